@@ -28,7 +28,7 @@ type Delivery struct {
 	CreatedAt time.Time // of the event
 	State     DeliveryState
 	DueAt     time.Time // of a waiting one
-	Failures  int       // failed attempts since the schedule began
+	Failures  int       // failed attempts since the schedule began; a long Retry-After counts for the pauses of which it has taken the place
 	Last      Attempt   // without the body of its answer; zero before the first attempt
 }
 

@@ -50,5 +50,27 @@ func (h *Hooks[TX]) Forget(ctx context.Context, tenant string) (f Forgotten, err
 	if err == nil {
 		f.Events, err = w.remove(ctx, "once_webhook_event", "id", "tenant = ?", tenant)
 	}
+	if err == nil {
+		err = h.forgetRest(ctx, tenant, &f)
+	}
 	return f, err
+}
+
+// forgetRest deletes what the reads of Forget have not found: a standby that lags may have answered them. A statement that writes runs on the primary.
+func (h *Hooks[TX]) forgetRest(ctx context.Context, tenant string, f *Forgotten) error {
+	const endpoints = "endpoint in (select id from once_webhook_endpoint where tenant = ?)"
+	var rest [3]int64
+	err := letter.Within(ctx, h.db, func(ctx context.Context, r sqlplane.Runner) error {
+		for i, from := range [...]string{"once_webhook_delivery where " + endpoints, "once_webhook_attempt where " + endpoints, "once_webhook_event where tenant = ?"} {
+			var err error
+			if rest[i], err = r.Exec(ctx, h.text("delete from "+from, tenant)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		f.Deliveries, f.Attempts, f.Events = f.Deliveries+rest[0], f.Attempts+rest[1], f.Events+rest[2]
+	}
+	return err
 }

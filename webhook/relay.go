@@ -21,7 +21,8 @@ import (
 // RelayConfig is how a [Relay] works. The zero value is a good one.
 type RelayConfig struct {
 	// Schedule is the pause after the first failure of a delivery, after the second one, and so on, each up to a tenth shorter. After the last one the
-	// delivery waits for a person. Default: 5 s, 5 min, 30 min, 2, 5, 10, 14, 20 and 24 h.
+	// delivery waits for a person. A longer Retry-After, up to a day, takes the place of as many pauses as add up to it. So all pauses of a delivery
+	// together are never longer than the schedule. Default: 5 s, 5 min, 30 min, 2, 5, 10, 14, 20 and 24 h.
 	Schedule []time.Duration
 
 	// Timeout of one attempt. Default: 15 s.
@@ -64,6 +65,7 @@ type Relay struct {
 	boarding sync.Mutex // of the pointer board: Gauges may be asked while Run begins
 	board    *board
 	settlers [lanes]*settler
+	locked   *settler // of deliveries whose rows other transactions have locked
 	sending  sync.WaitGroup
 	stater   *stater
 	woken    chan struct{}
@@ -133,7 +135,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	r.board = newBoard(r.cfg.MaxBytes / 2)
 	r.boarding.Unlock()
 	changed := make(chan struct{}, 1)
-	var held, working, settling, stating sync.WaitGroup
+	var held, working, settling, locked, stating sync.WaitGroup
 	var failed error
 	held.Go(func() {
 		if err := r.holder.Run(holding, func() { notify(changed) }); holding.Err() == nil { // it has ended by itself
@@ -143,8 +145,10 @@ func (r *Relay) Run(ctx context.Context) error {
 	})
 	r.stater = newStater(r)
 	stating.Go(func() { r.stater.run(ctx) })
+	r.locked = newSettler(r)
+	locked.Go(func() { r.locked.runLocked(ctx) })
 	for lane := range r.settlers {
-		s := &settler{relay: r, woken: make(chan struct{}, 1)}
+		s := newSettler(r)
 		r.settlers[lane] = s
 		for range settlersOfLane {
 			settling.Go(func() { s.run(ctx) })
@@ -162,6 +166,8 @@ func (r *Relay) Run(ctx context.Context) error {
 		s.end()
 	}
 	settling.Wait()
+	r.locked.end()
+	locked.Wait()
 	r.stater.end()
 	stating.Wait()
 	letGo()
@@ -217,19 +223,22 @@ func (r *Relay) query(ctx context.Context, s store.Statement, each func(sqlplane
 
 // exec runs a statement that writes.
 func (r *Relay) exec(ctx context.Context, s store.Statement) error {
-	ctx, cancel := context.WithTimeout(ctx, statementTime)
-	defer cancel()
-	_, err := r.db.Pool().Exec(ctx, s)
+	_, err := r.changed(ctx, s)
 	return err
 }
 
-// write calls fn until it succeeds. fn may be written twice with the same effect. After the end of Run it has the TTL to succeed.
+// changed is exec, and returns the number of changed rows.
+func (r *Relay) changed(ctx context.Context, s store.Statement) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, statementTime)
+	defer cancel()
+	return r.db.Pool().Exec(ctx, s)
+}
+
+// write calls fn until it succeeds. fn bounds its statements, and has the same effect when it runs again. After the end of Run it has the TTL to succeed.
 func (r *Relay) write(ended context.Context, fn func(context.Context) error) error {
 	var until time.Time
 	for failures := 1; ; failures++ {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ended), statementTime)
-		err := fn(ctx)
-		cancel()
+		err := fn(context.WithoutCancel(ended))
 		if err == nil {
 			return nil
 		}

@@ -50,8 +50,8 @@ func TestScheduleOfRetries(t *testing.T) {
 	different := map[time.Duration]bool{}
 	for range 1000 {
 		for i, p := range defaultSchedule {
-			got, again := pauseAfter(i+1, defaultSchedule)
-			if !again || got > p || got < p-p/10 {
+			got, steps := pauseAfter(i+1, 0, defaultSchedule)
+			if steps != 1 || got > p || got < p-p/10 {
 				t.Fatalf("the pause after %d failures is %v, want %v", i+1, got, p)
 			}
 			different[got] = true
@@ -60,8 +60,32 @@ func TestScheduleOfRetries(t *testing.T) {
 	if len(different) < 1000 {
 		t.Errorf("there are %d different pauses", len(different))
 	}
-	if _, again := pauseAfter(len(defaultSchedule)+1, defaultSchedule); again {
+	if _, steps := pauseAfter(len(defaultSchedule)+1, 0, defaultSchedule); steps != 0 {
 		t.Error("it never runs out")
+	}
+}
+
+// TestRetryAfterTakesPauses: an endpoint that asks for long pauses gets them, and all pauses of a delivery together are no longer than the schedule.
+func TestRetryAfterTakesPauses(t *testing.T) {
+	var most time.Duration
+	for _, p := range defaultSchedule {
+		most += p
+	}
+	for _, asked := range []time.Duration{time.Second, time.Minute, 5 * time.Minute, time.Hour, 13 * time.Hour, mostRetryAfter} {
+		var total time.Duration
+		for failures := 1; ; {
+			pause, steps := pauseAfter(failures, asked, defaultSchedule)
+			if steps == 0 {
+				break
+			}
+			if total += pause; pause < asked && total < most-most/10 {
+				t.Errorf("after %d failures the pause is %v, and %v were asked for", failures, pause, asked)
+			}
+			failures += steps
+		}
+		if total > most || total < most/2 {
+			t.Errorf("with a Retry-After of %v the pauses are %v together, at most %v are allowed", asked, total, most)
+		}
 	}
 }
 

@@ -127,34 +127,37 @@ func (c *claimer) begin(ctx context.Context, list []*delivery, more map[*target]
 		if err != nil {
 			return err
 		}
-		var sealed []*delivery
+		var later []*delivery
 		for _, d := range some {
-			opens, err := c.beginOne(ctx, d, events[d.event], more)
+			readable, err := c.beginOne(ctx, d, events[d.event], more)
 			if err != nil {
 				return err
 			}
-			if !opens {
-				sealed = append(sealed, d)
+			if !readable {
+				later = append(later, d)
 			}
 		}
-		for _, d := range sealed { // the next ones may be sealed as well: they are looked at a moment later
+		for _, d := range later { // the next ones may be unreadable as well: they are looked at a moment later
 			more[d.target] = false
 		}
 	}
 	return nil
 }
 
-// beginOne begins a delivery of an event. A nil event is not kept any more. If the event cannot be decrypted, the delivery waits, and the endpoint
+// beginOne begins a delivery of an event. A nil event was not found. If the event cannot be found or decrypted, the delivery waits, and the endpoint
 // has no failure.
-func (c *claimer) beginOne(ctx context.Context, d *delivery, e *storedEvent, more map[*target]bool) (opens bool, err error) {
+func (c *claimer) beginOne(ctx context.Context, d *delivery, e *storedEvent, more map[*target]bool) (readable bool, err error) {
 	r := c.relay
 	if e == nil {
-		return true, r.amend(ctx, d, "delete from once_webhook_delivery where 1 = 1")
+		// A standby that has not replayed the commit of the event may have answered. The server that deletes decides whether the event exists.
+		n, err := r.amend(ctx, d, "delete from once_webhook_delivery where not exists (select 1 from once_webhook_event v where v.id = ?)", d.event)
+		return n > 0, err
 	}
 	data, err := r.hooks.open(e.data, e.encrypted, dataLabel(e.uid))
 	if err != nil {
 		r.tell(ctx, RelayEvent{Type: EventSealed, Tenant: e.tenant, Endpoint: d.target.uid, EventID: e.uid, Err: err})
-		return false, r.amend(ctx, d, "update once_webhook_delivery set due_at = AGO(?) where due_at <= NOW", -sealedPause.Microseconds())
+		_, err := r.amend(ctx, d, "update once_webhook_delivery set due_at = AGO(?) where due_at <= NOW", -sealedPause.Microseconds())
+		return false, err
 	}
 	if !r.begin(ctx, d, e, data) {
 		more[d.target] = true
@@ -247,12 +250,12 @@ func (r *Relay) deliver(ended context.Context, d *delivery, s *settings, data []
 	r.settlers[d.lane()].add(d)
 }
 
-// amend changes the row of a delivery that has not begun, as long as this process holds its part.
-func (r *Relay) amend(ctx context.Context, d *delivery, change string, values ...any) error {
+// amend changes the row of a delivery that has not begun, as long as this process holds its part. It returns the number of changed rows, 0 or 1.
+func (r *Relay) amend(ctx context.Context, d *delivery, change string, values ...any) (int64, error) {
 	held, done := r.holder.Use([]int{d.target.part})
 	defer done()
 	still, args := hold.StillHeld(holdTable, holdWork, "part", held)
-	return r.exec(ctx, r.text(change+" and endpoint = ? and event = ? and "+still, append(append(values, d.target.id, d.event), args...)...))
+	return r.changed(ctx, r.text(change+" and endpoint = ? and event = ? and "+still, append(append(values, d.target.id, d.event), args...)...))
 }
 
 // listed is a condition that column is one of ids.

@@ -19,14 +19,25 @@ const (
 	mostRetryAfter  = 24 * time.Hour // the longest Retry-After that is respected
 )
 
-// pauseAfter returns the pause after so many failures of a delivery, and false if it has run out. Pauses are shorter by up to a tenth, so that
-// deliveries that failed together are not tried again together. They are never longer: receivers keep ids for as long as the schedule says.
-func pauseAfter(failures int, schedule []time.Duration) (time.Duration, bool) {
+// pauseAfter returns the pause after so many failures of a delivery, and how many pauses of the schedule it takes the place of; 0 means the delivery
+// has run out. Pauses are shorter by up to a tenth, so that deliveries that failed together are not tried again together. A pause is longer only if the
+// endpoint has asked for it, and then takes the place of as many pauses as add up to it. So all pauses together are never longer than the schedule:
+// receivers keep ids for as long as the schedule says.
+func pauseAfter(failures int, asked time.Duration, schedule []time.Duration) (pause time.Duration, steps int) {
 	if failures > len(schedule) {
-		return 0, false
+		return 0, 0
 	}
-	p := schedule[failures-1]
-	return p - time.Duration(rand.Float64()*float64(p)/10), true
+	rest := schedule[failures-1:]
+	if pause = rest[0] - time.Duration(rand.Float64()*float64(rest[0])/10); asked <= pause {
+		return pause, 1
+	}
+	var sum time.Duration
+	for _, p := range rest {
+		if sum, steps = sum+p, steps+1; sum >= asked {
+			return asked, steps
+		}
+	}
+	return sum, steps
 }
 
 // circuitPause returns the pause of an endpoint after so many failures in a row. 0 means no pause.

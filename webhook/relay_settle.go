@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/oncelib/once/internal/sql/dialect"
@@ -17,90 +16,16 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Lanes of settlers: failures and successes are never written by the same statement, so that neither waits for the other.
-const (
-	laneDelivered = iota
-	laneFailed
-	lanes
-)
-
-const (
-	settlersOfLane = 2   // concurrent statements of a lane: one is written while another waits for its commit
-	settleMost     = 256 // deliveries in a statement
-)
-
-func (d *delivery) lane() int {
-	if d.answer.delivered() && d.state == nil {
-		return laneDelivered
-	}
-	return laneFailed
-}
-
-// settler writes the outcomes of deliveries, many in one statement, behind the fence of their parts.
-type settler struct {
-	relay *Relay
-	mu    sync.Mutex
-	list  []*delivery
-	ended bool // no other delivery comes
-	woken chan struct{}
-}
-
-func (s *settler) add(d *delivery) {
-	s.mu.Lock()
-	s.list = append(s.list, d)
-	s.mu.Unlock()
-	notify(s.woken)
-}
-
-// end lets run return when all outcomes are written.
-func (s *settler) end() {
-	s.mu.Lock()
-	s.ended = true
-	s.mu.Unlock()
-	notify(s.woken)
-}
-
-// take returns the deliveries for one statement. ok reports that more may follow.
-func (s *settler) take() (list []*delivery, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := min(len(s.list), settleMost)
-	list, s.list = s.list[:n:n], s.list[n:]
-	if len(s.list) > 0 || s.ended {
-		notify(s.woken) // the next one of run
-	}
-	return list, n > 0 || !s.ended
-}
-
-// run works until end is called. It may be called several times at once.
-func (s *settler) run(ctx context.Context) {
-	for {
-		list, ok := s.take()
-		switch {
-		case !ok:
-			return
-		case len(list) == 0:
-			<-s.woken
-			continue
-		}
-		s.relay.settle(ctx, list)
-		for _, d := range list {
-			s.relay.board.settled(d)
-			d.done()
-		}
-	}
-}
-
-// settle writes outcomes, and then tells the observer. It fails only when Run ends; then an event that was delivered may be delivered again.
-func (r *Relay) settle(ctx context.Context, list []*delivery) {
+// settle writes outcomes, and then tells the observer. It returns the deliveries whose outcomes are not written because other transactions have locked
+// their rows. It fails only when Run ends; then an event that was delivered may be delivered again.
+func (r *Relay) settle(ctx context.Context, list []*delivery) (locked []*delivery) {
 	now := time.Now()
 	for _, d := range list {
 		if d.answer.delivered() {
 			continue
 		}
-		d.wait = -1
-		if pause, again := pauseAfter(d.attempts+1, r.cfg.Schedule); again {
-			d.wait = max(pause, d.answer.retryAfter)
+		if d.wait, d.steps = pauseAfter(d.attempts+1, d.answer.retryAfter, r.cfg.Schedule); d.steps == 0 {
+			d.wait, d.steps = -1, 1
 		}
 		d.notice = r.noticeOf(d, now)
 	}
@@ -122,37 +47,52 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) {
 			continue
 		}
 		rows := r.rows(ctx, some)
-		if err := r.write(ctx, func(ctx context.Context) error { return r.settleAll(ctx, some, rows) }); err != nil {
+		var left []*delivery
+		err := r.write(ctx, func(ctx context.Context) (err error) {
+			left, err = r.settleAll(ctx, some, rows)
+			return err
+		})
+		if err != nil {
 			r.tell(ctx, RelayEvent{Type: EventDatabase, Err: err})
-			return
+			return nil
+		}
+		locked = append(locked, left...)
+	}
+	var written []*delivery
+	for _, d := range list {
+		if !slices.Contains(locked, d) {
+			written = append(written, d)
 		}
 	}
-	r.stater.add(list)
-	for _, d := range list {
+	r.stater.add(written)
+	for _, d := range written {
 		r.tellOutcome(ctx, d, now)
 	}
+	return locked
 }
 
 // settleAll is settleRows. If the database refuses the rows, it writes each one by itself, so that one bad row does not block the outcomes of others.
 // A row that the database refuses because of the endpoint's answer is written without the answer.
-func (r *Relay) settleAll(ctx context.Context, list []*delivery, rows [][]any) error {
-	err := r.settleRows(ctx, list, rows)
+func (r *Relay) settleAll(ctx context.Context, list []*delivery, rows [][]any) (locked []*delivery, err error) {
+	locked, err = r.settleRows(ctx, list, rows)
 	if !isRefused(ctx, err) {
 		// Any other error may pass: write tries all of them again.
-		return err
+		return locked, err
 	}
+	locked = nil
 	for i := range list {
-		err := r.settleRows(ctx, list[i:i+1], rows[i:i+1])
+		left, err := r.settleRows(ctx, list[i:i+1], rows[i:i+1])
 		if isRefused(ctx, err) {
 			d := list[i]
 			r.tell(ctx, RelayEvent{Type: EventDatabase, Tenant: d.tenant, Endpoint: d.target.uid, EventID: d.uid, Err: err})
-			err = r.settleRows(ctx, list[i:i+1], r.rows(ctx, []*delivery{d.bare()}))
+			left, err = r.settleRows(ctx, list[i:i+1], r.rows(ctx, []*delivery{d.bare()}))
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
+		locked = append(locked, left...)
 	}
-	return nil
+	return locked, nil
 }
 
 // isRefused reports whether a statement has failed because of its content, so that it would fail again.
@@ -189,8 +129,8 @@ func (r *Relay) tellOutcome(ctx context.Context, d *delivery, now time.Time) {
 	}
 }
 
-// rows are the attempts of deliveries as settleRows writes them: endpoint, event, attempts, wait, age, micros, status, error, size, answer,
-// encrypted, cause, host, part. An answer that cannot be encrypted is not kept, so that the outcome does not wait for the key.
+// rows are the attempts of deliveries as settleRows writes them: endpoint, event, attempts, wait, steps, age, micros, status, error, size,
+// answer, encrypted, cause, host, part. An answer that cannot be encrypted is not kept, so that the outcome does not wait for the key.
 func (r *Relay) rows(ctx context.Context, list []*delivery) (rows [][]any) {
 	for _, d := range list {
 		a := &d.answer
@@ -206,7 +146,7 @@ func (r *Relay) rows(ctx context.Context, list []*delivery) (rows [][]any) {
 			body = []byte{}
 		}
 		encrypted := r.hooks.Encrypter != nil && len(body) > 0
-		rows = append(rows, []any{d.target.id, d.event, int64(d.attempts), d.micros(), time.Since(a.At).Microseconds(), a.Duration.Microseconds(), int64(a.Status), a.Error, a.Size, body, encrypted, string(a.Cause), a.Host, int64(d.part.Number)})
+		rows = append(rows, []any{d.target.id, d.event, int64(d.attempts), d.micros(), int64(d.steps), time.Since(a.At).Microseconds(), a.Duration.Microseconds(), int64(a.Status), a.Error, a.Size, body, encrypted, string(a.Cause), a.Host, int64(d.part.Number)})
 	}
 	return rows
 }
@@ -214,38 +154,82 @@ func (r *Relay) rows(ctx context.Context, list []*delivery) (rows [][]any) {
 const attemptColumns = "endpoint, event, at, micros, status, error, size, answer, encrypted, cause, host"
 
 // settleRows writes the outcomes of deliveries; either all of them were delivered, or none. It skips a row that has changed meanwhile, for example by
-// Resend, or whose part another process has taken, and stores no attempt for it. So it can be repeated after a lost answer.
-func (r *Relay) settleRows(ctx context.Context, list []*delivery, rows [][]any) error {
-	held := heldBy(list)
-	if r.db.Dialect() == sqlplane.PostgreSQL {
-		return r.exec(ctx, r.settleArrays(list, rows, held))
+// Resend, or whose part another process has taken, and stores no attempt for it. So it can be repeated after a lost answer. It returns the deliveries
+// whose rows other transactions have locked.
+func (r *Relay) settleRows(ctx context.Context, list []*delivery, rows [][]any) (locked []*delivery, err error) {
+	if r.db.Dialect() == sqlplane.PostgreSQL && list[0].waits == 0 {
+		over, err := within(ctx, patience, func(ctx context.Context) error { return r.exec(ctx, r.settleArrays(list, rows, heldBy(list))) })
+		if !over {
+			return nil, err
+		}
 	}
-	return r.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, tx sqlplane.Runner) error {
-		return r.settleIn(ctx, tx, list, rows, held)
+	return r.settleFree(ctx, list, rows)
+}
+
+// settleFree is settleRows in a transaction that waits for no row. It may still wait for another lock, such as one that MySQL sets on the gap between
+// two rows: then it is given up after a time and repeated for each endpoint by itself.
+func (r *Relay) settleFree(ctx context.Context, list []*delivery, rows [][]any) (locked []*delivery, err error) {
+	most := statementTime
+	if r.db.Dialect() != sqlplane.SQLite { // there a transaction that writes is alone
+		most = min(most, patience<<min(list[0].waits/lockedTold, 4)) // longer after a while: the database may be slow
+	}
+	over, err := within(ctx, most, func(ctx context.Context) error {
+		return r.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, tx sqlplane.Runner) (err error) {
+			locked, err = r.settleIn(ctx, tx, list, rows, heldBy(list))
+			return err
+		})
 	})
+	switch {
+	case err == nil:
+		return locked, nil
+	case !over || r.db.Dialect() == sqlplane.SQLite:
+		return nil, err
+	case list[0].target == list[len(list)-1].target: // the list is ordered by endpoint
+		return list, nil
+	}
+	locked = nil
+	for from, to := 0, 0; from < len(list); from = to {
+		for to = from; to < len(list) && list[to].target == list[from].target; {
+			to++
+		}
+		left, err := r.settleFree(ctx, list[from:to], rows[from:to])
+		if err != nil {
+			return nil, err
+		}
+		locked = append(locked, left...)
+	}
+	return locked, nil
+}
+
+// within calls fn with a ctx that ends after some time, and reports whether fn has failed because this time, or a timeout of the database, is over.
+func within(ctx context.Context, most time.Duration, fn func(context.Context) error) (over bool, err error) {
+	bounded, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	err = fn(bounded)
+	return err != nil && (bounded.Err() != nil || store.KindOf(err) == store.KindBusy) && ctx.Err() == nil, err
 }
 
 // settleArrays is settleRows in one statement.
 func (r *Relay) settleArrays(list []*delivery, rows [][]any, held []hold.Part) store.Statement {
 	// The fence is asked once, and about the list: asked about the rows it was asked for each of them. With it the planner expects few rows of the list, and looks each up by its key.
-	const from = `unnest(?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::bigint[], ?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::text[], ?::text::bigint[], ?::text::bytea[], ?::text::boolean[], ?::text::text[], ?::text::text[], ?::text::smallint[])
- x(endpoint, event, attempts, wait, age, micros, status, error, size, answer, encrypted, cause, host, part) where d.endpoint = x.endpoint and d.event = x.event and d.attempts = x.attempts and d.cause = x.cause and `
+	const from = `unnest(?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::bigint[], ?::text::integer[], ?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::text[], ?::text::bigint[], ?::text::bytea[], ?::text::boolean[], ?::text::text[], ?::text::text[], ?::text::smallint[])
+ x(endpoint, event, attempts, wait, steps, age, micros, status, error, size, answer, encrypted, cause, host, part) where d.endpoint = x.endpoint and d.event = x.event and d.attempts = x.attempts and d.cause = x.cause and `
 	locked, more := hold.Locked(holdTable, holdWork, held)
 	still := "x.part = any(array(" + locked + "))"
 	change := "delete from once_webhook_delivery d using " + from
 	if !list[0].answer.delivered() {
-		change = `update once_webhook_delivery d set attempts = d.attempts + 1, cause = '',
+		change = `update once_webhook_delivery d set attempts = d.attempts + x.steps, cause = '',
  due_at = case when x.wait >= 0 then NOW + x.wait * interval '1 microsecond' end from ` + from
 	}
 	return r.text("with changed as ("+change+still+` returning x.*)
  insert into once_webhook_attempt (`+attemptColumns+`) select endpoint, event, NOW - age * interval '1 microsecond', micros, status, error, size, answer, encrypted, cause, host from changed`, append(dialect.Arrays(rows), more...)...)
 }
 
-// settleIn is settleRows in a transaction: it locks the rows, and writes only the rows that have not changed.
-func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delivery, rows [][]any, held []hold.Part) error {
+// settleIn is settleRows in a transaction: it locks the rows that no other transaction has locked, and writes only the rows that have not changed.
+func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delivery, rows [][]any, held []hold.Part) (locked []*delivery, err error) {
 	query, args := hold.Locked(holdTable, holdWork, held)
 	still := map[int]bool{} // by part
-	err := tx.Query(ctx, r.text(query, args...), func(row sqlplane.Row) error {
+	err = tx.Query(ctx, r.text(query, args...), func(row sqlplane.Row) error {
 		var part int
 		err := row.Scan(&part)
 		still[part] = true
@@ -253,60 +237,78 @@ func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delive
 	})
 	// Another process has taken the parts, and delivers the rest of them.
 	if err != nil || len(still) == 0 {
-		return err
+		return nil, err
 	}
-	type version struct {
-		attempts int64
-		cause    string
+	free, err := r.unchanged(ctx, tx, list, still, " FOR UPDATE SKIP LOCKED")
+	if err == nil && len(free) < len(list) { // rows are locked, or have changed
+		rest := slices.DeleteFunc(slices.Clone(list), func(d *delivery) bool { return free[d] })
+		var left map[*delivery]bool
+		left, err = r.unchanged(ctx, tx, rest, still, "")
+		locked = slices.DeleteFunc(rest, func(d *delivery) bool { return !left[d] })
 	}
-	found := map[[2]int64]version{}
-	err = tx.Query(ctx, r.text("select d.endpoint, d.event, d.attempts, d.cause, d.part from "+r.located(list)+" FOR UPDATE"), func(row sqlplane.Row) error {
-		var endpoint, event int64
-		var of version
-		var part int
-		err := row.Scan(&endpoint, &event, &of.attempts, &of.cause, &part)
-		if still[part] {
-			found[[2]int64{endpoint, event}] = of
-		}
-		return err
-	})
-	if err != nil {
-		return err
+	if err != nil || len(free) == 0 {
+		return locked, err
 	}
 	var changed []*delivery
 	var values []any
 	for i, d := range list {
-		if of, exists := found[[2]int64{d.target.id, d.event}]; exists && of == (version{int64(d.attempts), string(d.cause)}) {
+		if free[d] {
 			changed = append(changed, d)
 			x := rows[i]
-			values = append(values, x[0], x[1], x[4])
-			values = append(values, x[5:len(x)-1]...)
+			values = append(values, x[0], x[1], x[5])
+			values = append(values, x[6:len(x)-1]...)
 		}
 	}
-	if len(changed) == 0 {
-		return nil
-	}
 	if _, err := tx.Exec(ctx, r.text(r.change(changed))); err != nil {
-		return err
+		return nil, err
 	}
 	_, err = tx.Exec(ctx, r.text("insert into once_webhook_attempt ("+attemptColumns+") values (?, ?, AGO(?), ?, ?, ?, ?, ?, ?, ?, ?)"+
 		strings.Repeat(", (?, ?, AGO(?), ?, ?, ?, ?, ?, ?, ?, ?)", len(changed)-1), values...))
-	return err
+	return locked, err
+}
+
+// unchanged returns which deliveries have rows that are as they were when the deliveries began, in parts that this process still holds. lock is how the
+// rows are locked.
+func (r *Relay) unchanged(ctx context.Context, tx sqlplane.Runner, list []*delivery, still map[int]bool, lock string) (unchanged map[*delivery]bool, err error) {
+	type version struct {
+		endpoint, event, attempts int64
+		cause                     string
+	}
+	found := map[version]bool{}
+	err = tx.Query(ctx, r.text("select d.endpoint, d.event, d.attempts, d.cause, d.part from "+r.located(list)+lock), func(row sqlplane.Row) error {
+		var of version
+		var part int
+		err := row.Scan(&of.endpoint, &of.event, &of.attempts, &of.cause, &part)
+		found[of] = still[part]
+		return err
+	})
+	unchanged = map[*delivery]bool{}
+	for _, d := range list {
+		if found[version{d.target.id, d.event, int64(d.attempts), string(d.cause)}] {
+			unchanged[d] = true
+		}
+	}
+	return unchanged, err
 }
 
 // change removes delivered rows, or sets the times of the next attempts.
 func (r *Relay) change(list []*delivery) string {
-	const set = " set attempts = d.attempts + 1, cause = '', due_at = case when x.wait >= 0 then NOW + x.wait / 1000 end"
-	mysql, delivered := r.db.Dialect() == sqlplane.MySQL, list[0].answer.delivered()
+	const set = " set attempts = d.attempts + x.steps, cause = '', due_at = case when x.wait >= 0 then NOW + x.wait / 1000 end"
+	const same = " where d.endpoint = x.endpoint and d.event = x.event"
+	dialect, delivered := r.db.Dialect(), list[0].answer.delivered()
 	switch {
-	case mysql && delivered:
+	case dialect == sqlplane.PostgreSQL && delivered:
+		return "delete from once_webhook_delivery d using " + r.table(list) + same
+	case dialect == sqlplane.PostgreSQL:
+		return "update once_webhook_delivery d" + strings.Replace(set, "x.wait / 1000", "x.wait * interval '1 microsecond'", 1) + " from " + r.table(list) + same
+	case dialect == sqlplane.MySQL && delivered:
 		return "delete d from " + r.joined(list)
-	case mysql:
+	case dialect == sqlplane.MySQL:
 		return "update " + r.joined(list) + strings.ReplaceAll(strings.ReplaceAll(set, "attempts =", "d.attempts ="), "cause =", "d.cause =")
 	case delivered:
 		return "delete from once_webhook_delivery where (endpoint, event) in (select endpoint, event from " + r.table(list) + ")"
 	}
-	return "update once_webhook_delivery as d" + set + " from " + r.table(list) + " where d.endpoint = x.endpoint and d.event = x.event"
+	return "update once_webhook_delivery as d" + set + " from " + r.table(list) + same
 }
 
 // located are the rows d of deliveries. MySQL locks nothing that is joined with a json_table.
@@ -339,7 +341,7 @@ func (d *delivery) micros() int64 {
 	return d.wait.Microseconds()
 }
 
-// table is a table of deliveries: endpoint, event, wait in microseconds.
+// table is a table of deliveries: endpoint, event, wait in microseconds, steps.
 func (r *Relay) table(list []*delivery) string {
 	mysql := r.db.Dialect() == sqlplane.MySQL
 	var text strings.Builder
@@ -347,7 +349,7 @@ func (r *Relay) table(list []*delivery) string {
 		if i > 0 {
 			text.WriteByte(',')
 		}
-		values := strconv.FormatInt(d.target.id, 10) + "," + strconv.FormatInt(d.event, 10) + "," + strconv.FormatInt(d.micros(), 10)
+		values := strconv.FormatInt(d.target.id, 10) + "," + strconv.FormatInt(d.event, 10) + "," + strconv.FormatInt(d.micros(), 10) + "," + strconv.Itoa(d.steps)
 		if mysql {
 			text.WriteString("[" + values + "]")
 		} else {
@@ -355,9 +357,9 @@ func (r *Relay) table(list []*delivery) string {
 		}
 	}
 	if mysql {
-		return "json_table('[" + text.String() + "]', '$[*]' columns (endpoint bigint path '$[0]', event bigint path '$[1]', wait bigint path '$[2]')) x"
+		return "json_table('[" + text.String() + "]', '$[*]' columns (endpoint bigint path '$[0]', event bigint path '$[1]', wait bigint path '$[2]', steps int path '$[3]')) x"
 	}
-	return "(select column1 as endpoint, column2 as event, column3 as wait from (values " + text.String() + ")) x"
+	return "(select column1 as endpoint, column2 as event, column3 as wait, column4 as steps from (values " + text.String() + ") v) x"
 }
 
 // heldBy returns the parts of deliveries.

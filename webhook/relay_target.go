@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/oncelib/once/internal/sql/hold"
@@ -15,6 +16,8 @@ type target struct {
 	settings
 
 	health
+
+	locked atomic.Int64 // deliveries whose outcomes cannot be written, because other transactions have locked their rows
 
 	window  int            // how many deliveries may be on their way at once now
 	running int            // requests on their way
@@ -178,7 +181,9 @@ type delivery struct {
 	cut                      bool // ended by the end of Run: not counted as an attempt
 	ours                     bool // this process or its network has failed: not counted as an attempt either
 	answer                   answer
+	waits                    int           // how often its row was locked when its outcome was to be written
 	wait                     time.Duration // until the next attempt; less than 0: it has run out
+	steps                    int           // pauses of the schedule of which wait takes the place
 	state                    *health       // of the target, to be written down
 	notice                   int           // percent of the time until the endpoint is disabled of which the owner must be warned now
 }

@@ -59,7 +59,7 @@ var webhookMutants = []Mutant{
 	},
 	{
 		Name:  "a relay that was stopped writes outcomes in a transaction",
-		Edits: []Edit{{In: "webhook.(*Relay).settleIn", Old: "len(still) == 0", New: "still == nil"}, {In: "webhook.(*Relay).settleIn", Old: "if still[part] {", New: "if still[part] || part >= 0 {"}},
+		Edits: []Edit{{In: "webhook.(*Relay).settleIn", Old: "len(still) == 0", New: "still == nil"}, {In: "webhook.(*Relay).unchanged", Old: "= still[part]", New: "= still[part] || part >= 0"}},
 		Tests: onHookrelay("TestFencedRelayChangesNothing$/^SQLite$/delivered"),
 	},
 	{
@@ -143,6 +143,31 @@ var webhookMutants = []Mutant{
 		Tests: onHookrelay("TestSealedEvent$/^SQLite$"),
 	},
 	{
+		Name:  "a delivery is deleted because a standby does not have its event yet",
+		Edits: []Edit{{In: "webhook.(*claimer).beginOne", Old: "where v.id = ?)", New: "where v.id = -?)"}},
+		Tests: onHookrelay("TestLaggingStandby$/^SQLite$"),
+	},
+	{
+		Name:  "a Retry-After makes a delivery last longer than receivers keep its ID",
+		Edits: []Edit{{In: "webhook.pauseAfter", Old: "return asked, steps", New: "return asked, 1"}},
+		Tests: in("webhook", "TestRetryAfterTakesPauses"),
+	},
+	{
+		Name:  "a slow webhook gives its place back after most of a minute",
+		Edits: []Edit{{In: "webhook.(*Relay).deliver", Old: "time.AfterFunc(slowAfter, ", New: "time.AfterFunc(50*slowAfter, "}},
+		Tests: onHookrelay("TestHalfHangs"),
+	},
+	{
+		Name:  "a tenant is not forgotten because a standby does not have its rows yet",
+		Edits: []Edit{{In: "webhook.(*Hooks).forgetRest", Old: `"delete from "+from, tenant`, New: `"delete from "+from, tenant+"?"`}},
+		Tests: onHookrelay("TestForgetBesideLaggingStandby$/^SQLite$"),
+	},
+	{
+		Name:  "two locked rows of deliveries stop the outcomes of all endpoints",
+		Edits: []Edit{{In: "webhook.(*Relay).settleRows", Old: "if !over {", New: "if err != nil || !over {"}},
+		Tests: onHookrelay("TestLockedDeliveries$/^pgxstore"),
+	},
+	{
 		Name:  "a claim reads all that an endpoint has got while a transaction is open that may see it",
 		Edits: []Edit{{In: "webhook.(*board).claimed", Old: "} else if a.read {", New: "} else if a.read && t.from.due < 0 {"}},
 		Tests: onHookrelay("TestOldSnapshot$/^pgxstore"),
@@ -175,15 +200,16 @@ var webhookMutants = []Mutant{
 	{
 		Name: "an outcome is written down before the request is made",
 		Edits: []Edit{{In: "webhook.(*Relay).deliver", Old: "d.answer = r.traced(ctx, d, &q)", New: `d.answer.Status, d.answer.At = 200, time.Now()
-	_ = r.settleRows(ctx, []*delivery{d}, r.rows(ctx, []*delivery{d}))
+	_, _ = r.settleRows(ctx, []*delivery{d}, r.rows(ctx, []*delivery{d}))
 	d.answer = r.traced(ctx, d, &q)`}},
 		Tests: onHookrelay("TestKilledAtEachWrite$/^pgxstore$"),
 	},
 	{
 		Name: "an outcome and its attempt are two transactions",
-		Edits: []Edit{{In: "webhook.(*Relay).settleRows", Old: `return r.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, tx sqlplane.Runner) error {
-	return r.settleIn(ctx, tx, list, rows, held)
-})`, New: "return r.settleIn(ctx, r.db.Pool(), list, rows, held)"}},
+		Edits: []Edit{{In: "webhook.(*Relay).settleFree", Old: `return r.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, tx sqlplane.Runner) (err error) {
+	locked, err = r.settleIn(ctx, tx, list, rows, heldBy(list))
+	return err
+})`, New: "locked, err = r.settleIn(ctx, r.db.Pool(), list, rows, heldBy(list))\nreturn err"}},
 		Tests: onHookrelay("TestKilledAtEachPoint$/^SQLite$"),
 	},
 	{
@@ -325,7 +351,7 @@ var webhookMutants = []Mutant{
 	},
 	{
 		Name:  "what comes of an attempt on its way undoes a resend",
-		Edits: []Edit{{In: "webhook.(*Relay).settleIn", Old: "of == (version{int64(d.attempts), string(d.cause)})", New: "of.attempts == int64(d.attempts)"}},
+		Edits: []Edit{{In: "webhook.(*Relay).unchanged", Old: "found[of] = still[part]", New: "of.cause = \"\"; found[of] = still[part]"}, {In: "webhook.(*Relay).unchanged", Old: "string(d.cause)}", New: "\"\"}"}},
 		Tests: []Killer{{Module: "integration", Package: "hookrelay", Test: "TestResendBesideAttempt$/^SQLite$"}},
 	},
 	{

@@ -106,6 +106,42 @@ func TestRanOut(t *testing.T) {
 	})
 }
 
+// TestRetryAfterWithinSchedule: an endpoint that always asks for a day gets it, and all pauses of a delivery together are no longer than the schedule: for so long receivers keep ids.
+func TestRetryAfterWithinSchedule(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
+		const day, most = 24 * time.Hour, 75*time.Hour + 36*time.Minute // as webhook.Standard has it
+		g := newFixture(t, kind)
+		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a"})
+		g.to.set("ep_1", func(_ int, _ *http.Request, w http.ResponseWriter) int {
+			w.Header().Set("Retry-After", "86400")
+			return http.StatusServiceUnavailable
+		})
+		g.send(t, "a", "e", 1)
+		var total time.Duration
+		for n := 1; n <= 10; n++ {
+			seen := newEvents()
+			end := run(t, g.relay(nil, webhook.RelayConfig{Observer: seen}))
+			g.to.waitFor(t, "ep_1", n)
+			end()
+			if seen.count(webhook.EventRanOut) == 1 {
+				break
+			}
+			failed := seen.wait(t, webhook.EventFailed, "ep_1", 1)
+			pause := time.Until(failed.NextAt).Round(time.Hour)
+			if total += pause; pause != day {
+				t.Errorf("the pause after %d requests is %v, want %v", n, pause, day)
+			}
+			g.exec(t, "delete from once_webhook_state")
+			g.exec(t, "update once_webhook_delivery set due_at = NOW")
+		}
+		if n := g.count(t, "select count(*) from once_webhook_delivery where due_at is null"); n != 1 || total < 2*day || total > most {
+			t.Errorf("%d deliveries have run out; the pauses are %v together, at most %v are allowed", n, total, most)
+		}
+	})
+}
+
 // TestOrderedEndpointGetsEventsInOrder: an ordered endpoint gets its events one at a time in the order of their ids, and one that fails keeps the others waiting.
 func TestOrderedEndpointGetsEventsInOrder(t *testing.T) {
 	testenv.Both(t)

@@ -1,6 +1,7 @@
 package hookrelay
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -67,6 +68,73 @@ func TestClaimBeforeSettle(t *testing.T) {
 			if n != 1 {
 				t.Errorf("%s has arrived %d times", id, n)
 			}
+		}
+	})
+}
+
+// isEvents reports whether a statement reads the events of deliveries that are about to begin.
+func isEvents(st store.Statement) bool {
+	return strings.HasPrefix(st.SQL, "select id, uid, tenant, type, trace, data, encrypted from once_webhook_event")
+}
+
+// TestLaggingStandby: a standby that does not have an event yet answers the read of the event, while the primary has answered the read of its delivery. The delivery stays and is
+// looked at again after a pause, until the event is found. A delivery whose event the primary does not have either is deleted.
+func TestLaggingStandby(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
+		const reads = 6
+		g := newFixture(t, kind)
+		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a"}, endpoint{id: 2, uid: "ep_2", tenant: "b", ordered: true})
+		var mu sync.Mutex
+		var hidden []time.Time
+		w := &watch{hides: func(st store.Statement) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			if !isEvents(st) || len(hidden) == reads {
+				return false
+			}
+			hidden = append(hidden, time.Now())
+			return true
+		}}
+		seen := newEvents()
+		g.send(t, "a", "e", 3)
+		g.send(t, "b", "f", 3)
+		g.start(t, w, webhook.RelayConfig{Observer: seen})
+		seen.wait(t, webhook.EventDelivered, "ep_1", 3)
+		seen.wait(t, webhook.EventDelivered, "ep_2", 3)
+		if n := len(g.to.arrived("")); n != 6 {
+			t.Errorf("%d requests for 6 deliveries", n)
+		}
+		// Each endpoint is looked at again a second later; each may have been woken once in between.
+		if over := hidden[reads-1].Sub(hidden[0]); over < 500*time.Millisecond {
+			t.Errorf("%d reads within %v", reads, over)
+		}
+		g.exec(t, `insert into once_webhook_delivery (endpoint, event, part, due_at, attempts, cause, created_at) values (1, 1000000, 1, NOW, 0, '', NOW)`)
+		g.until(t, "deliveries without an event are left", 0, "select count(*) from once_webhook_delivery")
+	})
+}
+
+// TestForgetBesideLaggingStandby: a standby that has no row yet answers all reads of Forget. All of the tenant is erased, and nothing of another tenant.
+func TestForgetBesideLaggingStandby(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
+		const each = 3
+		g := newFixture(t, kind)
+		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a"}, endpoint{id: 2, uid: "ep_2", tenant: "b"})
+		g.send(t, "a", "a", each)
+		g.send(t, "b", "b", each)
+		g.exec(t, "insert into once_webhook_attempt (endpoint, event, at, micros, status, error, size, answer, encrypted, cause) values (1, 1, NOW, 1, 500, '', 0, ?, false, '')", []byte{})
+		hooks, _ := g.hooks(&watch{hides: func(store.Statement) bool { return true }}).(interface {
+			Forget(ctx context.Context, tenant string) (webhook.Forgotten, error)
+		})
+		f, err := hooks.Forget(t.Context(), "a")
+		if want := (webhook.Forgotten{Endpoints: 1, Events: each, Deliveries: each, Attempts: 1}); err != nil || f != want {
+			t.Errorf("%+v, %v; want %+v", f, err, want)
+		}
+		if n := g.count(t, "select (select count(*) from once_webhook_delivery) + (select count(*) from once_webhook_attempt) + (select count(*) from once_webhook_event)"); n != 2*each {
+			t.Errorf("%d rows are left, want %d", n, 2*each)
 		}
 	})
 }

@@ -198,6 +198,7 @@ func must(t *testing.T, err error) {
 type watch struct {
 	before func(st store.Statement) error // an error is the statement's, which is not run
 	row    func(st store.Statement)       // before each row that a statement returns: what it has read, it has read
+	hides  func(st store.Statement) bool  // true: a standby answers that has none of the rows yet
 	after  func(st store.Statement, err error) error
 }
 
@@ -251,6 +252,9 @@ func (r watchedRunner) Query(ctx context.Context, st store.Statement, each func(
 		if err := r.w.before(st); err != nil {
 			return err
 		}
+	}
+	if r.w != nil && r.w.hides != nil && r.w.hides(st) {
+		return nil
 	}
 	return r.Runner.Query(ctx, st, func(row sqlplane.Row) error {
 		if r.w != nil && r.w.row != nil {

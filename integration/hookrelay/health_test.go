@@ -3,6 +3,7 @@ package hookrelay
 import (
 	"context"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +48,59 @@ func TestLockedEndpoint(t *testing.T) {
 			return nil
 		}))
 		seen.wait(t, webhook.EventDisabled, "ep_locked", 1)
+	})
+}
+
+// TestLockedDeliveries: while another transaction has locked delivery rows of two endpoints, the outcomes of all other deliveries are written, also those of an ordered endpoint, of an
+// endpoint that fails, and of other deliveries of the same endpoint. When the transaction has ended, the rest is written, and nothing is sent again.
+func TestLockedDeliveries(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	harness.Each(t, []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL}, func(t *testing.T, kind string) { // on SQLite one transaction writes at a time
+		const locked, healthy, each = 20, 50, 5
+		g := newFixture(t, kind)
+		g.endpoints(t, endpoint{id: 1, uid: "ep_locked", tenant: "a"}, endpoint{id: 2, uid: "ep_bad", tenant: "b"}, endpoint{id: 3, uid: "ep_healthy", tenant: "c"},
+			endpoint{id: 4, uid: "ep_ordered", tenant: "c", ordered: true}, endpoint{id: 5, uid: "ep_fails", tenant: "d"})
+		once := func(n int, _ *http.Request, _ http.ResponseWriter) int {
+			return map[bool]int{true: http.StatusServiceUnavailable, false: http.StatusOK}[n <= 2]
+		}
+		g.to.set("ep_bad", once)
+		g.to.set("ep_fails", once)
+		g.send(t, "a", "a", locked)
+		g.send(t, "b", "b", 2)
+		seen := newEvents()
+		must(t, g.db.Within(t.Context(), store.ReadCommitted, func(ctx context.Context, r sqlplane.Runner) error {
+			for _, endpoint := range []int{1, 2} {
+				if _, err := r.Exec(ctx, harness.Text(g.db, "update once_webhook_delivery set part = part where endpoint = ?", endpoint)); err != nil {
+					return err
+				}
+			}
+			g.start(t, nil, webhook.RelayConfig{Observer: seen, Schedule: soon(10)})
+			g.to.waitFor(t, "ep_locked", locked)
+			g.to.waitFor(t, "ep_bad", 2)
+			g.send(t, "a", "free", each)
+			g.send(t, "c", "c", healthy)
+			g.send(t, "d", "d", each)
+			seen.wait(t, webhook.EventDelivered, "ep_healthy", healthy)
+			seen.wait(t, webhook.EventDelivered, "ep_ordered", healthy)
+			seen.wait(t, webhook.EventDelivered, "ep_fails", each)
+			seen.wait(t, webhook.EventDelivered, "ep_locked", each)
+			told := seen.wait(t, webhook.EventDatabase, "ep_locked", 1)
+			if told.Err == nil || !strings.Contains(told.Err.Error(), "has locked rows of once_webhook_delivery") {
+				t.Errorf("the observer was told %v", told.Err)
+			}
+			if n := g.count(t, "select count(*) from once_webhook_attempt where endpoint < 3"); n != each {
+				t.Errorf("%d attempts of endpoints with locked rows are kept while the transaction is open, want %d", n, each)
+			}
+			return nil
+		}))
+		g.settled(t, seen, locked+2+2*healthy+2*each)
+		if n := len(g.to.arrived("ep_locked")); n != locked+each {
+			t.Errorf("%d requests for %d deliveries", n, locked+each)
+		}
+		if n := g.count(t, "select count(*) from once_webhook_attempt"); n != len(g.to.arrived("")) {
+			t.Errorf("%d attempts are kept of %d requests", n, len(g.to.arrived("")))
+		}
 	})
 }
 

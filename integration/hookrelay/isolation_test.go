@@ -83,34 +83,40 @@ func TestSickEndpoints(t *testing.T) {
 	})
 }
 
-// TestHalfHangs: more requests hang than there are places, and those that are slow give theirs back: the others get all of their events meanwhile.
+// TestHalfHangs: twice as many requests hang as there are places, and the healthy endpoints are the last ones in the queue. Requests that are slow give their places back, again and
+// again, so each healthy endpoint gets its events, one after the other, while every request that hangs still hangs. None of them is released before, or ends by its timeout.
 func TestHalfHangs(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	harness.Each(t, []string{harness.Pgx}, func(t *testing.T, kind string) {
-		const hanging, healthy, each = 1200, 50, 5 // 1,024 places
+		const hanging, healthy, each = 2000, 50, 5 // 768 places for endpoints that were never tried
 		g := newFixture(t, kind)
 		var list []endpoint
 		for i := range hanging {
-			list = append(list, endpoint{id: int64(1000 + i), uid: fmt.Sprint("hangs", i), tenant: "hangs"})
+			list = append(list, endpoint{id: int64(1 + i), uid: fmt.Sprint("hangs", i), tenant: "hangs"})
 			g.to.set(fmt.Sprint("hangs", i), g.to.hangs)
 		}
 		for i := range healthy {
-			list = append(list, endpoint{id: int64(1 + i), uid: fmt.Sprint("healthy", i), tenant: "healthy"})
+			list = append(list, endpoint{id: int64(10_000 + i), uid: fmt.Sprint("healthy", i), tenant: "healthy"})
 		}
 		g.endpoints(t, list...)
 		g.send(t, "hangs", "x", 2)
-		g.start(t, nil, webhook.RelayConfig{})
-		g.to.wait(t, "all that hang", func() bool { return len(g.to.got) >= hanging })
-		g.send(t, "healthy", "h", each)
-		for i := range healthy {
-			g.to.waitFor(t, fmt.Sprint("healthy", i), each)
+		g.send(t, "healthy", "h0", 1)
+		g.start(t, nil, webhook.RelayConfig{Timeout: 10 * patience})
+		for n := range each {
+			if n > 0 {
+				g.send(t, "healthy", fmt.Sprint("h", n), 1)
+			}
+			for i := range healthy {
+				g.to.waitFor(t, fmt.Sprint("healthy", i), n+1)
+			}
 		}
+		g.to.wait(t, "all that hang", func() bool { return len(g.to.got) >= hanging+healthy*each })
 		g.to.mu.Lock()
 		defer g.to.mu.Unlock()
 		for i := range hanging {
-			if uid := fmt.Sprint("hangs", i); g.to.underWay[uid] != 1 {
-				t.Fatalf("%d requests hang at %s", g.to.underWay[uid], uid)
+			if uid := fmt.Sprint("hangs", i); g.to.counts[uid] != 1 || g.to.underWay[uid] != 1 {
+				t.Fatalf("%s has got %d requests, %d of which are on their way", uid, g.to.counts[uid], g.to.underWay[uid])
 			}
 		}
 	})
