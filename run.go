@@ -53,9 +53,9 @@ type ran struct {
 	undo     error // the error of that Rollback
 }
 
-// ErrClaimLost is the cause of the end of a handler's context if the store has ended its claim,
-// because it was idle for too long (Timeouts.Idle on SQLite) or its lease is over. Nothing that the
-// handler does from then on is committed.
+// ErrClaimLost is the cause ([context.Cause]) with which a handler's context ends if the store has ended the
+// handler's claim: because the claim was idle for too long (Timeouts.Idle on SQLite), or because its lease is
+// over. No later write of the handler is committed.
 var ErrClaimLost = errors.New("the store has ended the claim of this operation while its handler ran. Try: a longer Timeouts.Idle or lease, or a shorter handler")
 
 // execute runs the handler on an open transaction and commits.

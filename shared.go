@@ -16,21 +16,21 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// SharedCache is a cache outside the database in which the processes of a service find each other's results: see
-// Config.Shared. Package store/redisstore/rediscache is one. It may lose and evict anything at any time, and hang: that
-// costs look-ups. It must not return a value under another key than its own. Its methods are called by
-// many goroutines at once.
+// SharedCache is a cache outside the database, in which each process of a service finds the results of the
+// others: see Config.Shared. Package store/redisstore/rediscache implements it. A SharedCache may lose and
+// evict values at any time, and may hang: that only costs look-ups. It must not return a value under another
+// key than its own. Many goroutines call its methods at the same time.
 type SharedCache interface {
-	// Get returns the value of key, which has letters, digits, "-" and "_", and does not reveal the key of the
-	// operation. Empty means that the cache has no value.
+	// Get returns the value of key. The key consists of letters, digits, "-" and "_", and does not reveal the
+	// key of the operation. An empty value means that the cache has no value.
 	Get(ctx context.Context, key string) ([]byte, error)
 
-	// Add stores value under key until then, unless the key has a value, even an empty one. The time is
-	// absolute, so that a value which arrives late is not kept.
+	// Add stores value under key until the time until, unless the key has a value already, even an empty one.
+	// The time is absolute, so that a value which arrives late is not kept too long.
 	Add(ctx context.Context, key string, value []byte, until time.Time) error
 
-	// Replace stores value under key until then, whether or not the key has a value. An empty value says that a result was
-	// forgotten: calls that are on their way must not add it again.
+	// Replace stores value under key until the time until, whether or not the key has a value. An empty value
+	// says that a result was forgotten: a call that is still in flight must not add the result again.
 	Replace(ctx context.Context, key string, value []byte, until time.Time) error
 }
 
