@@ -6,10 +6,8 @@ import (
 )
 
 // Optional abilities of a store, found with [As].
-//
-// Classifier says what an error of one of the user's statements means for the operation.
 type (
-	// Classifier says what an error of one of the user's statements means.
+	// Classifier says what an error of one of the user's statements means for the operation.
 	Classifier interface {
 		Classify(err error) Kind
 	}

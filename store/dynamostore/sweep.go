@@ -22,8 +22,8 @@ const (
 	behind = time.Minute
 )
 
-// Sweep implements [upkeep.Sweeper]. It deletes each record in a request of its own, if the record has not changed, a quarter of an hour after
-// its retention is over.
+// Sweep implements [upkeep.Sweeper]. It deletes a record 15 minutes after its retention is over, if the record
+// has not changed, with a request for each record.
 func (s *Store) Sweep(ctx context.Context, req upkeep.Sweep) (swept upkeep.Swept, err error) {
 	now, err := s.now(ctx)
 	if err != nil {

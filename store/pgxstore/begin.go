@@ -253,9 +253,9 @@ func (t *txn) closed() {
 	t.conn.Release()
 }
 
-// Begin implements [store.Store]. A connection that turns out to be broken, because
-// the server has restarted since it was last used, is replaced: the statements that begin a
-// transaction apply nothing, so they can be sent again.
+// Begin implements [store.Store]. If a connection turns out to be broken, for example because the server has
+// restarted since the connection was last used, Begin tries again on another one. That is safe, because the
+// statements that begin a transaction apply nothing.
 func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (txn store.Transaction[pgx.Tx], rec store.Record, err error) {
 	if _, known := beginText[opts.Isolation]; !known {
 		return nil, rec, &store.Error{Kind: store.KindMisused, Err: fmt.Errorf("pgxstore: no isolation level %d. Try: one of store.ReadCommitted, store.RepeatableRead, store.Serializable", opts.Isolation)}

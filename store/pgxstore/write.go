@@ -23,7 +23,7 @@ var (
 	_ ability.DeadlockDetector = abilities{}
 )
 
-// Unwrap lets abilities be found.
+// Unwrap returns the underlying store, so that [store.As] finds its abilities.
 func (s *Store) Unwrap() any { return abilities{s} }
 
 // IsDeadlock implements [ability.DeadlockDetector].

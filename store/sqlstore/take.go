@@ -24,8 +24,8 @@ const (
 	mysqlTake    = " set o.state = 1, o.fence = o.fence + 1, o.claim = ?, o.lease_until = " + mysqlNow + " + ?"
 )
 
-// Take implements [upkeep.Taker], in one transaction: of one statement on PostgreSQL, of three on MySQL, and of one for each operation on
-// SQLite, which needs no round trips.
+// Take implements [upkeep.Taker], in one transaction. The transaction has one statement on PostgreSQL, three on
+// MySQL, and one for each operation on SQLite, where statements need no round trips.
 func (s *Store) Take(ctx context.Context, ids []store.ID, nonce []byte, lease time.Duration, then store.Statement) (taken []upkeep.Entry, err error) {
 	if len(ids) == 0 {
 		return nil, nil
