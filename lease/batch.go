@@ -12,11 +12,13 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// InBatch is [InTx] for a phase whose writes and value are known beforehand: fn declares them in the SQL of the store that the leases are kept in,
-// and does nothing else. The writes, the value and the fact that the phase is done are one commit, and one round trip where the store can.
+// InBatch is [InTx] for a phase whose writes and value are known before it runs. fn only declares the writes,
+// in the SQL dialect of the store that keeps the leases. The writes, the value and the fact that the phase is
+// done commit together, in one round trip if the store can do so.
 //
-// An error of a write is the error of the phase: no write of the phase was applied, and the earlier phases stay committed. The isolation is [store.ReadCommitted], and
-// of the operation's Timeouts only Acquire counts.
+// If a write fails, its error is the error of the phase: no write of the phase was applied, and the earlier
+// phases stay committed. The isolation level is [store.ReadCommitted], and of the operation's Timeouts only
+// Acquire applies.
 func InBatch[T any](ctx context.Context, r *Run, phase string, fn func(b *once.Batch) (T, error)) (value T, err error) {
 	leave, err := r.enter(phase)
 	if err != nil {

@@ -26,37 +26,44 @@ const (
 	DefaultCheckEvery  = time.Minute
 )
 
-// Handlers has a function for each [once.Operation.Name]. It executes the operation as a caller with the same request would: it calls
-// [once.Do] with op, and with the handler for it. It sets those fields itself that are not stored with an operation, such as Timeouts.
+// Handlers has a function for each [once.Operation.Name]. The function executes the operation in the same way
+// as a caller with the same request: it calls [once.Do] with op, and with the handler for op. It sets the
+// fields of op that are not stored with an operation, such as Timeouts.
 //
 //	lease.Handlers{
 //		"order":         func(ctx context.Context, op once.Operation) error { _, err := once.Do(ctx, jobs, op, order); return err },
 //		"POST /refunds": oncehttp.Resume(engine, cfg, refund), // the name of an HTTP operation is the pattern of its route
 //	}
 //
-// The name "" is for operations without a name, for example if an earlier version has begun them, which did not store Operation.Name.
+// The function of the name "" executes operations without a name, for example operations that an earlier
+// version has begun, which did not store Operation.Name.
 type Handlers map[string]func(ctx context.Context, op once.Operation) error
 
-// Completer goes on with operations that wait for their next owner or whose lease is over, even if no caller asks for them again. Run one on each node.
+// Completer resumes operations that wait for their next owner or whose lease is over, even if no caller asks
+// for them again. Run one Completer on each node.
 type Completer struct {
 	// Store is the store of the operations. Required.
 	Store *Store
 
-	// Encrypter is the engine's: it keeps the requests of operations. Without a request, only the caller of an operation
-	// can execute it. Required, except with AskOnly.
+	// Encrypter is the engine's Encrypter, with which requests are stored. An operation whose request is not
+	// stored can be executed only by its caller. Required, except with AskOnly.
 	Encrypter once.Encrypter
 
-	// AskOnly asks only about calls whose outcome is not known and that have a [Check]. That needs neither Encrypter nor requests: a
-	// handler whose call was voided must make no other call, as with an error of [NotSent], and its client goes on.
+	// AskOnly restricts the Completer to calls whose outcome is not known and that have a [Check]: it asks the
+	// service, and makes no calls. That needs neither Encrypter nor requests. If a call turns out to be voided,
+	// its handler must make no other call in the run of the Completer, as after an error of [NotSent]; the
+	// client continues the operation.
 	AskOnly bool
 
-	// Handlers go on with operations. An operation whose name has no handler is left alone: another program on the same database may
-	// have one. So are the operations of other packages of once, whose scopes are reserved. Required.
+	// Handlers execute the operations. If no handler exists for the name of an operation, the Completer does
+	// not touch the operation, because another program on the same database may have a handler. It does not
+	// touch operations of other packages of once either, whose scopes are reserved. Required.
 	Handlers Handlers
 
-	// Every is the time between two polls for operations to resume. A poll reads 5,000 unfinished operations at most, and the next one goes on after them. After a slow poll the time is longer, up to the TTL of the
-	// store. An operation that fails again and again is resumed less and less often, once an hour in the end. Default:
-	// 500 ms, or the TTL if that is shorter.
+	// Every is the time between two polls for operations to resume. A poll reads at most 5,000 unfinished
+	// operations, and the next poll continues after them. After a slow poll the time is longer, up to the TTL
+	// of the store. An operation that fails repeatedly is resumed at growing intervals, up to one hour.
+	// Default: 500 ms, or the TTL if that is shorter.
 	Every time.Duration
 
 	// CheckEvery is the time between two calls of [Check] for an operation that is unknown. Default 1 min.
@@ -65,7 +72,7 @@ type Completer struct {
 	// Concurrency is how many operations are resumed at the same time. Default 4.
 	Concurrency int
 
-	// Log gets the failures. Default: [slog.Default].
+	// Log receives the failures. Default: [slog.Default].
 	Log *slog.Logger
 }
 
@@ -76,8 +83,8 @@ const (
 	lookShare = 50     // a look takes one part of so many of the time
 )
 
-// Run resumes operations until ctx ends, then waits for the operations that it has begun, and returns nil. It returns an error at once if
-// the Completer cannot work.
+// Run resumes operations until ctx ends. Then it waits for the operations that it has begun, and returns nil.
+// It returns an error immediately if the Completer is not configured correctly.
 func (c Completer) Run(ctx context.Context) error {
 	switch {
 	case c.Store == nil, len(c.Handlers) == 0:

@@ -17,8 +17,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Run is one run of a handler under a lease. The handler passes it to [InTx] and [Call], and can ask it only
-// which operation it is. The engine decides how the run ends. Phases come one after the other, not concurrently.
+// Run is one run of a handler under a lease. The handler passes it to [InTx] and [Call]. Its only method
+// returns which operation it is. The engine decides how the run ends. A handler must not run phases
+// concurrently.
 type Run struct {
 	s    *Store
 	own  *held.Owner // fence, nonce and lease
@@ -42,20 +43,21 @@ func newRun(s *Store, opts store.BeginOptions) *Run {
 // Operation returns the scope and the key of the operation, as they are stored.
 func (r *Run) Operation() store.ID { return r.id }
 
-// Errors of phases. A handler that gets one returns it.
+// Errors of phases. A handler that gets one of them must return it.
 var (
-	// ErrLost is in the chain of an error if another owner has the operation, or may have it.
+	// ErrLost is in the chain of an error if another owner has taken the operation over, or may have.
 	ErrLost = errors.New("the lease of this operation is lost")
 
-	// ErrUnknown is in the chain of an error if a call may have taken effect, and nothing proves whether it has; or if a phase
-	// has ended its transaction itself, as by a procedure that commits.
+	// ErrUnknown is in the chain of an error if a call may have taken effect, and nothing proves whether it
+	// has. It is also returned if a phase has ended its transaction itself, for example by calling a procedure
+	// that commits.
 	ErrUnknown = errors.New("the outcome is not known")
 
-	// ErrVoided is in the chain of the error of a call that was made, has not taken effect and never will: its Check has found
-	// it [Voided]. Another Call of the same phase, also in this run, has another key.
+	// ErrVoided is in the chain of the error of a call that was made, but has not taken effect and never will:
+	// its Check has returned [Voided]. Another Call of the same phase, also in this run, uses another key.
 	ErrVoided = errors.New("the call has not taken effect and never will")
 
-	// ErrMisused is in the chain of an error if the handler has a mistake.
+	// ErrMisused is in the chain of an error if the code of the handler has a mistake.
 	ErrMisused = errors.New("phases are misused")
 )
 

@@ -25,33 +25,35 @@ const (
 // ShortestTTL is the shortest Config.TTL.
 const ShortestTTL = 100 * time.Millisecond
 
-// Config of a [Store].
+// Config configures a [Store].
 type Config struct {
-	// TTL is how long after its last renewal an operation can be taken over, by the clock of the store.
-	// It is renewed every third of that. At least 100 ms. Default 30 s.
+	// TTL is how long after the last renewal of its lease an operation can be taken over, by the clock of the
+	// store. The owner renews the lease every third of TTL. At least 100 ms. Default 30 s.
 	TTL time.Duration
 
-	// MaxDuration is how long one run of a handler may hold an operation. Then its context ends.
-	// Default 1 h.
+	// MaxDuration is how long one run of a handler may own an operation. After that time the handler's context
+	// ends. Default 1 h.
 	MaxDuration time.Duration
 
-	// MaxSaved is how many bytes of JSON the values and failures of an operation's phases may have together, names and
-	// frozen requests included, encrypted if the engine has an Encrypter. They are written again with each phase. Default 1 MiB.
+	// MaxSaved is how many bytes of JSON the values and failures of an operation's phases may have in total,
+	// including names and frozen requests, and encrypted if the engine has an Encrypter. All of them are
+	// written again with each phase. Default 1 MiB.
 	MaxSaved int
 
-	// AskEvery is how often, at most, callers make the store ask about a call that is unknown and has a [Check], by the clocks of the
-	// processes. In between they receive "unknown", and when to come again. Default 1 s.
+	// AskEvery is the shortest time between two calls of a [Check] that callers cause for an unknown call, by
+	// the clocks of the processes. In between, callers get "unknown" and the time after which to try again.
+	// Default 1 s.
 	AskEvery time.Duration
 
-	// Eager commits the claim before the handler begins, which costs one commit more: then no part of the handler
-	// runs on two nodes at the same time.
+	// Eager commits the claim before the handler begins, so that no part of the handler runs on two nodes at
+	// the same time. It costs one more commit.
 	Eager bool
 
-	// Tracer sees each phase that runs. Default: no tracer.
+	// Tracer is called for each phase that runs. Default: no tracer.
 	Tracer Tracer
 
-	// Log gets a warning when a program goes on with an operation and does not reach phases that have ended, for example because they
-	// have other names in it. Default: [slog.Default].
+	// Log receives a warning when a program continues an operation and does not reach phases that have ended,
+	// for example because the phases have other names in this version of the program. Default: [slog.Default].
 	Log *slog.Logger
 }
 
@@ -68,8 +70,8 @@ var (
 	_ store.Operations    = (*Store)(nil)
 )
 
-// New returns a store that keeps its operations in ops, such as a pgxstore, a sqlstore or a memstore, in the same table
-// as other engines on it. It panics if cfg is invalid, or if ops cannot renew leases
+// New returns a store that keeps its operations in ops, such as a pgxstore, a sqlstore or a memstore. It uses
+// the same table as other engines on ops. It panics if cfg is invalid, or if ops cannot renew leases
 // ([store.Renewer]).
 func New(ops store.Operations, cfg Config) *Store {
 	if cfg.TTL == 0 {
@@ -101,17 +103,17 @@ func New(ops store.Operations, cfg Config) *Store {
 	return s
 }
 
-// Unwrap returns the store of the operations.
+// Unwrap returns the store that keeps the operations.
 func (s *Store) Unwrap() any { return s.ops }
 
 // Irrevocable implements [ability.Irrevocable].
 func (*Store) Irrevocable() {}
 
-// Config returns the one in force.
+// Config returns the configuration of the store, with its defaults.
 func (s *Store) Config() Config { return s.cfg }
 
-// Read implements [store.Operations]. An operation that has stopped in a call which can be made again or checked is
-// not reported as unknown.
+// Read implements [store.Operations]. If an operation has stopped in a call which can be made again or checked,
+// it is not reported as unknown.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	rec, err := s.ops.Read(ctx, id)
 	isUnknown := rec.State == store.StateUnknown

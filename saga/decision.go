@@ -18,44 +18,47 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Action is what a [Decision] does.
+// Action is what a [Decision] does to its saga.
 type Action string
 
 // The actions. Retry, Skip and Force are for a saga that is stuck.
 const (
-	ActionRetry  Action = "retry"  // it goes on at the same step, with new tries
-	ActionSkip   Action = "skip"   // it goes on without the undo of Step: a person has undone the step, or its effect stays
-	ActionForce  Action = "force"  // it goes on with a known outcome of the call Step
-	ActionCancel Action = "cancel" // it turns: see [Runner.Cancel]
-	ActionWake   Action = "wake"   // its wait is over: see [Runner.Wake]
+	ActionRetry  Action = "retry"  // the saga continues at the same step, with the full number of tries
+	ActionSkip   Action = "skip"   // the saga continues without the undo of Step: a person has undone the step, or its effect stays
+	ActionForce  Action = "force"  // the saga continues with an outcome of the call Step that the person supplies
+	ActionCancel Action = "cancel" // the saga turns: see [Runner.Cancel]
+	ActionWake   Action = "wake"   // the wait of the saga ends: see [Runner.Wake]
 )
 
 // Decision is what a person decides about a saga.
 type Decision struct {
 	Action Action
 
-	// Step is the full name of the step that ActionSkip and ActionForce decide about, as in [Status].
+	// Step is the full name, as in [Status], of the step that ActionSkip or ActionForce decides about.
 	Step string
 
-	// Call, if it is set, is the key of the call that ActionForce decides about, as in [Status]. If the saga has made another call since, Decide
-	// changes nothing.
+	// Call, if it is set, is the key, as in [Status], of the call that ActionForce decides about. If the saga
+	// has made another call since, Decide changes nothing.
 	Call string
 
-	// Fence, if it is not zero, is the fence of the record that the decision is about. If the saga has gone on since, Decide changes nothing.
+	// Fence, if it is not zero, is the fence of the record that the person has seen. If the saga has continued
+	// since, Decide changes nothing.
 	Fence int64
 
-	// Value of ActionForce is the result of the call, as JSON: the call has happened. Without Value the call has not happened and never will; then it
-	// is made again, under another key, unless the saga has turned.
+	// Value, with ActionForce, is the result of the call, as JSON: it says that the call has happened.
+	// ActionForce without Value says that the call has not happened and never will. Then the call is made again
+	// under another key, unless the saga has turned.
 	Value json.RawMessage
 
-	// Who decides and Reason are written to the audit (table once_audit of package operate) in the same commit. This needs a store with tables. If
-	// Who is "", no audit is written. The starter of a cancelled saga gets Reason.
+	// Who decides, and the Reason, are written to the audit (table once_audit of package operate) in the same
+	// commit. That needs a store with tables. If Who is "", no entry is written. The starter of a cancelled
+	// saga gets Reason.
 	Who, Reason string
 
-	// Encrypter encrypts Value, if the saga is encrypted.
+	// Encrypter encrypts Value. It is required if the saga is encrypted.
 	Encrypter once.Encrypter
 
-	// Preview returns the effect of the decision in words, and changes nothing.
+	// Preview makes Decide return the effect of the decision in words, and change nothing.
 	Preview bool
 }
 
@@ -75,10 +78,12 @@ func (d Decision) check() error {
 	return nil
 }
 
-// Decide stores a decision about a saga, and returns its effect in words. It needs the store of the saga, and not its program: any node that has the
-// definition goes on with it. An error of [once.CodeMismatch] says that the decision does not fit the state of the saga, and that nothing was
-// changed. A cancel returns the errors of [Runner.Cancel]. An error of [once.CodeConflict] says that the saga has gone on meanwhile, because of
-// another decision or of this one, whose answer was lost: look at its status before you decide again.
+// Decide stores a decision about a saga, and returns the effect of the decision in words. It needs only the
+// store of the saga, not its program: any node that has the definition then continues the saga. An error of
+// [once.CodeMismatch] says that the decision does not fit the state of the saga, and that nothing was changed.
+// For ActionCancel it also returns the errors of [Runner.Cancel]. An error of [once.CodeConflict] says that the
+// saga has continued meanwhile, because of another decision, or because of this decision if the answer to its
+// commit was lost. Look at the saga's status before you decide again.
 func Decide(ctx context.Context, ops store.Operations, id ID, d Decision) (detail string, err error) {
 	if err := d.check(); err != nil {
 		return "", err
