@@ -11,15 +11,16 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Failing is a message that has come and whose attempts fail. The zero value means that no attempt of it is known.
+// Failing is a message that has arrived and whose attempts fail. The zero value means that no attempt of it is
+// known.
 type Failing struct {
 	EventID  string
-	Attempts int64     // that have failed
-	LastAt   time.Time // of the last one, by the clock of the database
-	Error    string    // of the last one
+	Attempts int64     // how many attempts have failed
+	LastAt   time.Time // when the last attempt failed, by the clock of the database
+	Error    string    // the error of the last attempt
 }
 
-// String says what an operator has to know: how often the message has failed, and why.
+// String returns a text for operators: how often the message has failed, and why.
 func (f Failing) String() string {
 	return fmt.Sprintf("has come and has failed %s (last: %s)", words.Either(f.Attempts == 1, "once", fmt.Sprintf("%d times", f.Attempts)), words.Shown(f.Error))
 }

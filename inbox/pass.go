@@ -116,8 +116,8 @@ func (p *pass[TX]) apply(ctx context.Context, it *item) error {
 
 var errBehind = errors.New("it was not tried, because an earlier message of its key has failed. Try: deliver it again after that one")
 
-// ErrTooFarAhead says that earlier messages are missing and that this one cannot be parked, because its payload is longer than Config.MaxPayload.
-// Deliver it again later.
+// ErrTooFarAhead says that messages before this one are missing, and that this one cannot be parked because its
+// payload is longer than Config.MaxPayload. Deliver the message again later.
 var ErrTooFarAhead = errors.New("inbox: messages of its key are missing before this one, and its payload is too large to be parked")
 
 // turn reports whether a message with a position is the next one of its key. If not, it sets the outcome or error of the message.
