@@ -10,8 +10,9 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Update stores the settings of e that a person can change: URL, Types, Description, Headers, Ordered, Rate and Concurrency. e.Version must be the
-// version that was read. The error is [ErrChanged] if another change came first, [ErrNotFound], [ErrInvalid] or [ErrURL], or an error of the
+// Update stores the settings of e that a person can change: URL, Types, Description, Headers, Ordered, Rate and
+// Concurrency. e.Version must be the version that the caller has read. The error is [ErrChanged] if the
+// endpoint was changed since. Other errors are [ErrNotFound], [ErrInvalid], [ErrURL], and errors of the
 // database.
 func (es *Endpoints) Update(ctx context.Context, e Endpoint) (Endpoint, error) {
 	e, err := es.cfg.checkedEndpoint(ctx, e)
@@ -27,21 +28,24 @@ func (es *Endpoints) Update(ctx context.Context, e Endpoint) (Endpoint, error) {
 	})
 }
 
-// Disable stops all deliveries to an endpoint. Waiting deliveries stay. Events that are sent while it is disabled get no delivery to it: see
-// [Endpoints.Replay]. Requests that have already begun end normally.
+// Disable stops all deliveries to an endpoint. Waiting deliveries are kept until it is enabled. An event that
+// is sent while the endpoint is disabled gets no delivery to it: see [Endpoints.Replay]. Requests that are in
+// flight are not cancelled.
 func (es *Endpoints) Disable(ctx context.Context, tenant, id string) (Endpoint, error) {
 	return es.set(ctx, "disable", tenant, id, "disabled_at = coalesce(disabled_at, NOW), disabled_by = 'person'")
 }
 
-// Enable lets an endpoint get new events and its waiting deliveries. Its earlier failures are forgotten.
+// Enable makes an endpoint get new events and its waiting deliveries again. Its earlier failures no longer
+// count.
 func (es *Endpoints) Enable(ctx context.Context, tenant, id string) (Endpoint, error) {
 	defer es.note()
 	return es.set(ctx, "enable", tenant, id, "disabled_at = null, disabled_by = ''")
 }
 
-// Rotate replaces the secret of an endpoint, and returns the new secret, which is not shown again. While the previous secret still signs, the error
-// is [ErrRotating], unless the overlap is zero: otherwise a receiver that has only the oldest secret could verify nothing. A second rotation to the
-// same secret changes nothing.
+// Rotate replaces the secret of an endpoint, and returns the new secret, which cannot be read again. While
+// requests are still signed with the previous secret as well, the error is [ErrRotating], unless to.Overlap is
+// zero: after a second rotation, a receiver that has only the oldest secret could verify nothing. If the
+// endpoint already has to.Secret, Rotate changes nothing.
 func (es *Endpoints) Rotate(ctx context.Context, tenant, id string, to Rotation) (Endpoint, string, error) {
 	if to.Secret == "" {
 		to.Secret = NewSecret()
@@ -73,8 +77,8 @@ func (es *Endpoints) Rotate(ctx context.Context, tenant, id string, to Rotation)
 	return e, to.Secret, nil
 }
 
-// Delete deletes an endpoint and its waiting deliveries: only requests that have already begun still reach it. Its secrets and headers are erased at
-// once. Its rows are deleted by [Hooks.Sweep].
+// Delete deletes an endpoint and its waiting deliveries. Only requests that are already in flight still reach
+// the endpoint. Its secrets and headers are erased immediately. Its rows are deleted later by [Hooks.Sweep].
 func (es *Endpoints) Delete(ctx context.Context, tenant, id string) error {
 	return es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
 		n, err := r.Exec(ctx, es.text(`update once_webhook_endpoint set `+erased+` where uid = ? and tenant = ? and deleted_at is null`, []byte{}, []byte{}, id, tenant))

@@ -12,23 +12,25 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Period says which events are sent again, and how fast. It holds all events by number, from the first one that is not older than Since to the last
-// one that is older than Until. If the clock of the database has jumped in between, the period also holds some events from outside of these times,
-// and misses none.
+// Period says which events are sent again, and how fast. It contains the events, in the order in which they
+// were sent, from the first one that is not older than Since to the last one that is older than Until. If the
+// clock of the database has jumped meanwhile, the period also contains some events from outside of these times,
+// but misses none.
 type Period struct {
 	Since time.Time // by the clock of the database
 	Until time.Time // zero means no end
 
-	// Rate is how many deliveries become due in a second. Default: all become due at once. The endpoint's own rate and concurrency still bound the
-	// requests.
+	// Rate is how many deliveries become due in a second. Default: all become due at once. The endpoint's own
+	// rate and concurrency also apply to the requests.
 	Rate float64
 }
 
 const batch = 100 // rows of one transaction
 
-// Recover makes the stopped deliveries of a period due again, from the start of their schedule, and returns how many. It works in small transactions:
-// after an error some deliveries are due, and another call makes the others due. Each transaction is audited. The error is [ErrNotFound],
-// [ErrDisabled], or one of the database.
+// Recover makes the stopped deliveries of a period due again, each from the start of its schedule, and returns
+// how many they are. It uses small transactions. After an error some deliveries are due, and another call makes
+// the others due. Each transaction writes to the audit. The error is [ErrNotFound], [ErrDisabled], or an error
+// of the database.
 func (es *Endpoints) Recover(ctx context.Context, tenant, id string, p Period) (recovered int64, err error) {
 	defer es.note()
 	endpoint, after, last, err := es.begin(ctx, tenant, id, &p)
@@ -60,8 +62,9 @@ func (es *Endpoints) Recover(ctx context.Context, tenant, id string, p Period) (
 	return recovered, err
 }
 
-// Replay sends the events of a period that an endpoint wants now and of which it has had no attempt, because it was disabled or did not want them, and returns
-// how many. It works as [Endpoints.Recover] does.
+// Replay sends the events of a period that were never attempted to the endpoint, because it was disabled or did
+// not want their types, if it wants the types now. It returns how many events these are. Transactions and
+// errors are as with [Endpoints.Recover].
 func (es *Endpoints) Replay(ctx context.Context, tenant, id string, p Period) (replayed int64, err error) {
 	defer es.note()
 	endpoint, after, last, err := es.begin(ctx, tenant, id, &p)
@@ -96,9 +99,10 @@ const (
 	mostPreviewedEvents  = 2000
 )
 
-// Preview returns how many deliveries [Endpoints.Recover] would make due now, or with missed how many [Endpoints.Replay] would. It counts among the last 10,000
-// deliveries of the endpoint that have stopped, or with missed among the last 2,000 events of the tenant: more says that there may be others. The error is that of
-// Recover.
+// Preview returns how many deliveries [Endpoints.Recover] would make due now. With missed, it returns how many
+// events [Endpoints.Replay] would send. It counts among the last 10,000 deliveries of the endpoint that have
+// stopped, or with missed among the last 2,000 events of the tenant; more reports that older ones may exist.
+// The errors are as with Recover.
 func (es *Endpoints) Preview(ctx context.Context, tenant, id string, p Period, missed bool) (n int64, more bool, err error) {
 	e, err := es.checkPeriod(ctx, tenant, id, &p)
 	if err != nil {

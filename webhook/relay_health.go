@@ -13,10 +13,11 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Types of events that the relay sends to the owner of a failing endpoint, through those endpoints of the tenant that want them.
+// Types of events that the relay sends to the tenant of a failing endpoint, through the endpoints of the tenant
+// that want these types.
 const (
-	EventEndpointFailing  = "webhook.endpoint.failing"  // half of the time until it is disabled is over, or three quarters
-	EventEndpointDisabled = "webhook.endpoint.disabled" // it is disabled; its waiting deliveries stay
+	EventEndpointFailing  = "webhook.endpoint.failing"  // half, or three quarters, of the time until the endpoint is disabled is over
+	EventEndpointDisabled = "webhook.endpoint.disabled" // the endpoint is disabled; its waiting deliveries are kept
 )
 
 // noticeOf returns the warning that the owner of an endpoint gets after a failure: how much of the time until it is disabled is over, in percent. 0

@@ -23,13 +23,13 @@ const (
 // Swept is how many rows [Hooks.Sweep] has deleted.
 type Swept struct {
 	Events      int64
-	Undelivered int64 // deliveries that were older than Config.Retain, and still waited or had stopped
+	Undelivered int64 // deliveries that were older than Config.Retain, and were still waiting or had stopped
 	Attempts    int64
-	Endpoints   int64 // that a person had deleted
+	Endpoints   int64 // endpoints that a person had deleted
 }
 
-// Sweep deletes rows that are older than Config.Retain, and the rows of deleted endpoints, in small transactions with pauses. A relay calls it from
-// time to time. Two concurrent calls do no harm.
+// Sweep deletes rows that are older than Config.Retain, and the rows of deleted endpoints. It uses small
+// transactions with pauses between them. A relay calls it periodically. Several calls may run at the same time.
 func (h *Hooks[TX]) Sweep(ctx context.Context) (Swept, error) {
 	return sweep(ctx, h.db, h.cfg.Retain, h.cfg.Archive)
 }
