@@ -13,7 +13,7 @@ import (
 type Batch struct {
 	writes []store.Statement
 	over   bool
-	of     *current.Operation // the operation; nil: that of a package which sends the writes itself
+	of     *current.Operation // the operation; nil for the batch of a package that sends the writes itself
 }
 
 // Exec declares a write, in the SQL dialect of the store. The caller must not change the arguments before the
@@ -73,7 +73,7 @@ func DoBatch[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn fun
 	return do(ctx, e, &op, handler[TX]{batch: answer(e.cfg.MaxResult, declare, &value)}, &value)
 }
 
-// run has fn declare the writes of b. After fn has ended, b accepts no more.
+// run lets fn declare the writes of b. After fn has returned, b accepts no more writes.
 func (b *Batch) run(ctx context.Context, fn func(context.Context, *Batch) (Answer, error)) (Answer, error) {
 	defer func() { b.over = true }()
 	return fn(ctx, b)

@@ -40,7 +40,7 @@ func Do[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(ctx
 func do[T, TX any](ctx context.Context, e *Engine[TX], op *Operation, h handler[TX], value *T) (Result[T], error) {
 	var c call[TX]
 	ctx = c.begin(ctx, e, op)
-	if op.isZero() { // forgotten, and the handler must not run unprotected
+	if op.isZero() { // the program forgot to set scope and key, and the handler must not run unprotected
 		return decode(ctx, &c, c.invalid(e.check(&c.op)), value)
 	}
 	return decode(ctx, &c, c.exec(ctx, h), value)

@@ -142,7 +142,7 @@ type Config struct {
 type Engine[TX any] struct {
 	store  store.Store[TX]
 	cfg    Config
-	alarms bool   // the observer is shown warnings and errors only, and measures nothing
+	alarms bool   // the observer gets only warnings and errors, and the engine measures no times
 	tracer Tracer // the observer, if it is a Tracer; else nil
 
 	irrevocable bool // the store cannot undo what a handler has done: see ability.Irrevocable
@@ -208,8 +208,8 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	}
 }
 
-// minRetain is the shortest retention: a call that has lost the answer to its COMMIT must still
-// find the record.
+// minRetain is the shortest retention: a call that has lost the answer to its COMMIT must still find the record
+// when it looks.
 func (c Config) minRetain() time.Duration { return max(time.Minute, 4*c.Settle) }
 
 // Check reports whether the engine can reach the store, and whether the store has its tables. If not, the error
@@ -227,7 +227,7 @@ func (e *Engine[TX]) Check(ctx context.Context) error {
 // changes the record of an operation must call it itself. Without a cache it does nothing. The error is that of
 // Config.Shared: then the shared cache may return the result for up to CacheFor.
 func (e *Engine[TX]) InvalidateCache(ctx context.Context, scope, key string) (err error) {
-	// The caller may know the key, or its hash, as it is stored.
+	// The caller may have the key itself, or its stored hash.
 	keys := []string{key}
 	if e.cfg.HashKeys {
 		keys = append(keys, keyname.Hashed(key))

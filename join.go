@@ -60,14 +60,14 @@ var errSame = errors.New("this Join uses the key of the operation it runs inside
 
 var errNoJoin = errors.New("this store cannot join a transaction of the caller")
 
-// joinFailed is the verdict on a handler that has returned the error of a Join which has
-// met another call: all of it can be tried again.
+// joinFailed is the verdict on a handler that has returned the error of a Join which has met another call: the
+// whole outer operation can be tried again.
 func (c *call[TX]) joinFailed(txn transaction[TX], err error) (v verdict, is bool) {
 	var inner *Error
 	if !errors.As(err, &inner) || inner.Effect != EffectNotApplied || inner.Code != CodeInFlight && inner.Code != CodeConflict {
 		return v, false
 	}
-	// Inside of a Join only the caller can start again: the transaction is the caller's.
+	// Inside a Join, only the caller can start again, because the transaction belongs to the caller.
 	v = verdict{err: c.fail(inner.Code, EffectNotApplied, err), again: !txn.joined}
 	if own := (*Error)(nil); inner.After > 0 && errors.As(v.err, &own) {
 		own.After = inner.After

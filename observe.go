@@ -148,8 +148,8 @@ type discard struct{}
 
 func (discard) Observe(context.Context, Event) {}
 
-// measures reports whether the observer receives durations. The default one does
-// not: each call would have to read the clock several times.
+// measures reports whether the engine measures durations for the observer. It does not for the default
+// observer, because each call would have to read the clock several times.
 func (e *Engine[TX]) measures() bool { return e.cfg.Observer != nil && !e.alarms }
 
 // shows reports whether the observer is shown ev.
@@ -250,7 +250,7 @@ func (c *call[TX]) named(e Event) Event {
 }
 
 // observeEffectOutside reports a success whose handler has not used its transaction: if the handler had an
-// effect, nothing protects it from being repeated.
+// effect elsewhere, nothing prevents a repetition of the effect.
 func (c *call[TX]) observeEffectOutside(ctx context.Context, txn transaction[TX], a Answer, writes int) {
 	if c.e.cfg.Observer == nil || a.Result.Kind == store.ResultFailure || a.Result.Status >= 300 || writes > 0 {
 		return

@@ -36,7 +36,7 @@ type SharedCache interface {
 
 const (
 	sharedTimeout  = 100 * time.Millisecond // of a look-up and of an Add
-	sharedDrop     = 2 * time.Second        // of removing a result: a person waits for it
+	sharedDrop     = 2 * time.Second        // of removing a result: longer, because a person waits for it
 	sharedFailures = 5                      // failures in a row after which the cache is not asked: a busy host misses one or two
 	sharedPause    = time.Second            // how long it is not asked; then one look-up tries again
 	sharedQueue    = 1000                   // results that wait to be added
@@ -61,7 +61,7 @@ type shared struct {
 	hits, misses, skipped, errors uint64
 }
 
-// sharedResult is on its way to the cache.
+// sharedResult is a result that waits to be sent to the cache.
 type sharedResult struct {
 	id    store.ID
 	rec   store.Record
@@ -115,7 +115,8 @@ func (s *shared) put(id store.ID, rec store.Record, retain time.Duration, sent t
 	r := sharedResult{id, rec, sent.Add(min(s.life, retain/2)), len(rec.Result.Body) + head.Size(rec.Result.Header)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// A cache that is slow costs results that are not shared, and neither memory nor time of a call.
+	// If the cache is slow, results are not shared; a slow cache must cost neither memory nor the time of a
+	// call.
 	if r.size > sharedLargest || s.bytes+r.size > sharedBytes || len(s.queue) == sharedQueue {
 		s.skipped++
 		return

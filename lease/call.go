@@ -99,10 +99,10 @@ type CallPolicy struct {
 // repeats reports whether a call may be made again, at least for some time.
 func (p CallPolicy) repeats() bool { return p.DedupedFor > 0 || p.DedupedFor == 0 && p.SafeToRepeat }
 
-// life is for how long it may be made again; 0: for ever.
+// life is how long a call may be made again; 0 means for ever.
 func (p CallPolicy) life() time.Duration { return sure(p.DedupedFor) }
 
-// sure is the part of a promised time on which processes rely: their clocks differ from the service's.
+// sure is the part of a promised time that processes use: their clocks differ from the service's.
 func sure(life time.Duration) time.Duration { return max(0, life-life/10) }
 
 // CallCheck finds out whether a call took effect. [Check] returns one.
@@ -174,13 +174,13 @@ func Key(scope, key, phase string, voided int) string {
 	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 }
 
-// call is a call on its way.
+// call is a call that is being made.
 type call struct {
 	run     *Run
 	phase   string
 	policy  CallPolicy
 	freezes bool // its request: it is a CallWith
-	again   bool // it may have been sent before, under the same key
+	again   bool // the call may have been sent before, under the same key
 }
 
 func (c *call) key() string {
@@ -191,7 +191,7 @@ func (c *call) key() string {
 // make makes the call, or finds out the outcome of an earlier one. Without an error its outcome is known; the next write of the run stores it.
 func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Context, key string, request []byte) (any, error)) error {
 	r := c.run
-	if begun := r.saved.Call; begun != nil { // before, by this run or by another owner
+	if begun := r.saved.Call; begun != nil { // by this run, or by an earlier owner
 		frozen, err := r.frozen(begun)
 		if err != nil {
 			return fmt.Errorf("call %q is not made: %w: %w", c.phase, ErrUnknown, err)
@@ -219,16 +219,17 @@ func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Con
 		// A client of package retryhttp sends a request in this context once only, also if the connection breaks.
 		ctx = atmostonce.Mark(ctx)
 	}
-	value, err := fn(ctx, c.key(), bytes.Clone(request)) // it may write there
+	value, err := fn(ctx, c.key(), bytes.Clone(request)) // a copy, because fn may write to it
 	return c.answered(ctx, value, err)
 }
 
-// resumes refuses to go on with a call of another version of the program, if this version would send something else under the same key.
+// resumes returns an error if another version of the program has begun the call, and this version would send
+// something else under the same key.
 func (c *call) resumes(begun *intent, frozen, request []byte) error {
 	switch {
 	case begun.Tx:
 		return fmt.Errorf("call %q is not made: a phase of this name has ended its transaction itself: %w. Try: another name", c.phase, ErrUnknown)
-	case !begun.repeats(time.Now()): // nothing is sent
+	case !begun.repeats(time.Now()): // the call is not sent again
 	case c.freezes && frozen == nil && len(request) > 0:
 		return fmt.Errorf("call %q is not made: %w: it was begun by Call, whose request is not known, and CallWith has another one for the same key: %w. Try: Call under this name, until what it has begun has ended", c.phase, ErrMisused, ErrUnknown)
 	case !c.freezes && len(frozen) > 0:
@@ -272,7 +273,7 @@ func (c *call) begin(ctx context.Context, request []byte) error {
 	return nil
 }
 
-// answered notes the results of fn. The next write of the run stores them.
+// answered records the result of fn in the run. The next write of the run stores it.
 func (c *call) answered(ctx context.Context, value any, err error) error {
 	r := c.run
 	var failure *once.Failure
@@ -282,7 +283,7 @@ func (c *call) answered(ctx context.Context, value any, err error) error {
 		next, err := r.done(c.phase, value)
 		return c.save(next, err)
 	case errors.As(err, &unsent) && !c.again:
-		// NotSent speaks of this attempt alone: an earlier one under the same key may have been sent.
+		// NotSent is only about this attempt: an earlier one under the same key may have been sent.
 		r.saved.Call = nil
 		return err
 	case unsent == nil && errors.As(err, &failure) && failure != nil && failure.Code != codeDuplicate:
@@ -300,7 +301,8 @@ func (c *call) answered(ctx context.Context, value any, err error) error {
 	return c.find(ctx, err)
 }
 
-// save keeps the answer of the call for the next commit. If it cannot be saved, the call has happened, and its outcome becomes unknown.
+// save keeps the answer of the call for the next commit. If the answer cannot be saved, the outcome of the call
+// becomes unknown, although the call has happened.
 func (c *call) save(next saved, err error) error {
 	r := c.run
 	if err != nil {
@@ -322,7 +324,7 @@ func (c *call) find(ctx context.Context, cause error) error {
 		// Both times count: the one of the policy when the call was begun, and the one of the policy now.
 		return fmt.Errorf("call %q: %w: it is so old that the service may have forgotten it: %w", c.phase, ErrUnknown, cause)
 	}
-	// Before the question, so that one without an answer counts for AskEvery as well.
+	// Set before the question, so that a question without an answer also counts for AskEvery.
 	r.saved.Call.Asked = now
 	value, found, err := c.policy.Check.find(ctx, c.key())
 	switch {

@@ -78,9 +78,9 @@ type Completer struct {
 
 const (
 	pageSize  = 500    // operations that one listing reads
-	lookSize  = 5_000  // operations that a look reads; the next look goes on behind them
-	queueSize = 10_000 // operations that wait for a place; with more the next look goes on
-	lookShare = 50     // a look takes one part of so many of the time
+	lookSize  = 5_000  // operations that a poll reads; the next poll continues after them
+	queueSize = 10_000 // operations that wait for a worker; if the queue is full, the next poll continues there
+	lookShare = 50     // a poll may take one part in so many of the time
 )
 
 // Run resumes operations until ctx ends. Then it waits for the operations that it has begun, and returns nil.
@@ -121,7 +121,7 @@ func (c Completer) Run(ctx context.Context) error {
 		if err := w.round(ctx); err != nil && ctx.Err() == nil {
 			c.Log.Warn("operations whose lease is over cannot be listed", "error", err)
 		}
-		// A slow look burdens the database, so that the pause after it grows with it, up to the TTL.
+		// A slow poll burdens the database, so the pause after it grows with it, up to the TTL.
 		costs := min(lookShare*time.Since(began), c.Store.cfg.TTL)
 		if !held.Pause(ctx, max(c.Every, costs)) {
 			return nil
@@ -135,7 +135,7 @@ type completing struct {
 
 	lister upkeep.Lister
 	fresh  chan upkeep.Entry // to be resumed, for the first time
-	again  chan upkeep.Entry // to be resumed, after earlier tries, or to be asked about
+	again  chan upkeep.Entry // to be resumed after earlier tries, or to be checked
 	after  store.ID          // where the next poll goes on; zero: at the beginning
 
 	strange map[string]bool // names of due operations that have no handler here: each is logged once
@@ -149,8 +149,8 @@ type completing struct {
 type tries struct {
 	count  int
 	queued bool
-	told   bool      // it was logged that its outcome is unknown
-	next   time.Time // not before
+	told   bool      // it was logged that the outcome is unknown
+	next   time.Time // not to be tried before this time
 	seen   int       // the last pass in which it was due
 }
 
@@ -172,7 +172,8 @@ func (c *completing) pause(e upkeep.Entry, count int) time.Duration {
 	return pause
 }
 
-// round polls for due operations, up to lookSize of them, and waits for no handler. It goes on where the round before has ended.
+// round polls for due operations, up to lookSize of them, and does not wait for handlers. It continues where
+// the round before has ended.
 func (c *completing) round(ctx context.Context) error {
 	scopes := owner.Listed(ctx)
 	if c.after.IsZero() {
@@ -187,7 +188,7 @@ func (c *completing) round(ctx context.Context) error {
 		for _, e := range list {
 			switch {
 			case owner.Check(ctx, e.Scope) != nil, !c.knows(e), !c.isTime(e.ID), c.endsInCall(ctx, e):
-			case c.AskOnly && e.State != store.StateUnknown && !e.CallStarted: // its client goes on
+			case c.AskOnly && e.State != store.StateUnknown && !e.CallStarted: // its client continues it
 			case !c.enqueue(e):
 				// The queue is full. c.after is before e, so that the next round begins with it.
 				return nil
@@ -250,14 +251,16 @@ func (c *completing) enqueue(e upkeep.Entry) (ok bool) {
 	defer c.mu.Unlock()
 	t := c.tried[e.ID]
 	queue := c.fresh
-	// So no new operation waits behind thousands that fail again and again, or whose outcome is not known.
+	// Separate, so that a new operation does not wait behind thousands that fail again and again, or whose
+	// outcome is not known.
 	if t.count > 0 || e.Fence > 1 || e.State == store.StateUnknown {
 		queue = c.again
 	}
 	select {
 	case queue <- e:
 	default:
-		// A full queue of tried ones does not stop the look at others: e waits for the next pass.
+		// If the queue of tried operations is full, the poll still continues with others: e waits for the next
+		// pass.
 		return queue == c.again
 	}
 	t.queued = true
@@ -265,7 +268,8 @@ func (c *completing) enqueue(e upkeep.Entry) (ok bool) {
 	return true
 }
 
-// forget drops the operations that are not due any more: they have ended, or another node goes on with them.
+// forget drops the operations that are not due any more, because they have ended or another node has resumed
+// them.
 func (c *completing) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -346,11 +350,11 @@ var errGoexit = errors.New("the handler has ended its goroutine (runtime.Goexit)
 // resumeSafely is resume that returns a panic, or the end of its goroutine, as an error.
 func (c *completing) resumeSafely(ctx context.Context, id store.ID) error {
 	ended := make(chan error, 1)
-	// A goroutine of its own: the handler may end it by runtime.Goexit.
+	// A separate goroutine, because the handler may end its goroutine by runtime.Goexit.
 	go func() {
 		err := errGoexit
 		defer func() {
-			// A panic would end the processes of all nodes, one after the other.
+			// Recovered, because a panic would end the processes of all nodes, one after the other.
 			if p := recover(); p != nil {
 				err = fmt.Errorf("panic: %v", p)
 			}

@@ -82,7 +82,7 @@ func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolut
 		err := how.once(ctx, ops, id, lost != nil)
 		kind := store.KindOf(err)
 		if kind == store.KindLost && lost == nil {
-			// The write may have been applied: from here on the record decides, within a time of its own.
+			// The write may have been applied: from here on the record decides, with a time limit of its own.
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, held.SettleTime) //nolint:fatcontext // once: lost is set now
 			defer cancel()
@@ -98,17 +98,18 @@ func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolut
 	}
 }
 
-// errOvertaken: the record has changed between the look at it and the write.
+// errOvertaken says that the record has changed between the read and the write.
 var errOvertaken = errors.New("another process has changed the operation at the same time. Try: again")
 
-// once compares the decision with the record, and writes it. again: an earlier write may have been applied.
+// once compares the decision with the record, and writes the decision. again says that an earlier write may
+// have been applied.
 func (how Resolution) once(ctx context.Context, ops store.Operations, id store.ID, again bool) error {
 	rec, err := ops.Read(ctx, id)
 	if err != nil {
 		return err //nolint:wrapcheck // it is of the store
 	}
 	if again && how.RunAgain && rec.State == store.StateAbsent {
-		return nil // only this decision makes an unknown operation absent
+		return nil // only this decision can have made an unknown operation absent
 	}
 	s, err := decodeSaved(rec.Data)
 	if err != nil {
@@ -128,7 +129,7 @@ func (how Resolution) once(ctx context.Context, ops store.Operations, id store.I
 		return misused(err)
 	}
 	c.ID, c.KeepRequest = id, true
-	// Only the record that the person has decided about, and no owner that is alive.
+	// The write applies only to the record that the person has seen, and not if an owner is alive.
 	c.Expect = store.Expect{Fence: rec.Fence, Nonce: rec.Nonce, LeaseExpired: rec.State == store.StateRunning}
 	if c.Next.State != store.StateAbsent {
 		// A new fence, so that a late write of the last owner is refused.
@@ -185,8 +186,8 @@ func (how Resolution) sum() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// isUnknown reports whether only a person can go on: also if no caller has come since the owner died in a call, so that
-// it is not stored yet.
+// isUnknown reports whether only a person can continue the operation. It also finds an operation whose owner
+// has died in a call, if no caller has come since, so that the state is not stored yet.
 func isUnknown(rec store.Record, s saved) bool {
 	return rec.State == store.StateUnknown || rec.Idle() && !s.Call.resumable(time.Now())
 }
@@ -240,14 +241,14 @@ func (how Resolution) change(s saved) (c store.Change, err error) {
 	return c, err
 }
 
-// goesOn parks the operation so that the next owner goes on with it.
+// goesOn parks the operation, so that the next owner continues it.
 func (how Resolution) goesOn(s saved, was decided) (c store.Change, err error) {
 	switch {
 	case s.Call == nil && how.CallValue != nil:
 		return c, errors.New("the operation has no call that could have returned a value. Try: Result")
 	case how.KeyVoided && (s.Call == nil || s.Call.Tx):
 		return c, errors.New("the operation has no call whose key could be voided. Try: RunAgain alone")
-	case s.Call == nil && s.isEmpty(): // the work of an engine without leases, which takes over nothing
+	case s.Call == nil && s.isEmpty(): // an engine without leases has begun the work, and takes over nothing
 		return c, nil
 	case s.Call == nil:
 	case how.CallValue != nil:

@@ -148,15 +148,15 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 		return nil, store.Record{}, err
 	}
 	r := newRun(s, opts)
-	eager := s.cfg.Eager || !opts.StaleAfter.IsZero() // the store's clock judges the claim
-	if opts.First && !eager && !reconciles(ctx) {     // the first write finds out whether the operation is taken
+	eager := s.cfg.Eager || !opts.StaleAfter.IsZero() // with StaleAfter the claim must be written first, because the store compares its clock when it writes the claim
+	if opts.First && !eager && !reconciles(ctx) {     // the first write finds out whether the operation exists
 		return runTx{r}, store.Record{}, nil
 	}
 	rec, err := r.read(ctx)
 	switch {
 	case err != nil:
 		return nil, store.Record{}, err
-	case rec.State == store.StateAbsent && ctx.Value(reconciling{}) == opts.ID: // it has ended since the Completer saw it, and its caller has received the result
+	case rec.State == store.StateAbsent && ctx.Value(reconciling{}) == opts.ID: // the operation has ended since the Completer has seen it, and its caller has received the result
 		return nil, rec, nil
 	case rec.State == store.StateAbsent && !eager:
 		return runTx{r}, store.Record{}, nil
@@ -168,7 +168,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	return r.takeOver(ctx, rec)
 }
 
-// read waits no longer for the store than the engine allows.
+// read reads the record. It does not wait longer for the store than the engine allows.
 func (r *Run) read(ctx context.Context) (store.Record, error) {
 	if t := r.opts.Timeouts.Acquire; t > 0 {
 		var cancel context.CancelFunc
@@ -181,7 +181,7 @@ func (r *Run) read(ctx context.Context) (store.Record, error) {
 // takesOver reports whether the run takes over the operation of an existing record.
 func (s *Store) takesOver(ctx context.Context, rec store.Record, asked []byte) bool {
 	if fingerprint.Differ(rec.Fingerprint, asked) {
-		return false // the request is another one
+		return false // the request is a different one
 	}
 	return rec.Idle() || rec.State == store.StateUnknown && (reconciles(ctx) || s.asks(rec))
 }
@@ -192,7 +192,7 @@ func (s *Store) asks(rec store.Record) bool {
 	if err != nil || !saved.Call.checks(time.Now()) {
 		return false
 	}
-	ago := time.Since(saved.Call.Asked) // less than 0: by a clock that is ahead
+	ago := time.Since(saved.Call.Asked) // negative if the clock that has set Asked was ahead
 	return ago >= s.cfg.AskEvery || ago <= -s.cfg.AskEvery
 }
 
@@ -221,7 +221,7 @@ func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Transaction
 	next := r.record(store.StateRunning, saved)
 	next.Fence = rec.Fence + 1
 	if rec.Idle() && saved.Call != nil && !saved.Call.resumable(time.Now()) {
-		// The owner has died in a call that can be neither repeated nor checked: only a person can go on.
+		// The owner has died in a call that can be neither repeated nor checked, so only a person can continue.
 		next.State = store.StateUnknown
 	}
 	if rec.State == store.StateUnknown && !saved.Call.checks(time.Now()) {
