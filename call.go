@@ -180,6 +180,7 @@ func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time
 		case code == CodeMismatch:
 			final = v.rec.State != store.StateRunning && v.rec.State != store.StateWaiting // followers may want to wait for the end of the running operation
 			return v
+		// Only this caller has gone. The flight ends without a record, so that a follower leads the next try.
 		case ctx.Err() != nil:
 			return v
 		case store.KindOf(v.err) == store.KindTaken && v.again && collisions < maxCollisions:
@@ -195,6 +196,8 @@ func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time
 				c.observe(ctx, EventWaiting, nil)
 			}
 			f.SetRunning()
+			// A store cannot notify this process when the operation ends elsewhere, so the leader polls, for
+			// all followers.
 			pauseBegan := time.Now()
 			ok, err := c.e.flights.Pause(ctx, c.op.size(), min(time.Until(until), delay/2+rand.N(delay)))
 			if err != nil {
@@ -204,6 +207,7 @@ func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time
 			if c.waited += time.Since(pauseBegan); !ok {
 				return v
 			}
+			// The pause grows: many look-ups would not end a long handler earlier.
 			delay = min(2*delay, 200*time.Millisecond)
 		case code == CodeInFlight:
 			f.SetRunning()
@@ -440,6 +444,7 @@ func (c *call[TX]) execWithoutKey(ctx context.Context, h handler[TX]) verdict {
 func (c *call[TX]) finish(ctx context.Context, v verdict) {
 	if v.err == nil && !c.id.IsZero() && !v.provisional {
 		c.seen.Set()
+		// A record that was only read may be lost in a failover to a standby, so only own commits are cached.
 		if !v.replayed && !v.superseded {
 			c.e.cache.Put(c.id, v.rec, c.e.retain(&c.op), c.ticket)
 			if c.e.shared != nil && !c.sent.IsZero() {

@@ -103,6 +103,7 @@ func (c *call[TX]) run(ctx, within context.Context, txn transaction[TX], h handl
 	if txn.joined {
 		own.outer, _ = ctx.Value(c.e).(*frame)
 	}
+	// A batch only declares its writes. A Join runs within a handler that has a watch of its own.
 	if h.batch == nil && !txn.joined && c.e.cfg.SlowHandler > 0 {
 		defer c.watch(ctx)()
 	}
@@ -174,6 +175,8 @@ func (c *call[TX]) runFailed(ctx context.Context, txn transaction[TX], r ran) ve
 	if store.KindOf(err) == store.KindEnded { // a Join inside the handler has met that error
 		return c.storeFailed(outcomesOf(store.KindEnded).handler, err)
 	}
+	// A lost race may look like an error of the handler, such as a duplicate key that the winner has inserted.
+	// Then the next try replays.
 	if looks := !c.id.IsZero() && !txn.joined && !c.e.irrevocable && (ctx.Err() == nil || unanswered); looks {
 		switch state, known := c.stateNow(ctx); {
 		case !known && store.KindOf(r.undo) == store.KindLost:

@@ -131,6 +131,8 @@ func (s *shared) put(id store.ID, rec store.Record, retain time.Duration, sent t
 // write adds the queued results to the cache, and ends when the queue is empty.
 func (s *shared) write() {
 	for r, ok := s.next(); ok; r, ok = s.next() {
+		// Dropped, because a queue that waits for the cache would grow, and a missing result only costs a
+		// look-up.
 		if !s.admits() {
 			continue
 		}
@@ -163,6 +165,7 @@ func (s *shared) next() (r sharedResult, ok bool) {
 
 // drop has the result of id forgotten, and kept out if it is on its way.
 func (s *shared) drop(ctx context.Context, id store.ID) error {
+	// The empty value stays longer than a call can take to add its result: Add does not overwrite it.
 	err := s.ask(ctx, sharedDrop, func(ctx context.Context) error {
 		return s.cache.Replace(ctx, sharedKey(id), nil, time.Now().Add(s.hold)) //nolint:wrapcheck // below
 	})

@@ -61,6 +61,7 @@ func (in *Inbox[TX]) Refuse(ctx context.Context, m message.Message, class string
 
 // refuse makes a message a dead letter without an attempt, and sets its result.
 func (in *Inbox[TX]) refuse(ctx context.Context, it *item, class string, reason error) {
+	// Messages of the other classes have passed the checks of a valid message already.
 	if class != classMismatch && class != classTooLarge && class != classJump {
 		it.m = storable(it.m)
 		if !it.isMarker() {

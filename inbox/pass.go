@@ -84,6 +84,7 @@ func (p *pass[TX]) run(ctx context.Context, items []*item) (err error) {
 // apply applies one message, if it is its turn.
 func (p *pass[TX]) apply(ctx context.Context, it *item) error {
 	s := it.stream()
+	// A later message of the key could have an effect that assumes the effect of the failed one.
 	if it.m.Key != "" && p.failed[s] {
 		it.err, it.behind = errBehind, true
 		return nil
@@ -201,8 +202,11 @@ func (p *pass[TX]) blocked(ctx context.Context, it *item) (bool, error) {
 // call runs the handler. It returns an error only if the pass must end.
 func (p *pass[TX]) call(ctx context.Context, it *item) error {
 	switch {
+	// A marker has no content, and no handler expects it.
 	case it.isMarker():
 		return nil
+	// Without savepoints, which cost round trips, the first failure ends the whole pass. Then the caller
+	// repeats it separately.
 	case !p.separately:
 		if it.err = p.in.call(ctx, p.tx, it.m, p.fn); it.err != nil {
 			return notStoredError{it.err}
@@ -218,6 +222,7 @@ func (p *pass[TX]) call(ctx context.Context, it *item) error {
 			return nil
 		}
 	}
+	// After a timeout the handler may still use the transaction, so the transaction must not commit.
 	if isTimeout(it.err) || !p.in.blames(ctx, it.err) { // a deadlock, for example, ends the whole transaction
 		return it.err
 	}
@@ -228,6 +233,7 @@ func (p *pass[TX]) call(ctx context.Context, it *item) error {
 // move moves the position to an applied message.
 func (p *pass[TX]) move(ctx context.Context, at *position, it *item) error {
 	at.move(&it.m)
+	// Saves a statement: no row of the key can have to be deleted.
 	if at.parked == 0 {
 		return nil
 	}
@@ -244,6 +250,7 @@ func (in *Inbox[TX]) blames(ctx context.Context, err error) bool {
 		return false
 	}
 	switch once.CodeOf(err) {
+	// Otherwise an outage of the database would use up the attempts of every message.
 	case once.CodeUnavailable, once.CodeConflict, once.CodeInFlight:
 		return false
 	}

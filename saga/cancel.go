@@ -50,6 +50,7 @@ func cancel(id store.ID, rec store.Record, s *saved, reason string) (changes boo
 		return false, nil
 	case s.passedPivot() != "":
 		return false, fmt.Errorf("saga: %w: %q is done", ErrPivot, s.passedPivot())
+	// If the contract allows neither a repetition nor a check, another node could not find out the outcome.
 	case rec.State == store.StateRunning && !rec.LeaseExpired && b != nil && !b.Call.Repeat && !b.Call.Check && !b.Call.Cancel:
 		return false, &once.Error{
 			Code: once.CodeInFlight, Effect: once.EffectNotApplied, Scope: id.Scope, Key: id.Key, After: time.Second,

@@ -94,6 +94,7 @@ func Decide(ctx context.Context, ops store.Operations, id ID, d Decision) (detai
 		detail, err := p.once(ctx)
 		switch store.KindOf(err) { //nolint:exhaustive // the others are final
 		case store.KindLost:
+			// The attempt may have been applied, so its outcome must be found out even if the caller has gone.
 			if p.lost == nil {
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, held.SettleTime) //nolint:fatcontext // once: lost is set now
@@ -101,6 +102,7 @@ func Decide(ctx context.Context, ops store.Operations, id ID, d Decision) (detai
 			}
 			p.lost = err
 		case store.KindRetry:
+		// The record has changed between the read and the write: the next attempt reads it again.
 		case store.KindTaken:
 			err = errOvertaken
 		default:
@@ -136,6 +138,7 @@ func (p *deciding) hasGoneOn(rec store.Record) bool {
 			return true
 		}
 	}
+	// A cancel or a wake has the same effect in every later state, and the other actions are about one step.
 	isRepeatable := p.Action == ActionCancel || p.Action == ActionWake
 	return !isRepeatable && !bytes.Equal(p.about, rec.Nonce)
 }
@@ -272,10 +275,13 @@ func (p *deciding) force(s *saved) (string, error) {
 		what, b.State, b.Result = fmt.Sprintf("has happened, with a result of %d bytes", len(p.Value)), stateDone, p.Value
 		b = b.kept()
 	case s.Turn != nil:
+		// After the turn a call that has not happened is not made again, because nothing of it must be undone.
 		b.State, b.Call = stateFailed, nil
 	default:
 		what = "has not happened, and is made again under another key"
 		c := *b.Call
+		// The old key may belong to a request that is still in the network, so the next attempt has another
+		// key.
 		c.Voided, c.NotYet = c.Voided+1, true
 		b.Call = &c
 	}

@@ -91,6 +91,8 @@ func (r *run) failed(st *step, b begun, err error) error {
 	case errors.Is(err, errLost), errors.Is(err, errExists), errors.As(err, &stuck), errors.As(err, &turning), errors.As(err, &again):
 		return r.stop(err)
 	}
+	// A failure inside an error of the store is not an answer: the step may have been rolled back for another
+	// reason.
 	if f := failureIn(err); f != nil && store.KindOf(err) == store.KindOther {
 		b.State, b.Failure, b.Result, b.Call = stateFailed, f, nil, nil
 		next := r.saved.with(b)
@@ -126,6 +128,7 @@ func (r *run) local(ctx context.Context, st *step, b *begun) error {
 	ends := func(out json.RawMessage) (end, error) {
 		b.Result = out
 		next.saved = r.saved.with(b.stored())
+		// The step may run again, and the result of an earlier run must not remain.
 		next.result = store.Result{}
 		if st.last {
 			next.result.Body = out
@@ -254,6 +257,8 @@ func (r *run) send(ctx context.Context, st *step, b *begun, again bool) error {
 	}
 	var notYet *againError
 	switch {
+	// The service has answered, so the outcome is known: NotYet allows another attempt even if the contract
+	// does not allow to repeat the call.
 	case errors.As(err, &notYet):
 		if b.Call != nil {
 			c := *b.Call
@@ -313,6 +318,7 @@ func (b begun) kept() begun {
 
 // unknown is for a call whose outcome cannot be found out.
 func (r *run) unknown(st *step, b *begun, err error) error {
+	// A saga cannot turn if its pivot has taken effect, or may have.
 	if st.cancel != nil && b.Call.Cancel && !b.Pivot && r.saved.passedPivot() == "" {
 		return &turnError{once.Failure{Code: CodeUnknown, Message: fmt.Sprintf("the outcome of call %q is not known: %v", b.full(), err)}}
 	}
@@ -361,6 +367,7 @@ func (r *run) ask(ctx context.Context, st *step, b *begun) (found bool, err erro
 		return protect(func() (err error) { out, finding, err = st.check(ctx, r.key(*b)); return err })
 	})
 	switch {
+	// Without the chain: a Failure in it is not the answer of the call.
 	case err != nil:
 		return false, errors.New(err.Error())
 	case finding == lease.Happened:

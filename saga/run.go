@@ -84,6 +84,7 @@ func (r *run) forward(ctx context.Context) error {
 		out, err = r.def.flow(Context{ctx, r}, r.saved.Input)
 		return err
 	})
+	// A step that outlives its flow could still commit, while this goroutine decides about the same state.
 	if !r.flow.TryLock() {
 		return r.stick(ctx, "the flow has returned while one of its steps was under way")
 	}
@@ -93,6 +94,7 @@ func (r *run) forward(ctx context.Context) error {
 		return nil
 	case r.halt != nil:
 		err = r.halt
+	// A flow that panics has not chosen another path: it is tried again, and may reach the step then.
 	case unreached != "" && !errors.As(err, new(*panicError)):
 		err = stuckf("the flow has returned, and this time it has not come to step %q, which it had taken before. Try: the earlier program, and another name for the new saga", unreached)
 	case err == nil:
@@ -141,6 +143,7 @@ func lateError(deadline time.Duration) error {
 
 // isLate reports whether the deadline turns the saga.
 func (r *run) isLate() bool {
+	// A call in flight is resolved first, because its outcome decides what must be undone.
 	return !r.saved.Deadline.IsZero() && !time.Now().Before(r.saved.Deadline) && r.saved.passedPivot() == "" && r.saved.calling() == nil
 }
 
@@ -179,6 +182,7 @@ func (r *run) turn(ctx context.Context, cause once.Failure) error {
 	if pivot := r.saved.passedPivot(); pivot != "" {
 		return r.stick(ctx, fmt.Sprintf("behind the pivot %q there is no turn: %s", pivot, cause.Error()))
 	}
+	// The failure is the outcome of the whole saga, and the writes of its steps are undone.
 	cause.CommitWrites = false
 	r.saved.Turn, r.saved.Tries, r.turned = &turn{cause}, 0, false
 	return errDirection
@@ -270,6 +274,7 @@ func (r *run) write(ctx context.Context, e end, writes ...store.Statement) error
 		return errLost
 	case kind == store.KindTaken:
 		return errExists
+	// A second write under the same fence could not be told from the first one, so nothing more is written.
 	case kind == store.KindLost:
 		r.lost = err
 	}

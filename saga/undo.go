@@ -186,6 +186,7 @@ func (r *run) resolve(ctx context.Context, st *step, b begun) error {
 func (r *run) redo(ctx context.Context, st *step, b begun) error {
 	ctx, cancel := r.bounded(ctx, st)
 	defer cancel()
+	// A client of package retryhttp sends a request in this context once only.
 	if !st.repeats {
 		ctx = atmostonce.Mark(ctx)
 	}
@@ -205,6 +206,7 @@ func (r *run) redo(ctx context.Context, st *step, b begun) error {
 			return r.answered(&b, out)
 		})
 	})
+	// A duplicate says that an earlier attempt was applied, so it is not a "no".
 	if f := failureIn(err); f != nil && f.Code != codeDuplicate && !lease.IsNotSent(err) {
 		b.Failure = f
 		return r.setState(b, stateFailed)
