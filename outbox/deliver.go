@@ -77,6 +77,8 @@ func outage(items []*item) error {
 	var last error
 	for _, it := range items {
 		switch {
+		// These messages have failed for a reason of their own: they have failed before, cannot be decrypted,
+		// or were refused for good.
 		case it.outcome == outcomeFailed && (it.failure != nil || !it.sent || retry.IsPermanent(it.err)):
 			return nil
 		case it.outcome == outcomeFailed:
@@ -175,6 +177,7 @@ func (r *Relay) publish(ctx context.Context, messages []message.Message) (errs [
 	}
 	errs, unanswered = r.answer(ctx, messages, all)
 	endIfClosed(r.end, errs)
+	// Errors of single messages say nothing against the destination, so only these two kinds count.
 	health := retry.HealthGood
 	for _, err := range errs {
 		if IsUnavailable(err) || errors.Is(err, errSilent) {
@@ -219,6 +222,7 @@ func (r *Relay) answer(ended context.Context, messages []message.Message, all fu
 		return errs, nil
 	case <-ctx.Done():
 	}
+	// A publisher needs a moment to return after its context has ended.
 	late := time.NewTimer(min(r.cfg.Timeout, 5*time.Second))
 	defer late.Stop()
 	select {

@@ -179,6 +179,7 @@ func (q *queue) finishClaim(items []*item, last, left int64, now time.Time) {
 		q.tail = mark
 	}
 	if len(items) >= q.asked && q.asked >= q.rows {
+		// The read was full, so a backlog exists: larger reads need fewer statements.
 		q.rows *= 4
 	} else if len(items) < q.asked {
 		q.rows = leastRows
@@ -192,6 +193,7 @@ func (q *queue) settleItem(w work, it *item, now time.Time) {
 		q.delivered(&it.message)
 		if it.failure != nil {
 			q.failing = max(0, q.failing-1)
+			// Later messages of the key may have waited for this one.
 			q.free(it.message.Key)
 			q.waiting = true
 		}

@@ -156,6 +156,7 @@ func newRelay(db sqlplane.Database, p Publisher, cfg RelayConfig) *Relay {
 // observer and waits. An error says that the relay cannot work at all, or that its publisher has returned
 // [Closed].
 func (r *Relay) Run(ctx context.Context) error {
+	// Two runs would share the board and the finishers of this relay.
 	if !r.running.CompareAndSwap(false, true) {
 		return errors.New("outbox: this relay is running. Try: call Run once, or make another Relay")
 	}
@@ -331,6 +332,7 @@ func (r *Relay) tell(ctx context.Context, e Event) {
 func (r *Relay) keepHouse(ctx context.Context, changed <-chan struct{}) {
 	tick := time.NewTicker(15 * time.Second)
 	defer tick.Stop()
+	// -1, so that the first event is sent even if this process gets no parts.
 	told := -1
 	for {
 		select {
@@ -348,6 +350,7 @@ func (r *Relay) keepHouse(ctx context.Context, changed <-chan struct{}) {
 		}
 		held, done := r.holder.Use(allParts[:1])
 		done()
+		// A count of the backlog reads many rows, so only the process with part 0 counts.
 		if len(held) == 0 {
 			continue
 		}

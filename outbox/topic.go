@@ -87,6 +87,7 @@ func (t *topic) ready(now time.Time) (bool, time.Time) {
 		t.tokens = min(most, t.tokens+t.Rate*now.Sub(t.counted).Seconds())
 	}
 	t.counted = now
+	// At a high rate it waits for several tokens, so that a claim does not read one message at a time.
 	least := max(1, min(t.Rate/share, leastRows))
 	if t.tokens >= least {
 		return true, time.Time{}
@@ -131,6 +132,8 @@ func (t *topic) rowsOf(q *queue, w work, n, batch int) int {
 		return min(n, retryRows)
 	case w == workFreed:
 		return n
+	// A probe needs a message that can be delivered. Blocked ones may come first, so each claim in vain makes
+	// the next one read four times as many rows.
 	case t.down > 0 && w == workClaim:
 		return min(batch, n<<min(2*t.blind, 10))
 	}
@@ -185,6 +188,8 @@ func (b *board) isDown(t *topic, asked bool, probe int, wait func(times int) tim
 		b.downs++
 	}
 	d := wait(t.down + 1)
+	// Many topics that are down share the probes, and a single one is probed more often, so that it is up again
+	// soon.
 	if !asked {
 		d = min(d, max(probeMost, time.Duration(b.downs)*probeEach))
 	}
@@ -206,6 +211,7 @@ func (b *board) isUp(t *topic, answered bool) {
 		if b.downs == 0 || tried == revived {
 			break
 		}
+		// A destination that has asked for a pause is not probed before its end.
 		if other.down > 0 && !other.asked && now.Before(other.until) {
 			tried++
 			other.until = now

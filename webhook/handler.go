@@ -296,6 +296,7 @@ func (a *api) again(do func(es *Endpoints, ctx context.Context, tenant, id strin
 		if err := c.read(&in); err != nil {
 			return nil, err
 		}
+		// An empty body would otherwise send every event that is kept.
 		if in.Since.IsZero() {
 			return nil, &malformedError{errNoSince}
 		}

@@ -99,6 +99,7 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) {
 			continue
 		}
 		d.wait = -1
+		// An endpoint may ask for a longer pause by Retry-After, and not for a shorter one.
 		if pause, again := pauseAfter(d.attempts+1, r.cfg.Schedule); again {
 			d.wait = max(pause, d.answer.retryAfter)
 		}
@@ -283,6 +284,7 @@ func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delive
 			values = append(values, x[5:len(x)-1]...)
 		}
 	}
+	// All rows have changed, or another process has written these outcomes already.
 	if len(changed) == 0 {
 		return nil
 	}
