@@ -80,6 +80,7 @@ func (l *Letters) Redrive(ctx context.Context, f Filter, o RedriveOptions) (Redr
 		return Redrive{}, err
 	}
 	f.State = StateDead
+	// A limit on the rows that are read would silently leave letters out.
 	if !o.DryRun {
 		f.Most = 0 // all matching letters are chosen
 	}
@@ -159,6 +160,7 @@ func (p *plan) where(d sqlplane.Dialect) (string, []any, error) {
 func (l *Letters) plan(ctx context.Context, f Filter, o *RedriveOptions) (p plan, left int64, err error) {
 	d := l.db.Dialect()
 	p.Filter = f
+	// By the database's clock, which has also written the times of the letters.
 	err = l.db.Pool().Query(ctx, l.statement("select NOW"), func(row sqlplane.Row) error { return row.Scan((*dialect.Time)(&p.DeadUntil)) })
 	if err != nil {
 		return p, 0, err
@@ -256,6 +258,7 @@ func (l *Letters) counted(ctx context.Context, r Redrive) (Redrive, error) {
 		}
 		return nil
 	})
+	// "done" in the row only says that every letter is chosen: some of them may not have been tried yet.
 	if r.State == RedriveDone && r.Waiting > 0 {
 		r.State = RedriveRunning
 	}
@@ -348,6 +351,7 @@ func (l *Letters) Resume(ctx context.Context, uid string) (Redrive, error) {
 			return Redrive{UID: uid, State: RedriveRunning}, err
 		case is == stepEnd:
 			return l.Progress(ctx, uid)
+		// Another process tries the canary, so its result can only be polled.
 		case is == stepCanary:
 			waits++
 			if err := pause(ctx, uid, min(time.Duration(waits)*20*time.Millisecond, time.Second)); err != nil {

@@ -43,6 +43,7 @@ func (in *Inbox[TX]) HandleBatch(ctx context.Context, messages []message.Message
 		items[i] = it
 		switch {
 		case err != nil:
+			// A message that is not valid has no usable position, so it must not block its key.
 			it.ordered = false
 			in.refuse(ctx, it, classMalformed, err)
 			continue
@@ -51,6 +52,8 @@ func (in *Inbox[TX]) HandleBatch(ctx context.Context, messages []message.Message
 			continue
 		}
 		if !it.ordered {
+			// Two inserts of the same ID would fail in one transaction, so the second message gets the result
+			// of the first.
 			if it.twin = first[it.identity()]; it.twin != nil {
 				continue
 			}
@@ -104,6 +107,7 @@ func (in *Inbox[TX]) finishDuplicate(ctx context.Context, it *item) {
 		in.finish(ctx, it)
 		return
 	}
+	// The handler has run for the first message, and not for this one.
 	if it.outcome = it.result.Outcome; it.outcome == Applied || it.outcome == Skipped {
 		it.outcome = Duplicate
 	}
@@ -190,6 +194,7 @@ func (in *Inbox[TX]) handleAlone(ctx context.Context, items []*item, fn Handler[
 	var hung *item
 	for _, it := range inTurn(items) {
 		s := it.stream()
+		// Each further message may take as long, and the caller has to answer in time.
 		if hung != nil {
 			it.result.Err = errUntried
 			continue

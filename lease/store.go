@@ -199,6 +199,7 @@ func (s *Store) asks(rec store.Record) bool {
 // claim makes the run the owner of an absent operation.
 func (r *Run) claim(ctx context.Context) (store.Transaction[*Run], store.Record, error) {
 	switch err := r.swap(ctx, r.running(r.saved)); {
+	// Another caller was faster, and its record decides what this caller gets.
 	case store.KindOf(err) == store.KindTaken:
 		rec, err := r.read(ctx)
 		return nil, rec, err
@@ -232,6 +233,7 @@ func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Transaction
 		Expect: store.Expect{Fence: rec.Fence, Nonce: rec.Nonce, LeaseExpired: rec.State == store.StateRunning},
 	}
 	switch err := r.swap(ctx, c); {
+	// Another caller was faster, and its record decides what this caller gets.
 	case store.KindOf(err) == store.KindTaken:
 		rec, err := r.read(ctx)
 		return nil, rec, err

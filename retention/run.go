@@ -20,6 +20,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if _, err := s.Sweep(ctx); err != nil {
+			// Random, so that the nodes do not all come back to a database in trouble at the same moment.
 			pause = retry/2 + rand.N(retry/2+1)
 			retry = min(2*retry, max(firstRetry, s.cfg.Every))
 			continue

@@ -113,7 +113,8 @@ func (h *Hooks[TX]) Relay(cfg RelayConfig) *Relay {
 		cfg.Observer = LogRelay(nil)
 	}
 	r := &Relay{db: h.db, hooks: &h.cfg, cfg: cfg, client: h.cfg.Guard.Client(), sent: h.sent, board: newBoard(cfg.MaxBytes / 2), woken: make(chan struct{}, 1)}
-	r.client.Timeout = 0 // that of the attempt
+	// The context of an attempt has the timeout, so that it can be told from the end of Run.
+	r.client.Timeout = 0
 	r.holder = hold.New(h.db, hold.Config{Table: holdTable, Work: holdWork, Parts: parts, TTL: cfg.TTL, Node: cfg.Node, Failed: func(err error) {
 		cfg.Observer.Observe(context.Background(), RelayEvent{Type: EventDatabase, Err: err})
 	}})

@@ -27,6 +27,7 @@ func (r *Relay) noticeOf(d *delivery, now time.Time) int {
 		// Gone: the endpoint itself says that it wants no more events.
 		return 100
 	}
+	// Without a state the attempt has changed nothing that the owner could be warned of.
 	if d.state == nil || r.cfg.DisableAfter < 0 {
 		return 0
 	}
@@ -151,6 +152,7 @@ func (r *Relay) writeState(ctx context.Context, d *delivery) error {
 // state is the statement that writes the state of an endpoint.
 func (r *Relay) state(d *delivery) store.Statement {
 	h := r.board.healthOf(d.target)
+	// Most endpoints never fail, so only endpoints with failures have a row.
 	if h.failures == 0 {
 		still, args := hold.StillHeld(holdTable, holdWork, "part", []hold.Part{d.part})
 		return r.text("delete from once_webhook_state where endpoint = ? and "+still, append([]any{d.target.id}, args...)...)

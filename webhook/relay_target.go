@@ -71,6 +71,7 @@ func (s *settings) signerAt(now time.Time) *Signer {
 
 // allowed is how many requests may run at once.
 func (t *target) allowed() int {
+	// With an open circuit, one request is enough to find out whether the endpoint works again.
 	if t.ordered || t.failures >= circuitFailures {
 		return 1
 	}
@@ -111,6 +112,7 @@ func (t *target) ready(now time.Time) time.Time {
 
 // count adds the tokens of the passed time, at most the tokens of one second.
 func (t *target) count(now time.Time) {
+	// One token, and not a full second of them: a restart must not send a burst.
 	if t.counted.IsZero() {
 		t.tokens = 1
 	} else {
@@ -148,6 +150,7 @@ func (t *target) succeeded() (changed bool) {
 // failed notes a failure of a request that began at a time. A request that was already running when the circuit opened is not counted: its failure
 // says nothing new.
 func (t *target) failed(began, now time.Time, asked time.Duration) {
+	// As in congestion control: an overloaded endpoint gets relief at once, and full speed back slowly.
 	t.window = max(1, t.window/2)
 	if t.since.IsZero() {
 		t.since = now

@@ -125,6 +125,7 @@ func (w *Writer) write(rows []upkeep.Expired) (s Segment, err error) {
 			break
 		}
 	}
+	// In this order: each step hands bytes to the next one.
 	for _, step := range []func() error{packed.Close, buffer.Flush, f.Sync} {
 		if err == nil {
 			err = step()
@@ -134,6 +135,7 @@ func (w *Writer) write(rows []upkeep.Expired) (s Segment, err error) {
 		return s, err
 	}
 	s.Bytes, s.SHA256 = sum.n, hex.EncodeToString(sum.hash.Sum(nil))
+	// After the flush: a file with its final name is always whole.
 	if err := w.fs.rename(w.path(s.File+temporary), w.path(s.File)); err != nil {
 		return s, err
 	}

@@ -142,6 +142,7 @@ func (t *Tx) see(key string) (string, bool) {
 			return w.value, !w.gone
 		}
 	}
+	// A read of an own write says nothing about other transactions, so only reads of the table are remembered.
 	v, ok := t.s.table[key]
 	t.reads = append(t.reads, cell{key, v, !ok})
 	return v, ok
