@@ -60,7 +60,7 @@ type lookUp struct {
 	took   time.Duration // how much of the time for a connection the reads have used up; the next Begin has the rest
 }
 
-// lostClaim says what is known of an earlier try of this call whose commit also claims the operation (see
+// lostClaim is the state of an earlier try of this call whose commit also claims the operation (see
 // [store.CommitClaimer]), if the answer to that commit was lost.
 type lostClaim uint8
 

@@ -141,7 +141,7 @@ func (c *call[TX]) wasDoneBefore(ctx context.Context, err error) bool {
 	if err == nil || c.id.IsZero() || ctx.Err() != nil {
 		return false
 	}
-	// Errors of these kinds say themselves what has become of the claim.
+	// Errors of these kinds describe the state of the claim themselves.
 	switch store.KindOf(err) {
 	case store.KindTaken, store.KindLost, store.KindStale, store.KindRetry:
 		return false

@@ -255,7 +255,8 @@ func (in *Inbox[TX]) bury(ctx context.Context, r sqlplane.Runner, it *item, l *l
 	return DeadLettered, letter.Bury(ctx, r, in.db.Dialect(), l)
 }
 
-// giveUp keeps the ID and the position of a message that becomes a dead letter, so that its handler does not run when it is delivered again.
+// giveUp stores the ID and the position of a message that becomes a dead letter, so that its handler does not
+// run when the message is delivered again.
 func (in *Inbox[TX]) giveUp(ctx context.Context, r sqlplane.Runner, it *item, class string) (Outcome, error) {
 	switch {
 	case class == classMismatch || class == classJump: // the position belongs to another message
@@ -298,7 +299,7 @@ func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r sqlplane.Runner, it *
 		return Stale, nil
 	case in.cfg.Order == LatestVersion:
 		return DeadLettered, nil
-	case it.m.Seq > at.seq+1: // a letter ahead of its turn would not block its key later
+	case it.m.Seq > at.seq+1: // a dead letter ahead of its turn would not block its key later
 		return "", fmt.Errorf("%w: Seq is %d, and %d was the last one that was applied", ErrTooFarAhead, it.m.Seq, at.seq)
 	}
 	if at.parked > 0 {
@@ -312,7 +313,8 @@ func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r sqlplane.Runner, it *
 	return DeadLettered, in.write(ctx, r, positions)
 }
 
-// begin starts the sequence of a key with a failed message, if it is the first one of its key: a later message must not become the first one.
+// begin starts the sequence of a key with a failed message if it is the first message of its key, so that a
+// later message does not become the first one.
 func (in *Inbox[TX]) begin(ctx context.Context, r sqlplane.Runner, it *item) error {
 	if !it.ordered || !in.cfg.FromAny {
 		return nil
@@ -327,7 +329,7 @@ func (in *Inbox[TX]) begin(ctx context.Context, r sqlplane.Runner, it *item) err
 	return in.write(ctx, r, positions)
 }
 
-// cause is the error of a handler, or the engine's error if the handler has none.
+// cause returns the error of a handler, or the engine's error if the handler has returned none.
 func cause(handler, engine error) error {
 	if handler != nil {
 		return handler

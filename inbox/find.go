@@ -251,8 +251,8 @@ func (f *finding) isBehind(ctx context.Context, p inboxOf, m message.Message) (i
 	return is, err
 }
 
-// failing finds the events of which nothing is known but attempts that have failed. A message that an inbox with an order has applied
-// since is known by the number that its attempts have.
+// failing finds the events for which only failed attempts are known. If an inbox with an order has applied such
+// a message since, the number in its attempts shows that.
 func (f *finding) failing(ctx context.Context, events []message.Message) error {
 	attempts := map[sighted]message.Message{}
 	err := f.each(ctx, "select min(consumer) from once_deadletter_attempt where origin = 'inbox' and consumer > ?", nil, func(consumer string) error {

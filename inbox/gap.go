@@ -40,7 +40,8 @@ func (in *Inbox[TX]) Gaps(ctx context.Context) ([]Gap, error) {
 	return in.gaps(ctx, "and not exists ("+nextIsParked+" and k.next_at is null)")
 }
 
-// alarming lists the gaps that need an alarm: not those whose message is tried again and again, of which EventFailed tells.
+// alarming lists the gaps that need an alarm. It leaves out gaps whose message is being retried, because
+// EventFailed reports these.
 func (in *Inbox[TX]) alarming(ctx context.Context) ([]Gap, error) {
 	return in.gaps(ctx, "and p.moved_at <= AGO(?) and not exists ("+nextIsParked+") and (p.dead or not exists (select 1"+attemptOf+" and a.at > AGO(?)))",
 		in.cfg.GapAlarm.Microseconds(), in.cfg.silence().Microseconds())
@@ -201,7 +202,7 @@ func checkSigned(who, reason string) error {
 	return nil
 }
 
-// audit writes the act of an operator on a key to the audit.
+// audit writes an operator's change of a key to the audit.
 func (in *Inbox[TX]) audit(ctx context.Context, r sqlplane.Runner, action string, s stream, who, reason, detail string) error {
 	scope := printable.Cut(in.cfg.Consumer+" "+s.source+" "+s.topic, keyname.MaxScope)
 	_, err := r.Exec(ctx, audit.Insert(in.db.Dialect(), audit.Entry{

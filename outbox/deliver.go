@@ -30,7 +30,7 @@ func (r *Relay) start(ctx context.Context, u *unit) {
 		if ctx.Err() == nil { // after the end of Run, messages stay for the next one
 			r.deliver(ctx, u, ready)
 		}
-		// A Publish that does not return keeps its call, or each retry of the topic would leave one more behind.
+		// A Publish that does not return keeps its call. Otherwise each retry of the topic would start one more.
 		if u.unanswered == nil {
 			r.board.release(u)
 		} else {
@@ -70,8 +70,8 @@ func (r *Relay) deliver(ctx context.Context, u *unit, items []*item) {
 	r.tell(ctx, Event{Type: EventUnavailable, Message: message.Message{Topic: u.topic.name}, Err: down})
 }
 
-// outage returns an error if many messages were tried for the first time and all have failed. Then probably their destination is not available,
-// although no error says so, and the items count as not tried.
+// outage returns an error if many messages were tried for the first time and all of them have failed. Then
+// their destination is probably not available, although no error says so, and the items count as not tried.
 func outage(items []*item) error {
 	failed := 0
 	var last error
@@ -145,7 +145,7 @@ func (r *Relay) publishItems(ctx context.Context, u *unit, items []*item) (some 
 			err = errs[i]
 		}
 		switch {
-		case behind(it): // also after a delivery: an in-order consumer would later refuse the message before it
+		case behind(it): // even if it was delivered: an in-order consumer would later refuse the message before it
 		case err == nil:
 			it.outcome, some = outcomeDelivered, true
 		case IsUnavailable(err):

@@ -36,7 +36,8 @@ func (b *Box[TX]) Forget(ctx context.Context, topic, key, reason string) (f Forg
 		if _, err := r.Exec(ctx, b.statement("update once_stream set seq = seq where topic = ? and KEY = ?", topic, key)); err != nil {
 			return err
 		}
-		// Count first: a message that a relay delivers between the two statements counts as waiting, and is erased.
+		// Count first, because a message that a relay delivers between the two statements then counts as
+		// waiting, and is erased as well.
 		count := b.statement("select count(*) from once_outbox where topic = ? and KEY = ? and seq > 0", topic, key)
 		if err := r.Query(ctx, count, func(row sqlplane.Row) error { return row.Scan(&f.Waiting) }); err != nil {
 			return err

@@ -117,7 +117,7 @@ func (b *Box[TX]) Declare(ctx context.Context, batch *once.Batch, messages ...me
 	return nil
 }
 
-// note tells the relays of this process that commits may have messages for them.
+// note makes the relays of this process look for messages after the next commits.
 func (b *Box[TX]) note() { b.added.Store(elapsed()) }
 
 // statements returns the statements that store messages, in the order of their locks. op is the operation that adds them: its record names the
@@ -214,8 +214,8 @@ func partOf(topic, key string) int {
 	return int((hash(topic) + mixed(hash(topic, "\x00", key))%queuesOfTopic) % parts)
 }
 
-// mixed spreads each bit of h over all bits, as MurmurHash3 does at its end. Without it, the low bits of the FNV hash of one key under many topics
-// would depend on the topics alone.
+// mixed spreads each bit of h over all bits, as MurmurHash3 does at its end. Without it, for one key under many
+// topics, the low bits of the FNV hash would depend on the topics alone.
 func mixed(h uint32) uint32 {
 	h = (h ^ h>>16) * 0x85ebca6b
 	h = (h ^ h>>13) * 0xc2b2ae35

@@ -83,7 +83,7 @@ type Relay struct {
 	node       string // its name for the holder
 	board      *board
 	finishers  [classes]*finisher
-	locked     *finisher // of topics whose rows other transactions have locked
+	locked     *finisher // for topics whose rows other transactions have locked
 	publishing sync.WaitGroup
 	wokenFor   atomic.Int64  // the value of added at the last Wake
 	wokenAt    atomic.Int64  // when that was
@@ -271,7 +271,7 @@ func (r *Relay) notMigrated(err error) error {
 	return fmt.Errorf("outbox: the relay cannot work: %w. Try: Migrate of the store with outbox.Migrations, or once migrate up --only outbox", err)
 }
 
-// statementTime bounds one statement, for a server that stops answering.
+// statementTime bounds one statement, in case the server stops answering.
 const statementTime = 30 * time.Second
 
 // try runs fn with a bound on its time.
@@ -328,7 +328,8 @@ func (r *Relay) tell(ctx context.Context, e Event) {
 	r.cfg.Observer.Observe(context.WithoutCancel(ctx), e)
 }
 
-// keepHouse tells the observer which parts are held. In the process that holds part 0 it also tells the backlog, and deletes old dead letters.
+// keepHouse reports to the observer which parts are held. The process that holds part 0 also reports the
+// backlog, and deletes old dead letters.
 func (r *Relay) keepHouse(ctx context.Context, changed <-chan struct{}) {
 	tick := time.NewTicker(15 * time.Second)
 	defer tick.Stop()

@@ -36,7 +36,8 @@ func (b *Box[TX]) Resend(ctx context.Context, id, reason string) error {
 	const columns = "part, topic, KEY, seq, event_id, event_type, source, headers, payload, encrypted, trace, op_scope, op_key, created_at"
 	err = b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r sqlplane.Runner) error {
 		at := []any{int64(s.part), s.id}
-		// A write comes first: SQLite gives its lock to no reader that others have overtaken, and of two calls one waits here.
+		// A write comes first: SQLite refuses the lock to a transaction that has read before another one wrote,
+		// and of two concurrent calls one waits here.
 		if _, err := r.Exec(ctx, b.statement("update once_outbox_sent set sent_at = sent_at where part = ? and id = ?", at...)); err != nil {
 			return err
 		}

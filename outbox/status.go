@@ -111,8 +111,8 @@ func readTopics(ctx context.Context, db sqlplane.Database, after string, most to
 	return list, next, nil
 }
 
-// cut removes the topics whose rows were not all read because a bound was reached, and returns the last of the others. If no other topic exists, it
-// keeps the first one, incomplete.
+// cut removes the topics whose rows were not all read because a bound was reached. It returns the last
+// remaining topic. If no topic would remain, it keeps the first one, incomplete.
 func (r *topicReader) cut() (last string) {
 	if r.until == "" {
 		return ""
@@ -131,14 +131,14 @@ func (r *topicReader) cut() (last string) {
 	return cmp.Or(last, r.until)
 }
 
-// end notes that a list of topics, in their order, may have been cut at this one by a bound of rows.
+// end records that a bound of rows may have cut a list of topics, which is ordered, at this topic.
 func (r *topicReader) end(rows, most int, name string) {
 	if rows == most && (r.until == "" || name < r.until) {
 		r.until = name
 	}
 }
 
-// behind is the lowest possible name after a topic.
+// behind returns the lowest possible name after a topic.
 func behind(topic string) string { return topic + "\x00" }
 
 // topicReader collects the state of topics.

@@ -61,7 +61,7 @@ func cancel(id store.ID, rec store.Record, s *saved, reason string) (changes boo
 	return true, nil
 }
 
-// changeIn makes a change to the saga in tx. The saga then waits and is due.
+// changeIn applies how to the saga in tx. After the commit the saga waits and is due.
 func (r *Runner[TX]) changeIn(ctx context.Context, tx TX, id ID, how func(rec store.Record, s *saved) (bool, error)) error {
 	rec, err := r.ops.Read(ctx, id.store())
 	if err != nil {

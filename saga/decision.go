@@ -90,7 +90,8 @@ func Decide(ctx context.Context, ops store.Operations, id ID, d Decision) (detai
 	}
 	p := &deciding{Decision: d, ops: ops, id: id, due: dueOf(ops), nonce: held.NewNonce()}
 	for delay := held.FirstDelay; ; delay = min(2*delay, held.MaxDelay) {
-		// After a lost answer it is sent again under the same nonce, so that at most one is applied.
+		// After a lost answer the decision is sent again with the same nonce, so that at most one attempt is
+		// applied.
 		detail, err := p.once(ctx)
 		switch store.KindOf(err) { //nolint:exhaustive // the others are final
 		case store.KindLost:
@@ -123,14 +124,15 @@ type deciding struct {
 	ops   store.Operations
 	id    ID
 	due   due
-	nonce []byte // of all attempts, so that at most one is applied
+	nonce []byte // the same in all attempts, so that at most one is applied
 	about []byte // the nonce of the record that the first attempt read
 	lost  error  // the error of an attempt without an answer
 	said  string // the detail of that attempt
 }
 
-// hasGoneOn reports whether the saga has changed since the first attempt: another decision was faster, or this one was applied, its answer was lost,
-// and a node has gone on. Now the saga may be stuck at another call, and the decision is not about that call.
+// hasGoneOn reports whether the saga has changed since the first attempt. Either another decision was faster,
+// or this decision was applied without an answer, and a node has continued the saga. The saga may now be stuck
+// at another call, which the decision is not about.
 func (p *deciding) hasGoneOn(rec store.Record) bool {
 	if p.about == nil {
 		p.about = append([]byte{}, rec.Nonce...)
@@ -186,7 +188,7 @@ func (p *deciding) once(ctx context.Context) (detail string, err error) {
 	return p.said, err //nolint:wrapcheck // it is of the store
 }
 
-// write makes writes in a transaction of their own. Each of them can be repeated.
+// write executes writes in a transaction of their own. Each write can be repeated.
 func write(ctx context.Context, ops store.Operations, writes []store.Statement) error {
 	db, ok := store.As[sqlplane.Database](ops)
 	if !ok {
@@ -320,7 +322,7 @@ func (p *deciding) audited(rec store.Record) ([]store.Statement, error) {
 	})}, nil
 }
 
-// dueChange is a change to the saga by how. The saga is due after it.
+// dueChange returns the change that how makes to the saga. After the change the saga is due.
 func dueChange(d due, id store.ID, rec store.Record, how func(rec store.Record, s *saved) (bool, error)) (c store.Change, changes bool, err error) {
 	s, err := decodeSaved(rec)
 	if err == nil {

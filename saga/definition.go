@@ -96,7 +96,7 @@ func (d *Definition[In, Out]) Deadline(after time.Duration) *Definition[In, Out]
 	return d
 }
 
-// fingerprint tells one version of a definition from another.
+// fingerprint returns a hash that distinguishes versions of a definition.
 func (d *definition) fingerprint() string {
 	h := sha256.New()
 	names := make([]string, 0, len(d.steps))
@@ -111,7 +111,8 @@ func (d *definition) fingerprint() string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// asked is the fingerprint of a start. It detects another input, or another saga, under the same ID.
+// asked returns the fingerprint of a start. It detects that the same ID is used with another input or for
+// another saga.
 func (d *definition) asked(in json.RawMessage) []byte {
 	f := once.FingerprintOf([]byte(d.name), in)
 	return f[:]

@@ -41,14 +41,14 @@ var (
 	ErrNothing = errors.New("there is no such saga")
 )
 
-// Reasons for which a run of a saga stops. The saga goes on elsewhere, or later.
+// Reasons why a run of a saga stops. The saga continues on another node, or later.
 var (
 	errLost   = errors.New("another node has the saga")
 	errExists = errors.New("the saga exists")
 	errStop   = errors.New("this node takes no more steps")
 )
 
-// stuckError says why a saga cannot go on.
+// stuckError says why a saga cannot continue.
 type stuckError struct{ why string }
 
 func (e *stuckError) Error() string { return e.why }

@@ -81,7 +81,7 @@ type Config struct {
 	Tracer Tracer
 }
 
-// or returns v, or otherwise if v is zero.
+// or returns v, or the value otherwise if v is zero.
 func or[T comparable](v, otherwise T) T {
 	var zero T
 	if v == zero {
@@ -165,7 +165,7 @@ func (n *node) backoff(tries int) time.Duration {
 	return d - rand.N(d/4+1)
 }
 
-// begin returns a run of a new saga. Nothing of it is stored yet: its start travels with its first commit.
+// begin returns a run of a new saga. Nothing is stored yet: the start is part of the first commit.
 func (n *node) begin(ctx context.Context, d *definition, id store.ID, in json.RawMessage) *run {
 	own := n.heart.NewOwner(id, held.Claim{Fingerprint: d.asked(in), Name: d.name, Trace: n.traceOf(ctx)}, n.cfg.Timeouts.Acquire)
 	r := &run{n: n, def: d, id: id, own: own, saved: saved{Input: in}}
@@ -215,8 +215,8 @@ func (n *node) taken(ctx context.Context, id store.ID, d *definition, own *held.
 	return r
 }
 
-// takeMany makes this node the owner of those sagas of ids that wait, in one transaction, if the store can. It returns the work to do for each. The
-// others stay for the next look.
+// takeMany makes this node the owner of those sagas among ids that wait, in one transaction if the store can do
+// so. It returns the work to do for each saga. The other sagas are left for the next look.
 func (n *node) takeMany(ctx context.Context, ids []store.ID) (runs map[store.ID]func(context.Context) error, can bool, err error) {
 	taker, can := store.As[upkeep.Taker](n.ops)
 	if !can || len(ids) == 0 {
@@ -234,7 +234,7 @@ func (n *node) takeMany(ctx context.Context, ids []store.ID) (runs map[store.ID]
 		own.Adopt(e.Record)
 		s, bad := n.read(e.ID, e.Record)
 		if d := n.defs[e.Name]; d != nil && bad == nil {
-			// Only now it is known that this node has the definition and can decrypt the saga.
+			// Only here it is certain that this node has the definition and can decrypt the saga.
 			r := n.taken(ctx, e.ID, d, own, s)
 			r.background = true
 			runs[e.ID] = r.execute
@@ -258,7 +258,7 @@ func (n *node) read(id store.ID, rec store.Record) (saved, error) {
 	return s, err
 }
 
-// leave makes a saga wait for another node, because this node has taken it and cannot run it.
+// leave makes a saga wait for another node, because this node has taken it over but cannot run it.
 func (n *node) leave(ctx context.Context, own *held.Owner, e upkeep.Entry) error {
 	defer own.Close()
 	next := store.Record{State: store.StateWaiting, Nonce: own.Nonce, Data: e.Data, RecoveryPoint: e.RecoveryPoint, CallStarted: e.CallStarted}

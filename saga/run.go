@@ -21,7 +21,7 @@ type run struct {
 	id  store.ID
 	own *held.Owner
 
-	saved  saved // the stored state, with the changes that travel with the next commit
+	saved  saved // the stored state, with the changes that the next commit stores
 	turned bool  // the turn is stored
 	holds  bool  // the record says that this owner works on the saga
 	waits  bool  // the record may say that the saga waits: then a row of due exists
@@ -46,8 +46,8 @@ type end struct {
 	result store.Result  // of a finished one
 }
 
-// execute runs the saga until it ends, waits or is stuck. After an error it is in none of these states: the node has lost it, or cannot write. Then
-// it goes on when its lease is over.
+// execute runs the saga until it ends, waits or is stuck. After an error the saga is in none of these states,
+// because the node has lost it or cannot write. Then the saga continues when its lease is over.
 func (r *run) execute(ctx context.Context) error {
 	defer r.own.Close()
 	ctx, cancel := context.WithCancel(ctx)
@@ -70,7 +70,7 @@ func (r *run) toItsEnd(ctx context.Context) error {
 	}
 }
 
-// errDirection says that the saga goes on in the other direction.
+// errDirection says that the saga continues in the other direction.
 var errDirection = errors.New("the saga has turned")
 
 // forward runs the flow.
@@ -103,7 +103,7 @@ func (r *run) forward(ctx context.Context) error {
 	return r.decide(ctx, err)
 }
 
-// unreached is the first step that an earlier run has begun, and that this run of the flow has not reached.
+// unreached returns the first step that an earlier run has begun and that this run of the flow has not reached.
 func (r *run) unreached() string {
 	for _, b := range r.saved.Steps {
 		if !r.reached[b.full()] {
@@ -122,14 +122,14 @@ func (r *run) stop(err error) error {
 // failedError is a failed try of a step, which is tried again.
 type failedError struct {
 	step begun
-	most int // tries
+	most int // the number of tries that the step may have
 	err  error
 }
 
 func (e *failedError) Error() string { return fmt.Sprintf("step %q: %v", e.step.full(), e.err) }
 func (e *failedError) Unwrap() error { return e.err }
 
-// theFlow is the name in errors and events if no step has failed, but the flow itself.
+// theFlow is the name in errors and events if the flow itself has failed, and no step.
 const theFlow = "the flow"
 
 // turnError turns the saga for another reason than the "no" of a step.
@@ -143,11 +143,11 @@ func lateError(deadline time.Duration) error {
 
 // isLate reports whether the deadline turns the saga.
 func (r *run) isLate() bool {
-	// A call in flight is resolved first, because its outcome decides what must be undone.
+	// A call in flight is resolved first, because its outcome decides which effects exist.
 	return !r.saved.Deadline.IsZero() && !time.Now().Before(r.saved.Deadline) && r.saved.passedPivot() == "" && r.saved.calling() == nil
 }
 
-// decide decides how the saga goes on after the flow has returned err.
+// decide decides how the saga continues after the flow has returned err.
 func (r *run) decide(ctx context.Context, err error) error {
 	var again *againError
 	var stuck *stuckError
@@ -263,7 +263,7 @@ func (r *run) write(ctx context.Context, e end, writes ...store.Statement) error
 	c.Writes = append(c.Writes, writes...)
 	// Before the first write nothing of the saga is stored, and a taken record is another saga with this ID.
 	started := r.own.Fence() > 0
-	// The caller must not cancel a write that may be on its way.
+	// The caller must not be able to cancel a write that the store may already have received.
 	err = r.own.Swap(context.WithoutCancel(ctx), c)
 	switch kind := store.KindOf(err); {
 	case err == nil:
@@ -274,7 +274,7 @@ func (r *run) write(ctx context.Context, e end, writes ...store.Statement) error
 		return errLost
 	case kind == store.KindTaken:
 		return errExists
-	// A second write under the same fence could not be told from the first one, so nothing more is written.
+	// A second write under the same fence could not be distinguished from the first one, so nothing more is written.
 	case kind == store.KindLost:
 		r.lost = err
 	}

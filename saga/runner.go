@@ -84,7 +84,7 @@ func (r *Runner[TX]) Run(ctx context.Context) error {
 	if _, err := r.due.look(ctx, 1, 1); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("saga: the runner cannot work: %w. Try: Migrate of the store with saga.Migrations", err)
 	}
-	if r.ran.Swap(true) { // the end of one Run would stop the sagas of another
+	if r.ran.Swap(true) { // two Runs would share the sagas of this runner, and the end of one Run would stop the sagas of the other
 		return errors.New("saga: the runner runs, or has ended. Try: saga.NewRunner")
 	}
 	defer r.works.Wait()
@@ -92,7 +92,7 @@ func (r *Runner[TX]) Run(ctx context.Context) error {
 	w := &watch[TX]{r: r, free: make(chan struct{}, r.cfg.Concurrency), ended: make(chan struct{}, 1), running: map[store.ID]bool{}}
 	var listed time.Time
 	for {
-		// A node that has died shows after a TTL at the earliest.
+		// The lease of a dead node ends after a TTL at the earliest, so more frequent lists would find nothing.
 		list := time.Since(listed) >= r.cfg.TTL
 		if list {
 			listed = time.Now()
@@ -101,7 +101,7 @@ func (r *Runner[TX]) Run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			r.tell(ctx, Event{Type: EventDatabase, Err: err})
 		}
-		// Random, so that nodes which have started together do not look together.
+		// Random, so that nodes which have started at the same time do not look at the same time.
 		pause := r.cfg.Every - rand.N(r.cfg.Every/4+1)
 		timer := time.NewTimer(pause)
 		ended := w.ended
@@ -134,7 +134,7 @@ type watch[TX any] struct {
 	left    map[store.ID]bool // due in the last look, and not taken
 }
 
-// gather waits until half of the room is free, or the time is over.
+// gather waits until half of the places are free, or the time is over.
 func (w *watch[TX]) gather(ctx context.Context, over <-chan time.Time) {
 	for len(w.free) > cap(w.free)/2 {
 		select {
@@ -176,7 +176,8 @@ func (w *watch[TX]) look(ctx context.Context, lists bool) (full bool, err error)
 	})
 }
 
-// apart leaves out sagas that already run here: they were woken meanwhile. They are not due again at once, so that they do not keep others waiting.
+// apart leaves out sagas that already run here and were woken meanwhile. It makes them due a little later, so
+// that they do not delay others.
 func (w *watch[TX]) apart(ctx context.Context, ids []store.ID) (others []store.ID, err error) {
 	for _, id := range ids {
 		w.mu.Lock()

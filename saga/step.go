@@ -55,8 +55,8 @@ func (s *step) isUndone() bool {
 	return s.undoTx != nil || s.revoke != nil || s.undoCall != nil || s.cancel != nil
 }
 
-// needsIntent reports whether a call must be known before it is made: it may have to be undone, it is a turning point, or it must not be
-// made twice.
+// needsIntent reports whether the intent of a call must be stored before the call: because the call may have to
+// be undone, because it is the pivot, or because it must not be made twice.
 func (s *step) needsIntent() bool {
 	return s.isUndone() || s.pivot || !s.repeats || s.life > 0
 }

@@ -92,12 +92,13 @@ func (es *Endpoints) Delete(ctx context.Context, tenant, id string) error {
 	})
 }
 
-// erased sets the columns of a deleted endpoint. The row stays, so that a concurrent Send that has already read it does not store a delivery without
-// an endpoint. It has two arguments, both empty.
+// erased sets the columns of a deleted endpoint. The row is kept for a while, so that a concurrent Send that
+// has already read it does not store a delivery without an endpoint. It has two arguments, both empty.
 const erased = "deleted_at = NOW, disabled_at = NOW, disabled_by = 'person', url = '', types = '', description = '', headers = ?, secret = ?, secret_old = null, secret_old_until = null," +
 	" public_key = '', encrypted = false, version = version + 1"
 
-// set changes columns that nothing encrypts: operators do so without the key of the service, and then the endpoint is returned without its headers.
+// set changes columns that are not encrypted. Operators do so without the key of the service; then the endpoint
+// is returned without its headers.
 func (es *Endpoints) set(ctx context.Context, action, tenant, id, columns string) (changed Endpoint, err error) {
 	err = es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
 		n, err := r.Exec(ctx, es.text("update once_webhook_endpoint set version = version + 1, "+columns+" where uid = ? and tenant = ? and deleted_at is null", id, tenant))
@@ -108,7 +109,7 @@ func (es *Endpoints) set(ctx context.Context, action, tenant, id, columns string
 			return err
 		}
 		row, err := es.find(ctx, r, tenant, id)
-		if err == nil && row.DisabledBy == "" { // else its next failure could disable it again
+		if err == nil && row.DisabledBy == "" { // otherwise the next failure of an enabled endpoint could disable it again
 			_, err = r.Exec(ctx, es.text("delete from once_webhook_state where endpoint = ?", row.id))
 		}
 		if err == nil && (es.cfg.Encrypter != nil || !row.encrypted) {
@@ -126,10 +127,11 @@ func (es *Endpoints) set(ctx context.Context, action, tenant, id, columns string
 	return changed, nil
 }
 
-// change changes an endpoint that it has locked.
+// change locks an endpoint, applies fn and stores the result.
 func (es *Endpoints) change(ctx context.Context, action, tenant, id string, fn func(*sealed) error) (changed Endpoint, err error) {
 	err = es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
-		// A write comes first: it locks the row on each database, and SQLite gives its lock to no reader that others have overtaken.
+		// A write comes first: it locks the row on every database, and SQLite refuses the lock to a transaction
+		// that has read before another one wrote.
 		n, err := r.Exec(ctx, es.text("update once_webhook_endpoint set version = version + 1 where uid = ? and tenant = ? and deleted_at is null", id, tenant))
 		if err == nil && n == 0 {
 			err = ErrNotFound
@@ -141,7 +143,7 @@ func (es *Endpoints) change(ctx context.Context, action, tenant, id string, fn f
 		if err != nil {
 			return err
 		}
-		s.Version-- // as it was
+		s.Version-- // the version before the update
 		if err := fn(&s); err != nil {
 			return err
 		}
@@ -161,7 +163,8 @@ func (es *Endpoints) change(ctx context.Context, action, tenant, id string, fn f
 	return changed, nil
 }
 
-// readSealed reads an endpoint and its secrets, of which the old one is "" if it does not sign any more.
+// readSealed reads an endpoint and its secrets. The old secret is "" if requests are not signed with it any
+// more.
 func (es *Endpoints) readSealed(ctx context.Context, r sqlplane.Runner, tenant, id string) (s sealed, err error) {
 	row, err := es.read(ctx, r, tenant, id)
 	if err != nil {

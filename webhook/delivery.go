@@ -108,7 +108,7 @@ func (es *Endpoints) deliveries(ctx context.Context, query string, endpoint int6
 			return err
 		}
 		if uid == nil {
-			// Its event is swept: see deliveries.
+			// Its event was already deleted by a sweep: see deliveries.
 			return nil
 		}
 		d.Event, d.Type, d.State = *uid, *typ, DeliveryDelivered

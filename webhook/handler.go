@@ -92,14 +92,14 @@ func (a *api) serve(serve func(*call) (any, error)) http.Handler {
 			writeProblem(w, problem{Status: http.StatusUnauthorized, Code: "unauthenticated", Detail: "It is not known whose endpoints are meant."})
 			return
 		}
-		// A form of another site's page can send no JSON, and this check keeps it out.
+		// A form on another site can send no JSON, so this check refuses such a form.
 		if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "application/json" && (r.Method == http.MethodPost || r.Method == http.MethodPatch) {
 			writeProblem(w, problem{Status: http.StatusUnsupportedMediaType, Code: "unsupported_media_type", Detail: "The Content-Type is not application/json."})
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
 		var answer any
-		err := ErrNotFound // a malformed ID never reaches the database: not every database accepts every text
+		err := ErrNotFound // a malformed ID must not reach the database, because not every database accepts every text
 		if isIDOrNone(c.id) && isIDOrNone(c.event) && isIDOrNone(r.URL.Query().Get("before")) {
 			answer, err = serve(c)
 		}

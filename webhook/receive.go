@@ -30,7 +30,7 @@ func Receive[TX any](in *inbox.Inbox[TX], v *Verifier, fn inbox.Handler[TX]) htt
 	return receiver.Of(in, fn, v.receiver())
 }
 
-// check compares how long an inbox knows an ID with how long it may arrive.
+// check compares how long an inbox keeps an ID with how long the sender may repeat an event.
 func (v *Verifier) check(retain time.Duration, of map[string]time.Duration) error {
 	if d, ok := of[v.Source]; ok {
 		retain = d

@@ -153,8 +153,9 @@ func (p *Period) has(at time.Time) bool {
 	return !at.Before(p.Since) && (p.Until.IsZero() || at.Before(p.Until))
 }
 
-// replayedInVain removes deliveries that the insert of Replay stored although the endpoint had an attempt: the insert waited for a relay that wrote
-// down an outcome, and its snapshot did not show the new attempt.
+// replayedInVain removes deliveries that the insert of Replay has stored although the endpoint already had an
+// attempt. That happens if the insert waited for a relay that was writing an outcome, so that its snapshot did
+// not contain the new attempt.
 const replayedInVain = `delete from once_webhook_delivery where cause = 'replay' and attempts = 0 and endpoint in (select id from once_webhook_endpoint where uid = ? and tenant = ?)
  and exists (select 1 from once_webhook_attempt a where a.endpoint = once_webhook_delivery.endpoint and a.event = once_webhook_delivery.event) and event in `
 
@@ -169,7 +170,8 @@ func (es *Endpoints) replay(ctx context.Context, tenant, id string, events []any
  and not exists (select 1 from once_webhook_attempt a where a.endpoint = e.id and a.event = v.id) KEEP(endpoint)`, append(times, args...)...))
 		if err == nil && n > 0 {
 			var got int64
-			// The insert has waited for the relay's row, and has not seen the attempt that came with its end.
+			// The insert may have waited for a row of the relay, and then it has not seen the attempt that was
+			// stored with this row's deletion.
 			got, err = r.Exec(ctx, es.text(replayedInVain+fullBatch, args...))
 			n -= got
 		}
@@ -193,8 +195,9 @@ func full(events []any) []any {
 	return events
 }
 
-// begin returns the endpoint, and between which numbers the events of the period are: above after, to last. It reads all events of the tenant that are older: that a later number has a
-// later time does not hold where a clock has jumped.
+// begin returns the endpoint, and the range of numbers of the period's events: greater than after, up to last.
+// It reads all earlier events of the tenant, because a later number does not imply a later time if a clock has
+// jumped.
 func (es *Endpoints) begin(ctx context.Context, tenant, id string, p *Period) (e endpointRow, after, last int64, err error) {
 	if e, err = es.checkPeriod(ctx, tenant, id, p); err != nil {
 		return e, 0, 0, err

@@ -63,10 +63,10 @@ type Relay struct {
 	hooks  *Config
 	cfg    RelayConfig
 	client *http.Client
-	sent   *atomic.Bool // this process has sent something
+	sent   *atomic.Bool // this process has sent an event since the last look
 
 	holder   holder
-	boarding sync.Mutex // of the pointer board: Gauges may be asked while Run begins
+	boarding sync.Mutex // guards the pointer board, because Gauges may be called while Run begins
 	board    *board
 	settlers [lanes]*settler
 	sending  sync.WaitGroup
@@ -84,7 +84,7 @@ type holder interface {
 const (
 	holdTable     = "once_webhook_hold"
 	holdWork      = "webhook"
-	statementTime = 30 * time.Second // bounds one statement, so that a server that falls silent is given up
+	statementTime = 30 * time.Second // bounds one statement, in case the server falls silent
 )
 
 // allParts are the numbers of all parts.
@@ -113,7 +113,7 @@ func (h *Hooks[TX]) Relay(cfg RelayConfig) *Relay {
 		cfg.Observer = LogRelay(nil)
 	}
 	r := &Relay{db: h.db, hooks: &h.cfg, cfg: cfg, client: h.cfg.Guard.Client(), sent: h.sent, board: newBoard(cfg.MaxBytes / 2), woken: make(chan struct{}, 1)}
-	// The context of an attempt has the timeout, so that it can be told from the end of Run.
+	// The context of an attempt has the timeout, so that a timeout can be distinguished from the end of Run.
 	r.client.Timeout = 0
 	r.holder = hold.New(h.db, hold.Config{Table: holdTable, Work: holdWork, Parts: parts, TTL: cfg.TTL, Node: cfg.Node, Failed: func(err error) {
 		cfg.Observer.Observe(context.Background(), RelayEvent{Type: EventDatabase, Err: err})
@@ -134,7 +134,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	holding, letGo := context.WithCancel(context.WithoutCancel(ctx)) // parts are renewed while deliveries end
+	holding, letGo := context.WithCancel(context.WithoutCancel(ctx)) // the parts are renewed while deliveries end
 	defer letGo()
 	r.boarding.Lock()
 	r.board = newBoard(r.cfg.MaxBytes / 2)
@@ -231,7 +231,8 @@ func (r *Relay) exec(ctx context.Context, s store.Statement) error {
 	return err
 }
 
-// write calls fn until it succeeds. fn may be written twice with the same effect. After the end of Run it has the TTL to succeed.
+// write calls fn until it succeeds. A repeated fn must have the same effect as a single one. After the end of
+// Run, fn has the TTL to succeed.
 func (r *Relay) write(ended context.Context, fn func(context.Context) error) error {
 	var until time.Time
 	for failures := 1; ; failures++ {

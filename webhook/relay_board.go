@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	slowAfter  = time.Second // then a request counts as slow and frees its place
-	fastPlaces = 1024        // requests at once that are not slow
-	slowPlaces = 4096        // slow ones
+	slowAfter  = time.Second // after this time a request counts as slow, and frees its place
+	fastPlaces = 1024        // concurrent requests that are not slow
+	slowPlaces = 4096        // concurrent slow requests
 	unsettled  = 64          // deliveries of one endpoint whose outcome is not written down yet, at most
-	askMost    = 256         // endpoints in one claim
+	askMost    = 256         // endpoints in one claim, at most
 	askEvery   = time.Second // pause before an endpoint without a found delivery is asked again
 	lateness   = time.Minute // claims look this far back for an endpoint without due deliveries; the finder finds later arrivals
 )
@@ -20,7 +20,7 @@ const (
 // board decides which endpoint is next. None of its methods reads the database or waits.
 type board struct {
 	mu      sync.Mutex
-	most    int64 // bytes of requests on their way that are not slow, and as many of slow ones
+	most    int64 // limit for the bytes of requests in flight that are not slow, and the same limit for the slow ones
 	targets map[int64]*target
 	tenants map[string]map[*target]struct{}
 	queues  [standings]queue
@@ -28,7 +28,7 @@ type board struct {
 	stuck   []*delivery          // slow requests without room among the slow ones: they keep their places
 	woken   chan struct{}
 
-	fast, slow           int // requests on their way
+	fast, slow           int // the numbers of requests in flight
 	fastBytes, slowBytes int64
 
 	latest int64 // time of the latest event seen, in microseconds since 1970
@@ -45,7 +45,7 @@ func newBoard(most int64) *board {
 type ask struct {
 	target  *target
 	ordered bool
-	want    int // deliveries that may begin
+	want    int // how many deliveries may begin
 	limit   int // rows to read: the statement also finds deliveries that are already running
 	wakes   int // target.wakes when the claim began
 	from    bound
@@ -92,7 +92,7 @@ func (b *board) first(taken int) (t *target, key time.Time) {
 	return t, key
 }
 
-// ask begins a claim.
+// ask begins the claim of a target.
 func (b *board) ask(t *target) ask {
 	t.claimed = true
 	want := t.wants()
@@ -103,7 +103,8 @@ func (b *board) ask(t *target) ask {
 	return a
 }
 
-// hasPlace reports whether there is a place for a request to a target of a standing. A single request can always begin, whatever its data.
+// hasPlace reports whether there is a place for a request to a target with this standing. A single request can
+// always begin, however large its data is.
 func (b *board) hasPlace(standing, taken int) bool {
 	const quarter = 4
 	share := quarter - standing
@@ -117,7 +118,8 @@ func (b *board) anyPlace() bool {
 	return b.hasPlace(standingGood, 0)
 }
 
-// mustPark reports whether a target gets no second request, because half of the room for slow ones is taken.
+// mustPark reports whether a target gets no second request, because half of the places for slow requests are
+// taken.
 func (b *board) mustPark(t *target) bool {
 	return t.running > 0 && t.standing() == standingTrouble && b.isHalfSlow()
 }
@@ -153,7 +155,7 @@ func (b *board) start(d *delivery) (s settings, started bool) {
 	return t.settings, true
 }
 
-// claimed ends a claim. at is when the target is looked at again.
+// claimed ends a claim. at is the time of the next look at the target.
 func (b *board) claimed(a ask, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -174,7 +176,8 @@ func (b *board) claimed(a ask, at time.Time) {
 	b.list(t, now)
 }
 
-// isSlow counts a running delivery as slow as soon as room among the slow ones is free, which frees its place.
+// isSlow counts a delivery in flight as slow as soon as a place for slow ones is free. That frees its first
+// place.
 func (b *board) isSlow(d *delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -203,7 +206,8 @@ func (b *board) move(d *delivery) bool {
 	return true
 }
 
-// ended notes the end of a request and its effect on the endpoint. The outcome is not written down yet.
+// ended records the end of a request and its effect on the endpoint. The outcome is not written to the database
+// yet.
 func (b *board) ended(d *delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -230,7 +234,8 @@ func (b *board) ended(d *delivery) {
 	notify(b.woken) // while all places are taken the claimer looks at no endpoint
 }
 
-// settled notes that the outcome of a delivery is written down. A claim that began before that may still see its row.
+// settled records that the outcome of a delivery is written to the database. A claim that began before may
+// still see the old row.
 func (b *board) settled(d *delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -300,21 +305,22 @@ func (b *board) disable(t *target) {
 	b.list(t, time.Now())
 }
 
-// told notes of how much of the time until it is disabled, in percent, the owner of a target has been warned.
+// told records up to which percentage of the time until it is disabled the owner of a target was warned.
 func (b *board) told(t *target, percent int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t.told = percent
 }
 
-// healthOf returns how a target is doing now.
+// healthOf returns the current health of a target.
 func (b *board) healthOf(t *target) health {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return t.health
 }
 
-// keep notes which endpoints exist in the parts that this process holds, with their versions. It returns the endpoints to read again.
+// keep records which endpoints exist in the parts of this process, with their versions. It returns the
+// endpoints that must be read again.
 func (b *board) keep(versions map[int64]int64) (read []int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

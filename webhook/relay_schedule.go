@@ -19,8 +19,9 @@ const (
 	mostRetryAfter  = 24 * time.Hour // the longest Retry-After that is respected
 )
 
-// pauseAfter returns the pause after so many failures of a delivery, and false if it has run out. Pauses are shorter by up to a tenth, so that
-// deliveries that failed together are not tried again together. They are never longer: receivers keep ids for as long as the schedule says.
+// pauseAfter returns the pause after this number of failures of a delivery; again is false if no attempts are
+// left. Pauses are shortened by up to a tenth, so that deliveries that failed together are not tried again
+// together. They are never longer than the schedule, because receivers keep ids for the time of the schedule.
 func pauseAfter(failures int, schedule []time.Duration) (time.Duration, bool) {
 	if failures > len(schedule) {
 		return 0, false
@@ -48,7 +49,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 		return time.Duration(min(seconds, mostRetryAfter.Seconds()) * float64(time.Second))
 	}
 	if at, err := http.ParseTime(text); err == nil {
-		if theirs, err := http.ParseTime(h.Get("Date")); err == nil { // their clock may differ from ours
+		if theirs, err := http.ParseTime(h.Get("Date")); err == nil { // the clock of the endpoint may differ from ours
 			now = theirs
 		}
 		return max(0, min(at.Sub(now), mostRetryAfter))

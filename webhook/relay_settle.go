@@ -36,7 +36,8 @@ func (d *delivery) lane() int {
 	return laneFailed
 }
 
-// settler writes the outcomes of deliveries, many in one statement, behind the fence of their parts.
+// settler writes the outcomes of deliveries, many in one statement. A statement applies only while this process
+// still holds the parts.
 type settler struct {
 	relay *Relay
 	mu    sync.Mutex
@@ -117,7 +118,7 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) {
 			failed = append(failed, d)
 		}
 	}
-	// Apart: settleRows deletes the delivered rows, and changes the failed ones.
+	// Separately, because settleRows deletes the delivered rows and changes the failed ones.
 	for _, some := range [][]*delivery{delivered, failed} {
 		if len(some) == 0 {
 			continue
@@ -228,7 +229,8 @@ func (r *Relay) settleRows(ctx context.Context, list []*delivery, rows [][]any) 
 
 // settleArrays is settleRows in one statement.
 func (r *Relay) settleArrays(list []*delivery, rows [][]any, held []hold.Part) store.Statement {
-	// The fence is asked once, and about the list: asked about the rows it was asked for each of them. With it the planner expects few rows of the list, and looks each up by its key.
+	// The fence is compared once, for the list of parts; compared in the join, it would be looked up for each
+	// row. With this form the planner expects few rows of the list, and looks each up by its key.
 	const from = `unnest(?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::bigint[], ?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::text[], ?::text::bigint[], ?::text::bytea[], ?::text::boolean[], ?::text::text[], ?::text::text[], ?::text::smallint[])
  x(endpoint, event, attempts, wait, age, micros, status, error, size, answer, encrypted, cause, host, part) where d.endpoint = x.endpoint and d.event = x.event and d.attempts = x.attempts and d.cause = x.cause and `
 	locked, more := hold.Locked(holdTable, holdWork, held)
@@ -252,7 +254,7 @@ func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delive
 		still[part] = true
 		return err
 	})
-	// Another process has taken the parts, and delivers the rest of them.
+	// Another process has taken the parts over, and delivers the remaining rows.
 	if err != nil || len(still) == 0 {
 		return err
 	}

@@ -92,7 +92,7 @@ func keysOf(function string, h func() hash.Hash, secrets []string) (keys []*key)
 	return keys
 }
 
-// form is a scheme as a verifier uses it.
+// form is a scheme in the form that a verifier uses.
 type form struct {
 	header     string // in canonical form, as all names here
 	prefix     string
@@ -120,8 +120,8 @@ func placeOf(s string) place {
 
 func (p place) isZero() bool { return p == place{} }
 
-// read returns the value at p. A header that is sent twice counts as missing: it is not known which one was signed, and which one the handler would
-// read.
+// read returns the value at p. A header that is present twice counts as missing, because it is not known which
+// of the two was signed and which one the handler would read.
 func (p place) read(header http.Header, body []byte) string {
 	if p.path != "" {
 		return member(body, p.path)

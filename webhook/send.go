@@ -61,7 +61,7 @@ func (h *Hooks[TX]) Declare(ctx context.Context, batch *once.Batch, events ...Ev
 
 // note tells the relays of this process that the next commit may have deliveries for them.
 func (h *Hooks[TX]) note() {
-	if !h.sent.Load() { // it is usually set already: a read keeps the cache line shared between writers
+	if !h.sent.Load() { // usually it is set already, and a read keeps the cache line shared between writers
 		h.sent.Store(true)
 	}
 }

@@ -88,13 +88,15 @@ func (w sweeper) removeOld(ctx context.Context, table, column, at string, since 
 	for {
 		began := time.Now()
 		var first, last int64
-		// The time is a condition of the delete alone: here it would let PostgreSQL expect few rows, and read all of the table.
+		// The time is only a condition of the delete: here it would make PostgreSQL expect few rows, and read
+		// the whole table.
 		batch := fmt.Sprintf("select coalesce(min(%[1]s), 0), coalesce(max(%[1]s), 0) from (select %[1]s from %[2]s where %[3]s and %[1]s > ? order by %[1]s limit %[4]d) x", column, table, where, sweepBatch)
 		err = w.db.Pool().Query(ctx, w.text(batch, append(args, after)...), func(row sqlplane.Row) error { return row.Scan(&first, &last) })
 		if err != nil || last == 0 {
 			return removed, err
 		}
-		// Both ends: without the first one PostgreSQL expects a third of the table, and reads all of it.
+		// Both ends are given: without the first one PostgreSQL expects a third of the table, and reads all of
+		// it.
 		statement, bounds := "delete from "+table+" where "+where+" and "+column+" between ? and ?", slices.Concat(args, []any{first, last})
 		if at != "" {
 			statement, bounds, after = statement+" and "+at+" < ?", append(bounds, since), last

@@ -102,7 +102,7 @@ func (j *joined) countClaim() error {
 	return nil
 }
 
-// uncountClaim undoes countClaim: the lock has gone with the savepoint.
+// uncountClaim undoes countClaim, because the rollback to the savepoint has released the lock.
 func (j *joined) uncountClaim() {
 	if j.counted {
 		j.guard.Claims(-1)
@@ -260,7 +260,8 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	return err
 }
 
-// stands joins the error of an undo with a note that an earlier deadlock has rolled back the transaction incompletely, so that some writes remain.
+// stands returns the error of an undo. If an earlier deadlock has rolled back the transaction incompletely, so
+// that some writes remain, the error says so.
 func (j *joined) stands(undo error) error {
 	if undo == nil {
 		return nil
