@@ -65,8 +65,8 @@ func init() { //nolint:gochecknoinits // for packages that this one cannot impor
 //
 // If the answer to a batch was lost, the engine finds out whether the batch was applied, as after any lost
 // COMMIT, and runs it again if the database has no record of it. If the second run fails, too, the operation is
-// in doubt ([EffectInDoubt]) where [Do] could report [EffectNotApplied]: a batch holds no claim that would
-// exclude an earlier copy of the batch which still travels to the server.
+// in doubt ([EffectInDoubt]), although [Do] could report [EffectNotApplied] in this case: a batch holds no
+// claim, so nothing excludes an earlier copy of the batch that the server may still receive.
 func DoBatch[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(b *Batch) (T, error)) (Result[T], error) {
 	var value T
 	declare := func(_ context.Context, b *Batch) (T, error) { return fn(b) }

@@ -53,10 +53,12 @@ type Config struct {
 	Settle time.Duration
 
 	// Timeouts bound the waits of every operation. A field that is set in Operation.Timeouts takes precedence
-	// over the same field here. Default: 5 s to get a connection of the pool, so that a call on an exhausted
-	// pool fails with [CodeUnavailable] and does not hang; 5 s for the answer to the statement that begins the
-	// transaction, so that a call on a silent server does not hang; every other timeout is the one that the
-	// database is configured with.
+	// over the same field here.
+	//
+	// Acquire has a default of 5 s: for a connection of the pool, and again for the answer to the statement
+	// that begins the transaction. So a call fails with [CodeUnavailable], and does not hang, if the pool is
+	// exhausted or the server is silent. The other fields default to the bounds that the database is configured
+	// with.
 	Timeouts store.Timeouts
 
 	// Cache is how many bytes of memory the engine may use for results that it has committed lately. It replays

@@ -17,9 +17,8 @@ var ErrBacklog = errors.New("outbox: messages with a key wait for their delivery
 // Renumber moves the numbers of all keys forward. Call it after the database was restored from a backup.
 // Consumers have already seen messages with the numbers after the backup, and would take new messages with
 // these numbers for duplicates. The next message of each key gets the number after+1, even if the restored
-// database has no row for the key. after is the time of the database in milliseconds, so that a second restore
-// of the same backup gives a greater number; if the greatest existing number is greater than this time, after
-// is that number.
+// database has no row for the key. The result after is the time of the database in milliseconds, or the
+// greatest existing number if that is greater. So a second restore of the same backup gets a greater number.
 //
 // Consumers with inbox.InOrder wait for the missing numbers until inbox.Inbox.Renumber is called. Call Renumber
 // while the service does not run, after a relay has delivered all waiting messages. The error is [ErrBacklog]

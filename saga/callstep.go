@@ -53,9 +53,9 @@ func (s *CallStep[In, Out]) Check(find func(ctx context.Context, key string) (Ou
 	return s
 }
 
-// Undo sets fn, which undoes the effect of the call. fn runs only after the result of the call is known; the
-// outcome of a call in flight is found out first. fn must be safe to repeat: it runs until it returns nil, each
-// time with the same key, which is not the key of the call.
+// Undo sets the function fn, which undoes the effect of the call. fn runs only after the result of the call is
+// known; the outcome of a call in flight is found out first. Function fn must be safe to repeat: it runs until
+// it returns nil. Its key is the same each time, and is not the key of the call.
 func (s *CallStep[In, Out]) Undo(fn func(ctx context.Context, key string, in In, result Out) error) *CallStep[In, Out] {
 	s.undoCall = func(ctx context.Context, key string, in, result json.RawMessage) error {
 		return decoded(in, result, func(i In, o Out) error { return fn(ctx, key, i, o) })
@@ -63,9 +63,9 @@ func (s *CallStep[In, Out]) Undo(fn func(ctx context.Context, key string, in In,
 	return s
 }
 
-// Cancel sets an undo for a service that can undo a call by its key, even before the call arrives; the service
-// then refuses the key. fn gets the key of the call, whatever the outcome of the call was. It must be safe to
-// repeat.
+// Cancel sets an undo for a service that can undo a call by its key, even before the call arrives. The service
+// must then refuse the key. The function fn gets the key of the call, whatever the outcome of the call was. It
+// must be safe to repeat.
 func (s *CallStep[In, Out]) Cancel(fn func(ctx context.Context, key string, in In) error) *CallStep[In, Out] {
 	s.cancel = func(ctx context.Context, key string, in json.RawMessage) error {
 		return decoded(in, json.RawMessage("null"), func(i In, _ *struct{}) error { return fn(ctx, key, i) })

@@ -240,10 +240,14 @@ type Transaction[TX any] interface {
 	// nothing was applied, except after [KindLost] and [KindEnded]. The transaction is over in every case.
 	Commit(ctx context.Context, c Change) error
 
-	// Rollback undoes everything. [KindEnded] means that the user had committed before; [KindRetry], that the
-	// transaction has read data that was then not committed; [KindBusy], that the time of the transaction was
-	// over before; and [KindTaken], that a delayed claim was refused because another transaction holds the
-	// operation. [KindLost] means that the user may have committed before: a look-up of the record finds out.
+	// Rollback undoes everything. Its errors are:
+	//
+	//  - [KindEnded]: the user had committed before.
+	//  - [KindRetry]: the transaction has read data that was then not committed.
+	//  - [KindBusy]: the time of the transaction was over before.
+	//  - [KindTaken]: a delayed claim was refused, because another transaction holds the operation.
+	//  - [KindLost]: the user may have committed before; a look-up of the record finds out.
+	//
 	// Any other error only means that the connection was closed.
 	Rollback(ctx context.Context) error
 }

@@ -1,5 +1,6 @@
-// Package sqlplane lets a capability with tables of its own, such as an outbox, run its SQL statements through
-// the store that keeps the operations, either in a transaction of the user or in a transaction of its own.
+// Package sqlplane runs the SQL statements of a capability that has tables of its own, such as an outbox,
+// through the store that keeps the operations. The statements run in a transaction of the user, or in one of
+// their own.
 package sqlplane
 
 import (
