@@ -101,6 +101,7 @@ func (e *errands) give() (leave func()) {
 		case e.slow <- struct{}{}:
 			<-place
 			place = e.slow
+		// All places for slow work are taken too, so the work keeps its place for now.
 		default:
 			slow.Reset(slowAfter)
 		}
@@ -118,6 +119,7 @@ func (e *errands) ended(s stream, more bool, err error) {
 	e.mu.Lock()
 	k := e.keys[s]
 	k.works = false
+	// A key without failures needs no entry: the next look finds its work again.
 	if err == nil {
 		delete(e.keys, s)
 	} else {

@@ -127,6 +127,7 @@ func (f *finding) places(ctx context.Context, events []message.Message) (list []
 // each calls do with the values that a query returns one by one, from the smallest.
 func (f *finding) each(ctx context.Context, query string, args []any, do func(string) error) error {
 	last := ""
+	// One look-up for each value, because "distinct" would read the whole index.
 	for range mostInboxes {
 		var next *string
 		err := f.query(ctx, query, append(args[:len(args):len(args)], last), func(row sqlplane.Row) error { return row.Scan(&next) })
@@ -205,6 +206,7 @@ func (f *finding) letters(ctx context.Context, p inboxOf, events []message.Messa
 		}
 		s := f.of(p, id)
 		s.Letter = uid
+		// The newest letter counts, and the letters are read in the order of their UIDs.
 		if state == letter.StateDead || s.State == "" {
 			s.State = StateDeadLettered
 		}

@@ -70,7 +70,8 @@ func scanGap(row sqlplane.Row, more ...any) (g Gap, err error) {
 	return g, err
 }
 
-// GapsUpTo returns one page of gaps. It looks at no more than most keys, with parked messages, of a consumer.
+// GapsUpTo returns one page of gaps. It reads only keys of consumer that have parked messages, and not
+// more of them than most.
 // The gaps are ordered by the age of the wait. more reports that other gaps may exist. GapsUpTo reads a few
 // rows for each key.
 func GapsUpTo(ctx context.Context, db sqlplane.Database, consumer string, most int) (list []Gap, more bool, err error) {
@@ -130,6 +131,7 @@ func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq in
 			}
 			return err
 		}
+		// A failing message may be redelivered at any time, and would then count as a duplicate.
 		if !at.dead {
 			f, err := in.failingAt(ctx, r, s, seq)
 			if err == nil && f.Attempts > 0 {
@@ -168,6 +170,7 @@ func (in *Inbox[TX]) StartAt(ctx context.Context, source, topic, key string, seq
 		if at.seq >= seq {
 			return fmt.Errorf("inbox: the key is at Seq %d already, and cannot be set back to %d: messages would be applied twice", at.seq, seq)
 		}
+		// The key already begins there, so a repeated call changes nothing.
 		if at.seq == seq-1 {
 			return nil
 		}

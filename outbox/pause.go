@@ -90,6 +90,7 @@ func (b *Box[TX]) Resume(ctx context.Context, topic, key string) (Resumed, error
 			return err
 		}
 		messages, err = r.Exec(ctx, b.statement("update once_outbox_failed set attempts = 0, next_at = NOW, failed_at = NOW where "+where, args...))
+		// Nothing has changed, so the audit gets no entry.
 		if err != nil || paused+messages == 0 {
 			return err
 		}
@@ -125,6 +126,7 @@ func (b *Box[TX]) Skip(ctx context.Context, id, reason string) error {
 		return err
 	}
 	return b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r sqlplane.Runner) error {
+		// A repeated Skip must not replace the reason of the first one.
 		if m.Type != message.TypeSkipped {
 			n, err := r.Exec(ctx, b.statement("update once_outbox set event_type = ?, headers = ?, payload = ?, encrypted = ? where part = ? and id = ?",
 				message.TypeSkipped, headers, payload, b.cfg.Encrypter != nil, int64(s.part), s.id))

@@ -150,6 +150,7 @@ func (w *watch[TX]) gather(ctx context.Context, over <-chan time.Time) {
 // look runs due sagas. It reports whether more may be due than this node has room for.
 func (w *watch[TX]) look(ctx context.Context, lists bool) (full bool, err error) {
 	free := cap(w.free) - len(w.free)
+	// A look would only find sagas that this node cannot take.
 	if free == 0 {
 		return true, nil
 	}
@@ -165,6 +166,7 @@ func (w *watch[TX]) look(ctx context.Context, lists bool) (full bool, err error)
 	if err := w.take(ctx, ids); err != nil {
 		return false, err
 	}
+	// Sagas of dead nodes have no row of due: they are found by reading all running sagas, which costs more.
 	if !lists {
 		return full, nil
 	}
@@ -266,8 +268,10 @@ func (n *node) resume(ctx context.Context, id store.ID, isDue bool) error {
 	switch {
 	case err != nil:
 		return err //nolint:wrapcheck // it is of the store
+	// The saga was woken while a node runs it: that node sees the wake when the saga would wait.
 	case isDue && rec.State == store.StateRunning && !rec.Idle():
 		return n.due.push(ctx, id) //nolint:wrapcheck // likewise
+	// The saga is stuck or has ended, so its row of due is useless.
 	case isDue && !rec.Idle():
 		return n.due.forget(ctx, id, since) //nolint:wrapcheck // likewise
 	}

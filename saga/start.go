@@ -166,6 +166,8 @@ func (h *Handle[Out]) await(ctx context.Context) (store.Record, error) {
 			return rec, nil //nolint:nilerr // Result compares it again, and returns the error
 		case rec.Idle() && !h.n.isStopping():
 			over, pause := h.n.isOver(ctx, h.id, rec)
+			// Another node may also run the saga, or a wake may end the wait, so the handle looks again after
+			// Every at the latest.
 			if !over {
 				next = min(next, pause)
 				break
@@ -192,6 +194,7 @@ func (h *Handle[Out]) runFirst(ctx context.Context, first *run) (rec store.Recor
 		rec = *first.final
 		rec.Fingerprint = nil // a record of its own needs no comparison
 		return rec, true, nil
+	// Without a fence no write was applied, so nothing of the saga is stored.
 	case err != nil && first.own.Fence() == 0 && first.lost == nil && !errors.Is(err, errExists):
 		return rec, false, h.failed(once.CodeUnavailable, once.EffectNotApplied, err)
 	}

@@ -88,6 +88,7 @@ func (s *Store) renew(ctx context.Context, h store.Hold, now time.Time, lease ti
 		switch {
 		case err == nil:
 			return true, nil
+		// Another owner has the operation, or it has ended: that is no error of the request.
 		case errors.As(err, &refused):
 			return false, nil
 		case kindOf(err) != store.KindRetry || !sleep.For(ctx, 10*time.Millisecond): // a transaction checks that it is held

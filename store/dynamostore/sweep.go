@@ -35,6 +35,7 @@ func (s *Store) Sweep(ctx context.Context, req upkeep.Sweep) (swept upkeep.Swept
 	}
 	swept.More, swept.Mark = len(entries) >= req.Limit, req.After
 	if len(entries) > 0 {
+		// Earlier than the last row, because the index may still lack rows that have expired before.
 		if mark := timeOf(entries[len(entries)-1], "until").Add(-behind); mark.After(req.After) {
 			swept.Mark = mark
 		}
