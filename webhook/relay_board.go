@@ -74,6 +74,7 @@ func (b *board) due() (asks []ask, again time.Time) {
 			b.parked[t] = struct{}{}
 		default:
 			asks = append(asks, b.ask(t))
+			// A look that probably finds nothing must not reserve places.
 			if t.likely {
 				taken += asks[len(asks)-1].want
 			}
@@ -225,6 +226,7 @@ func (b *board) ended(d *delivery) {
 	}
 	d.over = true
 	d.note(b.reached, time.Now())
+	// Only a new connection proves that this network works: an open one may outlive a broken route or resolver.
 	if d.answer.fresh && d.answer.Status != 0 && d.answer.At.After(b.reached) {
 		b.reached = d.answer.At
 	}
@@ -240,6 +242,7 @@ func (b *board) settled(d *delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := d.target
+	// A claim in progress may still find the old row, and must not begin the delivery again.
 	if t.flight[d.event] = false; !t.claimed {
 		delete(t.flight, d.event)
 	}
@@ -253,6 +256,7 @@ func (b *board) settled(d *delivery) {
 func (b *board) unpark(t *target) {
 	t.waiting = false
 	delete(b.parked, t)
+	// Parked targets would take the places that must stay free for other slow requests.
 	if b.isHalfSlow() {
 		return
 	}
@@ -280,6 +284,7 @@ func (b *board) list(t *target, now time.Time) {
 		t.queued = standing
 		heap.Push(q, queued{key, t})
 	}
+	// The target is the first of its queue, so the claimer may have to look earlier than planned.
 	if t.index == 0 {
 		notify(b.woken)
 	}
@@ -301,6 +306,7 @@ func (b *board) wake(tenant string, from bound) (known bool) {
 func (b *board) disable(t *target) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	// No endpoint has version -1, so the next list reads it again.
 	t.disabled, t.health, t.version = true, health{}, -1
 	b.list(t, time.Now())
 }

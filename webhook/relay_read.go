@@ -161,6 +161,7 @@ func (e *storedEndpoint) open(r *Relay) (*settings, error) {
 		if err != nil {
 			return err
 		}
+		// Converted to the clock of this process, which may differ from the database's.
 		s.bothUntil = time.Now().Add(e.beforeUntil.Sub(e.storedTime))
 		s.both, err = NewSigner(string(secret), string(before))
 		return err
