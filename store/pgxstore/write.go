@@ -50,7 +50,7 @@ func (a abilities) Write(ctx context.Context, caller pgx.Tx, c store.Change) (st
 		defer outer.root.leave()
 		caller, root = outer.Tx, outer.root
 	}
-	// undone: until the pipeline has run, no savepoint exists to go back to.
+	// undone is true, because no savepoint exists until the pipeline has run.
 	j := &joined{caller: caller, user: &tx{Tx: caller, outer: outer, root: root}, undone: true}
 	var start time.Time
 	var b pipeline

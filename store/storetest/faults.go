@@ -85,7 +85,7 @@ type late struct {
 	apply  func()
 }
 
-// Arm plans faults, and drops those planned before.
+// Arm plans the faults of p, and drops the faults that were planned before.
 func (f *faults) Arm(p Plan) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,8 +93,8 @@ func (f *faults) Arm(p Plan) {
 	f.plan, f.out, f.hits = p, false, nil
 }
 
-// Heal drops the plan and returns the points that have failed. When it returns, all delayed
-// changes are applied.
+// Heal drops the plan and returns the points that have failed. Before it returns, it applies all delayed
+// changes.
 func (f *faults) Heal() []Point {
 	f.mu.Lock()
 	hits, late := f.hits, f.late
@@ -179,7 +179,7 @@ var errInjected = errors.New("storetest: injected")
 
 func injected(k store.Kind) error { return &store.Error{Kind: k, Err: errInjected} }
 
-// Read implements [store.Operations].
+// Read implements [store.Operations]. It passes the point ReadDown.
 func (f *faults) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	if f.down(ReadDown) {
 		return store.Record{}, injected(store.KindUnavailable)
@@ -188,7 +188,7 @@ func (f *faults) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	return f.ops.Read(ctx, id)
 }
 
-// Swap implements [store.Operations].
+// Swap implements [store.Operations]. It passes the points of Swap.
 func (f *faults) Swap(ctx context.Context, c store.Change) (store.Record, error) {
 	switch {
 	case f.down(SwapDown):
