@@ -83,8 +83,9 @@ type CallPolicy struct {
 	SafeToRepeat bool
 
 	// DedupedFor is how long the service remembers the key by which it deduplicates. The call is made again
-	// until nine tenths of this time have passed since the intent, by the clocks of the processes. After that
-	// its outcome is unknown, unless the policy has a Check as well.
+	// until nine tenths of this time have passed since the intent, by the clocks of the processes. The context
+	// of the call ends at that time, too. After that the outcome is unknown, unless the policy has a Check as
+	// well.
 	DedupedFor time.Duration
 
 	// Check asks the service whether the call took effect: see the function [Check].
@@ -219,7 +220,15 @@ func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Con
 		// A client of package retryhttp sends a request in this context once only, also if the connection breaks.
 		ctx = atmostonce.Mark(ctx)
 	}
-	value, err := fn(ctx, c.key(), bytes.Clone(request)) // a copy, because fn may write to it
+	called := ctx
+	if until := r.saved.Call.Until; until.After(time.Now()) {
+		// A client that repeats the request in fn must stop before the service forgets the key: a later request
+		// would be another call.
+		var cancel context.CancelFunc
+		called, cancel = context.WithDeadline(ctx, until)
+		defer cancel()
+	}
+	value, err := fn(called, c.key(), bytes.Clone(request)) // a copy, because fn may write to it
 	return c.answered(ctx, value, err)
 }
 
