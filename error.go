@@ -104,9 +104,10 @@ func CodeOf(err error) Code {
 }
 
 // EffectOf returns what err proves about the effect of the call. A nil error proves that the operation was
-// applied. A *[Failure] uses its key up, but it proves EffectApplied only if CommitWrites is set. Without
-// CommitWrites the handler's writes were rolled back, and the effect is EffectNotApplied. An error of another package proves nothing, so the effect
-// is EffectInDoubt.
+// applied; after [Join] it proves that only when the transaction of the caller has committed. A *[Failure] uses
+// its key up, but it proves EffectApplied only if CommitWrites is set. Without CommitWrites the handler's writes
+// were rolled back, and the effect is EffectNotApplied. An error of another package proves nothing, so the
+// effect is EffectInDoubt.
 func EffectOf(err error) Effect {
 	if err == nil {
 		return EffectApplied
