@@ -9,21 +9,20 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Batch is the writes of an operation that reads nothing between them: see [DoBatch].
+// Batch collects the writes of an operation that reads nothing between its writes: see [DoBatch].
 type Batch struct {
 	writes []store.Statement
 	over   bool
-	of     *current.Operation // the operation; nil: that of a package which sends the writes itself
+	of     *current.Operation // the operation; nil for the batch of a package that sends the writes itself
 }
 
-// Exec declares a write, in the SQL of the store. The arguments must not change before
-// the operation has ended. Rows that the write returns cannot be read, nor used by a later write.
+// Exec declares a write, in the SQL dialect of the store. The caller must not change the arguments before the
+// operation has ended. No code can read the rows that the write returns, and no later write can use them.
 func (b *Batch) Exec(sql string, args ...any) { b.Add(store.Statement{SQL: sql, Args: args}) }
 
-// ExecRows declares a write that must affect exactly rows rows, at least one. The server
-// checks that before COMMIT: if it affects another number nothing is applied, and
-// [DoBatch] fails with [CodeFailed] and a cause that is [store.ErrRows]. The write must
-// have no RETURNING clause.
+// ExecRows declares a write that must affect exactly rows rows; rows is 1 or more. The database server checks
+// the number before COMMIT. If the write affects another number of rows, nothing is applied, and [DoBatch]
+// fails with [CodeFailed], caused by [store.ErrRows]. The write must have no RETURNING clause.
 func (b *Batch) ExecRows(rows int, sql string, args ...any) {
 	if rows < 1 {
 		panic(fmt.Sprintf("once: Batch.ExecRows of %d rows. Try: 1 or more, or Exec", rows))
@@ -31,7 +30,8 @@ func (b *Batch) ExecRows(rows int, sql string, args ...any) {
 	b.Add(store.Statement{SQL: sql, Args: args, Rows: rows})
 }
 
-// Add declares a write of another package, such as an outbox, next to the writes of the handler.
+// Add declares a write that another package has prepared, such as a message of an outbox. It is sent with the
+// writes of the handler.
 func (b *Batch) Add(s store.Statement) {
 	if b.over {
 		panic("once: a Batch was used after its handler has returned, and its writes sent")
@@ -50,29 +50,30 @@ func init() { //nolint:gochecknoinits // for packages that this one cannot impor
 	}
 }
 
-// DoBatch is [Do] for an operation that knows its writes and its answer beforehand: the client
-// makes the ids, and the statements themselves check their conditions ([Batch.ExecRows]).
-// Where the store can (pgxstore), claim, writes, record and COMMIT are one round trip;
-// other stores run the same declaration in an ordinary transaction.
+// DoBatch is [Do] for an operation whose writes and answer are known before it runs: the client makes the ids,
+// and the statements themselves check their conditions (see [Batch.ExecRows]). With pgxstore the claim, the
+// writes, the record and COMMIT are one round trip. Other stores run the same declared writes in an ordinary
+// transaction.
 //
-// fn runs before the look-up of the operation. If the operation was done already, the declared
-// writes are dropped. So fn declares writes and does nothing else. The writes are sent after fn has returned. If
-// one of them fails, the operation fails with that error, as if fn had returned it.
+// fn runs before the store looks up the operation. If the operation is already done, the declared writes are
+// dropped. Therefore fn must only declare writes. The writes are sent after fn has returned. If a write fails,
+// the operation fails with the error of that write, as if fn had returned it.
 //
-// Config.Settle bounds a batch from the moment when fn has returned, as it bounds COMMIT in [Do];
-// the end of ctx does not: the server is then asked to end it. Operation.Timeouts and
-// the deadline of ctx bound its statements.
+// Config.Settle bounds a batch from the moment fn returns, as it bounds COMMIT in [Do]. The end of ctx does not
+// end a batch immediately: the server is asked to cancel it. Operation.Timeouts and the deadline of ctx bound
+// its statements.
 //
-// A batch whose answer was lost is settled as any commit, and runs again if the database
-// has no record of it. If that fails, too, the operation is in doubt where [Do] could say
-// that it was not applied: a batch holds no claim that would keep out a batch still on its way.
+// If the answer to a batch was lost, the engine finds out whether the batch was applied, as after any lost
+// COMMIT, and runs it again if the database has no record of it. If the second run fails, too, the operation is
+// in doubt ([EffectInDoubt]), although [Do] could report [EffectNotApplied] in this case: a batch holds no
+// claim, so nothing excludes an earlier copy of the batch that the server may still receive.
 func DoBatch[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(b *Batch) (T, error)) (Result[T], error) {
 	var value T
 	declare := func(_ context.Context, b *Batch) (T, error) { return fn(b) }
 	return do(ctx, e, &op, handler[TX]{batch: answer(e.cfg.MaxResult, declare, &value)}, &value)
 }
 
-// run has fn declare the writes of b. After fn has ended, b accepts no more.
+// run lets fn declare the writes of b. After fn has returned, b accepts no more writes.
 func (b *Batch) run(ctx context.Context, fn func(context.Context, *Batch) (Answer, error)) (Answer, error) {
 	defer func() { b.over = true }()
 	return fn(ctx, b)

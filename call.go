@@ -28,26 +28,26 @@ func (e *Engine[TX]) exec(ctx context.Context, op *Operation, h handler[TX]) (st
 	return v.rec, v.replayed, v.err
 }
 
-// call is one caller's way through the engine.
+// call is the state of one caller's operation while the engine works on it.
 type call[TX any] struct {
 	e       *Engine[TX]
 	op      Operation
 	id      store.ID
-	request []byte // op.Request, encrypted; nil if that was not done yet, or is not to be kept
+	request []byte // op.Request, encrypted; nil before the first use, or if it is not to be kept
 	start   time.Time
 	waited  time.Duration // for a duplicate in flight
 	runs    int           // of the handler, and tries after which the store has asked to try again
 	report  report
 
-	seen      replay.Mark   // set when the operation was seen done
+	seen      replay.Mark   // set when this process has seen the operation done
 	ticket    replay.Ticket // of the cache, from before the last COMMIT
 	sent      time.Time     // when that COMMIT was sent, if its answer is to be shared; zero: the answer was lost
 	lookUp    lookUp
 	lostClaim lostClaim
 }
 
-// handler is the work of a call: one of the two. It is not a part of the call, which would put
-// it and all that it refers to on the heap.
+// handler is the work of a call; exactly one of its functions is set. It is not a field of call, because that
+// would put it, and everything that it refers to, on the heap.
 type handler[TX any] struct {
 	inTx  func(context.Context, TX) (Answer, error)
 	batch func(context.Context, *Batch) (Answer, error) // declares its writes
@@ -57,21 +57,21 @@ type handler[TX any] struct {
 type lookUp struct {
 	done   bool
 	shared bool          // Config.Shared was asked
-	took   time.Duration // of the time for a connection, until the next Begin
+	took   time.Duration // how much of the time for a connection the reads have used up; the next Begin has the rest
 }
 
-// lostClaim says what this call knows of an earlier try whose commit claims the operation, too
-// (see [store.CommitClaimer]), and whose answer was lost.
+// lostClaim is the state of an earlier try of this call whose commit also claims the operation (see
+// [store.CommitClaimer]), if the answer to that commit was lost.
 type lostClaim uint8
 
 const (
 	claimNotLost   lostClaim = iota // no answer was lost, or the outcome of that commit is known
 	claimMayArrive                  // the commit may still reach the server
-	claimAwaited                    // likewise, and the call waits longer for an operation in flight: that may be its own commit
+	claimAwaited                    // as claimMayArrive, and the call waits longer for an operation in flight, which may be its own commit
 )
 
-// begin begins a call, in place. The context that it returns is the one to go on with: a
-// [Tracer] may have made it.
+// begin initializes c. The rest of the call must use the returned context, because a [Tracer] may have replaced
+// it.
 func (c *call[TX]) begin(ctx context.Context, e *Engine[TX], op *Operation) context.Context {
 	c.e, c.op, c.id, c.start = e, *op, e.id(op.Scope, op.Key), time.Now()
 	c.seen = e.recent.Mark(c.id)
@@ -89,14 +89,14 @@ func (c *call[TX]) begin(ctx context.Context, e *Engine[TX], op *Operation) cont
 	return ctx
 }
 
-// maxCollisions bounds how often a call starts again because another one was
-// faster. Each time another call has made progress, so more than a few are not met.
+// maxCollisions bounds how often a call starts again because another call was faster. Each time another call
+// has made progress, so a call does not collide more than a few times in practice.
 const maxCollisions = 20
 
-// firstDelay is the longest pause before the first try of the same again.
+// firstDelay is the longest pause before the first repetition of a try.
 const firstDelay = 5 * time.Millisecond
 
-// exec brings the call to its verdict, which is yet to be reported.
+// exec executes the operation and returns the verdict, which the caller must still report.
 func (c *call[TX]) exec(ctx context.Context, h handler[TX]) verdict {
 	if c.e.currentFrame(ctx) != nil {
 		return verdict{err: c.fail(CodeMisuse, EffectNotApplied, errNested)}
@@ -131,9 +131,9 @@ func (c *call[TX]) exec(ctx context.Context, h handler[TX]) verdict {
 
 var errNested = errors.New("an operation inside of the handler of another one of the same engine would wait for a second connection, and commit apart from it. Try: once.Join")
 
-// follow waits for the leader of a flight. It is not ok if the caller must join again. Whether
-// the operation runs is waited for no longer than the caller itself would wait for the store: a
-// look-up, a connection and an answer.
+// follow waits for the leader of a flight. ok is false if the caller must join a flight again. The wait for the
+// news that the operation runs is not longer than the caller itself would wait for the store: a look-up, a
+// connection and an answer.
 func (c *call[TX]) follow(ctx context.Context, f *flight.Flight, until time.Time) (v verdict, ok bool) {
 	t := c.terms()
 	rec, end, err := f.Wait(ctx, flight.Patience{
@@ -164,7 +164,7 @@ func (c *call[TX]) follow(ctx context.Context, f *flight.Flight, until time.Time
 
 var errNoAnswer = errors.New("another call of this process has asked for the same operation, and the store has not answered it in time. Try: whether the database is there")
 
-// lead tries until there is a verdict to give, in a flight that it leads since began.
+// lead repeats try until there is a verdict, as the leader of a flight since began.
 func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time.Time, h handler[TX]) (v verdict) {
 	final := false
 	defer func() { f.End(c.id, v.rec, final) }() // also when h panics
@@ -175,11 +175,12 @@ func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time
 		code := CodeOf(v.err)
 		switch {
 		case v.err == nil, code == CodeUnknown:
-			final = !v.superseded // else the record is not the present one: followers ask for themselves
+			final = !v.superseded // otherwise the record is not the current one, so followers must ask for themselves
 			return v
 		case code == CodeMismatch:
 			final = v.rec.State != store.StateRunning && v.rec.State != store.StateWaiting // followers may want to wait for the end of the running operation
 			return v
+		// Only this caller has gone. The flight ends without a record, so that a follower leads the next try.
 		case ctx.Err() != nil:
 			return v
 		case store.KindOf(v.err) == store.KindTaken && v.again && collisions < maxCollisions:
@@ -195,6 +196,8 @@ func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time
 				c.observe(ctx, EventWaiting, nil)
 			}
 			f.SetRunning()
+			// A store cannot notify this process when the operation ends elsewhere, so the leader polls, for
+			// all followers.
 			pauseBegan := time.Now()
 			ok, err := c.e.flights.Pause(ctx, c.op.size(), min(time.Until(until), delay/2+rand.N(delay)))
 			if err != nil {
@@ -204,6 +207,7 @@ func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time
 			if c.waited += time.Since(pauseBegan); !ok {
 				return v
 			}
+			// The pause grows: many look-ups would not end a long handler earlier.
 			delay = min(2*delay, 200*time.Millisecond)
 		case code == CodeInFlight:
 			f.SetRunning()
@@ -230,9 +234,8 @@ func (c *call[TX]) waitLimit(until time.Time) time.Time {
 	return until
 }
 
-// refusedForAll reports whether the store would have refused the followers as well, in a try
-// that began then: not if the handler has run, nor if it may be the leader's own context that
-// has ended the try.
+// refusedForAll reports whether the store would have refused the followers as well, in a try that began when
+// this one did. It is false if the handler has run, and if the leader's own context may have ended the try.
 func (c *call[TX]) refusedForAll(ctx context.Context, began time.Time) bool {
 	deadline, ok := ctx.Deadline()
 	return c.runs == 0 && (!ok || deadline.After(began.Add(c.terms().Timeouts.Acquire)))
@@ -243,8 +246,8 @@ func (c *call[TX]) terms() flight.Terms {
 	return flight.Terms{Timeouts: c.e.timeouts(&c.op), Isolation: c.op.Isolation}
 }
 
-// try, which begins now, asks the store once and executes if there is something to
-// execute. Work without an operation has no flight.
+// try asks the store once, and executes if there is something to execute. It begins at now. Work without an
+// operation has no flight.
 func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, h handler[TX]) verdict {
 	c.report.from = ""
 	if v, done := c.askShared(ctx, f); done {
@@ -254,7 +257,7 @@ func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, h h
 		return v
 	}
 	txn, rec, err := c.claim(ctx, f, h.batch != nil)
-	// A later Begin has all of its time again.
+	// The look-up was paid for by this Begin: a later Begin has the whole time for a connection again.
 	c.lookUp.took = 0
 	c.report.lookUp += c.e.since(now)
 	switch {
@@ -298,9 +301,9 @@ func (c *call[TX]) askShared(ctx context.Context, f *flight.Flight) (v verdict, 
 	return c.found(rec), true
 }
 
-// readFirst reads an operation that is probably done, because this process has seen it so
-// or because the caller has asked before: a replay then takes no transaction. Where
-// replays must be durable, only Begin knows how.
+// readFirst reads an operation that is probably done, because this process has seen it done or because the
+// caller has asked before: a replay then needs no transaction. With Config.Synced it does not read, because
+// only Begin can wait until a record is durable.
 func (c *call[TX]) readFirst(ctx context.Context) (v verdict, done bool) {
 	if c.lookUp.done || c.e.cfg.Synced || c.id.IsZero() || c.op.Attempt.Number < 2 && !c.seen.IsSet() {
 		return v, false
@@ -316,7 +319,7 @@ func (c *call[TX]) readFirst(ctx context.Context) (v verdict, done bool) {
 	return c.found(rec), true
 }
 
-// read waits no longer for a connection than Begin would.
+// read reads a record. It does not wait longer for a connection than Begin would.
 func (e *Engine[TX]) read(ctx context.Context, op *Operation, id store.ID) (store.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.timeouts(op).Acquire)
 	defer cancel()
@@ -325,12 +328,12 @@ func (e *Engine[TX]) read(ctx context.Context, op *Operation, id store.ID) (stor
 
 // transaction is a transaction of the store, and the abilities of its claim.
 type transaction[TX any] struct {
-	store.Transaction[TX]                  // nil: there is nothing to execute
-	expiring              ability.Expiring // nil: the store does not end it
+	store.Transaction[TX]                  // nil if there is nothing to execute
+	expiring              ability.Expiring // nil if the store does not end the transaction by itself
 	byCommit              bool             // nothing is claimed before its Commit
-	blind                 bool             // nothing was looked up either
-	optimistic            bool             // claim and look-up come with the handler's first statement
-	joined                bool             // it is a part of the caller's transaction, which decides
+	blind                 bool             // Begin has not looked anything up either
+	optimistic            bool             // claim and look-up are sent with the handler's first statement
+	joined                bool             // it is a part of the caller's transaction, so that the caller decides whether it commits
 }
 
 func transactionOf[TX any](txn store.Transaction[TX]) transaction[TX] {
@@ -344,9 +347,9 @@ func transactionOf[TX any](txn store.Transaction[TX]) transaction[TX] {
 	return cl
 }
 
-// claim asks the store for a transaction. The first try of a batch asks for nothing
-// else: if the operation is done or in flight, the batch fails, and the next try finds the record. An
-// optimistic claim likewise fails at the handler's first statement.
+// claim asks the store for a transaction. The first try of a batch sends no request of its own: if the
+// operation is done or in flight, the batch fails when it is sent, and the next try finds the record. An
+// optimistic claim fails in the same way at the handler's first statement.
 func (c *call[TX]) claim(ctx context.Context, f *flight.Flight, batch bool) (transaction[TX], store.Record, error) {
 	opts := store.BeginOptions{
 		ID: c.id, Isolation: c.op.Isolation, Timeouts: c.timeouts(),
@@ -363,8 +366,8 @@ func (c *call[TX]) claim(ctx context.Context, f *flight.Flight, batch bool) (tra
 	}
 	txn, rec, err := c.e.store.Begin(ctx, opts)
 	if opts.First && err == nil && txn == nil && rec.State == store.StateRunning {
-		// Another call has the claim, and the operation may be done all the same: a call that
-		// finds it done keeps the claim for a moment.
+		// Another call has the claim, but the operation may be done all the same: a call that finds an
+		// operation done holds the claim for a moment.
 		opts.First = false
 		txn, rec, err = c.e.store.Begin(ctx, opts)
 	}
@@ -393,11 +396,12 @@ func (c *call[TX]) describe(opts *store.BeginOptions) (err error) {
 
 // isFirst reports whether the look-up may be skipped.
 func (c *call[TX]) isFirst() bool {
-	// After a run or a wait another call may have done the operation.
+	// After a run or a wait, another call may have done the operation meanwhile.
 	return c.op.Attempt.Number == 1 && !c.id.IsZero() && c.runs == 0 && c.waited == 0
 }
 
-// youngKey is the largest age at which a key (by the time in it) is probably new: clients retry after a second or more.
+// youngKey is the age up to which a key that contains a time probably belongs to a first attempt: clients retry
+// after a second or more.
 const youngKey = 2 * time.Second
 
 // isOptimistic reports whether the look-up may come with the handler's first statement.
@@ -405,7 +409,8 @@ func (c *call[TX]) isOptimistic(opts *store.BeginOptions) bool {
 	if !c.op.Optimistic || c.id.IsZero() || c.e.irrevocable || opts.First || opts.Batch || c.runs > 0 || c.waited > 0 {
 		return false
 	}
-	// A retry and a deadline need a look-up of their own, and at SERIALIZABLE it goes ahead of BEGIN.
+	// Attempt.Number and StaleAfter need a look-up before the claim, and at SERIALIZABLE the look-up is sent
+	// before BEGIN.
 	if c.op.Attempt.Number != 0 || c.lookUp.done || !opts.StaleAfter.IsZero() || c.op.Isolation == store.Serializable {
 		return false
 	}
@@ -413,8 +418,8 @@ func (c *call[TX]) isOptimistic(opts *store.BeginOptions) bool {
 	return !known || c.start.Sub(made) <= youngKey
 }
 
-// timeouts returns the bounds of the next Begin. The look-up has used up a part of the time for a
-// connection; the rest is never 0, because 0 would mean no bound.
+// timeouts returns the bounds of the next Begin. The look-up has used up a part of the time for a connection.
+// The rest must not be 0, because 0 would mean no bound.
 func (c *call[TX]) timeouts() store.Timeouts {
 	t := c.e.timeouts(&c.op)
 	t.Acquire = max(t.Acquire-c.lookUp.took, min(t.Acquire, time.Millisecond))
@@ -439,6 +444,7 @@ func (c *call[TX]) execWithoutKey(ctx context.Context, h handler[TX]) verdict {
 func (c *call[TX]) finish(ctx context.Context, v verdict) {
 	if v.err == nil && !c.id.IsZero() && !v.provisional {
 		c.seen.Set()
+		// A record that was only read may be lost in a failover to a standby, so only own commits are cached.
 		if !v.replayed && !v.superseded {
 			c.e.cache.Put(c.id, v.rec, c.e.retain(&c.op), c.ticket)
 			if c.e.shared != nil && !c.sent.IsZero() {

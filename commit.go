@@ -19,18 +19,18 @@ import (
 func (c *call[TX]) commit(ctx context.Context, txn transaction[TX], r ran) verdict {
 	uncancelled := c.uncancelled(ctx)
 	defer uncancelled.end()
-	// From before COMMIT: if the operation is forgotten meanwhile, the cache refuses the result.
+	// The ticket is taken before COMMIT: if the operation is forgotten meanwhile, the cache refuses the result.
 	c.ticket = c.e.cache.Ticket()
 	if c.e.shared != nil {
 		c.sent = time.Now()
 	}
 	began := c.e.clock()
-	if txn.byCommit && (r.rollback || !txn.blind) { // another call may have been done and swept since Begin has asked whether it is too late
+	if txn.byCommit && (r.rollback || !txn.blind) { // another call may have done the operation, and a sweeper may have deleted the record, since Begin checked whether it is too late
 		r.change.StaleAfter = c.e.tooLateFrom(&c.op)
 	}
 	if r.rollback {
 		switch err := txn.Rollback(uncancelled); store.KindOf(err) {
-		case store.KindEnded, store.KindRetry, store.KindBusy, store.KindTaken: // it was not simply rolled back: this error counts, and not the handler's answer
+		case store.KindEnded, store.KindRetry, store.KindBusy, store.KindTaken: // the rollback did not simply undo the writes: its error counts, and not the handler's answer
 			return c.committed(ctx, txn, r.change, err)
 		}
 		if !txn.joined { // the Commit of a join may follow its Rollback, and writes the record alone
@@ -81,12 +81,12 @@ func (c *call[TX]) encryptedRequest() (_ []byte, err error) {
 	return c.request, err
 }
 
-// maxRecord is the size in bytes of a result and a request that no database takes: a value of
-// SQLite ends at 10^9, a field and a message of PostgreSQL a little later. It leaves room for
-// the rest of the row. The configured limit of a database may be far less.
+// maxRecord is the size in bytes above which no database stores a result and a request: a value of SQLite ends
+// at 10^9 bytes, and a field and a message of PostgreSQL a little later. The constant leaves room for the rest
+// of the row. The configured limit of a database may be far lower.
 const maxRecord = 1_000_000_000 - 1<<20
 
-// fits returns an error if a record can be stored nowhere.
+// fits returns an error if no database can store the record.
 func fits(rec store.Record) error {
 	n := int64(len(rec.Result.Body)) + int64(len(rec.Request))
 	for _, f := range rec.Result.Header {
@@ -134,12 +134,14 @@ func (c *call[TX]) swap(ctx, uncancelled context.Context, ch store.Change) verdi
 	return v
 }
 
-// wasDoneBefore reports whether a commit that claims has failed because the operation was done
-// before. A store may refuse a statement before it has sent the claim, and then its error does not say so.
+// wasDoneBefore reports whether a commit that claims has failed because the operation was done before. It must
+// look, because a store may refuse a statement before it has sent the claim, and then the error does not say
+// so.
 func (c *call[TX]) wasDoneBefore(ctx context.Context, err error) bool {
 	if err == nil || c.id.IsZero() || ctx.Err() != nil {
 		return false
 	}
+	// Errors of these kinds describe the state of the claim themselves.
 	switch store.KindOf(err) {
 	case store.KindTaken, store.KindLost, store.KindStale, store.KindRetry:
 		return false
@@ -148,9 +150,9 @@ func (c *call[TX]) wasDoneBefore(ctx context.Context, err error) bool {
 	return state != store.StateAbsent
 }
 
-// uncancelled is a context for work that must be finished even if the caller is gone: it
-// has the caller's values and a deadline of its own. Its timer is made only when the store waits for
-// the deadline, and not when the store only reads it.
+// uncancelled is a context for work that must be finished even if the caller has gone. It has the caller's
+// values and a deadline of its own. Its timer is made only when the store waits for the deadline, and not when
+// the store only reads it.
 type uncancelled struct {
 	lazy.Context
 
@@ -164,12 +166,12 @@ func (c *call[TX]) uncancelled(ctx context.Context) *uncancelled {
 	return u
 }
 
-// end frees its timer.
+// end stops the timer.
 func (u *uncancelled) end() { u.Cancel(nil) }
 
-// callersValues is the context that context.WithoutCancel returns, but embeddable. It does not
-// hide the caller's cause from [context.Cause]: the context around it does, as soon
-// as that has ended itself.
+// callersValues is the context that context.WithoutCancel returns, in a form that can be embedded. It does not
+// hide the caller's cause from [context.Cause]; the context that embeds it does, as soon as that context has
+// ended itself.
 type callersValues struct {
 	context.Context //nolint:containedctx // the context of the caller
 }
@@ -178,8 +180,8 @@ func (callersValues) Deadline() (time.Time, bool) { return time.Time{}, false }
 func (callersValues) Done() <-chan struct{}       { return nil }
 func (callersValues) Err() error                  { return nil }
 
-// settle finds out whether a commit was applied whose answer was lost: either the
-// record is there, or the claim can be taken again.
+// settle finds out whether a commit was applied whose answer was lost. Either the record exists, or the claim
+// can be taken again.
 func (c *call[TX]) settle(ctx context.Context, txn transaction[TX], ch store.Change, lost error) verdict {
 	c.observe(ctx, EventInDoubt, lost)
 	c.sent = time.Time{} // Config.Shared gets only results whose COMMIT was answered, and this one is known by a look-up
@@ -191,7 +193,7 @@ func (c *call[TX]) settle(ctx context.Context, txn transaction[TX], ch store.Cha
 	ctx = uncancelled
 	applied := false
 	for delay := firstDelay; ; delay = min(2*delay, 200*time.Millisecond) {
-		// Durable: a record that only this server has seen may still vanish in a failover.
+		// Durable, because a record that only this server has seen may still be lost in a failover.
 		again, rec, err := c.e.store.Begin(ctx, store.BeginOptions{ID: ch.ID, Durable: true})
 		applied = applied || err == nil && bytes.Equal(rec.Nonce, ch.Next.Nonce)
 		switch {
@@ -204,22 +206,22 @@ func (c *call[TX]) settle(ctx context.Context, txn transaction[TX], ch store.Cha
 				c.observe(ctx, EventSettled, nil)
 				return verdict{rec: ch.Next}
 			}
-		case again != nil: // the claim is free: if the commit had one, it is over or can no longer happen
+		case again != nil: // the claim is free: if the commit had a claim, it is over, or can no longer be applied
 			_ = again.Rollback(ctx)
 			if c.isAbsent(ctx, ch) {
 				switch {
 				case c.lostClaim != claimNotLost:
-				case txn.byCommit: // no claim keeps out the lost commit, which may still arrive: the key decides when this call runs again
+				case txn.byCommit: // no claim excludes the lost commit, which the server may still receive: when this call runs again, the key decides which of the two is applied
 					c.lostClaim = claimMayArrive
 				default:
 					c.observe(ctx, EventSettled, lost)
 				}
 				return verdict{err: c.fail(CodeUnavailable, EffectNotApplied, lost), again: true}
 			}
-		case err == nil && rec.State == store.StateDone && applied: // perhaps done again since, after its retention
+		case err == nil && rec.State == store.StateDone && applied: // after the retention the operation may even have been done again
 			c.observe(ctx, EventSettled, nil)
 			return verdict{rec: ch.Next, superseded: !bytes.Equal(rec.Nonce, ch.Next.Nonce)}
-		case err == nil && rec.State == store.StateDone: // of another call: ours was not applied
+		case err == nil && rec.State == store.StateDone: // the record is of another call: ours was not applied
 			c.observe(ctx, EventSettled, lost)
 			return c.found(rec)
 		}
@@ -229,9 +231,8 @@ func (c *call[TX]) settle(ctx context.Context, txn transaction[TX], ch store.Cha
 	}
 }
 
-// isAbsent looks once more, after the claim was seen to be free: the look-up of Begin
-// may have a snapshot from before its claim, in which a commit that was just then
-// applied is missing.
+// isAbsent looks once more, after the claim was seen to be free. The look-up of Begin may have used a snapshot
+// from before its claim, and may so have missed a commit that was applied just then.
 func (c *call[TX]) isAbsent(ctx context.Context, ch store.Change) bool {
 	rec, err := c.e.store.Read(ctx, ch.ID)
 	return err == nil && rec.State == store.StateAbsent && !bytes.Equal(rec.Nonce, ch.Next.Nonce)

@@ -11,25 +11,25 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Result is a value and how it came about.
+// Result is the value of an operation, and whether this call or an earlier one has produced it.
 type Result[T any] struct {
 	Value    T
-	Replayed bool      // the value comes from an earlier call
-	Since    time.Time // when it was executed, by the database's clock; zero if that was just now, by this or a concurrent caller, or is from Config.Cache or Config.Shared
+	Replayed bool      // an earlier call has produced the value
+	Since    time.Time // when the operation was executed, by the database's clock; zero if this call or a concurrent one executed it, or if the value is from Config.Cache or Config.Shared
 }
 
-// Do executes fn once: its writes through tx, the key and the value commit
-// together. If the operation was executed before, fn does not run and the result
-// is the value of that time, decoded from JSON: fields that JSON leaves out are
-// set only when fn has run.
+// Do executes fn once: fn's writes through tx, the key and the value that fn returns commit together. If an
+// earlier call has executed the operation, fn does not run, and Do returns the value of that call, decoded from
+// JSON. In a decoded value, fields that JSON leaves out have their zero value.
 //
-// fn may run more than once (a lost race, a serialization failure), but only one
-// run commits. It must not keep data from an earlier run.
+// fn may run more than once (after a lost race or a serialization failure), but only one run commits. A run of
+// fn must not use data that an earlier run has left.
 //
-// The error is an *[Error], or the *[Failure] that fn has returned, now or then.
+// The error is an *[Error], or the *[Failure] that fn has returned in this call or in an earlier one.
 //
-// Cancelling ctx ends waiting and fn's statements. It does not end a COMMIT: when
-// fn has returned, the outcome is settled within twice Config.Settle, cancelled or not.
+// Cancelling ctx ends the wait for another call, and ends fn's statements. It does not end a COMMIT: after fn
+// has returned, Do finds out whether COMMIT was applied, for at most twice Config.Settle, even if ctx is
+// cancelled.
 func Do[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(ctx context.Context, tx TX) (T, error)) (Result[T], error) {
 	var value T
 	return do(ctx, e, &op, handler[TX]{inTx: answer(e.cfg.MaxResult, fn, &value)}, &value)
@@ -40,7 +40,7 @@ func Do[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(ctx
 func do[T, TX any](ctx context.Context, e *Engine[TX], op *Operation, h handler[TX], value *T) (Result[T], error) {
 	var c call[TX]
 	ctx = c.begin(ctx, e, op)
-	if op.isZero() { // forgotten, and the handler must not run unprotected
+	if op.isZero() { // the program forgot to set scope and key, and the handler must not run unprotected
 		return decode(ctx, &c, c.invalid(e.check(&c.op)), value)
 	}
 	return decode(ctx, &c, c.exec(ctx, h), value)

@@ -27,122 +27,124 @@ const (
 	defaultMaxResult       = 16 << 20
 )
 
-// Forever is a retention that does not end: the operation is done once ever, and no
-// sweeper deletes it. It is for keys that name something which happens once in the life of
-// its subject, such as "welcome-email:42", and not once for a request.
+// Forever is a retention that does not end: no sweeper deletes the record, and the operation never executes a
+// second time. Use it for a key that names something which happens once in the life of its subject, such as
+// "welcome-email:42". Do not use it for a key that names one request.
 const Forever = store.Forever
 
-// Config of an [Engine]. The zero value is ready to use.
+// Config configures an [Engine]. The zero value is ready to use.
 type Config struct {
-	// Retain is how long a finished operation can be replayed, by the
-	// database's clock. Afterwards the key counts as never seen, and a retry executes. At
-	// least a minute, and four times Settle; [Forever] if it must never run again.
-	// Default 72 h.
+	// Retain is how long a finished operation can be replayed, by the database's clock. After that time the key
+	// counts as never seen, and a retry executes the operation again. The minimum is one minute, and four times
+	// Settle. [Forever] keeps the result without an end. Default 72 h.
 	Retain time.Duration
 
-	// Runs bounds how often a handler runs in one call when the database
-	// answers with serialization failures or deadlocks, when an operation that it joins is in flight, or when a
-	// first attempt (Attempt.Number is 1) has met a broken connection.
-	// A call that has lost a race to another one runs again whatever Runs says, at most
-	// 20 times: it finds the record of the other one, unless that is undone each time.
-	// Default 3.
+	// Runs bounds how often the handler runs in one call. A handler runs again after a serialization failure or
+	// a deadlock, when an operation that it joins is in flight, and when a first attempt (Attempt.Number is 1)
+	// has met a broken connection. A call that has lost a race to another call runs again whatever Runs says,
+	// at most 20 times. Usually its second run finds the record of the other call and replays it; it needs more
+	// runs only if the other call is rolled back each time. Default 3.
 	Runs int
 
-	// Settle bounds COMMIT, and then, if its answer was lost, the time to find out
-	// whether it was applied: a call can take twice as long after its handler has returned. It
-	// does not end with the caller's context. Stores on database/sql bound COMMIT itself by 10 s
-	// (PostgreSQL) or busy_timeout (SQLite). Default 5 s.
+	// Settle bounds COMMIT. If the answer to COMMIT was lost, Settle also bounds the time to find out whether
+	// it was applied. So a call can take up to twice Settle after its handler has returned. The end of the
+	// caller's context does not shorten this time. Stores on database/sql bound COMMIT itself by 10 s
+	// (PostgreSQL) or by busy_timeout (SQLite). Default 5 s.
 	Settle time.Duration
 
-	// Timeouts bound the waits of every operation; Operation.Timeouts take precedence, one by one.
-	// Default: 5 s for a connection of the pool, so that an
-	// exhausted pool is [CodeUnavailable] and not a hang, and the same for the answer to the statement that begins
-	// the transaction, so that a silent server does not hang the call either; the rest as
-	// the database is configured.
+	// Timeouts bound the waits of every operation. A field that is set in Operation.Timeouts takes precedence
+	// over the same field here.
+	//
+	// Acquire has a default of 5 s: for a connection of the pool, and again for the answer to the statement
+	// that begins the transaction. So a call fails with [CodeUnavailable], and does not hang, if the pool is
+	// exhausted or the server is silent. The other fields default to the bounds that the database is configured
+	// with.
 	Timeouts store.Timeouts
 
-	// Cache is how many bytes of memory may be used for results that this engine has
-	// committed lately: their replays do not ask the database. Results that it has only
-	// read are not kept, so that nothing is replayed that a failover to a synchronous
-	// standby could take away. One result takes at most an eighth. Default 0: no cache.
+	// Cache is how many bytes of memory the engine may use for results that it has committed lately. It replays
+	// these results without asking the database. A result that the engine has only read is not cached: a
+	// failover to a synchronous standby could lose it, and then it must not be replayed. One result takes at
+	// most an eighth of Cache. Default 0: no cache.
 	Cache int64
 
-	// CacheFor is how long a result stays in Cache and Shared. For so long this process does not notice
-	// that another process has changed the record: that it was forgotten, or, if COMMIT
-	// does not wait for the standby, that a failover has lost it. [Engine.InvalidateCache] ends it
-	// before. It never is more than half of the operation's retention. Default 30 s.
+	// CacheFor is how long a result stays in Cache and Shared. During this time this process does not notice
+	// that the record has changed in the database: that another process has forgotten it, or that a failover
+	// has lost it because COMMIT does not wait for the standby. [Engine.InvalidateCache] removes a result
+	// earlier. CacheFor is never more than half of the operation's retention. Default 30 s.
 	CacheFor time.Duration
 
-	// Shared is a cache that all processes of the service have in common, such as package
-	// store/redisstore/rediscache: a retry that comes to another process than the first attempt does not ask the
-	// database. It is asked after Cache, for calls whose Attempt.Number is not 1, and once for all duplicates of a
-	// process. The results that this engine commits are added to it, without a wait. The engine uses only those answers
-	// of the cache that say that an operation is done. A cache that is down, that hangs or that has lost
-	// everything costs a look-up, of 100 ms at most; after five failures in a row it is not asked for a second.
-	// A result stays there for CacheFor, and is encrypted if Encrypter is set; without it, a program that can write to the cache can
-	// make up results. Results above 1 MiB are not shared. Not for package lease. Default: no shared cache.
+	// Shared is a cache that all processes of the service use together, such as package
+	// store/redisstore/rediscache. With it, a retry that reaches another process than the first attempt does
+	// not ask the database.
+	//
+	// The engine asks Shared after Cache, only for calls whose Attempt.Number is not 1, and once for all
+	// concurrent duplicates in a process. It adds the results that it commits, without waiting for the cache.
+	// It uses an answer of the cache only if it says that an operation is done. If the cache is down,
+	// hangs or has lost everything, a call loses 100 ms at most; after five failures in a row the engine does
+	// not ask the cache for a second.
+	//
+	// A result stays in Shared for CacheFor. It is encrypted if Encrypter is set; without Encrypter, a program
+	// that can write to the cache can make up results. Results above 1 MiB and results of package lease
+	// are not shared. Default: no shared cache.
 	Shared SharedCache
 
-	// MaxWaiting is how many calls may wait at the same time for another call of the same
-	// operation, and MaxWaitingBytes how much memory these may keep (Attempt.Bytes and
-	// Request, and 4 KiB for each call). A call above the limit gets CodeInFlight at once, whatever its
-	// Operation.Wait is. Default 10,000 and 64 MiB.
+	// MaxWaiting is how many calls may wait at the same time for another call of the same operation.
+	// MaxWaitingBytes is how much memory the waiting calls may keep: Attempt.Bytes and Request, and 4 KiB for
+	// each call. A call above one of these limits gets CodeInFlight immediately, whatever its Operation.Wait
+	// is. Defaults 10,000 and 64 MiB.
 	MaxWaiting      int
 	MaxWaitingBytes int64
 
-	// MaxResult is how many bytes the result of [Do], [DoBatch] or [Join] may have as JSON.
-	// With a larger one the handler is rolled back: CodeFailed. Transports have a limit of their
-	// own (MaxStored). Default 16 MiB.
+	// MaxResult is how many bytes the result of [Do], [DoBatch] or [Join] may have as JSON. If a result is
+	// larger, the handler's writes are rolled back and the error is CodeFailed. Transports have a limit of
+	// their own (MaxStored). Default 16 MiB.
 	MaxResult int64
 
-	// Synced makes a replay wait until the record that it returns is as durable
-	// as a commit: with a synchronous standby, until the standby has it. Inside of a
-	// [Join] that is so when the caller's COMMIT is answered. Default: a replay is a plain
-	// read, which may return a commit that still waits for the standby, and that
-	// the next failover takes away.
+	// Synced makes a replay wait until the record that it returns is as durable as a commit: with a synchronous
+	// standby, until the standby has the record. For a replay within a [Join], the record is durable when the
+	// caller's COMMIT is answered. Default: a replay is a plain read. It may return a commit that still waits
+	// for the standby, and that a failover then loses.
 	Synced bool
 
-	// Skew is how far the clocks of callers that say Attempt.FirstSent may be from the
-	// database's. A retry is refused that much before the retention of its first attempt
-	// may be over; one from further in the future, by the clock of this process, is
-	// CodeInvalid. After Retain was made longer, first attempts from before are judged
-	// as if they were kept as long. Default 5 minutes, and at most a quarter of the
-	// operation's retention.
+	// Skew is by how much the clocks of callers that set Attempt.FirstSent may differ from the database's
+	// clock. A retry is refused this long before the retention of its first attempt may be over. If FirstSent
+	// is further in the future than Skew, by the clock of this process, the error is CodeInvalid. After Retain
+	// was made longer, first attempts from before the change are judged by the new retention. Default 5
+	// minutes, and at most a quarter of the operation's retention.
 	Skew time.Duration
 
-	// HashKeys stores the SHA-256 of each key instead of the key, for keys with
-	// contents that must not be in a table. Keys that can be guessed can be found
-	// by hashing guesses. Changing it makes stored keys unknown.
+	// HashKeys stores the SHA-256 of each key instead of the key, for keys whose contents must not be in a
+	// table. It does not protect keys that can be guessed: a reader of the table can hash guesses and compare.
+	// If HashKeys is changed, the engine no longer finds keys that are already stored.
 	HashKeys bool
 
-	// RequireNamespace refuses keys outside of this namespace, if it is set.
+	// RequireNamespace refuses keys outside of this namespace. Zero: keys of any form are allowed.
 	RequireNamespace Namespace
 
-	// Encrypter keeps Operation.Request with the operation, encrypted, and encrypts what Shared
-	// holds. Default: requests are not kept.
+	// Encrypter encrypts Operation.Request, which is then kept with the operation, and encrypts the results in
+	// Shared. Default: requests are not kept.
 	Encrypter Encrypter
 
-	// Observer sees every decision. Default: [Warnings]. To log nothing, set [Discard]; to log the
-	// rest as well, [Log].
+	// Observer receives every event of the engine. Default: [Warnings]. To log nothing, set [Discard]; to log
+	// every event, set [Log].
 	Observer Observer
 
-	// SlowHandler is how long a handler may run in its transaction before the observer receives
-	// an event of the type "slow_handler", once for each run and while it still runs. It is logged as a warning: the handler
-	// holds a connection of the pool and its locks. Not for batches, and not within a [Join], whose
-	// transaction is the caller's. Default: never.
+	// SlowHandler is how long a handler may run in its transaction before the observer receives an event of the
+	// type "slow_handler". The observer receives it once for each run, while the handler still runs, and
+	// [Warnings] logs it, because a slow handler holds a connection of the pool and its locks. It does not
+	// apply to batches, nor within a [Join], whose transaction is the caller's. Default: never.
 	SlowHandler time.Duration
 
-	// AfterCommit is called after each call that has committed writes, such as the Wake of an outbox.Relay. It must
-	// be quick, and must not call the engine. Default: no function.
+	// AfterCommit is called after each call that has committed writes. An example is the method Wake of an
+	// outbox.Relay. It must be quick, and must not call the engine. Default: no function.
 	AfterCommit func()
 }
 
-// Engine executes operations on one store. Make one per database, share it
-// between all goroutines.
+// Engine executes operations on one store. Make one Engine per database, and share it between all goroutines.
 type Engine[TX any] struct {
 	store  store.Store[TX]
 	cfg    Config
-	alarms bool   // the observer is shown warnings and errors only, and measures nothing
+	alarms bool   // the observer gets only warnings and errors, and the engine measures no times
 	tracer Tracer // the observer, if it is a Tracer; else nil
 
 	irrevocable bool // the store cannot undo what a handler has done: see ability.Irrevocable
@@ -153,8 +155,8 @@ type Engine[TX any] struct {
 	shared  *shared // nil without Config.Shared
 }
 
-// New returns an engine on s. It panics if cfg is invalid, which is a mistake in
-// the program, as with [net/http.ServeMux.Handle].
+// New returns an engine on the store s. It panics if cfg is invalid, because that is a mistake in the program;
+// [net/http.ServeMux.Handle] panics for the same reason.
 func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	if cfg.Runs < 0 || cfg.Settle < 0 || cfg.Skew < 0 {
 		panic(fmt.Sprintf("once: New: Runs %d, Settle %v and Skew %v must not be negative", cfg.Runs, cfg.Settle, cfg.Skew))
@@ -208,13 +210,13 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	}
 }
 
-// minRetain is the shortest retention: a call that has lost the answer to its COMMIT must still
-// find the record.
+// minRetain is the shortest retention: a call that has lost the answer to its COMMIT must still find the record
+// when it looks.
 func (c Config) minRetain() time.Duration { return max(time.Minute, 4*c.Settle) }
 
-// Check says whether the store is reached and has its tables; if not, the error ends with
-// what to try. Call it when the program starts, unless it migrates itself, or as a readiness
-// probe. A store without a Check passes.
+// Check reports whether the engine can reach the store, and whether the store has its tables. If not, the error
+// text ends with what to try. Call Check as a readiness probe, or when the program starts, unless the program
+// migrates the tables itself. For a store without a method Check it returns nil.
 func (e *Engine[TX]) Check(ctx context.Context) error {
 	if c, ok := store.As[store.Checker](e.store); ok {
 		return c.Check(ctx)
@@ -222,12 +224,12 @@ func (e *Engine[TX]) Check(ctx context.Context) error {
 	return nil
 }
 
-// InvalidateCache removes an operation from Config.Cache and Config.Shared, and keeps out the results of calls that are
-// ending now. operate.Keys.Forget calls it if operate.Keys knows the engine. Code
-// that changes the record of an operation in another way must call it. Without a cache it does
-// nothing. An error is that of Config.Shared, which may return the result for up to CacheFor.
+// InvalidateCache removes an operation from Config.Cache and Config.Shared, and stops calls that are in flight
+// from adding their results. operate.Keys.Forget calls it for the engine that operate.Keys has. Other code that
+// changes the record of an operation must call it itself. Without a cache it does nothing. The error is that of
+// Config.Shared: then the shared cache may return the result for up to CacheFor.
 func (e *Engine[TX]) InvalidateCache(ctx context.Context, scope, key string) (err error) {
-	// The caller may know the key, or its hash, as it is stored.
+	// The caller may have the key itself, or its stored hash.
 	keys := []string{key}
 	if e.cfg.HashKeys {
 		keys = append(keys, keyname.Hashed(key))

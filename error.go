@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// Code is why an operation has not returned a value. The set is closed.
+// Code says why an operation has not returned a value. No codes will be added.
 type Code string
 
 const (
 	CodeInvalid     Code = "invalid"            // the operation itself is malformed
-	CodeInFlight    Code = "in_flight"          // another caller executes it now
+	CodeInFlight    Code = "in_flight"          // another caller executes the operation now
 	CodeMismatch    Code = "mismatch"           // the key was used for another request
-	CodeUnknown     Code = "unknown"            // an external effect may have happened; a person decides, or, with Error.After, the next caller asks
-	CodeStale       Code = "stale"              // nothing is known of the operation, and its first attempt is so old that it may be forgotten
+	CodeUnknown     Code = "unknown"            // an effect outside of the database may have happened; a person decides, or, if Error.After is set, a later call asks for the outcome
+	CodeStale       Code = "stale"              // no record of the operation exists, and its first attempt is so old that the record may have expired
 	CodeFailed      Code = "failed"             // the handler failed; nothing is stored, a retry executes
-	CodeAborted     Code = "aborted"            // the handler has swallowed a statement error; nothing is stored
-	CodeConflict    Code = "conflict"           // serialization failures in every run; nothing is stored, try later
+	CodeAborted     Code = "aborted"            // the handler has ignored the error of a statement; nothing is stored
+	CodeConflict    Code = "conflict"           // every run ended with a serialization failure; nothing is stored, try later
 	CodeUnavailable Code = "unavailable"        // the store was not reached, has not answered in time, or was busy
-	CodeNoResult    Code = "result_unavailable" // done earlier, but its result was not kept or cannot be decoded
-	CodeMisuse      Code = "misuse"             // the handler has ended its transaction, or left it unfit to commit
+	CodeNoResult    Code = "result_unavailable" // an earlier call has done the operation, but its result was not kept or cannot be decoded
+	CodeMisuse      Code = "misuse"             // the handler has ended its transaction, or left it in a state that cannot be committed
 )
 
-// Effect is what an error proves about the effect of this call.
+// Effect is what an error proves about the effect of a call on the database.
 type Effect uint8
 
 const (
-	EffectInDoubt    Effect = iota // it may have taken effect: ask again with the same key
+	EffectInDoubt    Effect = iota // the call may have taken effect: a retry with the same key finds out
 	EffectNotApplied               // nothing of this call took effect
 	EffectApplied                  // the handler's writes are committed, by this or an earlier call
 )
@@ -44,14 +44,14 @@ func (e Effect) String() string {
 	return "in doubt"
 }
 
-// Error is how an operation fails; the other error that [Do] returns is *[Failure].
-// The message is for operators, not for clients.
+// Error is the error of an operation that has no answer. The other error that [Do] returns is a *[Failure],
+// which is an answer. The message of an Error is for operators, not for clients.
 type Error struct {
 	Code   Code
 	Effect Effect
 	Scope  string
-	Key    string        // as it is stored: hashed under Config.HashKeys
-	After  time.Duration // when to ask again; 0: not said
+	Key    string        // the key as it is stored: hashed under Config.HashKeys
+	After  time.Duration // how long to wait before the next call; 0 means that the delay is not known
 	Err    error         // the cause: the handler's or the store's error
 }
 
@@ -63,11 +63,11 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Unwrap returns the cause: errors.Is and errors.As see the handler's own error.
+// Unwrap returns the cause, so that errors.Is and errors.As find the handler's own error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// RetryClass says whether another attempt is worth while, in the words of package retry. causeFirst means that
-// the class of the handler's own error takes precedence.
+// RetryClass says whether another attempt can succeed, as a class of package retry. causeFirst means that the
+// class of the handler's own error takes precedence.
 func (e *Error) RetryClass() (class string, after time.Duration, causeFirst bool) {
 	switch e.Code {
 	case CodeInFlight:
@@ -91,7 +91,7 @@ func (e *Error) RetryClass() (class string, after time.Duration, causeFirst bool
 	return "unknown", e.After, causeFirst
 }
 
-// CodeOf returns the code of the first *Error in err's chain, "" if the chain has no *Error.
+// CodeOf returns the code of the first *Error in err's chain, or "" if the chain has no *Error.
 func CodeOf(err error) Code {
 	if err == nil {
 		return "" // asked on every success: costs no allocation
@@ -103,10 +103,11 @@ func CodeOf(err error) Code {
 	return ""
 }
 
-// EffectOf returns what err proves. nil proves that the operation was applied; after [Join] it proves this only when the transaction of the caller has
-// committed. A *[Failure] takes
-// its key for good, but it was applied only if it has CommitWrites: otherwise the handler's writes
-// were rolled back. An error of another package proves nothing.
+// EffectOf returns what err proves about the effect of the call. A nil error proves that the operation was
+// applied; after [Join] it proves that only when the transaction of the caller has committed. A *[Failure] uses
+// its key up, but it proves EffectApplied only if CommitWrites is set. Without CommitWrites the handler's writes
+// were rolled back, and the effect is EffectNotApplied. An error of another package proves nothing, so the
+// effect is EffectInDoubt.
 func EffectOf(err error) Effect {
 	if err == nil {
 		return EffectApplied
@@ -125,11 +126,11 @@ func EffectOf(err error) Effect {
 	return EffectInDoubt
 }
 
-// Failure is a final answer that is not a value, such as "card declined". A
-// handler that returns one has it stored, and every retry gets it again. The
-// handler's writes are rolled back unless CommitWrites is set. A replay has it as it was, and set
-// if an earlier version has stored it, which did not say. Every other error of a
-// handler is transient: nothing is stored and a retry executes.
+// Failure is a final answer that is not a value, such as "card declined". A Failure that a handler returns is
+// stored, and every retry gets the same Failure. The handler's writes are rolled back unless CommitWrites is
+// set. A replayed Failure has the CommitWrites of the original; it is true if the record was stored by an
+// earlier version of once, which did not keep the field. Every other error of a handler is transient: nothing
+// is stored, and a retry executes the handler again.
 type Failure struct { //nolint:errname // it is an answer, which happens to travel as an error
 	Code         string          `json:"code"`
 	Message      string          `json:"message,omitempty"`
@@ -144,5 +145,6 @@ func (f *Failure) Error() string {
 	return f.Code + ": " + f.Message
 }
 
-// Retryable makes retry loops stop: the same operation would get the same Failure again.
+// Retryable returns false, so that retry loops stop: a retry of the same operation would get the same Failure
+// again.
 func (f *Failure) Retryable() bool { return false }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// eventSlowHandler is an event that only Config.SlowHandler brings about.
+// eventSlowHandler is an event that occurs only if Config.SlowHandler is set.
 const eventSlowHandler EventType = "slow_handler"
 
 var errHolding = errors.New("the handler runs for longer than Config.SlowHandler, and holds a connection of the pool and its locks. " +

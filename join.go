@@ -10,16 +10,16 @@ import (
 
 // Join is [Do] inside a transaction that the caller has opened and will end.
 //
-// The result is provisional: it is valid once the caller's transaction commits, and
-// is gone with it otherwise. fn runs under a savepoint, so that its failure leaves
-// the caller's transaction usable. Join waits for nothing and runs fn at most once:
-// a duplicate in flight is [CodeInFlight], a lost race [CodeConflict]; both mean
-// that the caller should roll back and start again, which [Do] does for a handler that
-// returns them, within Config.Runs. A lost COMMIT is the caller's to settle, by asking
-// again with the same key. fn must not end the transaction: see [CodeMisuse].
+// The result is provisional: it becomes valid when the caller's transaction commits, and is lost if that
+// transaction rolls back. fn runs under a savepoint, so that the caller's transaction stays usable if fn fails.
+// Join does not wait for other calls, and runs fn at most once. If a duplicate is in flight, the error is
+// [CodeInFlight]; after a lost race it is [CodeConflict]. Both mean that the caller should roll back and begin
+// its transaction again. [Do] does that for a handler that returns one of these errors, as often as Config.Runs
+// allows. If the answer to the caller's COMMIT is lost, the caller itself finds out whether it was applied, by
+// a retry with the same key. fn must not end the transaction: the error would be [CodeMisuse].
 //
-// On PostgreSQL at most 1,000 joined operations can execute in one transaction: each holds a
-// lock of the server until the transaction ends. The next one is [CodeMisuse].
+// On PostgreSQL at most 1,000 joined operations can execute in one transaction, because each holds a lock of
+// the server until the transaction ends. The next one fails with [CodeMisuse].
 func Join[T, TX any](ctx context.Context, e *Engine[TX], tx TX, op Operation, fn func(ctx context.Context, tx TX) (T, error)) (Result[T], error) {
 	var value T
 	var c call[TX]
@@ -60,14 +60,14 @@ var errSame = errors.New("this Join uses the key of the operation it runs inside
 
 var errNoJoin = errors.New("this store cannot join a transaction of the caller")
 
-// joinFailed is the verdict on a handler that has returned the error of a Join which has
-// met another call: all of it can be tried again.
+// joinFailed is the verdict on a handler that has returned the error of a Join which has met another call: the
+// whole outer operation can be tried again.
 func (c *call[TX]) joinFailed(txn transaction[TX], err error) (v verdict, is bool) {
 	var inner *Error
 	if !errors.As(err, &inner) || inner.Effect != EffectNotApplied || inner.Code != CodeInFlight && inner.Code != CodeConflict {
 		return v, false
 	}
-	// Inside of a Join only the caller can start again: the transaction is the caller's.
+	// Inside a Join, only the caller can start again, because the transaction belongs to the caller.
 	v = verdict{err: c.fail(inner.Code, EffectNotApplied, err), again: !txn.joined}
 	if own := (*Error)(nil); inner.After > 0 && errors.As(v.err, &own) {
 		own.After = inner.After

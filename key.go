@@ -6,20 +6,18 @@ import (
 	"github.com/oncelib/once/internal/base/keyname"
 )
 
-// NewKey returns a random key: a UUID version 7 (RFC 9562), which sorts by time
-// and so keeps the index small. Make it once per intent and keep it for every
-// retry.
+// NewKey returns a random key: a UUID version 7 (RFC 9562). Such keys sort by time, which keeps the index of
+// the database small. Make one key per intent, and send the same key with every retry.
 func NewKey() string { return keyname.New() }
 
-// DeriveKey returns a key made of the business intent, such as
-// "refund:ch_9ab:1000": two callers that mean the same thing have the same key, without
-// having talked about it. Parts are joined by colons; a colon or percent sign
-// inside a part is escaped, so that different parts give different keys. A key
-// that would be too long ends in a hash instead.
+// DeriveKey returns a key made of the business intent, such as "refund:ch_9ab:1000". Two callers that mean the
+// same thing make the same key, without any communication. The parts are joined by colons; a colon or percent
+// sign inside a part is escaped, so that different parts give different keys. If a key would be too long, its
+// end is replaced by a hash.
 //
-// Such a key means the same as long as the facts exist that it is made of, but its record is kept only
-// for its retention. If the work must happen only once ever, as a welcome mail to customer 42,
-// set Operation.Retain to [Forever]: after the default of 72 h it would happen again.
+// A derived key has the same meaning as long as the facts exist that it is made of, but its record is kept only
+// for its retention. If the work must never happen twice, such as the welcome mail to customer 42, set
+// Operation.Retain to [Forever]. With the default of 72 h, a retry after that time executes the work again.
 func DeriveKey(parts ...string) string {
 	escaped := make([]string, len(parts))
 	for i, p := range parts {

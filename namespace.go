@@ -8,13 +8,13 @@ import (
 	"github.com/oncelib/once/internal/base/printable"
 )
 
-// Namespace is the front of keys of the form "prefix:environment:version:id",
-// such as "billing:live:v1:0190...": keys of two services, of test and live, or
-// of two versions of what a key means never meet.
+// Namespace is the front of keys of the form "prefix:environment:version:id", such as
+// "billing:live:v1:0190...". It separates the keys of two services, of test and live environments, and of
+// two versions of what a key means.
 type Namespace struct {
 	Prefix      string // the service
 	Environment string // live, test, ...
-	Version     string // of the meaning of the id
+	Version     string // the version of what an id means
 }
 
 // String returns "prefix:environment:version".

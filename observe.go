@@ -15,55 +15,55 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Observer sees every decision and transition. Observe is called synchronously
-// and must be quick; it must not call the engine.
+// Observer receives every decision and transition of an engine. Observe is called synchronously and must be
+// quick; it must not call the engine.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
 
-// EventType names the kind of an event. The set may grow.
+// EventType names the kind of an event. New types may be added.
 type EventType string
 
 const (
-	EventClaimed         EventType = "claimed"           // the claim was granted, or will be with the first statement of a first attempt or the commit of a batch, and the handler is about to run
-	EventWaiting         EventType = "waiting"           // a duplicate is in flight elsewhere; this call waits for it
-	EventRerun           EventType = "rerun"             // serialization failure or lost commit, nothing applied: the handler runs again
+	EventClaimed         EventType = "claimed"           // the handler is about to run; the claim was granted, or will be granted with the first statement of a first attempt or with the commit of a batch
+	EventWaiting         EventType = "waiting"           // another caller executes a duplicate; this call waits for it
+	EventRerun           EventType = "rerun"             // after a serialization failure or a lost commit nothing was applied: the handler runs again
 	EventInDoubt         EventType = "in_doubt"          // the answer to COMMIT was lost
-	EventSettled         EventType = "settled"           // the outcome of that COMMIT is known; Err nil: it was applied
-	EventEffectOutsideTx EventType = "effect_outside_tx" // a successful handler has run no statement on its transaction
+	EventSettled         EventType = "settled"           // the outcome of that COMMIT is known; if Err is nil, it was applied
+	EventEffectOutsideTx EventType = "effect_outside_tx" // a handler has succeeded without a statement on its transaction
 	EventFinished        EventType = "finished"          // the last event of every call; Outcome is set
 )
 
-// Outcome is the result of a call for its caller: one of these constants, or the [Code] of its error.
+// Outcome is the result of a call for its caller: one of these constants, or the [Code] of the call's error.
 type Outcome string
 
 const (
 	OutcomeExecuted Outcome = "executed"
 	OutcomeReplayed Outcome = "replayed"
-	OutcomeDeclined Outcome = "declined" // a final answer, stored by this call, that is a [Failure] or for which the handler's writes were rolled back
+	OutcomeDeclined Outcome = "declined" // this call has stored a final answer that is a [Failure], or for which the handler's writes were rolled back
 
-	// OutcomeNotStored is that the handler has answered, with a "not now" or "not you" such as
-	// HTTP 409, which is not stored: nothing was applied, and a retry executes. Do returns
+	// OutcomeNotStored means that the handler has given an answer that is not stored, such as HTTP 409 ("not
+	// now") or HTTP 403 ("not you"). Nothing was applied, and a retry executes the handler. Do returns
 	// [CodeFailed].
 	OutcomeNotStored Outcome = "not_stored"
 )
 
-// Event is one step in one call. It does not contain the key itself.
+// Event is one step of a call. It does not contain the key itself.
 type Event struct {
 	Type    EventType
-	Outcome Outcome // EventFinished only
+	Outcome Outcome // set in EventFinished only
 	Effect  Effect  // the effect that the outcome proves
 	Err     error   // the cause, or nil: the error that Unwrap of the caller's *Error returns
 
-	// Cached is that a replay came from Config.Cache or Config.Shared. EventFinished only.
+	// Cached reports that a replay is from Config.Cache or Config.Shared. It is set in EventFinished only.
 	Cached bool
 
-	// Deadlock says that the database has ended the last run because of a deadlock. EventRerun, and
-	// EventFinished if no other run followed. False where the store cannot detect it.
+	// Deadlock reports that the database has ended the last run because of a deadlock. It is set in EventRerun,
+	// and in EventFinished if no other run followed. It is false where the store cannot detect deadlocks.
 	Deadlock bool
 
-	// From and To are the operation's state as this call has found and left it, in the
-	// words of [store.State]; "" means not known. EventFinished only.
+	// From is the state in which this call has found the operation, and To the state in which it has left the
+	// operation, as strings of [store.State]. "" means not known. They are set in EventFinished only.
 	From, To string
 
 	Name        string // Operation.Name
@@ -72,26 +72,27 @@ type Event struct {
 	Fingerprint Fingerprint // Operation.Fingerprint
 	Attempt     Attempt
 
-	// TraceID is the id of the trace that this call belongs to: of the traceparent that its [Tracer] has
-	// returned, else of Attempt.Trace. "" is not known.
+	// TraceID is the id of the trace that this call belongs to. It is taken from the traceparent that the
+	// [Tracer] of the call has returned, or else from Attempt.Trace. "" means not known.
 	TraceID string
 
-	// Trace is the W3C traceparent that is stored with the operation. For a replay it is the traceparent of
-	// the call that executed the operation. "" means not known. It is set in EventFinished and Tracer.TraceStart only.
+	// Trace is the W3C traceparent that is stored with the operation. For a replay it is the traceparent of the
+	// call that executed the operation. "" means not known. It is set in EventFinished and Tracer.TraceStart
+	// only.
 	Trace string
 
 	Runs     int           // how often the handler has run so far in this call
-	Acquire  time.Duration // waiting for a connection of the pool
-	LockWait time.Duration // waiting for the database's locks; on SQLite, for the turn to write
-	LookUp   time.Duration // looking the operation up, with the other statements that begin its transaction
-	Waited   time.Duration // waiting for a duplicate in flight
-	Handler  time.Duration // the last run of the handler
-	Commit   time.Duration // the last commit
-	Total    time.Duration // since the call began
+	Acquire  time.Duration // the time that the call waited for a connection of the pool
+	LockWait time.Duration // the time that the call waited for locks of the database; on SQLite, for its turn to write
+	LookUp   time.Duration // the time of looking up the operation, with the other statements that begin its transaction
+	Waited   time.Duration // the time that the call waited for a duplicate in flight
+	Handler  time.Duration // the duration of the last run of the handler
+	Commit   time.Duration // the duration of the last commit
+	Total    time.Duration // the time since the call began
 }
 
-// Cause names Err without its text, which may say anything: an SQLSTATE, an HTTP status such as "HTTP 503",
-// or the kind of the store's error. It is "" for any other error.
+// Cause returns a short name for Err: an SQLSTATE, an HTTP status such as "HTTP 503", or the kind of the
+// store's error. Unlike the text of Err, the name never has data in it. It is "" for any other error.
 func (e Event) Cause() string {
 	if e.Err == nil {
 		return ""
@@ -110,17 +111,18 @@ func (e Event) Cause() string {
 	return ""
 }
 
-// KeyHash is how events name a key.
+// KeyHash returns the hash by which events name a key.
 func KeyHash(key string) string { return keyname.Hash(key) }
 
-// Tracer is an observer that starts a span, or something like a span, when a call begins, and ends it when the call ends.
+// Tracer is an observer that starts a span, or something like a span, when a call begins, and ends the span
+// when the call ends.
 type Tracer interface {
 	Observer
 
-	// TraceStart is called when a call begins. The context that it returns is that of the handler
-	// and of all events of the call, the last of which is [EventFinished]. The event names the operation: Name,
-	// Scope, KeyHash, Attempt, and the trace of that as its Trace. The string that it returns as trace, a W3C
-	// traceparent, is kept with the operation; "" means Attempt.Trace. A string that is no valid
+	// TraceStart is called when a call begins. The engine uses the returned context for the handler and for all
+	// events of the call, the last of which is [EventFinished]. The event e names the operation: it has Name,
+	// Scope, KeyHash and Attempt, and Attempt.Trace as its Trace. The returned trace is a W3C traceparent,
+	// which is kept with the operation. "" means that Attempt.Trace is kept. A string that would not be a valid
 	// Attempt.Trace is ignored.
 	TraceStart(ctx context.Context, e Event) (_ context.Context, trace string)
 }
@@ -135,7 +137,8 @@ type report struct {
 	lookUp, handler, commit time.Duration
 }
 
-// Warnings is the default observer: warnings and errors go to the logger that [slog.Default] returns at that moment.
+// Warnings is the default observer. It writes warnings and errors to the logger that [slog.Default] returns at
+// the time of the event.
 var Warnings Observer = warnings{}
 
 // Discard is an observer that ignores every event: nothing is logged.
@@ -145,8 +148,8 @@ type discard struct{}
 
 func (discard) Observe(context.Context, Event) {}
 
-// measures reports whether the observer receives durations. The default one does
-// not: each call would have to read the clock several times.
+// measures reports whether the engine measures durations for the observer. It does not for the default
+// observer, because each call would have to read the clock several times.
 func (e *Engine[TX]) measures() bool { return e.cfg.Observer != nil && !e.alarms }
 
 // shows reports whether the observer is shown ev.
@@ -247,7 +250,7 @@ func (c *call[TX]) named(e Event) Event {
 }
 
 // observeEffectOutside reports a success whose handler has not used its transaction: if the handler had an
-// effect, nothing protects it from being repeated.
+// effect elsewhere, nothing prevents a repetition of the effect.
 func (c *call[TX]) observeEffectOutside(ctx context.Context, txn transaction[TX], a Answer, writes int) {
 	if c.e.cfg.Observer == nil || a.Result.Kind == store.ResultFailure || a.Result.Status >= 300 || writes > 0 {
 		return
@@ -259,9 +262,9 @@ func (c *call[TX]) observeEffectOutside(ctx context.Context, txn transaction[TX]
 
 var errOutside = errors.New("the handler has succeeded without a statement on its transaction: what it has written elsewhere is not undone and may be written twice. Try: write through the transaction that the handler is given")
 
-// Observers returns an observer that shows every event to each of list, in order. It is a
-// [Tracer] if one of them is. Each of several gets the context that the one before it has
-// returned, and the first trace that is not "" is kept.
+// Observers returns an observer that passes every event to each observer of list, in order. It is a [Tracer] if
+// one of list is. Each Tracer gets the context that the Tracer before it has returned. The first returned trace
+// that is not "" is kept with the operation.
 func Observers(list ...Observer) Observer {
 	if slices.ContainsFunc(list, func(o Observer) bool { _, is := o.(Tracer); return is }) {
 		return tracers{list}

@@ -13,53 +13,58 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// MaxKey is how many bytes a key has at most. A scope has at most 512.
+// MaxKey is the maximum length of a key, in bytes. A scope may have 512 bytes.
 const MaxKey = keyname.MaxKey // 255
 
 // maxName is how many bytes a name has at most.
 const maxName = 255
 
-// Operation is one intent: a caller that asks for it again with the same scope and
-// key means the same thing and gets the same answer.
+// Operation is one intent. A caller that asks again with the same scope and key means the same intent, and gets
+// the same answer.
 type Operation struct {
-	// Scope says to which tenant or principal the key belongs, and to which route or
-	// kind of work. Two tenants may use the same key. Scopes that begin with "saga/" or "gateway/" are
-	// reserved for the packages of these names. Required.
+	// Scope says to which tenant or principal the key belongs, and to which route or kind of work. Two tenants
+	// may use the same key in their own scopes. Scopes that begin with "saga/" or "gateway/" are reserved for
+	// the packages of these names. Required.
 	Scope string
 
 	// Key names the intent within the scope: see [NewKey] and [DeriveKey].
 	// Required.
 	Key string
 
-	// Name is what kind of work this is, such as "POST /refunds": one of few, so that a metric
-	// can have it as a label. (Scope names the tenant, too.) It is stored: lists and gauges have it, and a
-	// lease.Completer finds the handler by it. Transports set it to the route. At most 255 bytes. Default: none.
+	// Name is the kind of work, such as "POST /refunds". It should be one of few names, so that a metric can
+	// have it as a label; Scope cannot be a label, because it names the tenant. Name is stored: lists and
+	// gauges show it, and a lease.Completer finds the handler by it. Transports set it to the route. At most
+	// 255 bytes. Default: no name.
 	Name string
 
-	// Fingerprint is a hash of the request. The same key with another fingerprint is
-	// refused with [CodeMismatch]. Zero: not compared.
+	// Fingerprint is a hash of the request. The same key with another fingerprint is refused with
+	// [CodeMismatch]. Zero: fingerprints are not compared.
 	Fingerprint Fingerprint
 
-	// Wait is how long to wait for a duplicate in flight before giving up with
-	// [CodeInFlight]. A call that waits holds no connection. Default: not at all.
+	// Wait is how long a call waits for a duplicate in flight before it fails with [CodeInFlight]. A call that
+	// waits holds no connection. Default 0: the call does not wait.
 	Wait time.Duration
 
-	// Retain overrides Config.Retain. A key that is derived from an event that happens only once
-	// ever ([DeriveKey]) needs [Forever].
+	// Retain overrides Config.Retain for this operation. Set [Forever] if the key is derived from an event that
+	// happens only once ever (see [DeriveKey]).
 	Retain time.Duration
 
-	// Isolation of the transaction. Default: the database's.
+	// Isolation is the isolation level of the transaction. Default: the database's.
 	Isolation store.Isolation
 
-	// Timeouts go before Config.Timeouts, one by one. In [Join] the transaction is the
-	// caller's, and so are its bounds.
+	// Timeouts override Config.Timeouts, field by field. They do not apply to [Join], whose transaction is the
+	// caller's.
 	Timeouts store.Timeouts
 
-	// Optimistic sends claim and look-up together with the handler's first statement, where the store can (pgxstore): an operation that is executed
-	// saves a round trip, as a first attempt does (Attempt.Number is 1). If the operation turns out to be done, its handler has run up to its first
-	// statement, and no further: so set it only for handlers that do nothing outside of the transaction before that. A call that is
-	// probably a retry looks up first: by Attempt.Number, because this process has seen the operation done, or because its key is a UUID of version 7 that was made
-	// more than two seconds ago. So does a call at SERIALIZABLE, with Attempt.FirstSent, or in a batch.
+	// Optimistic sends the claim and the look-up together with the handler's first statement, on stores that
+	// can do so (pgxstore). An operation that is executed then needs one round trip less, as a first attempt
+	// does (Attempt.Number is 1). If the operation turns out to be done, its handler has already run up to its
+	// first statement, and is stopped there. So set Optimistic only for handlers that do nothing outside of the
+	// transaction before their first statement.
+	//
+	// A call that is probably a retry looks up first in spite of Optimistic: if Attempt.Number is 2 or more, if
+	// this process has seen the operation done, or if the key is a UUID of version 7 that was made more than
+	// two seconds ago. A call at SERIALIZABLE, a call with Attempt.FirstSent and a batch look up first as well.
 	Optimistic bool
 
 	// Request is kept with the operation if Config.Encrypter is set.
@@ -69,37 +74,36 @@ type Operation struct {
 	Attempt Attempt
 }
 
-// Attempt is one call of an [Operation], as its caller knows it. All of it may be left out.
+// Attempt is one call of an [Operation], as its caller describes it. Every field may be left out.
 type Attempt struct {
-	// Number is 1 for the first attempt of this operation, 2 for the next one, and so on. 0: not known.
+	// Number is 1 for the first attempt of this operation, 2 for the next one, and so on. 0 means not known.
 	//
-	// 1 says that the caller has never sent this operation before. Then the
-	// look-up may be skipped, and the claim be delayed until the handler's first
-	// statement: on pgxstore, that is a round trip less than the bare transaction has. If
-	// the caller is wrong, it gets the stored answer or "in flight" all the same, but on pgxstore
-	// the handler runs in vain: up to that statement if the operation is in flight, and as a
-	// whole if it is done. The other stores find out before it runs.
+	// 1 means that the caller has never sent this operation before. Then the store may skip the look-up, and
+	// delay the claim until the handler's first statement: on pgxstore this needs a round trip less than the
+	// same transaction without once. If the number is wrong, the caller still gets the stored answer or
+	// [CodeInFlight], but on pgxstore the handler runs in vain: up to its first statement if the operation is
+	// in flight, and to its end if the operation is done. The other stores notice the error before the handler
+	// runs.
 	Number int
 
-	// FirstSent is when the caller has sent this operation for the first time, by the
-	// caller's clock. If no record is found, and the record of the first attempt may have
-	// expired since then, the call is refused with [CodeStale]: the operation may have been executed.
-	// A record that is found is replayed as ever. The database's clock judges; see Config.Skew.
-	// Every attempt must have the same FirstSent, and a first one then looks up as well. Zero: not known, and
-	// a retry after the retention executes again.
+	// FirstSent is when the caller has sent this operation for the first time, by the caller's clock. If no
+	// record is found, and FirstSent is so long ago that a record of the first attempt may have expired, the
+	// call is refused with [CodeStale]: the operation may have been executed. A record that is found is
+	// replayed as usual. The time is compared with the database's clock, with a tolerance of Config.Skew. Every
+	// attempt must have the same FirstSent. With it, a first attempt needs a look-up, too. Zero means not
+	// known: then a retry after the retention executes the operation again.
 	FirstSent time.Time
 
-	// Trace is the W3C traceparent of the caller. It is kept with the operation, so that a
-	// replay can be linked to the call that has executed it. If a [Tracer] returns a trace, that
-	// one is kept instead.
+	// Trace is the W3C traceparent of the caller. It is kept with the operation, so that a replay can be linked
+	// to the call that has executed it. If a [Tracer] returns a trace, the trace of the Tracer is kept instead.
 	Trace string
 
-	// Names of the request in logs and traces.
+	// RequestID and the fields after it name the request in logs and traces.
 	RequestID     string
 	CorrelationID string
 
-	// Bytes is how much memory the caller keeps for this call while it waits, such as the
-	// body of a request. It counts towards Config.MaxWaitingBytes.
+	// Bytes is how much memory the caller keeps for this call while the call waits, such as the body of a
+	// request. It counts towards Config.MaxWaitingBytes.
 	Bytes int64
 }
 
@@ -186,14 +190,14 @@ func (e *Engine[TX]) tooLateFrom(op *Operation) time.Time {
 	return op.Attempt.FirstSent.Add(e.retain(op) - e.skew(op))
 }
 
-// Fingerprint is a version byte and a hash of the request. Fingerprints of
-// different versions are not compared: a later version of once that hashes
-// differently does not refuse stored operations of an earlier version. Fingerprints by
-// different rules of a route (oncehttp.Config.Compare) are not compared either.
+// Fingerprint is a version byte and a hash of the request. Fingerprints of different versions are not compared,
+// so that a later version of once that hashes differently does not refuse stored operations of an earlier
+// version. Fingerprints that were made by different rules of a route (oncehttp.Config.Compare) are not compared
+// either.
 type Fingerprint [33]byte
 
-// FingerprintOf hashes parts. Their boundaries count: ("ab", "c") and ("a", "bc")
-// differ.
+// FingerprintOf returns the fingerprint of parts. The boundaries between the parts count: ("ab", "c") and ("a",
+// "bc") have different fingerprints.
 func FingerprintOf(parts ...[]byte) Fingerprint { return fingerprint.Of(parts...) }
 
 // isZero reports whether f is the zero fingerprint, which is never compared.

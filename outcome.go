@@ -14,7 +14,7 @@ type verdict struct {
 	replayed   bool
 	err        error
 	again      bool // nothing was applied, and another try may succeed
-	superseded bool // rec is this caller's, and the operation has expired and been done again since
+	superseded bool // rec was written by this call, but the operation has expired and was done again since
 
 	provisional bool // the result is valid only if the caller's transaction commits
 }
@@ -88,14 +88,14 @@ func (c *call[TX]) storeFailed(o outcome, err error) verdict {
 func (c *call[TX]) beginFailed(err error) verdict {
 	kind := store.KindOf(err)
 	if kind == store.KindRetry {
-		c.runs++ // so that a store which always answers Retry ends too
+		c.runs++ // so that the loop ends even if a store always returns Retry
 	}
 	return c.storeFailed(outcomesOf(kind).begin, err)
 }
 
 var errMismatch = errors.New("the key was used with another Operation.Fingerprint. Try: what was asked the first time, or a key of its own for another intent")
 
-// found returns the verdict on a record that keeps this call from running.
+// found returns the verdict on a record because of which this call does not run.
 func (c *call[TX]) found(rec store.Record) verdict {
 	v := verdict{rec: rec}
 	c.report.from = rec.State.String()
@@ -113,7 +113,7 @@ func (c *call[TX]) found(rec store.Record) verdict {
 			cause = ability.ErrCheckable
 		}
 		v.err = c.fail(CodeUnknown, EffectInDoubt, cause)
-	default: // also a call whose lease is over: its owner may still store the answer, until the next caller has stored that the outcome is unknown
+	default: // this includes a call whose lease is over: its owner may still store the answer, until a later caller has stored that the outcome is unknown
 		v.err = c.fail(CodeInFlight, EffectNotApplied, nil)
 	}
 	return v
@@ -126,7 +126,7 @@ func (c *call[TX]) invalid(cause error) verdict {
 // fail returns the error that the caller gets.
 func (c *call[TX]) fail(code Code, effect Effect, cause error) error {
 	if c.lostClaim != claimNotLost && effect == EffectNotApplied {
-		effect = EffectInDoubt // this try has applied nothing, the one before may yet do so
+		effect = EffectInDoubt // this try has applied nothing, but an earlier one may still be applied
 	}
 	err := &Error{Code: code, Effect: effect, Scope: c.op.Scope, Key: c.id.Key, Err: cause}
 	switch code {

@@ -11,12 +11,12 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// frame is a run of a handler, and the context that it is given.
+// frame is a run of a handler. It is the context that the handler gets.
 type frame struct {
 	context.Context //nolint:containedctx // it is a context itself
 
 	engine any // the engine that runs the handler
-	tx     any // or the *Batch, in place of the transaction that is not there yet
+	tx     any // or the *Batch, if no transaction exists yet
 	id     store.ID
 	outer  *frame // of a Join: the handler that called it
 	over   atomic.Bool
@@ -35,8 +35,8 @@ func (f *frame) Value(key any) any {
 	return f.Context.Value(key)
 }
 
-// currentFrame returns the innermost handler that ctx belongs to and that still runs, or nil.
-// A goroutine that the handler has started may outlive the handler: then its frame is over.
+// currentFrame returns the innermost running handler that ctx belongs to, or nil. A goroutine that the handler
+// has started may outlive the handler: then the handler's frame is over.
 func (e *Engine[TX]) currentFrame(ctx context.Context) *frame {
 	f, _ := ctx.Value(e).(*frame)
 	for f != nil && f.over.Load() {
@@ -53,9 +53,9 @@ type ran struct {
 	undo     error // the error of that Rollback
 }
 
-// ErrClaimLost is the cause of the end of a handler's context if the store has ended its claim,
-// because it was idle for too long (Timeouts.Idle on SQLite) or its lease is over. Nothing that the
-// handler does from then on is committed.
+// ErrClaimLost is the cause ([context.Cause]) with which a handler's context ends if the store has ended the
+// handler's claim: because the claim was idle for too long (Timeouts.Idle on SQLite), or because its lease is
+// over. No later write of the handler is committed.
 var ErrClaimLost = errors.New("the store has ended the claim of this operation while its handler ran. Try: a longer Timeouts.Idle or lease, or a shorter handler")
 
 // execute runs the handler on an open transaction and commits.
@@ -88,7 +88,7 @@ func (c *call[TX]) run(ctx, within context.Context, txn transaction[TX], h handl
 		if returned && r.err == nil {
 			return
 		}
-		// Before finish, so that the last event says what the rollback has found out.
+		// Before finish, so that the last event contains the result of the rollback.
 		r.undo = c.undo(ctx, txn)
 		if !returned {
 			c.report.handler = c.e.since(began)
@@ -103,6 +103,7 @@ func (c *call[TX]) run(ctx, within context.Context, txn transaction[TX], h handl
 	if txn.joined {
 		own.outer, _ = ctx.Value(c.e).(*frame)
 	}
+	// A batch only declares its writes. A Join runs within a handler that has a watch of its own.
 	if h.batch == nil && !txn.joined && c.e.cfg.SlowHandler > 0 {
 		defer c.watch(ctx)()
 	}
@@ -149,7 +150,7 @@ func (c *call[TX]) panicked(undo error) verdict {
 	return verdict{err: c.fail(CodeFailed, EffectNotApplied, errPanic)}
 }
 
-// undo rolls back, cancelled or not.
+// undo rolls back, even if ctx is cancelled.
 func (c *call[TX]) undo(ctx context.Context, txn transaction[TX]) error {
 	uncancelled := c.uncancelled(ctx)
 	defer uncancelled.end()
@@ -162,10 +163,10 @@ func (c *call[TX]) runFailed(ctx context.Context, txn transaction[TX], r ran) ve
 	switch kind := store.KindOf(r.undo); kind {
 	case store.KindEnded, store.KindPartial, store.KindUncertain: // the record in the database cannot tell whether the handler's writes were committed
 		return c.storeFailed(outcomesOf(kind).commit, errors.Join(r.undo, err))
-	case store.KindTaken: // the claim was delayed, and another call took it: the handler may have wrapped or dropped that error
+	case store.KindTaken: // the claim was delayed, and another call has taken it: the handler may have wrapped or ignored that error
 		return c.storeFailed(conflict, r.undo)
 	case store.KindRetry, store.KindBusy:
-		err = errors.Join(r.undo, err) // first, so that its kind counts and not the kind of the handler's error
+		err = errors.Join(r.undo, err) // first, because the kind of the rollback's error counts, and not the kind of the handler's
 	default:
 		if unanswered = r.undo != nil; unanswered && txn.joined { // the caller's transaction is not usable
 			err = errors.Join(err, r.undo)
@@ -174,13 +175,15 @@ func (c *call[TX]) runFailed(ctx context.Context, txn transaction[TX], r ran) ve
 	if store.KindOf(err) == store.KindEnded { // a Join inside the handler has met that error
 		return c.storeFailed(outcomesOf(store.KindEnded).handler, err)
 	}
+	// A lost race may look like an error of the handler, such as a duplicate key that the winner has inserted.
+	// Then the next try replays.
 	if looks := !c.id.IsZero() && !txn.joined && !c.e.irrevocable && (ctx.Err() == nil || unanswered); looks {
 		switch state, known := c.stateNow(ctx); {
 		case !known && store.KindOf(r.undo) == store.KindLost:
 			return verdict{err: c.fail(CodeUnavailable, EffectInDoubt, errors.Join(err, errMayHaveCommitted))}
 		case state == store.StateUnknown && unanswered:
 			return verdict{err: c.fail(CodeMisuse, EffectInDoubt, errors.Join(err, errCommitted))}
-		case state == store.StateDone, state == store.StateUnknown: // of another call: the next try finds it
+		case state == store.StateDone, state == store.StateUnknown: // by another call: the next try finds its record
 			return verdict{err: c.fail(CodeConflict, EffectNotApplied, &store.Error{Kind: store.KindTaken, Err: err}), again: true}
 		}
 	}
@@ -188,19 +191,19 @@ func (c *call[TX]) runFailed(ctx context.Context, txn transaction[TX], r ran) ve
 		return v
 	}
 	o := outcomesOf(kind.In(c.e.store, err)).handler
-	if !o.again && ctx.Err() != nil { // whatever the handler has made of its end
+	if !o.again && ctx.Err() != nil { // whatever error the handler has made of the end of its context
 		o = unavailable
 	}
 	return c.storeFailed(o, err)
 }
 
-// stateNow reads the stored state after a handler has failed. [store.StateDone] means that another call
-// was faster. Begin may have missed it (Attempt.Number is 1, or a snapshot that is older than
-// its claim), and then the handler has failed on its own effect. [store.StateUnknown] means that the handler
-// has ended its transaction with a COMMIT of its own, where a store can see that; it does not mean an unanswered ROLLBACK.
-// known is false if the store did not answer.
+// stateNow reads the stored state after a handler has failed. [store.StateDone] means that another call was
+// faster. Begin may have missed that (because Attempt.Number is 1, or because its snapshot is older than its
+// claim), and then the handler has failed because of an effect of its own operation. [store.StateUnknown] means
+// that the handler has ended its transaction with a COMMIT of its own, if the store can detect that; it does
+// not mean that a ROLLBACK was not answered. known is false if the store did not answer.
 func (c *call[TX]) stateNow(ctx context.Context) (state store.State, known bool) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // it only improves an answer
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // a short time, because the answer only makes the error more precise
 	defer cancel()
 	rec, err := c.e.store.Read(ctx, c.id)
 	if err != nil {

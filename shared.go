@@ -16,27 +16,27 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// SharedCache is a cache outside the database in which the processes of a service find each other's results: see
-// Config.Shared. Package store/redisstore/rediscache is one. It may lose and evict anything at any time, and hang: that
-// costs look-ups. It must not return a value under another key than its own. Its methods are called by
-// many goroutines at once.
+// SharedCache is a cache outside the database, in which each process of a service finds the results of the
+// others: see Config.Shared. Package store/redisstore/rediscache implements it. A SharedCache may lose and
+// evict values at any time, and may hang: that only costs look-ups. It must not return a value under another
+// key than its own. Many goroutines call its methods at the same time.
 type SharedCache interface {
-	// Get returns the value of key, which has letters, digits, "-" and "_", and does not reveal the key of the
-	// operation. Empty means that the cache has no value.
+	// Get returns the value of key. The key consists of letters, digits, "-" and "_", and does not reveal the
+	// key of the operation. An empty value means that the cache has no value.
 	Get(ctx context.Context, key string) ([]byte, error)
 
-	// Add stores value under key until then, unless the key has a value, even an empty one. The time is
-	// absolute, so that a value which arrives late is not kept.
+	// Add stores value under key until the time until, unless the key has a value already, even an empty one.
+	// The time is absolute, so that a value which arrives late is not kept too long.
 	Add(ctx context.Context, key string, value []byte, until time.Time) error
 
-	// Replace stores value under key until then, whether or not the key has a value. An empty value says that a result was
-	// forgotten: calls that are on their way must not add it again.
+	// Replace stores value under key until the time until, whether or not the key has a value. An empty value
+	// says that a result was forgotten: a call that is still in flight must not add the result again.
 	Replace(ctx context.Context, key string, value []byte, until time.Time) error
 }
 
 const (
 	sharedTimeout  = 100 * time.Millisecond // of a look-up and of an Add
-	sharedDrop     = 2 * time.Second        // of removing a result: a person waits for it
+	sharedDrop     = 2 * time.Second        // of removing a result: longer, because a person waits for it
 	sharedFailures = 5                      // failures in a row after which the cache is not asked: a busy host misses one or two
 	sharedPause    = time.Second            // how long it is not asked; then one look-up tries again
 	sharedQueue    = 1000                   // results that wait to be added
@@ -61,7 +61,7 @@ type shared struct {
 	hits, misses, skipped, errors uint64
 }
 
-// sharedResult is on its way to the cache.
+// sharedResult is a result that waits to be sent to the cache.
 type sharedResult struct {
 	id    store.ID
 	rec   store.Record
@@ -115,7 +115,8 @@ func (s *shared) put(id store.ID, rec store.Record, retain time.Duration, sent t
 	r := sharedResult{id, rec, sent.Add(min(s.life, retain/2)), len(rec.Result.Body) + head.Size(rec.Result.Header)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// A cache that is slow costs results that are not shared, and neither memory nor time of a call.
+	// If the cache is slow, results are not shared; a slow cache must cost neither memory nor the time of a
+	// call.
 	if r.size > sharedLargest || s.bytes+r.size > sharedBytes || len(s.queue) == sharedQueue {
 		s.skipped++
 		return
@@ -130,6 +131,8 @@ func (s *shared) put(id store.ID, rec store.Record, retain time.Duration, sent t
 // write adds the queued results to the cache, and ends when the queue is empty.
 func (s *shared) write() {
 	for r, ok := s.next(); ok; r, ok = s.next() {
+		// Dropped, because a queue that waits for the cache would grow, and a missing result only costs a
+		// look-up.
 		if !s.admits() {
 			continue
 		}
@@ -162,6 +165,7 @@ func (s *shared) next() (r sharedResult, ok bool) {
 
 // drop has the result of id forgotten, and kept out if it is on its way.
 func (s *shared) drop(ctx context.Context, id store.ID) error {
+	// The empty value stays longer than a call can take to add its result: Add does not overwrite it.
 	err := s.ask(ctx, sharedDrop, func(ctx context.Context) error {
 		return s.cache.Replace(ctx, sharedKey(id), nil, time.Now().Add(s.hold)) //nolint:wrapcheck // below
 	})

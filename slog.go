@@ -14,15 +14,16 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Log returns an observer that writes every event to l: at level Info finished calls with a
-// key, at Warn trouble that needs no person, and at Error the events that a person should look at
-// (effects outside of the transaction, handlers that end it or drop its errors,
-// commits that stay in doubt, tables that do not exist). The rest is Debug.
-// The names of the attributes are a contract: docs/logs.md has them all.
+// Log returns an observer that writes every event to l. Calls that have finished, with a key, are at level
+// Info. Trouble that needs no person is at Warn. Events that a person should look at are at Error: effects
+// outside of the transaction, handlers that end it or ignore its errors, commits that stay in doubt, and tables
+// that do not exist. All other events are at Debug. The names of the attributes are a contract: docs/logs.md
+// lists them.
 func Log(l *slog.Logger) Observer { return logObserver{l: l} }
 
-// LogSampled is [Log], but of events below Warn it writes only the lines of one key in n: all of a
-// key, or no line. Of work without a key it writes one line in n. Warnings and errors are all written.
+// LogSampled is [Log], except that below level Warn it writes the events of one key in n only: either all
+// events of a key or none of them. For work without a key it writes one event in n. Warnings and errors are all
+// written.
 func LogSampled(l *slog.Logger, n int) Observer {
 	if n < 1 {
 		panic(fmt.Sprintf("once: LogSampled: one in %d. Try: 1, which writes everything", n))

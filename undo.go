@@ -11,26 +11,32 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// FailureUndone is the Code of the [Failure] that an operation has for good if it was undone before it was executed.
+// FailureUndone is the Code of the [Failure] that an operation gets if it was undone before it was executed.
+// Every later call of the operation returns this Failure.
 const FailureUndone = voided.Code
 
-// Undo undoes op for a caller that need not know whether op was executed: a service that takes part in the saga of another service offers it.
-// If op was executed, undo runs once and gets the stored value. If not, op is not executed any more: a caller that asks for it
-// later gets a [Failure] with [FailureUndone]. did reports whether there was an effect to undo.
+// Undo undoes op for a caller that need not know whether op was executed. For example, a service that takes
+// part in a saga of another service offers Undo. If op was executed, undo runs once and gets the stored value.
+// If not, op is never executed: a later call of op gets a [Failure] with [FailureUndone]. did reports whether
+// there was an effect to undo.
 //
 //	did, err := once.Undo(ctx, engine, op, func(ctx context.Context, tx pgx.Tx, d Deposit) error {
 //		return takeBack(ctx, tx, d)
 //	})
 //
-// op is that of the [Do] to undo, with the same Retain or a longer one. Its Fingerprint is compared, if it is set. Its
-// Attempt.FirstSent is when the Do was first sent: if that is so long ago that its record may have expired, the error is [CodeStale].
-// An op in flight is waited for as Operation.Wait says, and then is [CodeInFlight]. An op that has ended with a [Failure] has nothing to undo.
+// op is the operation that was passed to [Do], with the same Retain or a longer one. Its Fingerprint is
+// compared if it is set. Its Attempt.FirstSent is when the Do was first sent: if that is so long ago that the
+// record may have expired, the error is [CodeStale]. If op is in flight, Undo waits for it as long as
+// Operation.Wait says, and then fails with [CodeInFlight]. If op has ended with a [Failure], there is nothing
+// to undo.
 //
-// The undo is an operation of its own, in the scope of op and under its key and ":undo". Its errors are the same as of Do; a Failure that
-// undo returns is stored, and the effect of op stays. Undo may be called again at any time, also after a crash in its middle. A retry of op
-// after its undo still gets the stored value.
+// The undo is an operation of its own: its scope is that of op, and its key is that of op followed by ":undo".
+// It has the same errors as Do. If undo returns a Failure, the Failure is stored, and the effect of op remains.
+// Undo may be called again at any time, also after a crash during an earlier call. A retry of op after its undo
+// still gets the stored value.
 //
-// Work of package lease, whose phases are several commits, cannot be undone as a whole: there the error is [CodeInvalid].
+// Work of package lease consists of several commits and cannot be undone as a whole: for such work the error is
+// [CodeInvalid].
 func Undo[T, TX any](ctx context.Context, e *Engine[TX], op Operation, undo func(ctx context.Context, tx TX, value T) error) (did bool, err error) {
 	began := time.Now()
 	rec, err := e.void(ctx, op)

@@ -11,11 +11,13 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Discard gives dead letters up, and returns how many. Headers and payloads are erased. Of a letter whose
-// message has a place in an order, the place is given up, and later messages of its key follow: an inbox
-// goes on behind it, and an outbox delivers a marker of the type "once.skipped" in its place, with the reason.
+// Discard gives dead letters up, and returns how many. Their headers and payloads are erased. If the message of
+// a letter has a position in an order, the position is given up, too, so that later messages of its key can
+// follow. An inbox continues with the next message. An outbox delivers a marker of the type "once.skipped" at
+// this position, with the reason.
 //
-// To discard again does no harm. A letter that is being tried at the same time is either applied or discarded.
+// Discard can be called again. A letter that a redrive is trying at the same time is either applied or
+// discarded, never both.
 func (l *Letters) Discard(ctx context.Context, f Filter, who, reason string) (discarded int64, err error) {
 	if err := checkSigned(who, reason); err != nil {
 		return 0, err

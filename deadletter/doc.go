@@ -1,5 +1,6 @@
-// Package deadletter is for operators of messages that could not be handled: list them by cause, show
-// one with every failed delivery, have them tried again, give them up. The command once deadletter uses it.
+// Package deadletter is for operators of messages that could not be handled. They can list dead letters by
+// cause, show a letter with every failed delivery, redrive letters (have them tried again), and discard them.
+// The command once deadletter uses this package.
 //
 //	letters := deadletter.New(s, deadletter.Config{}) // s is the SQL store of the engine
 //	groups, err := letters.Groups(ctx, deadletter.Filter{})
@@ -8,11 +9,12 @@
 //		Who: "ada", Reason: "order service is repaired", Canary: true, Rate: 50,
 //	})
 //
-// An inbox writes a letter when it gives a message up, and a relay does with RelayConfig.DeadLetters.
-// A redrive only says when letters are due: the processes that handle messages try them again, with the same message ID.
-// It can be repeated, run twice at once, and be killed: no letter is applied twice.
+// An inbox writes a dead letter when it gives a message up. A relay of an outbox does so if
+// RelayConfig.DeadLetters is set. A redrive only sets the times at which letters are due: the processes that
+// handle the messages try them again, with the same message ID. A redrive may be repeated, may run twice at the
+// same time, and may be killed: no letter is applied twice.
 //
-// Everything that is changed is written to the audit in the same commit. Errors of the database are a [*store.Error].
+// Every change is written to the audit in the same commit. Errors of the database are a [*store.Error].
 //
 // [*store.Error]: https://pkg.go.dev/github.com/oncelib/once/store#Error
 package deadletter

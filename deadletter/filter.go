@@ -10,10 +10,10 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// DefaultLimit is how much is listed at once, unless more is asked for.
+// DefaultLimit is the default of Filter.Limit.
 const DefaultLimit = 50
 
-// Filter says which letters are meant. The zero value is all that are dead.
+// Filter selects letters. The zero value selects all letters in StateDead.
 type Filter struct {
 	UID      string `json:"uid,omitempty"`
 	Origin   string `json:"origin,omitempty"` // "inbox" or "outbox"
@@ -24,15 +24,15 @@ type Filter struct {
 	Key      string `json:"key,omitempty"`
 	Type     string `json:"type,omitempty"`
 	Class    string `json:"class,omitempty"`
-	Cause    string `json:"cause,omitempty"` // as Groups has shown it
+	Cause    string `json:"cause,omitempty"` // a cause from Groups
 
-	Since  time.Time `json:"since,omitzero"`  // dead at this moment or later
-	Before time.Time `json:"before,omitzero"` // dead before it
+	Since  time.Time `json:"since,omitzero"`  // letters that became dead at this time or later
+	Before time.Time `json:"before,omitzero"` // letters that became dead before this time
 
-	State State  `json:"-"` // default: StateDead. Redrive and Discard mean dead letters, always
-	After string `json:"-"` // of List: what it has returned as next
-	Limit int    `json:"-"` // of List and Groups: default 50
-	Most  int    `json:"-"` // of List, Count, Groups and a dry run: so many letters of the state are read at most, the oldest; 0 means all
+	State State  `json:"-"` // default: StateDead. Redrive and Discard always select letters in StateDead
+	After string `json:"-"` // for List: the result next of the previous page
+	Limit int    `json:"-"` // for List and Groups: the length of the result; default 50
+	Most  int    `json:"-"` // for List, Count, Groups and a dry run: how many letters of the state are read at most, the oldest first; 0 means all
 }
 
 // where is the condition on once_deadletter.
@@ -80,7 +80,7 @@ func (f Filter) table() (text string, args []any) {
 		[]any{string(f.State), int64(f.Most)}
 }
 
-// String is the filter in words, for the audit.
+// String returns the filter in words, for the audit.
 func (f Filter) String() string {
 	b, err := json.Marshal(f)
 	if err != nil || string(b) == "{}" {

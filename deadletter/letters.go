@@ -15,9 +15,9 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Config of [Letters].
+// Config configures [Letters].
 type Config struct {
-	// Encrypter decrypts payloads and headers, if the service encrypts them.
+	// Encrypter decrypts payloads and headers. It is required if the service encrypts them.
 	Encrypter once.Encrypter
 }
 
@@ -27,20 +27,20 @@ type Letters struct {
 	cfg Config
 }
 
-// New returns the dead letters of db, which has been migrated. It does not ask the database.
+// New returns the dead letters of db, which must have the [Migrations]. New does not contact the database.
 func New(db sqlplane.Database, cfg Config) *Letters { return &Letters{db, cfg} }
 
-// Errors of calls that have changed or shown nothing.
+// Errors of calls that have neither changed nor shown anything.
 var (
 	ErrNotFound = errors.New("deadletter: there is no such letter. Try: Letters.List, or once deadletter list --letters")
 	ErrNoRun    = errors.New("deadletter: there is no such redrive. Try: Letters.Redrives, or once deadletter list")
 )
 
-// Letter is a message that was given up.
+// Letter is a dead letter: a message that was given up.
 type Letter struct {
-	UID      string // of the letter
+	UID      string // the ID of the letter
 	Origin   string // "inbox" or "outbox"
-	Consumer string // of an inbox
+	Consumer string // the consumer, if Origin is "inbox"
 	Source   string
 	EventID  string
 	Topic    string
@@ -48,53 +48,53 @@ type Letter struct {
 	Type     string
 	Seq      int64 // 0 if the message has no number
 
-	Headers   map[string]string // of Show
-	Payload   []byte            // of Show. Erased when the letter is resolved; of an outbox, the message itself has it
+	Headers   map[string]string // set by Show only
+	Payload   []byte            // set by Show only. Erased when the letter is resolved; for Origin "outbox" it is read from the message in the outbox
 	Encrypted bool              // Headers and Payload could not be decrypted
 	Trace     string
-	CreatedAt time.Time // zero if not known
+	CreatedAt time.Time // zero if the time is not known
 
 	Class         string // such as "permanent", "exhausted" or "mismatch"
-	Error         string // the last one
+	Error         string // the error of the last attempt
 	Cause         string // Error without numbers and ids
 	Attempts      int
 	FirstFailedAt time.Time
 	DeadAt        time.Time
 
 	State      State
-	Redrive    string    // the last redrive that has chosen it
-	RedriveAt  time.Time // when it is tried again; zero if it waits for a person
+	Redrive    string    // the ID of the last redrive that has chosen the letter
+	RedriveAt  time.Time // when the letter is tried again; zero if it waits for a person
 	ResolvedAt time.Time
-	Reason     string // why it was discarded
+	Reason     string // why the letter was discarded
 }
 
 // State is the state of a letter.
 type State string
 
 const (
-	StateDead      State = letter.StateDead      // it waits for a person, or for its redrive
-	StateApplied   State = letter.StateApplied   // a redrive has succeeded
-	StateStale     State = letter.StateStale     // it was tried again, and a newer version had been applied
-	StateDiscarded State = letter.StateDiscarded // a person has given it up
+	StateDead      State = letter.StateDead      // the letter waits for a person, or for its redrive
+	StateApplied   State = letter.StateApplied   // a redrive has applied the letter
+	StateStale     State = letter.StateStale     // a redrive has tried the letter, but a newer version of its message had been applied
+	StateDiscarded State = letter.StateDiscarded // a person has discarded the letter
 )
 
 // Attempt is one failed delivery of a message.
 type Attempt struct {
-	Number int // 1, 2, ...; of more than 100, the first 50 and the last 50 are kept
+	Number int // 1, 2, ...; if the letter has more than 100 attempts, the first 50 and the last 50 are kept
 	At     time.Time
-	Node   string // the process
+	Node   string // the process that has made the attempt
 	Error  string
 	Trace  string
 }
 
-// Group is letters with the same cause.
+// Group is the set of letters with the same cause.
 type Group struct {
 	Origin, Consumer, Topic, Class, Cause string
 
 	Letters        int64
-	Waiting        int64 // letters that a redrive has chosen and that are not tried yet
+	Waiting        int64 // the number of letters that a redrive has chosen and that were not tried yet
 	Oldest, Newest time.Time
-	UID            string // of one of them
+	UID            string // the UID of one of the letters
 }
 
 // Show returns a letter with its headers and payload, and its failed deliveries.
@@ -135,8 +135,9 @@ func scanAttempt(row sqlplane.Row) (a Attempt, err error) {
 	return a, err
 }
 
-// List returns letters in the order in which they were written, without headers and payloads. Pass next as Filter.After to get the following ones; it
-// is "" on the last page. With f.Most a short list may have a next page too.
+// List returns letters in the order in which they were written, without headers and payloads. To get the next
+// page, pass next as Filter.After; next is "" on the last page. With f.Most, a page may be shorter than f.Limit
+// although another page follows.
 func (l *Letters) List(ctx context.Context, f Filter) (list []Letter, next string, err error) {
 	if f.Limit <= 0 {
 		f.Limit = DefaultLimit
@@ -188,7 +189,8 @@ func newLetter(s *letter.Letter) Letter {
 	}
 }
 
-// Count returns how many letters match f. more says that f.Most has ended the count: more may match.
+// Count returns how many letters match f. more reports that f.Most has ended the count, so that other letters
+// may match.
 func (l *Letters) Count(ctx context.Context, f Filter) (n int64, more bool, err error) {
 	where, args, err := f.where(l.db.Dialect())
 	if err != nil {
@@ -211,7 +213,7 @@ func (l *Letters) count(ctx context.Context, f Filter, where string, args []any,
 	return n, both, len(tableArgs) > 0 && read >= int64(f.Most), err
 }
 
-// Groups returns groups of letters with the same cause, the most frequent cause first, at most Filter.Limit.
+// Groups returns groups of letters with the same cause, the largest group first, at most Filter.Limit groups.
 func (l *Letters) Groups(ctx context.Context, f Filter) ([]Group, error) {
 	if f.Limit <= 0 {
 		f.Limit = DefaultLimit

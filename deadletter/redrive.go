@@ -22,12 +22,13 @@ import (
 type RedriveOptions struct {
 	Who, Reason string
 
-	Rate   float64 // letters per second that become due, at least 0.0001; 0 means all at once
-	Canary bool    // one letter first, and the others only after it was applied
-	DryRun bool    // only count
+	Rate   float64 // how many letters become due in a second, at least 0.0001; 0 means that all become due at once
+	Canary bool    // one letter is tried first, and the others only after it was applied
+	DryRun bool    // only count the letters
 
-	// Retain is how long the receivers remember the IDs of messages. A letter whose first failure is older may have been applied, and its receiver
-	// may have forgotten it: it is not chosen, unless BeyondRetention is set. Default: 7 days.
+	// Retain is how long the receivers remember the IDs of messages. A letter whose first failure is older than
+	// Retain may have been applied, and its receiver may have forgotten that. So the redrive does not choose
+	// such a letter, unless BeyondRetention is set. Default: 7 days.
 	Retain          time.Duration
 	BeyondRetention bool
 }
@@ -38,13 +39,13 @@ const defaultRetention = 7 * 24 * time.Hour
 type RedriveState string
 
 const (
-	RedriveRunning   RedriveState = "running"   // letters wait to be chosen, or to be tried again
+	RedriveRunning   RedriveState = "running"   // some letters wait to be chosen, or to be tried again
 	RedriveDone      RedriveState = "done"      // every letter was tried again
-	RedriveCancelled RedriveState = "cancelled" // by a person
-	RedriveStopped   RedriveState = "stopped"   // its canary has failed, or was discarded
+	RedriveCancelled RedriveState = "cancelled" // a person has cancelled the redrive
+	RedriveStopped   RedriveState = "stopped"   // the canary has failed, or was discarded
 )
 
-// Redrive is a group of letters that are tried again, and their results so far.
+// Redrive is a set of letters that are tried again, with their results so far.
 type Redrive struct {
 	UID         string
 	Who, Reason string
@@ -53,23 +54,25 @@ type Redrive struct {
 	State       RedriveState
 	CreatedAt   time.Time
 
-	Total     int64 // chosen letters; in a dry run, the letters that it would choose
-	Waiting   int64 // not tried yet
-	Applied   int64 // resolved: applied, or stale
-	Failed    int64 // dead again
+	Total     int64 // how many letters were chosen; in a dry run, how many would be chosen
+	Waiting   int64 // how many letters were not tried yet
+	Applied   int64 // how many letters were resolved: applied, or stale
+	Failed    int64 // how many letters have failed, and are dead again
 	Discarded int64
-	Left      int64  // not chosen, because they are beyond the retention; only set by a dry run and by Redrive
-	More      bool   // in a dry run: Filter.Most has ended the count, and Total and Left may be greater
-	Canary    string // the letter that is tried first; the others wait until it is applied
+	Left      int64  // how many letters were not chosen because they are beyond the retention; set only by a dry run and by Letters.Redrive
+	More      bool   // in a dry run: Filter.Most has ended the count, so that Total and Left may be greater
+	Canary    string // the UID of the letter that is tried first; the others wait until it is applied
 
 	chosen bool // no letter is left to choose
 }
 
-// Redrive makes letters due again for the processes that handle them: [Inbox.Run] and relays. It returns when all of them are chosen, which is soon;
-// with a canary, when the canary was applied or has failed. Progress returns the results.
+// Redrive makes letters due again for the processes that handle them: [Inbox.Run] and relays. It returns when
+// all letters are chosen, which takes a short time; with a canary, it first waits until the canary was applied
+// or has failed. Progress returns the results.
 //
-// After an error, or if the process was killed, Resume goes on. To call Redrive again does no harm: it chooses letters that no redrive has chosen
-// yet. The rate holds as long as the processes keep up: letters that became due while they were down are tried as fast as they can.
+// After an error, or if the process was killed, Resume continues the redrive. A second call of Redrive chooses
+// only letters that no redrive has chosen yet. The rate applies as long as the processes keep up: letters that
+// became due while all processes were down are then tried without a rate.
 //
 // [Inbox.Run]: https://pkg.go.dev/github.com/oncelib/once/inbox#Inbox.Run
 func (l *Letters) Redrive(ctx context.Context, f Filter, o RedriveOptions) (Redrive, error) {
@@ -77,6 +80,7 @@ func (l *Letters) Redrive(ctx context.Context, f Filter, o RedriveOptions) (Redr
 		return Redrive{}, err
 	}
 	f.State = StateDead
+	// A limit on the rows that are read would silently leave letters out.
 	if !o.DryRun {
 		f.Most = 0 // all matching letters are chosen
 	}
@@ -156,6 +160,7 @@ func (p *plan) where(d sqlplane.Dialect) (string, []any, error) {
 func (l *Letters) plan(ctx context.Context, f Filter, o *RedriveOptions) (p plan, left int64, err error) {
 	d := l.db.Dialect()
 	p.Filter = f
+	// By the database's clock, which has also written the times of the letters.
 	err = l.db.Pool().Query(ctx, l.statement("select NOW"), func(row sqlplane.Row) error { return row.Scan((*dialect.Time)(&p.DeadUntil)) })
 	if err != nil {
 		return p, 0, err
@@ -214,7 +219,7 @@ func (l *Letters) Progress(ctx context.Context, uid string) (Redrive, error) {
 	return l.counted(ctx, list[0])
 }
 
-// Redrives returns redrives that are not complete: Resume goes on with them.
+// Redrives returns the redrives that are not complete. Resume continues such a redrive.
 func (l *Letters) Redrives(ctx context.Context) ([]Redrive, error) {
 	return l.redrives(ctx, "state = 'running'")
 }
@@ -253,14 +258,15 @@ func (l *Letters) counted(ctx context.Context, r Redrive) (Redrive, error) {
 		}
 		return nil
 	})
+	// "done" in the row only says that every letter is chosen: some of them may not have been tried yet.
 	if r.State == RedriveDone && r.Waiting > 0 {
 		r.State = RedriveRunning
 	}
 	return r, err
 }
 
-// Cancel ends a redrive: letters that are not tried yet wait for a person again. A running attempt is not cancelled. To cancel again does no harm,
-// and finishes a Cancel that was killed.
+// Cancel ends a redrive: letters that were not tried yet wait for a person again. Attempts in flight are not
+// cancelled. If a Cancel was killed, call it again to finish it.
 func (l *Letters) Cancel(ctx context.Context, uid, who, reason string) (Redrive, error) {
 	if err := checkSigned(who, reason); err != nil {
 		return Redrive{}, err
@@ -329,8 +335,8 @@ func (l *Letters) locked(ctx context.Context, r sqlplane.Runner, where string, a
 	return collect(ctx, r, l.statement("select "+letter.ListColumns+" from once_deadletter where "+where, args...), letter.Scan)
 }
 
-// Resume goes on with a redrive, until all of its letters are chosen or its canary has failed. Several
-// at once do no harm.
+// Resume continues a redrive until all of its letters are chosen or its canary has failed. Several calls may
+// run at the same time.
 func (l *Letters) Resume(ctx context.Context, uid string) (Redrive, error) {
 	for waits := 0; ; {
 		var is step
@@ -345,6 +351,7 @@ func (l *Letters) Resume(ctx context.Context, uid string) (Redrive, error) {
 			return Redrive{UID: uid, State: RedriveRunning}, err
 		case is == stepEnd:
 			return l.Progress(ctx, uid)
+		// Another process tries the canary, so its result can only be polled.
 		case is == stepCanary:
 			waits++
 			if err := pause(ctx, uid, min(time.Duration(waits)*20*time.Millisecond, time.Second)); err != nil {

@@ -7,13 +7,13 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Backlog counts the messages that the consumers of an inbox have in this process and have not applied, by the reason of the wait. Each kind names
-// its oldest message.
+// Backlog counts the messages that this process has received for the consumers of an inbox and not applied yet,
+// by the reason why they wait. For each reason it names the oldest message.
 type Backlog struct {
 	Ready     int // messages that a handler could begin now
 	Postponed int // messages that wait for their next attempt after a failure, or for an earlier message of their key
-	Paused    int // partitions that are not fetched, because their failing messages have reached a limit
-	Hanging   int // handlers that are still running after their time (Config.HandlerTimeout)
+	Paused    int // partitions that are not fetched, because too many of their messages are failing
+	Hanging   int // handlers that are still running after their time limit (Config.HandlerTimeout)
 
 	ReadyOldest, PostponedOldest, PausedOldest, HangingOldest Waiting
 }
@@ -21,11 +21,11 @@ type Backlog struct {
 // Waiting is a message or a partition that waits in this process. Since is zero if nothing waits.
 type Waiting struct {
 	Source, Topic, Key string
-	Partition          int32 // of Paused
+	Partition          int32 // the number of the partition, for Paused
 	Since              time.Time
 }
 
-// Older returns the one that has waited longer.
+// Older returns w or the other Waiting, whichever has waited longer.
 func (w Waiting) Older(other Waiting) Waiting {
 	if w.Since.IsZero() || !other.Since.IsZero() && other.Since.Before(w.Since) {
 		return other
@@ -50,13 +50,14 @@ func (in *Inbox[TX]) Backlog() (b Backlog) {
 	return b
 }
 
-// Hanging returns how many handlers are still running after their time.
+// Hanging returns how many handlers are still running after their time limit (Config.HandlerTimeout).
 func (in *Inbox[TX]) Hanging() int {
 	n, _ := in.hanging.all()
 	return n
 }
 
-// Attach adds the backlog of a consumer to [Inbox.Backlog], until detach is called. Consumers of the broker modules call it.
+// Attach includes the backlog of a consumer in [Inbox.Backlog], until detach is called. Consumers of the broker
+// modules call it.
 func (in *Inbox[TX]) Attach(of func() Backlog) (detach func()) { return in.consumers.add(of) }
 
 // consumers are the functions that return the backlogs of consumers.

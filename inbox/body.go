@@ -11,7 +11,7 @@ import (
 // Some senders give an event a new ID when they send it again. With Config.ReportSameBody, the hash of each applied payload is stored with the
 // message's ID, in the transaction of the message. After the commit the other IDs of the same hash are looked up.
 
-// noteBodies notes the bodies of messages that are applied in a transaction.
+// noteBodies stores the hashes of the payloads that are applied in a transaction.
 func (in *Inbox[TX]) noteBodies(ctx context.Context, r sqlplane.Runner, items ...*item) error {
 	for _, it := range in.withBody(items) {
 		s := in.statement("insert into once_inbox_body (consumer, source, payload_hash, event_id, applied_at) values (?, ?, ?, ?, NOW) KEEP(event_id)",

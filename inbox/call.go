@@ -18,9 +18,10 @@ const longestGrace = time.Second
 
 var errGoexit = errors.New("the handler has ended its goroutine (runtime.Goexit). Try: return an error")
 
-// call calls the handler in a goroutine of its own: a panic, runtime.Goexit and the end of its time fail the message, and do not stop the consumer. A
-// handler that still does not return is abandoned: the store closes its transaction to it. While it is running, further attempts of the message fail
-// without a call: each message has one handler at a time, so a hanging message takes one place.
+// call calls the handler in a goroutine of its own, so that a panic, runtime.Goexit and the end of its time
+// fail the message, and do not stop the consumer. A handler that still does not return is abandoned: the store
+// closes its transaction to it. While such a handler is running, further attempts of its message fail without a
+// call, so that a hanging message occupies only one place.
 func (in *Inbox[TX]) call(ctx context.Context, tx TX, m message.Message, fn Handler[TX]) error {
 	if since, hangs := in.hanging.since(&m); hangs {
 		return stillRunsError{since}
@@ -82,7 +83,7 @@ func timedOut(items []*item) *item {
 // untriedError is the error of messages that came after a timed out one in the same batch.
 type untriedError struct{ error }
 
-// Untried tells a consumer that the message has not failed, and can be delivered again at once.
+// Untried says to a consumer that the message has not failed, and can be delivered again at once.
 func (untriedError) Untried() bool { return true }
 
 var errUntried = untriedError{errors.New("it was not applied, because the handler of an earlier message of its batch has not returned in time. Try: deliver it again")}

@@ -12,19 +12,21 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// ErrDeadLettered says that the message of a [Do] is a dead letter, and has no result. Acknowledge it.
+// ErrDeadLettered says that the message of a [Do] is a dead letter, and has no result. Acknowledge the message.
 var ErrDeadLettered = errors.New("inbox: the message is a dead letter")
 
-// Do is [Inbox.Handle] for a handler with a result, for a caller that answers each delivery: a duplicate gets the
-// result of the first time, decoded from JSON, while the ID is known (Config.Retain). It needs Config.Order
-// [AnyOrder]. A redrive of a dead letter, by [Inbox.Run], keeps no result: then a duplicate gets an error of [once.CodeNoResult].
+// Do is [Inbox.Handle] for a handler with a result, for a caller that must answer each delivery. A duplicate
+// gets the result of the first delivery, decoded from JSON, as long as the ID of the message is kept
+// (Config.Retain). Do needs Config.Order [AnyOrder]. If [Inbox.Run] applies a dead letter that was redriven,
+// the result is not kept: then a duplicate gets an error of [once.CodeNoResult].
 //
-// If the error is nil, is [ErrDeadLettered] or is of [once.CodeNoResult], acknowledge the message. Otherwise it must
-// be delivered again. A marker (see [message.TypeSkipped]) has no result either.
+// Acknowledge the message if the error is nil, [ErrDeadLettered] or of [once.CodeNoResult]. After any other
+// error the message must be delivered again. A marker (see [message.TypeSkipped]) has no result, and also gives
+// an error of [once.CodeNoResult].
 func Do[T, TX any](ctx context.Context, in *Inbox[TX], m message.Message, fn func(ctx context.Context, tx TX, m message.Message) (T, error)) (once.Result[T], error) {
 	var r once.Result[T]
 	if in.cfg.Order != AnyOrder {
-		return r, errors.New("inbox: Do keeps results of messages without an order. Try: an inbox with Config.Order Once, or Handle")
+		return r, errors.New("inbox: Do keeps results of messages without an order. Try: an inbox with Config.Order AnyOrder, or Handle")
 	}
 	var value T
 	outcome, err := in.Handle(ctx, m, func(ctx context.Context, tx TX, m message.Message) (err error) {

@@ -13,15 +13,16 @@ const (
 	slowAfter  = time.Second // then a key counts as slow and frees its place
 )
 
-// errands are the keys that Run works on, several at once. A slow key delays no other key: it frees its place, and goes on among the slow ones. A key
-// that fails is not tried again for a while; other keys go on.
+// errands are the keys that Run works on concurrently. A slow key does not delay other keys: it frees its
+// place, and continues among the slow ones. A key that has failed is not tried again for a while; other keys
+// continue.
 type errands struct {
 	places, slow chan struct{}
 	more         chan struct{} // holds one element if a finished key may have more work
 	working      sync.WaitGroup
 
-	// The next look begins after these, so that keys that fail or are slow hide no others, however many they are. nil and the zero key mean the
-	// beginning. Only the goroutine that looks uses them.
+	// The next look begins after these, so that many keys that fail or are slow do not hide others. nil and the
+	// zero key mean the beginning. Only the goroutine that looks uses these fields.
 	lastLetter *letter.Letter
 	lastKey    stream
 
@@ -55,8 +56,8 @@ func (e *errands) taken() map[stream]bool {
 	return keys
 }
 
-// start does the work of a key that is not taken, as soon as a place is free. It returns false if no place was free for a while. Only one goroutine
-// calls it.
+// start does the work of a key that is not taken, as soon as a place is free. It returns false if no place
+// became free for a while. Only one goroutine may call it.
 func (e *errands) start(ctx context.Context, s stream, work func() (more bool, err error)) bool {
 	wait := time.NewTimer(idle)
 	defer wait.Stop()
@@ -84,7 +85,8 @@ func (e *errands) start(ctx context.Context, s stream, work func() (more bool, e
 	return true
 }
 
-// give moves new work to the slow ones when it takes long. leave releases the place that it has by then.
+// give moves new work to the slow ones if it takes long. The returned leave releases the place that the work
+// has at that time.
 func (e *errands) give() (leave func()) {
 	var mu sync.Mutex
 	place, ended := e.places, false
@@ -99,6 +101,7 @@ func (e *errands) give() (leave func()) {
 		case e.slow <- struct{}{}:
 			<-place
 			place = e.slow
+		// All places for slow work are taken too, so the work keeps its place for now.
 		default:
 			slow.Reset(slowAfter)
 		}
@@ -116,6 +119,7 @@ func (e *errands) ended(s stream, more bool, err error) {
 	e.mu.Lock()
 	k := e.keys[s]
 	k.works = false
+	// A key without failures needs no entry: the next look finds its work again.
 	if err == nil {
 		delete(e.keys, s)
 	} else {

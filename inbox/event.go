@@ -9,17 +9,17 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Outcome is the outcome of a message that must be acknowledged.
+// Outcome says why a message can be acknowledged.
 type Outcome string
 
-// The outcomes. The set may grow.
+// The outcomes. New ones may be added.
 const (
-	Applied      Outcome = "applied"       // by this call
-	Duplicate    Outcome = "duplicate"     // it was applied before
-	Stale        Outcome = "stale"         // LatestVersion: a later version was applied before
-	Parked       Outcome = "parked"        // InOrder: it is stored, and is applied later in its turn
-	Skipped      Outcome = "skipped"       // it is a marker: see message.TypeSkipped
-	DeadLettered Outcome = "dead_lettered" // it is given up, now or before, and waits for a person
+	Applied      Outcome = "applied"       // this call has applied the message
+	Duplicate    Outcome = "duplicate"     // the message was applied before
+	Stale        Outcome = "stale"         // with LatestVersion: a later version was applied before
+	Parked       Outcome = "parked"        // with InOrder: the message is stored, and is applied after the messages before it
+	Skipped      Outcome = "skipped"       // the message is a marker: see message.TypeSkipped
+	DeadLettered Outcome = "dead_lettered" // the message has become a dead letter, now or before, and waits for a person
 )
 
 // Result is the result of one message of a batch. If Err is nil, acknowledge the message.
@@ -27,32 +27,33 @@ type Result struct {
 	Outcome Outcome
 	Err     error
 
-	// Wait is how long the transaction of the message took to begin: mostly, the wait for a connection of the pool; on SQLite, for the lock of the
-	// writer. If the message ran in several transactions, it is the longest wait. Zero means that no transaction began.
+	// Wait is how long the transaction of the message took to begin. Usually that is the wait for a connection
+	// of the pool, and on SQLite the wait for the lock of the writer. If the message needed several
+	// transactions, Wait is the longest of their waits. Zero means that no transaction began.
 	Wait time.Duration
 }
 
-// Observer receives the events of an inbox. Observe must be quick. Message.Trace is the trace of a message.
+// Observer receives the events of an inbox. Observe must be quick. The trace of a message is in Message.Trace.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
 
-// EventType is the type of an [Event]. The set may grow.
+// EventType is the type of an [Event]. New types may be added.
 type EventType string
 
-// The events of messages have the words of their outcomes.
+// These events of a message have the same words as its outcomes.
 const (
 	EventApplied      EventType = "applied"
 	EventDuplicate    EventType = "duplicate"
 	EventStale        EventType = "stale"
 	EventParked       EventType = "parked"
 	EventSkipped      EventType = "skipped"
-	EventDeadLettered EventType = "dead_lettered" // a message is given up; Err says why
-	EventFailed       EventType = "failed"        // an attempt has failed; After is the pause before the next one
-	EventGap          EventType = "gap"           // a key has waited for a missing message for longer than Config.GapAlarm; a message that fails is not missing
+	EventDeadLettered EventType = "dead_lettered" // a message has become a dead letter; Err says why
+	EventFailed       EventType = "failed"        // an attempt has failed; After is the pause before the next attempt
+	EventGap          EventType = "gap"           // a key has waited for a missing message for longer than Config.GapAlarm; a message that has arrived and fails is not missing
 	EventDatabase     EventType = "database"      // the database has failed; Run waits
-	EventReusedSeq    EventType = "reused_seq"    // instead of duplicate or stale: the message is dropped because another message was applied with its Seq
-	EventSameBody     EventType = "same_body"     // a message was applied whose payload another message of its source had as well: see Config.ReportSameBody
+	EventReusedSeq    EventType = "reused_seq"    // sent instead of the event duplicate or stale: the message is dropped, and the message that was applied with its Seq had another ID
+	EventSameBody     EventType = "same_body"     // a message was applied whose payload another message of the same source also had: see Config.ReportSameBody
 )
 
 // State is the state of a message before and after an event.
@@ -60,28 +61,28 @@ type State string
 
 // The states.
 const (
-	StateNew          State = "new" // the inbox does not know it
+	StateNew          State = "new" // the inbox has no record of the message
 	StateParked       State = "parked"
-	StateFailing      State = "failing" // of a Sighting: it has come, and is tried again
+	StateFailing      State = "failing" // only in a Sighting: the message has arrived, its attempts have failed, and it is tried again
 	StateDeadLettered State = "dead_lettered"
-	StateApplied      State = "applied" // applied, or known to be done: a duplicate, a stale message, a marker
+	StateApplied      State = "applied" // applied, or known to need no handler: a duplicate, a stale message, a marker
 )
 
-// Event is one thing that has happened to an inbox.
+// Event is one event of an inbox.
 type Event struct {
 	Type     EventType
 	Consumer string
-	Message  message.Message // without its payload
-	From, To State           // of the message
+	Message  message.Message // the message, without its payload
+	From, To State           // the states of the message before and after the event
 	Err      error
-	Attempt  int           // EventFailed, EventDeadLettered, EventGap: number of failed attempts
-	After    time.Duration // EventFailed: until the next attempt
-	Class    string        // EventDeadLettered: of the dead letter
-	Gap      Gap           // EventGap
-	SameAs   string        // EventSameBody: the ID of the other message
+	Attempt  int           // with EventFailed, EventDeadLettered and EventGap: how many attempts have failed
+	After    time.Duration // with EventFailed: the pause before the next attempt
+	Class    string        // with EventDeadLettered: the class of the dead letter
+	Gap      Gap           // with EventGap: the gap
+	SameAs   string        // with EventSameBody: the ID of the other message
 }
 
-// Observers returns an observer that passes each event to each of list, in order.
+// Observers returns an observer that passes each event to each observer of list, in order.
 func Observers(list ...Observer) Observer { return observers(list) }
 
 type observers []Observer
@@ -92,8 +93,9 @@ func (o observers) Observe(ctx context.Context, e Event) {
 	}
 }
 
-// Log returns an observer that writes to l: dead letters and gaps at Error, failures at Warn, all other events at Debug. nil is slog.Default(), as it
-// is at the moment of the event. The names of the attributes are in docs/logs.md.
+// Log returns an observer that writes events to l: dead letters and gaps at level Error, failures at Warn, all
+// other events at Debug. If l is nil, it writes to the logger that slog.Default() returns at the time of the
+// event. docs/logs.md has the names of the attributes.
 func Log(l *slog.Logger) Observer { return logObserver{l} }
 
 type logObserver struct{ l *slog.Logger }

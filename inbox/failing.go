@@ -11,24 +11,27 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Failing is a message that has come and whose attempts fail. The zero value means that no attempt of it is known.
+// Failing is a message that has arrived and whose attempts fail. The zero value means that no attempt of it is
+// known.
 type Failing struct {
 	EventID  string
-	Attempts int64     // that have failed
-	LastAt   time.Time // of the last one, by the clock of the database
-	Error    string    // of the last one
+	Attempts int64     // how many attempts have failed
+	LastAt   time.Time // when the last attempt failed, by the clock of the database
+	Error    string    // the error of the last attempt
 }
 
-// String says what an operator has to know: how often the message has failed, and why.
+// String returns a text for operators: how often the message has failed, and why.
 func (f Failing) String() string {
 	return fmt.Sprintf("has come and has failed %s (last: %s)", words.Either(f.Attempts == 1, "once", fmt.Sprintf("%d times", f.Attempts)), words.Shown(f.Error))
 }
 
-// silence is how long no attempt of a failing message may be made until its key counts as one that waits for a missing message: its broker may have lost it.
+// silence is how long a failing message may have no attempt until its key counts as one that waits for a
+// missing message, because the broker may have lost the message.
 func (c *Config) silence() time.Duration { return max(time.Hour, 2*c.Policy.Cap, c.GapAlarm) }
 
 const (
-	// attemptOf is the newest attempt of the message that the key p waits for: one look at an index.
+	// attemptOf selects the newest attempt of the message for which the key p waits, by one look-up in an
+	// index.
 	attemptOf = ` from once_deadletter_attempt a where a.origin = 'inbox' and a.consumer = p.consumer and a.source = p.source and a.topic = p.topic and a.KEY = p.KEY and a.seq = p.seq + 1`
 	newest    = attemptOf + " order by a.attempt desc, a.event_id desc limit 1)"
 

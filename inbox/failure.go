@@ -42,9 +42,10 @@ func errTooLarge(size, most int) error {
 	return fmt.Errorf("the payload has %d bytes, at most %d are allowed (message.MaxPayload), and was not kept. Try: a larger Config.MaxPayload, and have it sent again", size, most)
 }
 
-// Refuse makes a dead letter of a message that cannot be handled, for example because it cannot be decoded. class is the class of the letter, such as
-// "malformed". If the error is nil, acknowledge the message. Missing fields of m are derived from it, so that the same message makes the same letter
-// when it is delivered again.
+// Refuse makes a dead letter of a message that cannot be handled, for example because it cannot be decoded.
+// class is the class of the dead letter, such as "malformed". If the error is nil, acknowledge the message.
+// Required fields that m lacks are computed from the other fields, so that another delivery of the same message
+// makes the same dead letter.
 func (in *Inbox[TX]) Refuse(ctx context.Context, m message.Message, class string, reason error) error {
 	if reason == nil {
 		reason = errors.New("it was refused")
@@ -60,6 +61,7 @@ func (in *Inbox[TX]) Refuse(ctx context.Context, m message.Message, class string
 
 // refuse makes a message a dead letter without an attempt, and sets its result.
 func (in *Inbox[TX]) refuse(ctx context.Context, it *item, class string, reason error) {
+	// Messages of the other classes have passed the checks of a valid message already.
 	if class != classMismatch && class != classTooLarge && class != classJump {
 		it.m = storable(it.m)
 		if !it.isMarker() {
@@ -253,7 +255,8 @@ func (in *Inbox[TX]) bury(ctx context.Context, r sqlplane.Runner, it *item, l *l
 	return DeadLettered, letter.Bury(ctx, r, in.db.Dialect(), l)
 }
 
-// giveUp keeps the ID and the position of a message that becomes a dead letter, so that its handler does not run when it is delivered again.
+// giveUp stores the ID and the position of a message that becomes a dead letter, so that its handler does not
+// run when the message is delivered again.
 func (in *Inbox[TX]) giveUp(ctx context.Context, r sqlplane.Runner, it *item, class string) (Outcome, error) {
 	switch {
 	case class == classMismatch || class == classJump: // the position belongs to another message
@@ -296,7 +299,7 @@ func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r sqlplane.Runner, it *
 		return Stale, nil
 	case in.cfg.Order == LatestVersion:
 		return DeadLettered, nil
-	case it.m.Seq > at.seq+1: // a letter ahead of its turn would not block its key later
+	case it.m.Seq > at.seq+1: // a dead letter ahead of its turn would not block its key later
 		return "", fmt.Errorf("%w: Seq is %d, and %d was the last one that was applied", ErrTooFarAhead, it.m.Seq, at.seq)
 	}
 	if at.parked > 0 {
@@ -310,7 +313,8 @@ func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r sqlplane.Runner, it *
 	return DeadLettered, in.write(ctx, r, positions)
 }
 
-// begin starts the sequence of a key with a failed message, if it is the first one of its key: a later message must not become the first one.
+// begin starts the sequence of a key with a failed message if it is the first message of its key, so that a
+// later message does not become the first one.
 func (in *Inbox[TX]) begin(ctx context.Context, r sqlplane.Runner, it *item) error {
 	if !it.ordered || !in.cfg.FromAny {
 		return nil
@@ -325,7 +329,7 @@ func (in *Inbox[TX]) begin(ctx context.Context, r sqlplane.Runner, it *item) err
 	return in.write(ctx, r, positions)
 }
 
-// cause is the error of a handler, or the engine's error if the handler has none.
+// cause returns the error of a handler, or the engine's error if the handler has returned none.
 func cause(handler, engine error) error {
 	if handler != nil {
 		return handler

@@ -18,23 +18,25 @@ type Sighting struct {
 	EventID, Consumer, Source string
 
 	State      State     // StateApplied, StateParked, StateFailing or StateDeadLettered
-	ReceivedAt time.Time // zero if not known
-	AppliedAt  time.Time // likewise
+	ReceivedAt time.Time // zero if the time is not known
+	AppliedAt  time.Time // zero if the time is not known
 
-	// ByNumber says that the state was derived from the number of the message in its key, because an inbox with an order stores no IDs.
+	// ByNumber says that the state was derived from the number of the message in its key, because an inbox with
+	// an order stores no IDs.
 	ByNumber bool
 
-	Letter string // UID of the newest dead letter of the event; "" if it has no dead letter
+	Letter string // Letter is the UID of the newest dead letter of the event; "" if the event has no dead letter.
 
-	Failing Failing // StateFailing and StateParked: its attempts. It may have been applied since, so long ago that its ID was swept
+	Failing Failing // Failing has the failed attempts, with StateFailing and StateParked. The message may have been applied since then, if its ID was deleted after Config.Retain.
 }
 
 // mostInboxes is how many pairs of consumer and source Find looks at.
 const mostInboxes = 200
 
-// Find returns the states of at most 64 events in the inboxes of a database, by their IDs. If a message has its Source, only that source is searched.
-// If it has Topic, Key and Seq as well, Find also searches inboxes with an order. Each look-up uses an index: two or three for each consumer and
-// source, of which it searches the first 200.
+// Find returns the states of at most 64 events in the inboxes of a database, by the IDs of the messages. If a
+// message has its Source, Find searches only that source. If it also has Topic, Key and Seq, Find also searches
+// inboxes with an order. Find makes two or three look-ups for each consumer and source, each by an index. It
+// searches the first 200 pairs of consumer and source.
 func Find(ctx context.Context, db sqlplane.Database, events ...message.Message) (list []Sighting, err error) {
 	f := finding{db: db, at: map[sighted]*Sighting{}}
 	if len(events) == 0 {
@@ -125,6 +127,7 @@ func (f *finding) places(ctx context.Context, events []message.Message) (list []
 // each calls do with the values that a query returns one by one, from the smallest.
 func (f *finding) each(ctx context.Context, query string, args []any, do func(string) error) error {
 	last := ""
+	// One look-up for each value, because "distinct" would read the whole index.
 	for range mostInboxes {
 		var next *string
 		err := f.query(ctx, query, append(args[:len(args):len(args)], last), func(row sqlplane.Row) error { return row.Scan(&next) })
@@ -203,6 +206,7 @@ func (f *finding) letters(ctx context.Context, p inboxOf, events []message.Messa
 		}
 		s := f.of(p, id)
 		s.Letter = uid
+		// The newest letter counts, and the letters are read in the order of their UIDs.
 		if state == letter.StateDead || s.State == "" {
 			s.State = StateDeadLettered
 		}
@@ -249,8 +253,8 @@ func (f *finding) isBehind(ctx context.Context, p inboxOf, m message.Message) (i
 	return is, err
 }
 
-// failing finds the events of which nothing is known but attempts that have failed. A message that an inbox with an order has applied
-// since is known by the number that its attempts have.
+// failing finds the events for which only failed attempts are known. If an inbox with an order has applied such
+// a message since, the number in its attempts shows that.
 func (f *finding) failing(ctx context.Context, events []message.Message) error {
 	attempts := map[sighted]message.Message{}
 	err := f.each(ctx, "select min(consumer) from once_deadletter_attempt where origin = 'inbox' and consumer > ?", nil, func(consumer string) error {

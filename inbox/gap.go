@@ -24,23 +24,24 @@ import (
 type Gap struct {
 	Source, Topic, Key string
 
-	Seq    int64     // of the missing message
-	Parked int64     // number of waiting messages
-	Since  time.Time // when the first of them was parked, or the key last moved; by the clock of the database
-	Dead   bool      // the message is a dead letter: redrive or discard it, or call Skip
+	Seq    int64     // the number of the missing message
+	Parked int64     // the number of parked messages
+	Since  time.Time // when the first of the parked messages was parked, or when a message of the key was last applied or skipped; by the clock of the database
+	Dead   bool      // the missing message is a dead letter: redrive or discard it, or call Skip
 
-	Failing Failing // the message has come, and fails: repair its handler. Zero: it has not come, or is Dead
+	Failing Failing // Failing is set if the message has arrived and fails: then repair its handler. It is zero if the message has not arrived, or if Dead is set.
 }
 
 // maxGaps is how many gaps are listed.
 const maxGaps = 1000
 
-// Gaps lists keys that wait for a message, the longest wait first, at most 1000.
+// Gaps lists the keys that wait for a message, at most 1,000, the longest wait first.
 func (in *Inbox[TX]) Gaps(ctx context.Context) ([]Gap, error) {
 	return in.gaps(ctx, "and not exists ("+nextIsParked+" and k.next_at is null)")
 }
 
-// alarming lists the gaps that need an alarm: not those whose message is tried again and again, of which EventFailed tells.
+// alarming lists the gaps that need an alarm. It leaves out gaps whose message is being retried, because
+// EventFailed reports these.
 func (in *Inbox[TX]) alarming(ctx context.Context) ([]Gap, error) {
 	return in.gaps(ctx, "and p.moved_at <= AGO(?) and not exists ("+nextIsParked+") and (p.dead or not exists (select 1"+attemptOf+" and a.at > AGO(?)))",
 		in.cfg.GapAlarm.Microseconds(), in.cfg.silence().Microseconds())
@@ -69,8 +70,10 @@ func scanGap(row sqlplane.Row, more ...any) (g Gap, err error) {
 	return g, err
 }
 
-// GapsUpTo is Gaps for a page: it looks at no more than most keys of a consumer with parked messages. Their order is by the age of the wait. more
-// reports that others may exist. It reads a few rows for each key.
+// GapsUpTo returns one page of gaps. It reads only keys of consumer that have parked messages, and not
+// more of them than most.
+// The gaps are ordered by the age of the wait. more reports that other gaps may exist. GapsUpTo reads a few
+// rows for each key.
 func GapsUpTo(ctx context.Context, db sqlplane.Database, consumer string, most int) (list []Gap, more bool, err error) {
 	const query = `select p.source, p.topic, p.KEY, p.seq + 1, p.parked, p.moved_at, p.dead, ` + failingColumns + `, case when exists (` + nextIsParked + ` and k.next_at is null) then 1 else 0 end
  from (select consumer, source, topic, KEY, seq, parked, moved_at, dead from once_inbox_position where consumer = ? and parked > 0 limit ?) p`
@@ -89,14 +92,19 @@ func GapsUpTo(ctx context.Context, db sqlplane.Database, consumer string, most i
 	return list, read >= most, err
 }
 
-// ErrNotNext says that the message to skip is not the one that its key waits for.
+// ErrNotNext says that the message to skip is not the one for which its key waits.
 var ErrNotNext = errors.New("inbox: the key does not wait for this message")
 
-// Skip gives up the message that a key waits for, because it is missing for good or is a dead letter. Later messages follow when they are delivered,
-// and parked ones in the next look of Run. The dead letter stays; a redrive of it finds that the key has moved on. The operator and the reason are
-// written to the audit, in the same commit, so Skip needs the migrations of package operate as well. To skip twice does no harm. The error is
-// ErrNotNext if seq is another message, or if it is parked and tried, or if it has come and fails: its redelivery would count as a duplicate, and
-// the message would be lost. Wait until it is a dead letter. If its broker has lost it, StartAt gives it up.
+// Skip gives up the message for which a key waits, because the message is missing for good or is a dead letter.
+// Later messages are applied when they are delivered, and parked ones in the next pass of Run. The dead letter
+// remains; if it is redriven later, it is not applied, because its key has moved on. Skip writes the operator
+// and the reason to the audit in the same commit, so it also needs the migrations of package operate. A second
+// Skip of the same message changes nothing.
+//
+// The error is ErrNotNext in three cases: the key waits for another message than seq; the message seq is parked
+// and is being tried; or it has arrived and fails. In the last two cases, wait until the message is a dead
+// letter: after a Skip, its redelivery would count as a duplicate, and the message would be lost. If the broker
+// has lost such a message, give it up with StartAt.
 func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq int64, who, reason string) error {
 	s, err := in.target(source, topic, key, seq)
 	if err != nil {
@@ -123,6 +131,7 @@ func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq in
 			}
 			return err
 		}
+		// A failing message may be redelivered at any time, and would then count as a duplicate.
 		if !at.dead {
 			f, err := in.failingAt(ctx, r, s, seq)
 			if err == nil && f.Attempts > 0 {
@@ -140,9 +149,10 @@ func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq in
 	})
 }
 
-// StartAt makes a key begin at seq, for a consumer that is added when earlier messages no longer exist: the message with this Seq is the next one.
-// Earlier ones count as duplicates, and parked ones are dropped. A key that is already further is not set back: then StartAt returns an error, and
-// changes nothing. It is written to the audit as Skip is.
+// StartAt makes a key begin at seq: the message with this Seq becomes the next one to apply. It is for a
+// consumer that is added when earlier messages no longer exist. Earlier messages count as duplicates, and
+// earlier parked messages are dropped. StartAt does not move a key back: if the key is already after seq, it
+// returns an error and changes nothing. It writes to the audit as Skip does.
 func (in *Inbox[TX]) StartAt(ctx context.Context, source, topic, key string, seq int64, who, reason string) error {
 	s, err := in.target(source, topic, key, seq)
 	if err != nil {
@@ -160,6 +170,7 @@ func (in *Inbox[TX]) StartAt(ctx context.Context, source, topic, key string, seq
 		if at.seq >= seq {
 			return fmt.Errorf("inbox: the key is at Seq %d already, and cannot be set back to %d: messages would be applied twice", at.seq, seq)
 		}
+		// The key already begins there, so a repeated call changes nothing.
 		if at.seq == seq-1 {
 			return nil
 		}
@@ -194,7 +205,7 @@ func checkSigned(who, reason string) error {
 	return nil
 }
 
-// audit writes the act of an operator on a key to the audit.
+// audit writes an operator's change of a key to the audit.
 func (in *Inbox[TX]) audit(ctx context.Context, r sqlplane.Runner, action string, s stream, who, reason, detail string) error {
 	scope := printable.Cut(in.cfg.Consumer+" "+s.source+" "+s.topic, keyname.MaxScope)
 	_, err := r.Exec(ctx, audit.Insert(in.db.Dialect(), audit.Entry{

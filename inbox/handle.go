@@ -9,26 +9,29 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Handle applies one message. If the error is nil, acknowledge the message: it was applied, by this call or before, or it is stored until its turn
-// comes, or it has become a dead letter. After an error the message must be delivered again, not before the time that [retry.Classify] finds in the
+// Handle applies one message. If the error is nil, acknowledge the message: it was applied, by this call or
+// before, or it is stored until the messages before it are applied, or it has become a dead letter. After an
+// error the message must be delivered again; the earliest time is the one that [retry.Classify] finds in the
 // error.
 //
-// fn runs in the transaction that stores that the message was applied. Then Handle applies parked messages whose turn has come, each in a transaction
-// of its own; it does not return their results.
+// fn runs in the transaction which records that the message was applied. Then Handle applies parked messages
+// that have become next in their key, each in a transaction of its own; Handle does not return their results.
 //
-// Cancelling ctx ends fn's statements, not a COMMIT. If the answer to a COMMIT is lost, Handle looks the message up before it returns.
+// Cancelling ctx ends fn's statements, but not a COMMIT. If the answer to a COMMIT is lost, Handle looks the
+// message up before it returns.
 func (in *Inbox[TX]) Handle(ctx context.Context, m message.Message, fn Handler[TX]) (Outcome, error) {
 	r := in.HandleBatch(ctx, []message.Message{m}, fn)[0]
 	return r.Outcome, r.Err
 }
 
-// HandleBatch applies messages in one transaction, and returns the result of each, in the order of messages. A failing message does not fail the
-// others: they are applied again, each under a savepoint. After a failure later messages of the same source, topic and key are not tried in this
-// batch, whatever the order is. If a handler does not return in time (Config.HandlerTimeout), the messages before it are applied, and the messages
-// after it must be delivered again.
+// HandleBatch applies messages in one transaction, and returns the result of each message, in the order of
+// messages. A failing message does not make the others fail: they are applied again, each under a savepoint.
+// After a message has failed, later messages of the same source, topic and key are not tried in this batch,
+// even with AnyOrder. If a handler does not return in time (Config.HandlerTimeout), the messages before it are
+// applied, and the messages after it must be delivered again.
 //
-// fn is called for one message after the other, in the order of messages. With InOrder and LatestVersion, the messages of one key come in the order
-// of their Seq.
+// HandleBatch calls fn sequentially, in the order of messages. With InOrder and LatestVersion, the messages of
+// one key must be in the order of their Seq.
 func (in *Inbox[TX]) HandleBatch(ctx context.Context, messages []message.Message, fn Handler[TX]) []Result {
 	items := make([]*item, len(messages))
 	first := make(map[identity]*item, len(messages))
@@ -40,6 +43,7 @@ func (in *Inbox[TX]) HandleBatch(ctx context.Context, messages []message.Message
 		items[i] = it
 		switch {
 		case err != nil:
+			// A message that is not valid has no usable position, so it must not block its key.
 			it.ordered = false
 			in.refuse(ctx, it, classMalformed, err)
 			continue
@@ -48,6 +52,8 @@ func (in *Inbox[TX]) HandleBatch(ctx context.Context, messages []message.Message
 			continue
 		}
 		if !it.ordered {
+			// Two inserts of the same ID would fail in one transaction, so the second message gets the result
+			// of the first.
 			if it.twin = first[it.identity()]; it.twin != nil {
 				continue
 			}
@@ -101,6 +107,7 @@ func (in *Inbox[TX]) finishDuplicate(ctx context.Context, it *item) {
 		in.finish(ctx, it)
 		return
 	}
+	// The handler has run for the first message, and not for this one.
 	if it.outcome = it.result.Outcome; it.outcome == Applied || it.outcome == Skipped {
 		it.outcome = Duplicate
 	}
@@ -187,6 +194,7 @@ func (in *Inbox[TX]) handleAlone(ctx context.Context, items []*item, fn Handler[
 	var hung *item
 	for _, it := range inTurn(items) {
 		s := it.stream()
+		// Each further message may take as long, and the caller has to answer in time.
 		if hung != nil {
 			it.result.Err = errUntried
 			continue

@@ -14,7 +14,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// errKnown says that the ID of a message is already stored. For a duplicate the transaction has changed nothing, and ends.
+// errKnown says that the ID of a message is already stored. The transaction of such a duplicate has changed
+// nothing, and ends.
 var errKnown = notStoredError{errors.New("a message with this ID was handled before")}
 
 // notStoredError is a normal end of a transaction without a commit: observers of the engine do not report it as a failure.
@@ -23,8 +24,9 @@ type notStoredError struct{ error }
 func (e notStoredError) Unwrap() error   { return e.error }
 func (e notStoredError) NotStored() bool { return true }
 
-// addIDs inserts the IDs of items before their handlers run, so that a second delivery waits for the end of the first one. They are inserted in one
-// order, so that two batches with the same messages do not deadlock. The error is errKnown if one ID is already stored.
+// addIDs inserts the IDs of items before their handlers run, so that a second delivery waits for the end of the
+// first one. The IDs are inserted in a fixed order, so that two batches with the same messages do not deadlock.
+// The error is errKnown if one of the IDs is already stored.
 func (in *Inbox[TX]) addIDs(ctx context.Context, r sqlplane.Runner, items []*item) error {
 	if len(items) == 0 {
 		return nil

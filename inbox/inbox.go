@@ -18,7 +18,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Order is the order in which messages are applied. A message without a Key or a Seq has no order, and is applied once in any case.
+// Order is the order in which messages are applied. A message without a Key or a Seq has no order; it is
+// applied once with every Order.
 type Order uint8
 
 // The orders.
@@ -26,75 +27,85 @@ const (
 	// AnyOrder applies each message once, in any order. It keeps the ID of each message for Config.Retain.
 	AnyOrder Order = iota
 
-	// InOrder applies the messages of a source, topic and key in the order of their Seq, without a gap. A message that comes too early is parked
-	// until its turn comes. A message that fails blocks its key, and no other key.
+	// InOrder applies the messages of a source, topic and key in the order of their Seq, without a gap. A
+	// message that arrives too early is parked in the database until the messages before it are applied. A
+	// message that fails blocks its key, but no other key.
 	InOrder
 
-	// LatestVersion applies a message only if its Seq is greater than the last applied Seq of its source, topic and key. Gaps are allowed. An older
-	// version has the outcome [Stale].
+	// LatestVersion applies a message only if its Seq is greater than the last applied Seq of its source, topic
+	// and key. Gaps are allowed. A message with a smaller Seq has the outcome [Stale].
 	LatestVersion
 )
 
 // MaxConsumer is the longest name of a consumer, in bytes.
 const MaxConsumer = 64
 
-// Config of an inbox.
+// Config configures an inbox.
 type Config struct {
-	// Consumer names the application of the messages, such as "billing". Inboxes of different consumers are independent: each applies every message.
-	// Required, at most [MaxConsumer] bytes.
+	// Consumer names the application that applies the messages, such as "billing". Inboxes of different
+	// consumers are independent: each applies every message. Required, at most [MaxConsumer] bytes.
 	Consumer string
 
 	// Order is the order in which messages are applied. Default: [AnyOrder].
 	Order Order
 
-	// FromAny begins the sequence of a key with the first message that arrives, whatever its Seq is, and also if its handler fails. Later messages
-	// with a smaller Seq count as duplicates. Default: a key begins at 1. See [Inbox.StartAt].
+	// FromAny begins the sequence of a key with the first message that arrives, whatever its Seq is, even if
+	// its handler fails. Messages that arrive later with a smaller Seq count as duplicates. Default: a key
+	// begins with Seq 1. See [Inbox.StartAt].
 	FromAny bool
 
-	// Policy says when a failed message is tried again, and when it is given up and becomes a dead letter.
-	// Default: 10 attempts, pauses between 1 second and 5 minutes with full jitter.
+	// Policy says when a failed message is tried again, and when it becomes a dead letter. Default: 10
+	// attempts, pauses between 1 second and 5 minutes with full jitter.
 	Policy *retry.Policy
 
-	// Retain is how long the ID of an applied message is kept, by the clock of the database. A message that is delivered again later is applied
-	// again. Retain must be longer than the latest possible redelivery: the retention of the broker plus the longest delay of an outbox. The position
-	// of a key is kept for ever. Default 7 days.
+	// Retain is how long the ID of an applied message is kept, by the clock of the database. A message that is
+	// delivered again after that time is applied again. So Retain must be longer than the latest possible
+	// redelivery: the retention of the broker plus the longest delay in an outbox. The position of a key is
+	// kept for ever. Default 7 days.
 	Retain time.Duration
 
 	// RetainOf overrides Retain for some sources.
 	RetainOf map[string]time.Duration
 
-	// Redelivery is the longest time between two deliveries of one message, if it is known: New panics if
-	// an ID is forgotten earlier. Default: not checked.
+	// Redelivery is the longest time between two deliveries of one message, if you know it. New panics if an ID
+	// would be deleted earlier than that. Default: not checked.
 	Redelivery time.Duration
 
-	// ReportSameBody reports ([EventSameBody]) when a message is applied whose payload was applied under another ID, for the same consumer and
-	// source, within the retention: perhaps its sender gives an event a new ID when it sends again. The message is still applied. It costs a row for
-	// each message with a payload, and a look-up after each commit. Two messages that are applied at the same time may both be reported. Default:
-	// off.
+	// ReportSameBody reports ([EventSameBody]) when a message is applied whose payload was already applied
+	// under another ID, for the same consumer and source, within the retention. The reason may be that the
+	// sender gives an event a new ID when it sends the event again. The message is applied nevertheless. The
+	// option costs a row for each message with a payload, and a look-up after each commit. If two such messages
+	// are applied at the same time, both may be reported. Default: off.
 	ReportSameBody bool
 
-	// MaxJump bounds how far the Seq of a message may be beyond the last applied Seq of its key, with [LatestVersion]; with FromAny, also the Seq
-	// with which a key begins. A very large wrong Seq would make every later message count as late. A message beyond the bound is a dead letter of
-	// class "seq_jump"; a redrive still applies it. Default 2^42, which is above milliseconds since 1970.
+	// MaxJump bounds by how much the Seq of a message may exceed the last applied Seq of its key, with
+	// [LatestVersion]. With FromAny it also bounds the Seq with which a key begins. Without a bound, one wrong
+	// Seq that is very large would make every later message count as stale. A message above the bound becomes a
+	// dead letter of class "seq_jump"; a redrive applies it in spite of the bound. Default 2^42, so that a Seq
+	// may be a time in milliseconds since 1970.
 	MaxJump int64
 
-	// GapAlarm is how long a key waits for a missing message before the observer gets an EventGap. A message that has come and fails is not missing, unless
-	// its last attempt was longer ago than an hour and two of the longest pauses of Policy. Default 1 minute.
+	// GapAlarm is how long a key waits for a missing message before the observer gets an EventGap. A message
+	// that has arrived and fails is not missing, unless its last attempt was longer ago than an hour plus two
+	// of the longest pauses of Policy. Default 1 minute.
 	GapAlarm time.Duration
 
-	// MaxPayload is the longest payload in bytes. A message with a longer one becomes a dead letter without its payload. With InOrder this happens in
-	// its turn; before that the message is refused with [ErrTooFarAhead]. Default [message.MaxPayload].
+	// MaxPayload is the longest payload in bytes. A message with a longer payload becomes a dead letter without
+	// its payload. With InOrder that happens only when the message is next in its key; before that the message
+	// is refused with [ErrTooFarAhead]. Default [message.MaxPayload].
 	MaxPayload int
 
-	// Isolation of the transactions. READ COMMITTED is a good choice: at higher levels concurrent messages of one key run again.
+	// Isolation is the isolation level of the transactions. READ COMMITTED is recommended: at higher levels,
+	// concurrent messages of one key cause serialization failures and run again.
 	Isolation store.Isolation
 
-	// HandlerTimeout bounds one call of a handler. Then its context ends, and the attempt counts as failed ([ErrHandlerTimeout]). If the handler has
-	// not returned a second later, it is abandoned: its transaction is rolled back, and it can no longer write in it. While it is running, further
-	// attempts of its message fail without a call. Default 30 s.
+	// HandlerTimeout bounds one call of a handler. After this time the context of the handler ends, and the
+	// attempt counts as failed ([ErrHandlerTimeout]). If the handler has not returned one second later, its
+	// transaction is rolled back, and the handler can no longer write in it. As long as this handler is
+	// running, further attempts of its message fail without a call. Default 30 s.
 	HandlerTimeout time.Duration
 
-	// Timeouts of the transactions. Each one that is set overrides the engine's.
+	// Timeouts are the timeouts of the transactions. Each field that is set overrides the engine's.
 	Timeouts store.Timeouts
 
 	// Encrypter, if it is set, encrypts payloads and headers of parked messages and dead letters.
@@ -106,15 +117,17 @@ type Config struct {
 	// Observer receives the events of the inbox. Default: [Log] with slog.Default().
 	Observer Observer
 
-	// Tracer makes a span of each run of the handler. An onceotel.Telemetry is one. Default: none.
+	// Tracer makes a span of each run of the handler. An onceotel.Telemetry is one. Default: no tracer.
 	Tracer Tracer
 }
 
-// Handler applies a message in tx. Its writes through tx commit together with the fact that the message was applied, or not at all. It may run more
-// than once, but only one run commits. Messages for an outbox are added to tx as well.
+// Handler applies a message in tx. Its writes through tx, and the fact that the message was applied, commit
+// together or not at all. It may run more than once, but only one run commits. To send messages of an outbox,
+// add them to the same tx.
 //
-// After an error the message is tried again, unless the error is [retry.Permanent] or the attempts of Config.Policy are used up. An error of the
-// database that the message has not caused, and the end of ctx, do not count as attempts.
+// After an error the message is tried again, unless the error is [retry.Permanent] or the attempts of
+// Config.Policy are used up. An error of the database that the message has not caused does not count as an
+// attempt, nor does the end of ctx.
 type Handler[TX any] = func(ctx context.Context, tx TX, m message.Message) error
 
 // Inbox applies messages. Its methods can be called concurrently, and from any number of processes.
@@ -130,8 +143,8 @@ type Inbox[TX any] struct {
 	consumers consumers
 }
 
-// New returns an inbox on the store of e, whose database needs [Migrations] and the migrations of package deadletter. It panics if cfg is invalid, or
-// if the store has no SQL or no savepoints.
+// New returns an inbox on the store of e. The database of the store needs [Migrations] and the migrations of
+// package deadletter. New panics if cfg is invalid, or if the store has no SQL or no savepoints.
 func New[TX any](e *once.Engine[TX], cfg Config) *Inbox[TX] {
 	db, hasSQL := store.As[sqlplane.SQL[TX]](e.Store())
 	joiner, joins := store.As[store.Joiner[TX]](e.Store())
@@ -150,7 +163,7 @@ func New[TX any](e *once.Engine[TX], cfg Config) *Inbox[TX] {
 
 const defaultJump = 1 << 42
 
-// Config returns the configuration in force.
+// Config returns the configuration of the inbox, with its defaults.
 func (in *Inbox[TX]) Config() Config { return in.cfg }
 
 // complete returns c with defaults for empty fields.

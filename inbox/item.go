@@ -11,13 +11,13 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// item is a message on its way through the inbox.
+// item is a message while the inbox handles it.
 type item struct {
 	m        message.Message
 	hash     []byte // of the payload; empty of a marker
 	envelope []byte // of the topic, key and type; empty of a marker
 
-	ordered bool  // its position, not its ID, shows whether it was applied
+	ordered bool  // the position of the message, and not its ID, shows whether it was applied
 	twin    *item // an earlier message of the same batch with the same ID: this item gets its outcome
 	from    State
 	wait    time.Duration // until its transaction began
@@ -27,7 +27,7 @@ type item struct {
 	err     error  // of the handler, or the reason why it was not applied
 	refusal error  // the reason for a dead letter without an attempt
 	class   string // of that letter
-	reused  bool   // another message was applied with its Seq
+	reused  bool   // a message with another ID was applied with the same Seq
 	drains  bool   // parked messages of its key may follow
 	behind  bool   // not tried, because an earlier message of its key has failed
 
@@ -43,7 +43,7 @@ func (it *item) stream() stream { return stream{it.m.Source, it.m.Topic, it.m.Ke
 
 func (it *item) isMarker() bool { return it.m.Type == message.TypeSkipped }
 
-// usesID reports whether the message is known by its ID.
+// usesID reports whether the inbox recognises the message by its ID.
 func (it *item) usesID() bool { return !it.ordered && it.twin == nil }
 
 // forget drops the result of a pass.

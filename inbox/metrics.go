@@ -6,8 +6,8 @@ import (
 	"github.com/oncelib/once/internal/base/instrument"
 )
 
-// Metrics returns an observer that counts messages. to is an onceprom.Metrics. Of an onceotel.Telemetry, take its method Inbox, which
-// makes spans as well.
+// Metrics returns an observer that counts messages. to is an onceprom.Metrics. With an onceotel.Telemetry, use
+// its method Inbox instead, which also makes spans.
 func Metrics(to instrument.Recorder) Observer { return metrics{to} }
 
 type metrics struct{ to instrument.Recorder }

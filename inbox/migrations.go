@@ -9,7 +9,7 @@ import (
 //go:embed migrations/*/*.sql
 var migrations embed.FS
 
-// Migrations are the migrations of the tables of the inbox, for the Migrate function of a store:
+// Migrations contains the migrations of the tables of the inbox, for the Migrate function of a store:
 //
 //	err := pgxstore.Migrate(ctx, pool, inbox.Migrations, deadletter.Migrations)
 var Migrations = migration.Set{Capability: "inbox", Files: migrations}

@@ -82,6 +82,7 @@ func (in *Inbox[TX]) nextParked(ctx context.Context, r sqlplane.Runner, at *posi
 		return nil, err
 	}
 	if err = in.open(&it.m, headers, payload, encrypted); err != nil {
+		// No dead letter, because with the right key the message can still be applied.
 		return nil, &unreadableError{err}
 	}
 	return it, nil
@@ -125,6 +126,7 @@ func (in *Inbox[TX]) applyParked(ctx context.Context, s stream, fn Handler[TX]) 
 			return once.Answer{}, err
 		}
 		at := positions[s]
+		// Another node was faster, or a person must decide about the dead letter first.
 		if at.dead || at.parked == 0 {
 			return once.Answer{}, nil
 		}

@@ -84,6 +84,7 @@ func (p *pass[TX]) run(ctx context.Context, items []*item) (err error) {
 // apply applies one message, if it is its turn.
 func (p *pass[TX]) apply(ctx context.Context, it *item) error {
 	s := it.stream()
+	// A later message of the key could have an effect that assumes the effect of the failed one.
 	if it.m.Key != "" && p.failed[s] {
 		it.err, it.behind = errBehind, true
 		return nil
@@ -116,8 +117,8 @@ func (p *pass[TX]) apply(ctx context.Context, it *item) error {
 
 var errBehind = errors.New("it was not tried, because an earlier message of its key has failed. Try: deliver it again after that one")
 
-// ErrTooFarAhead says that earlier messages are missing and that this one cannot be parked, because its payload is longer than Config.MaxPayload.
-// Deliver it again later.
+// ErrTooFarAhead says that messages before this one are missing, and that this one cannot be parked because its
+// payload is longer than Config.MaxPayload. Deliver the message again later.
 var ErrTooFarAhead = errors.New("inbox: messages of its key are missing before this one, and its payload is too large to be parked")
 
 // turn reports whether a message with a position is the next one of its key. If not, it sets the outcome or error of the message.
@@ -201,8 +202,11 @@ func (p *pass[TX]) blocked(ctx context.Context, it *item) (bool, error) {
 // call runs the handler. It returns an error only if the pass must end.
 func (p *pass[TX]) call(ctx context.Context, it *item) error {
 	switch {
+	// A marker has no content, and no handler expects it.
 	case it.isMarker():
 		return nil
+	// Without savepoints, which cost round trips, the first failure ends the whole pass. Then the caller
+	// repeats it separately.
 	case !p.separately:
 		if it.err = p.in.call(ctx, p.tx, it.m, p.fn); it.err != nil {
 			return notStoredError{it.err}
@@ -218,6 +222,7 @@ func (p *pass[TX]) call(ctx context.Context, it *item) error {
 			return nil
 		}
 	}
+	// After a timeout the handler may still use the transaction, so the transaction must not commit.
 	if isTimeout(it.err) || !p.in.blames(ctx, it.err) { // a deadlock, for example, ends the whole transaction
 		return it.err
 	}
@@ -228,6 +233,7 @@ func (p *pass[TX]) call(ctx context.Context, it *item) error {
 // move moves the position to an applied message.
 func (p *pass[TX]) move(ctx context.Context, at *position, it *item) error {
 	at.move(&it.m)
+	// Saves a statement: no row of the key can have to be deleted.
 	if at.parked == 0 {
 		return nil
 	}
@@ -244,6 +250,7 @@ func (in *Inbox[TX]) blames(ctx context.Context, err error) bool {
 		return false
 	}
 	switch once.CodeOf(err) {
+	// Otherwise an outage of the database would use up the attempts of every message.
 	case once.CodeUnavailable, once.CodeConflict, once.CodeInFlight:
 		return false
 	}

@@ -9,22 +9,22 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Place is how far a key with an order is, for people.
+// Place is the position of a key with an order, for people.
 type Place struct {
-	Known  bool  // the key has had a message
-	Seq    int64 // of the last message that was applied or skipped
-	Parked int64 // messages that wait
+	Known  bool  // a message of the key has arrived
+	Seq    int64 // the Seq of the last message that was applied or skipped
+	Parked int64 // the number of parked messages
 	Dead   bool  // the next message is a dead letter
-	Below  int64 // parked messages before the one that was asked for: at most 10,000 are counted
+	Below  int64 // how many messages are parked before the one that was asked for; at most 10,000 are counted
 	More   bool  // there may be more than Below
-	There  bool  // the one that was asked for is parked
+	There  bool  // the message that was asked for is parked
 
-	Failing Failing // the next message, Seq + 1, has come, and fails. Zero: it has not come, or is Dead
+	Failing Failing // Failing is set if the next message, Seq + 1, has arrived and fails. It is zero if this message has not arrived, or if Dead is set.
 }
 
 const mostBelow = 10_000
 
-// Place returns how far a key is. Seq is that of a message, of which Place says whether it is parked.
+// Place returns the position of a key. seq is the number of a message; Below and There are about this message.
 func (in *Inbox[TX]) Place(ctx context.Context, source, topic, key string, seq int64) (p Place, err error) {
 	s, err := in.target(source, topic, key, seq)
 	if err != nil {
@@ -51,15 +51,15 @@ func (in *Inbox[TX]) Place(ctx context.Context, source, topic, key string, seq i
 	return p, err
 }
 
-// ParkedMessage is a message that waits for an earlier one of its key, for people.
+// ParkedMessage is a message that waits for an earlier message of its key, for people.
 type ParkedMessage struct {
 	Seq      int64
 	ID, Type string
 	ParkedAt time.Time
-	NextAt   time.Time // of its next attempt; zero: none has failed
+	NextAt   time.Time // the time of the next attempt; zero if no attempt has failed
 }
 
-// ParkedOf returns messages of a key that wait for an earlier one, the first ones behind after.
+// ParkedOf returns the first parked messages of a key whose Seq is greater than after.
 func ParkedOf(ctx context.Context, db sqlplane.Database, consumer, source, topic, key string, after int64, most int) (list []ParkedMessage, err error) {
 	const query = `select seq, event_id, event_type, parked_at, next_at from once_inbox_parked
  where consumer = ? and source = ? and topic = ? and KEY = ? and seq > ? order by consumer, source, topic, KEY, seq limit ?`
@@ -73,7 +73,8 @@ func ParkedOf(ctx context.Context, db sqlplane.Database, consumer, source, topic
 	return list, err
 }
 
-// Consumers returns the first consumers of a database behind after, by their names, each found by two looks at indexes.
+// Consumers returns the names of the first consumers of a database that sort after the name after. It finds
+// each name by two look-ups in indexes.
 func Consumers(ctx context.Context, db sqlplane.Database, after string, most int) (list []string, err error) {
 	query := dialect.Text(db.Dialect(), "select min(c) from (select min(consumer) c from once_inbox_position where consumer > ? union all select min(consumer) from once_inbox where consumer > ?) x")
 	for last := after; len(list) < most; {

@@ -11,13 +11,15 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Renumber says that a sender was restored from a backup and goes on after the number after, which outbox.Box.Renumber has returned: the next message
-// of any key of source is after+1, and the numbers between it and the last applied message do not exist. Keys that wait for these numbers go on. It
-// returns the number of such keys.
+// Renumber says that a sender was restored from a backup, and that it continues after the number after.
+// outbox.Box.Renumber has returned this number. The next message of any key of source then has the number
+// after+1, and no messages exist between it and the last applied message of its key. Keys that wait for such a
+// message continue. Renumber returns how many keys that were.
 //
-// First apply everything that the sender had sent before, or accept its loss: a later message with a smaller number counts as a duplicate. A key with
-// an earlier message that is parked or a dead letter waits for a person. Renumber is written to the audit as Skip is. To call it again does no harm:
-// keys that wait since then go on as well.
+// Before the call, apply everything that the sender has sent, or accept its loss: a message with a smaller
+// number that arrives later counts as a duplicate. If an earlier message of a key is parked or a dead letter,
+// the key keeps waiting for a person. Renumber writes to the audit as Skip does. It may be called again: then
+// keys that have begun to wait since the first call also continue.
 func (in *Inbox[TX]) Renumber(ctx context.Context, source string, after int64, who, reason string) (keys int, err error) {
 	s, err := in.target(source, "", "-", after)
 	if err != nil {

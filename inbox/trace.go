@@ -10,14 +10,15 @@ import (
 // Span describes the handling of a message for a [Tracer].
 type Span struct {
 	Consumer string
-	Message  message.Message // without its payload
-	Outcome  EventType       // of a message without a run of the handler, such as EventDuplicate; "" for a run of the handler
+	Message  message.Message // the message, without its payload
+	Outcome  EventType       // if the message was done without a run of the handler, its outcome, such as EventDuplicate; "" for a run of the handler
 }
 
-// Tracer starts a span for each run of the handler, and a span for each message that is done without a handler.
+// Tracer starts a span for each run of the handler, and for each message that is done without a handler.
 type Tracer interface {
-	// InboxSpan is called when a handler begins to run, which gets the returned context, and when a message is done without a handler. end is called
-	// once, with the error of the handler or of the dead letter. The span does not include the commit: the operation of the inbox does.
+	// InboxSpan is called when a handler begins to run, and when a message is done without a handler. The
+	// handler gets the returned context. end is called once, with the error of the handler or of the dead
+	// letter. The commit is not part of this span, but of the span of the inbox's operation.
 	InboxSpan(ctx context.Context, s Span) (_ context.Context, end func(error))
 }
 

@@ -12,11 +12,13 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// InBatch is [InTx] for a phase whose writes and value are known beforehand: fn declares them in the SQL of the store that the leases are kept in,
-// and does nothing else. The writes, the value and the fact that the phase is done are one commit, and one round trip where the store can.
+// InBatch is [InTx] for a phase whose writes and value are known before it runs. fn only declares the writes,
+// in the SQL dialect of the store that keeps the leases. The writes, the value and the fact that the phase is
+// done commit together, in one round trip if the store can do so.
 //
-// An error of a write is the error of the phase: no write of the phase was applied, and the earlier phases stay committed. The isolation is [store.ReadCommitted], and
-// of the operation's Timeouts only Acquire counts.
+// If a write fails, its error is the error of the phase: no write of the phase was applied, and the earlier
+// phases stay committed. The isolation level is [store.ReadCommitted], and of the operation's Timeouts only
+// Acquire applies.
 func InBatch[T any](ctx context.Context, r *Run, phase string, fn func(b *once.Batch) (T, error)) (value T, err error) {
 	leave, err := r.enter(phase)
 	if err != nil {
@@ -43,7 +45,8 @@ func InBatch[T any](ctx context.Context, r *Run, phase string, fn func(b *once.B
 	return value, err
 }
 
-// mayWrite refuses a phase of database work under the name of a call that was begun, which is the only one that enter lets pass.
+// mayWrite refuses a phase of database work that has the name of a call which was begun. It is the only phase
+// that enter allows then.
 func (r *Run) mayWrite(phase string) error {
 	if c := r.saved.Call; c != nil && (!c.Tx || !c.repeats(time.Now())) {
 		return fmt.Errorf("phase %q cannot begin: it was begun as a call, or has ended its transaction itself: %w. Try: different names for calls and other phases", phase, ErrUnknown)
@@ -51,12 +54,12 @@ func (r *Run) mayWrite(phase string) error {
 	return nil
 }
 
-// write saves next together with writes. A lost answer is found out, and if need be all of it is sent again under the same fence, so that at
-// most one is applied.
+// write saves next together with writes. If the answer is lost, it finds out the outcome, and sends everything
+// again under the same fence if necessary, so that at most one of the writes is applied.
 func (r *Run) write(ctx context.Context, phase string, next saved, writes []store.Statement) error {
 	c := r.running(next)
 	c.Writes = writes
-	// The caller must not cancel a write that may be on its way.
+	// The caller must not be able to cancel a write that the store may already have received.
 	switch err := r.swap(context.WithoutCancel(ctx), c); {
 	case err == nil:
 		r.saved = next

@@ -18,29 +18,33 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Call runs a phase that calls another service. The intent is committed before fn runs, and the value of fn
-// with the next commit of the operation. key is made of the operation and the phase: it is the same whenever
-// this call is made, on any node, so that a service which dedupes by it sees one call.
+// Call runs a phase that calls another service. The intent to call is committed before fn runs, and the value
+// of fn with the next commit of the operation. key is derived from the operation and the phase. It is the same
+// each time this call is made, on any node, so that a service which deduplicates by the key sees one call.
 //
-// The policy decides whether the call is made again if its outcome is not known, because fn has returned an error or
-// the owner of the lease has died. With the zero policy the call is not made again: the operation is unknown. Without SafeToRepeat or
-// DedupedFor it is also sent once only, if fn sends it with the context that it gets and a client of package retryhttp. A
-// client of net/http repeats a request with an Idempotency-Key by itself when its connection breaks.
+// The policy decides whether the call is made again if its outcome is not known, because fn has returned an
+// error or the owner of the lease has died. With the zero policy the call is not made again, and the operation
+// is unknown. Without SafeToRepeat and DedupedFor, a client of package retryhttp also sends the request only
+// once, if fn passes it the context that fn gets. A client of net/http may send the request twice: it repeats a
+// request that has an Idempotency-Key when its connection breaks.
 //
-// If fn returns a [once.Failure], the call has been answered, and the failure is its outcome: a later run gets it
-// again. If the call may have been made before, it must be an answer that the service gives to each request with the key, also
-// to one that arrives late. An error made by [NotSent] says that the call was not made. With any other error the call may
-// have taken effect; Call may be called again with the same phase, if the policy allows that.
+// If fn returns a [once.Failure], the service has answered, and the failure is the outcome of the call: a later
+// run gets the same failure. If the call may have been made before, return a failure only if the service gives
+// the same answer to each request with the key, even to a request that arrives late. An error made by [NotSent]
+// says that the call was not made. After any other error the call may have taken effect; the handler may call
+// Call with the same phase again, if the policy allows that.
 //
-// If the service answers that it has applied a request with the key before, fn returns the existing result. If the answer does not have
-// the result, fn returns a [once.Failure] with the code "PROVIDER.duplicate", and a [Check] finds the result under the same key.
+// If the service answers that it has already applied a request with the key, fn returns the existing result. If
+// the answer does not contain the result, fn returns a [once.Failure] with the code "PROVIDER.duplicate", and a
+// [Check] finds the result under the same key.
 func Call[T any](ctx context.Context, r *Run, phase string, fn func(ctx context.Context, key string) (T, error), policy CallPolicy) (T, error) {
 	return makeCall(ctx, r, call{phase: phase}, nil, func(ctx context.Context, key string, _ []byte) (T, error) { return fn(ctx, key) }, policy)
 }
 
-// CallWith is [Call] with a request that is frozen: every attempt, on any node, sends the bytes of the first one,
-// also if the program, its configuration or the data that it reads has changed since. A call that was begun by Call has no such bytes: CallWith
-// does not make it, nor does Call make one with bytes.
+// CallWith is [Call] with a request that is frozen: every attempt, on any node, sends the bytes of the first
+// attempt, even if the program, its configuration or the data that it reads has changed since. A call that was
+// begun by Call has no stored bytes, so CallWith does not repeat it; and Call does not repeat a call that was
+// begun by CallWith.
 func CallWith[T any](ctx context.Context, r *Run, phase string, request []byte, fn func(ctx context.Context, key string, request []byte) (T, error), policy CallPolicy) (T, error) {
 	return makeCall(ctx, r, call{phase: phase, freezes: true}, request, fn, policy)
 }
@@ -69,44 +73,48 @@ func makeCall[T any](ctx context.Context, r *Run, c call, request []byte, fn fun
 	return decode[T](r, done)
 }
 
-// CallPolicy is the promise of the called service, and so says how to treat a call whose outcome is not known. The zero
-// policy: the call is not made again, and the operation is unknown until a person decides.
+// CallPolicy describes what the called service guarantees. It decides what happens to a call whose outcome is
+// not known. With the zero policy the call is not made again, and the operation is unknown until a person
+// decides.
 type CallPolicy struct {
-	// SafeToRepeat says that the call has one effect however often it is made with the same key, for ever: the service dedupes
-	// and never forgets a key, or the call sets something to a value that nothing else sets. For a service that forgets use DedupedFor,
-	// which takes precedence.
+	// SafeToRepeat says that the call has one effect however often and however late it is made with the same
+	// key. Either the service deduplicates and never forgets a key, or the call sets something to a value that
+	// nothing else sets. For a service that forgets keys use DedupedFor, which takes precedence.
 	SafeToRepeat bool
 
-	// DedupedFor is how long the service knows a key, by which it dedupes. The call is made again until nine
-	// tenths of that have passed since the intent, by the clocks of the processes; later its outcome is unknown, unless
-	// the policy has a Check as well. The context of the call ends at that time, too.
+	// DedupedFor is how long the service remembers the key by which it deduplicates. The call is made again
+	// until nine tenths of this time have passed since the intent, by the clocks of the processes. The context
+	// of the call ends at that time, too. After that the outcome is unknown, unless the policy has a Check as
+	// well.
 	DedupedFor time.Duration
 
-	// Check asks the service whether the call took effect: see [Check].
+	// Check asks the service whether the call took effect: see the function [Check].
 	Check CallCheck
 
-	// CheckedFor is how long the service keeps the data for Check. It is asked until nine tenths of that have passed since the
-	// intent, by the clocks of the processes; later the outcome is unknown until a person decides. Zero: for ever.
+	// CheckedFor is how long the service keeps the data that Check needs. Check is called until nine tenths of
+	// this time have passed since the intent, by the clocks of the processes. After that the outcome is unknown
+	// until a person decides. Zero means that the service keeps the data for ever.
 	CheckedFor time.Duration
 }
 
 // repeats reports whether a call may be made again, at least for some time.
 func (p CallPolicy) repeats() bool { return p.DedupedFor > 0 || p.DedupedFor == 0 && p.SafeToRepeat }
 
-// life is for how long it may be made again; 0: for ever.
+// life is how long a call may be made again; 0 means for ever.
 func (p CallPolicy) life() time.Duration { return sure(p.DedupedFor) }
 
-// sure is the part of a promised time on which processes rely: their clocks differ from the service's.
+// sure is the part of a promised time that processes use: their clocks differ from the service's.
 func sure(life time.Duration) time.Duration { return max(0, life-life/10) }
 
-// CallCheck finds out whether a call took effect: [Check] makes it.
+// CallCheck finds out whether a call took effect. [Check] returns one.
 type CallCheck struct {
 	find func(ctx context.Context, key string) (value json.RawMessage, found Finding, err error)
 	of   reflect.Type // the type of the result
 }
 
-// Check has find ask the service whether a call took effect. find gets the key of the call. See [Finding] for its answers; with
-// an error it answers nothing. T is the type that the call returns.
+// Check returns a CallCheck that calls find to ask the service whether a call took effect. find gets the key of
+// the call, and returns a [Finding]. If find returns an error, the result counts as [Unclear]. T is the type
+// that the call returns.
 func Check[T any](find func(ctx context.Context, key string) (T, Finding, error)) CallCheck {
 	return CallCheck{of: reflect.TypeFor[T](), find: func(ctx context.Context, key string) (json.RawMessage, Finding, error) {
 		value, found, err := find(ctx, key)
@@ -122,13 +130,14 @@ func Check[T any](find func(ctx context.Context, key string) (T, Finding, error)
 type Finding uint8
 
 const (
-	// Unclear: the service does not know the call, or does not answer. The call may still reach it.
+	// Unclear means that the service has no record of the call, or does not answer. The call may still reach
+	// the service.
 	Unclear Finding = iota
-	// Happened: the call has taken effect, with the value that is returned.
+	// Happened means that the call has taken effect. The check returns the value of the call with it.
 	Happened
-	// Voided: it has not, and never will. The service has been made to refuse the key from now on, by a tombstone: for example
-	// a payment under the same key that was cancelled, or a row with the key that the service inserts before it acts. The call
-	// can be made again, under another key.
+	// Voided means that the call has not taken effect, and never will: a tombstone makes the service refuse the
+	// key from now on. A tombstone is, for example, a cancelled payment under the same key, or a row with the
+	// key that the service inserts before it acts. The call can be made again, under another key.
 	Voided
 )
 
@@ -143,11 +152,11 @@ func (f Finding) String() string {
 	return "unclear"
 }
 
-// NotSent returns an error of a call that was not made: the service has not got it and never will. That is so if
-// no connection was made or the request could not be built, and not after a timeout.
+// NotSent returns an error which says that a call was not made: the service has not received it and never will.
+// Use it if no connection was made, or if the request could not be built. Do not use it after a timeout.
 func NotSent(err error) error { return &notSentError{err} }
 
-// IsNotSent reports whether err, or an error in its chain, is one of [NotSent].
+// IsNotSent reports whether err, or an error in its chain, was made by [NotSent].
 func IsNotSent(err error) bool { return errors.As(err, new(*notSentError)) }
 
 type notSentError struct{ err error }
@@ -155,8 +164,9 @@ type notSentError struct{ err error }
 func (e *notSentError) Error() string { return "not sent: " + e.err.Error() }
 func (e *notSentError) Unwrap() error { return e.err }
 
-// Key returns the key under which a phase of an operation calls: the UUID that Call passes to its function. voided is how many
-// keys of the phase were voided before, 0 as a rule. It is for people who search a call at the service. It never changes.
+// Key returns the key of a phase's call: the UUID that Call passes to its function. voided is how many keys of
+// the phase were voided before, usually 0. Key is for people who search for a call at the service. The result
+// never changes between versions.
 func Key(scope, key, phase string, voided int) string {
 	sum := sha256.Sum256([]byte(once.DeriveKey(scope, key, phase, strconv.Itoa(voided))))
 	u := sum[:16]
@@ -165,13 +175,13 @@ func Key(scope, key, phase string, voided int) string {
 	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 }
 
-// call is a call on its way.
+// call is a call that is being made.
 type call struct {
 	run     *Run
 	phase   string
 	policy  CallPolicy
 	freezes bool // its request: it is a CallWith
-	again   bool // it may have been sent before, under the same key
+	again   bool // the call may have been sent before, under the same key
 }
 
 func (c *call) key() string {
@@ -182,7 +192,7 @@ func (c *call) key() string {
 // make makes the call, or finds out the outcome of an earlier one. Without an error its outcome is known; the next write of the run stores it.
 func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Context, key string, request []byte) (any, error)) error {
 	r := c.run
-	if begun := r.saved.Call; begun != nil { // before, by this run or by another owner
+	if begun := r.saved.Call; begun != nil { // by this run, or by an earlier owner
 		frozen, err := r.frozen(begun)
 		if err != nil {
 			return fmt.Errorf("call %q is not made: %w: %w", c.phase, ErrUnknown, err)
@@ -215,21 +225,23 @@ func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Con
 		called = atmostonce.MarkAgain(ctx)
 	}
 	if until := r.saved.Call.Until; until.After(time.Now()) {
-		// A client that repeats the request in fn must stop before the service forgets the key: a later request would be another call.
+		// A client that repeats the request in fn must stop before the service forgets the key: a later request
+		// would be another call.
 		var cancel context.CancelFunc
 		called, cancel = context.WithDeadline(called, until)
 		defer cancel()
 	}
-	value, err := fn(called, c.key(), bytes.Clone(request)) // it may write there
+	value, err := fn(called, c.key(), bytes.Clone(request)) // a copy, because fn may write to it
 	return c.answered(ctx, value, err)
 }
 
-// resumes refuses to go on with a call of another version of the program, if this version would send something else under the same key.
+// resumes returns an error if another version of the program has begun the call, and this version would send
+// something else under the same key.
 func (c *call) resumes(begun *intent, frozen, request []byte) error {
 	switch {
 	case begun.Tx:
 		return fmt.Errorf("call %q is not made: a phase of this name has ended its transaction itself: %w. Try: another name", c.phase, ErrUnknown)
-	case !begun.repeats(time.Now()): // nothing is sent
+	case !begun.repeats(time.Now()): // the call is not sent again
 	case c.freezes && frozen == nil && len(request) > 0:
 		return fmt.Errorf("call %q is not made: %w: it was begun by Call, whose request is not known, and CallWith has another one for the same key: %w. Try: Call under this name, until what it has begun has ended", c.phase, ErrMisused, ErrUnknown)
 	case !c.freezes && len(frozen) > 0:
@@ -273,7 +285,7 @@ func (c *call) begin(ctx context.Context, request []byte) error {
 	return nil
 }
 
-// answered notes the results of fn. The next write of the run stores them.
+// answered records the result of fn in the run. The next write of the run stores it.
 func (c *call) answered(ctx context.Context, value any, err error) error {
 	r := c.run
 	var failure *once.Failure
@@ -283,7 +295,7 @@ func (c *call) answered(ctx context.Context, value any, err error) error {
 		next, err := r.done(c.phase, value)
 		return c.save(next, err)
 	case errors.As(err, &unsent) && !c.again:
-		// NotSent speaks of this attempt alone: an earlier one under the same key may have been sent.
+		// NotSent is only about this attempt: an earlier one under the same key may have been sent.
 		r.saved.Call = nil
 		return err
 	case unsent == nil && errors.As(err, &failure) && failure != nil && failure.Code != codeDuplicate:
@@ -301,7 +313,8 @@ func (c *call) answered(ctx context.Context, value any, err error) error {
 	return c.find(ctx, err)
 }
 
-// save keeps the answer of the call for the next commit. If it cannot be saved, the call has happened, and its outcome becomes unknown.
+// save keeps the answer of the call for the next commit. If the answer cannot be saved, the outcome of the call
+// becomes unknown, although the call has happened.
 func (c *call) save(next saved, err error) error {
 	r := c.run
 	if err != nil {
@@ -323,7 +336,7 @@ func (c *call) find(ctx context.Context, cause error) error {
 		// Both times count: the one of the policy when the call was begun, and the one of the policy now.
 		return fmt.Errorf("call %q: %w: it is so old that the service may have forgotten it: %w", c.phase, ErrUnknown, cause)
 	}
-	// Before the question, so that one without an answer counts for AskEvery as well.
+	// Set before the question, so that a question without an answer also counts for AskEvery.
 	r.saved.Call.Asked = now
 	value, found, err := c.policy.Check.find(ctx, c.key())
 	switch {

@@ -26,37 +26,44 @@ const (
 	DefaultCheckEvery  = time.Minute
 )
 
-// Handlers has a function for each [once.Operation.Name]. It executes the operation as a caller with the same request would: it calls
-// [once.Do] with op, and with the handler for it. It sets those fields itself that are not stored with an operation, such as Timeouts.
+// Handlers has a function for each [once.Operation.Name]. The function executes the operation in the same way
+// as a caller with the same request: it calls [once.Do] with op, and with the handler for op. It sets the
+// fields of op that are not stored with an operation, such as Timeouts.
 //
 //	lease.Handlers{
 //		"order":         func(ctx context.Context, op once.Operation) error { _, err := once.Do(ctx, jobs, op, order); return err },
 //		"POST /refunds": oncehttp.Resume(engine, cfg, refund), // the name of an HTTP operation is the pattern of its route
 //	}
 //
-// The name "" is for operations without a name, for example if an earlier version has begun them, which did not store Operation.Name.
+// The function of the name "" executes operations without a name, for example operations that an earlier
+// version has begun, which did not store Operation.Name.
 type Handlers map[string]func(ctx context.Context, op once.Operation) error
 
-// Completer goes on with operations that wait for their next owner or whose lease is over, even if no caller asks for them again. Run one on each node.
+// Completer resumes operations that wait for their next owner or whose lease is over, even if no caller asks
+// for them again. Run one Completer on each node.
 type Completer struct {
 	// Store is the store of the operations. Required.
 	Store *Store
 
-	// Encrypter is the engine's: it keeps the requests of operations. Without a request, only the caller of an operation
-	// can execute it. Required, except with AskOnly.
+	// Encrypter is the engine's Encrypter, with which requests are stored. An operation whose request is not
+	// stored can be executed only by its caller. Required, except with AskOnly.
 	Encrypter once.Encrypter
 
-	// AskOnly asks only about calls whose outcome is not known and that have a [Check]. That needs neither Encrypter nor requests: a
-	// handler whose call was voided must make no other call, as with an error of [NotSent], and its client goes on.
+	// AskOnly restricts the Completer to calls whose outcome is not known and that have a [Check]: it asks the
+	// service, and makes no calls. That needs neither Encrypter nor requests. If a call turns out to be voided,
+	// its handler must make no other call in the run of the Completer, as after an error of [NotSent]; the
+	// client continues the operation.
 	AskOnly bool
 
-	// Handlers go on with operations. An operation whose name has no handler is left alone: another program on the same database may
-	// have one. So are the operations of other packages of once, whose scopes are reserved. Required.
+	// Handlers execute the operations. If no handler exists for the name of an operation, the Completer does
+	// not touch the operation, because another program on the same database may have a handler. It does not
+	// touch operations of other packages of once either, whose scopes are reserved. Required.
 	Handlers Handlers
 
-	// Every is the time between two polls for operations to resume. A poll reads 5,000 unfinished operations at most, and the next one goes on after them. After a slow poll the time is longer, up to the TTL of the
-	// store. An operation that fails again and again is resumed less and less often, once an hour in the end. Default:
-	// 500 ms, or the TTL if that is shorter.
+	// Every is the time between two polls for operations to resume. A poll reads at most 5,000 unfinished
+	// operations, and the next poll continues after them. After a slow poll the time is longer, up to the TTL
+	// of the store. An operation that fails repeatedly is resumed at growing intervals, up to one hour.
+	// Default: 500 ms, or the TTL if that is shorter.
 	Every time.Duration
 
 	// CheckEvery is the time between two calls of [Check] for an operation that is unknown. Default 1 min.
@@ -65,19 +72,19 @@ type Completer struct {
 	// Concurrency is how many operations are resumed at the same time. Default 4.
 	Concurrency int
 
-	// Log gets the failures. Default: [slog.Default].
+	// Log receives the failures. Default: [slog.Default].
 	Log *slog.Logger
 }
 
 const (
 	pageSize  = 500    // operations that one listing reads
-	lookSize  = 5_000  // operations that a look reads; the next look goes on behind them
-	queueSize = 10_000 // operations that wait for a place; with more the next look goes on
-	lookShare = 50     // a look takes one part of so many of the time
+	lookSize  = 5_000  // operations that a poll reads; the next poll continues after them
+	queueSize = 10_000 // operations that wait for a worker; if the queue is full, the next poll continues there
+	lookShare = 50     // a poll may take one part in so many of the time
 )
 
-// Run resumes operations until ctx ends, then waits for the operations that it has begun, and returns nil. It returns an error at once if
-// the Completer cannot work.
+// Run resumes operations until ctx ends. Then it waits for the operations that it has begun, and returns nil.
+// It returns an error immediately if the Completer is not configured correctly.
 func (c Completer) Run(ctx context.Context) error {
 	switch {
 	case c.Store == nil, len(c.Handlers) == 0:
@@ -114,7 +121,7 @@ func (c Completer) Run(ctx context.Context) error {
 		if err := w.round(ctx); err != nil && ctx.Err() == nil {
 			c.Log.Warn("operations whose lease is over cannot be listed", "error", err)
 		}
-		// A slow look burdens the database, so that the pause after it grows with it, up to the TTL.
+		// A slow poll burdens the database, so the pause after it grows with it, up to the TTL.
 		costs := min(lookShare*time.Since(began), c.Store.cfg.TTL)
 		if !held.Pause(ctx, max(c.Every, costs)) {
 			return nil
@@ -128,7 +135,7 @@ type completing struct {
 
 	lister upkeep.Lister
 	fresh  chan upkeep.Entry // to be resumed, for the first time
-	again  chan upkeep.Entry // to be resumed, after earlier tries, or to be asked about
+	again  chan upkeep.Entry // to be resumed after earlier tries, or to be checked
 	after  store.ID          // where the next poll goes on; zero: at the beginning
 
 	strange map[string]bool // names of due operations that have no handler here: each is logged once
@@ -142,8 +149,8 @@ type completing struct {
 type tries struct {
 	count  int
 	queued bool
-	told   bool      // it was logged that its outcome is unknown
-	next   time.Time // not before
+	told   bool      // it was logged that the outcome is unknown
+	next   time.Time // not to be tried before this time
 	seen   int       // the last pass in which it was due
 }
 
@@ -165,7 +172,8 @@ func (c *completing) pause(e upkeep.Entry, count int) time.Duration {
 	return pause
 }
 
-// round polls for due operations, up to lookSize of them, and waits for no handler. It goes on where the round before has ended.
+// round polls for due operations, up to lookSize of them, and does not wait for handlers. It continues where
+// the round before has ended.
 func (c *completing) round(ctx context.Context) error {
 	scopes := owner.Listed(ctx)
 	if c.after.IsZero() {
@@ -180,7 +188,7 @@ func (c *completing) round(ctx context.Context) error {
 		for _, e := range list {
 			switch {
 			case owner.Check(ctx, e.Scope) != nil, !c.knows(e), !c.isTime(e.ID), c.endsInCall(ctx, e):
-			case c.AskOnly && e.State != store.StateUnknown && !e.CallStarted: // its client goes on
+			case c.AskOnly && e.State != store.StateUnknown && !e.CallStarted: // its client continues it
 			case !c.enqueue(e):
 				// The queue is full. c.after is before e, so that the next round begins with it.
 				return nil
@@ -243,14 +251,16 @@ func (c *completing) enqueue(e upkeep.Entry) (ok bool) {
 	defer c.mu.Unlock()
 	t := c.tried[e.ID]
 	queue := c.fresh
-	// So no new operation waits behind thousands that fail again and again, or whose outcome is not known.
+	// Separate, so that a new operation does not wait behind thousands that fail again and again, or whose
+	// outcome is not known.
 	if t.count > 0 || e.Fence > 1 || e.State == store.StateUnknown {
 		queue = c.again
 	}
 	select {
 	case queue <- e:
 	default:
-		// A full queue of tried ones does not stop the look at others: e waits for the next pass.
+		// If the queue of tried operations is full, the poll still continues with others: e waits for the next
+		// pass.
 		return queue == c.again
 	}
 	t.queued = true
@@ -258,7 +268,8 @@ func (c *completing) enqueue(e upkeep.Entry) (ok bool) {
 	return true
 }
 
-// forget drops the operations that are not due any more: they have ended, or another node goes on with them.
+// forget drops the operations that are not due any more, because they have ended or another node has resumed
+// them.
 func (c *completing) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -339,11 +350,11 @@ var errGoexit = errors.New("the handler has ended its goroutine (runtime.Goexit)
 // resumeSafely is resume that returns a panic, or the end of its goroutine, as an error.
 func (c *completing) resumeSafely(ctx context.Context, id store.ID) error {
 	ended := make(chan error, 1)
-	// A goroutine of its own: the handler may end it by runtime.Goexit.
+	// A separate goroutine, because the handler may end its goroutine by runtime.Goexit.
 	go func() {
 		err := errGoexit
 		defer func() {
-			// A panic would end the processes of all nodes, one after the other.
+			// Recovered, because a panic would end the processes of all nodes, one after the other.
 			if p := recover(); p != nil {
 				err = fmt.Errorf("panic: %v", p)
 			}

@@ -1,6 +1,6 @@
-// Package lease runs work that one commit cannot hold, because it calls other services or spans
-// several transactions: it goes on where it stopped, on any node, and says "unknown" when nothing
-// proves whether a call took effect.
+// Package lease runs work that does not fit into one commit, because it calls other services or needs several
+// transactions. After a crash the work continues where it stopped, on any node. If nothing proves whether a
+// call took effect, the outcome is "unknown".
 //
 //	jobs := once.New(lease.New(s, lease.Config{}), once.Config{})
 //	paid, err := once.Do(ctx, jobs, op, func(ctx context.Context, run *lease.Run) (Charge, error) {
@@ -13,28 +13,30 @@
 //		}, lease.CallPolicy{DedupedFor: 24*time.Hour})
 //	})
 //
-// A handler is a sequence of phases with names. A phase that was committed is not executed again: a
-// later run of the handler gets its value. So the code outside of the phases must
-// depend on nothing but the request and these values.
+// A handler is a sequence of phases, each with a name. A phase that was committed is not executed again: a
+// later run of the handler gets its value. So the code outside of the phases must depend only on the request
+// and on the values of phases.
 //
-// The handler's first phase claims the operation, so the code before it may run on two nodes at
-// the same time (Config.Eager claims before). From then on the record of the operation has an
-// owner, for as long as its lease is renewed. When the owner dies, the next caller with the same key,
-// or a [Completer], takes it over. Every write of the work raises a fence in the record, and is
-// applied only under the fence before it: an owner that was stopped and wakes up can commit nothing.
+// The handler's first phase claims the operation, so the code before it may run on two nodes at the same time
+// (with Config.Eager the claim comes before the handler). From then on the operation has an owner, as long as
+// the owner renews its lease. If the owner dies, the next caller with the same key or a [Completer] takes the
+// operation over. Each write of the work raises the fence in the record, and is applied only if the record
+// still has the fence of the write before. So an owner that was paused, and continues after a takeover, can
+// commit nothing.
 //
 // # Calls with an unknown outcome
 //
-// The intent to call is committed before the call, its result with the next commit. If the owner dies
-// in between, the call may have taken effect. The policy of the call decides what happens then:
+// The intent to call is committed before the call, and its result with the next commit. If the owner dies
+// between these commits, the call may have taken effect. The policy of the call ([CallPolicy]) decides what
+// happens then:
 //
-//   - SafeToRepeat of [CallPolicy]: it is made again, under the same key.
-//   - DedupedFor: the same, as long as the provider knows the key.
-//   - Check: the provider is asked.
-//   - none of them: the outcome is unknown. Callers get [once.CodeUnknown], nothing runs again by
-//     itself, and a person decides with [Resolve].
+//   - SafeToRepeat: the call is made again, under the same key.
+//   - DedupedFor: the same, as long as the service remembers the key.
+//   - Check: the service is asked.
+//   - without these: the outcome is unknown. Callers get [once.CodeUnknown], nothing runs again
+//     automatically, and a person decides with [Resolve].
 //
-// If a provider has not seen a call, that proves nothing: the call may still be on its way, from an owner that was
-// stopped or through a slow network. So a check can answer that the call happened, or that it was
-// voided, which needs a tombstone at the provider, and nothing in between.
+// If a service has not received a call yet, that proves nothing: an owner that was paused may still send it, or
+// a slow network may still deliver it. So a check has two definite answers: the call happened, or it was
+// voided, which needs a tombstone at the service.
 package lease

@@ -9,40 +9,43 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Progress shows people how far an operation has come.
+// Progress shows people how far an operation has got.
 type Progress struct {
-	// Phases are the phases that have ended, in this order; also of an operation that has ended.
+	// Phases are the phases that have ended, in the order of their ends. They stay available after the
+	// operation has ended.
 	Phases []Ended `json:"phases,omitempty"`
 
-	// Call is a call that was begun, and whose outcome is not stored. In an operation that has ended, its outcome was not known at the decision.
+	// Call is a call that was begun and whose outcome is not stored. If the operation has ended and Call is
+	// set, a person has decided while the outcome of Call was not known.
 	Call *Begun `json:"call,omitempty"`
 
-	// CallID names the unknown call, for [Resolution.CallID], or the operation as it is if it has begun no call. "": no decision
-	// is needed. It changes when the call is decided, also if it is then made again.
+	// CallID identifies what a person must decide, for [Resolution.CallID]: the unknown call, or the state of
+	// the operation if it has begun no call. "" means that no decision is needed. CallID changes when the call
+	// is decided, even if the call is then made again.
 	CallID string `json:"call_id,omitempty"`
 }
 
 // Ended is a phase that has ended.
 type Ended struct {
 	Phase   string `json:"phase"`
-	Failure string `json:"failure,omitempty"` // the code of the failure that it has ended with
-	ByHand  bool   `json:"by_hand,omitempty"` // a person has said so: [Resolution.CallValue]
+	Failure string `json:"failure,omitempty"` // the code of the failure with which the phase has ended
+	ByHand  bool   `json:"by_hand,omitempty"` // a person has supplied the value: [Resolution.CallValue]
 
-	Events []string `json:"events,omitempty"` // IDs of messages that its transaction has added to an outbox
+	Events []string `json:"events,omitempty"` // IDs of the messages that the phase's transaction has added to an outbox
 }
 
-// Begun is a call that was begun and whose outcome is not stored, for people who search it at the service.
+// Begun is a call that was begun and whose outcome is not stored, for people who search for it at the service.
 type Begun struct {
 	Phase   string    `json:"phase"`
-	Tx      bool      `json:"tx,omitempty"`      // it is no call but a phase of [InTx], which has ended its transaction itself: its writes may be committed
-	Key     string    `json:"key"`               // that the service has received: see [Key]; "" with Tx
-	Repeats bool      `json:"repeats"`           // it can be made again under the same key: see [CallPolicy]
-	Until   time.Time `json:"until,omitzero"`    // with Repeats: not later than this; zero: at any time
-	Checked bool      `json:"checked"`           // the service can be asked: [Check], [CallPolicy.CheckedFor]
+	Tx      bool      `json:"tx,omitempty"`      // not a call but a phase of [InTx] whose function has ended its transaction itself: its writes may be committed
+	Key     string    `json:"key"`               // the key that the service has received, see [Key]; "" if Tx is set
+	Repeats bool      `json:"repeats"`           // the call can be made again under the same key: see [CallPolicy]
+	Until   time.Time `json:"until,omitzero"`    // if Repeats is set, the last time at which it can be made again; zero means at any time
+	Checked bool      `json:"checked"`           // the service can be asked for the outcome: [Check], [CallPolicy.CheckedFor]
 	Refused string    `json:"refused,omitempty"` // why the program has rejected the [Resolution.CallValue] of a person
 }
 
-// ProgressOf returns how far an operation has come.
+// ProgressOf returns how far an operation has got.
 func ProgressOf(id store.ID, rec store.Record) (p Progress, err error) {
 	s, err := decodeSaved(rec.Data)
 	if err != nil {

@@ -22,51 +22,54 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Resolution is a person's decision about an operation whose outcome is unknown. CallID is required, and exactly one of
-// CallValue, Result, Answer, Failure and RunAgain.
+// Resolution is a person's decision about an operation whose outcome is unknown. Two fields are required:
+// CallID, and exactly one of CallValue, Result, Answer, Failure and RunAgain.
 type Resolution struct {
-	// CallID names the call that is decided: [Progress.CallID], as it was when the person looked. If it has changed
-	// since, nothing is written.
+	// CallID identifies the call that is decided. It is the [Progress.CallID] that the person has seen. If
+	// CallID has changed since, Resolve writes nothing.
 	CallID string
 
-	// CallValue is the value that the call returns, as JSON: the call has happened, and the operation goes on after it when the next caller or a
-	// [Completer] comes. It has the form in which the program would have saved it: if the program cannot read it back so, the
-	// outcome is unknown again, and [Begun.Refused] says why.
+	// CallValue is the value that the call returns, as JSON. It says that the call has happened. The operation
+	// continues after the call when the next caller or a [Completer] takes it over. The value must have the
+	// JSON that the program itself would have saved. If the program cannot decode it, the outcome is unknown
+	// again, and [Begun.Refused] says why.
 	CallValue json.RawMessage
 
-	// Result is the value that the operation returns from now on, as JSON: the call has happened, and the handler
-	// would have returned this value. No phase after the call runs.
+	// Result is the value that the operation returns from now on, as JSON. It says that the call has happened,
+	// and that the handler would have returned this value. No phase after the call runs.
 	Result json.RawMessage
 
-	// Answer is the operation's answer from now on, if it is one of an HTTP route: status, header and body. No phase
-	// after the call runs.
+	// Answer is the answer that the operation of an HTTP route returns from now on: status, header and body. No
+	// phase after the call runs.
 	Answer *store.Result
 
-	// Failure is the failure that the operation returns from now on: the call has not happened, and never will.
+	// Failure is the failure that the operation returns from now on. It says that the call has not happened,
+	// and never will.
 	Failure *once.Failure
 
-	// RunAgain lets the next caller, or a [Completer], make the call again under the same key, within an hour. It has
-	// one effect only if the service dedupes by the key, and still knows it then. If nothing was saved of the
-	// operation, the next caller executes it from the beginning.
+	// RunAgain allows the next caller or a [Completer] to make the call again under the same key, within an
+	// hour. The call has one effect only if the service deduplicates by the key, and still remembers the key
+	// then. If the operation has saved nothing, the next caller executes it from the beginning.
 	RunAgain bool
 
-	// KeyVoided says with RunAgain that the service refuses the old key from now on (see [Voided]): the call is made
-	// again under another key.
+	// KeyVoided, together with RunAgain, says that the service refuses the old key from now on (see [Voided]):
+	// the call is made again under another key.
 	KeyVoided bool
 
-	// Retain is how long a Result, Answer or Failure is kept. When the record is gone the next caller executes again. Default:
-	// as long as the result would have been, which the first claim has stored; for ever if an engine without leases has written the record.
+	// Retain is how long a Result, Answer or Failure is kept. After that the next caller executes the operation
+	// again. Default: the retention that the first claim has stored, or for ever if an engine without leases
+	// has written the record.
 	Retain time.Duration
 
-	// Who has decided, and Reason, are written to the audit (table once_audit of package operate) in the same commit. Who "": no
-	// entry is written. It needs a store with tables.
+	// Who has decided, and the Reason, are written to the audit (table once_audit of package operate) in the
+	// same commit. If Who is "", no entry is written. An entry needs a store with tables.
 	Who, Reason string
 }
 
-// Resolve writes a decision about an operation whose outcome is unknown. If this decision about this call was written before, also by
-// another person, it returns nil and writes nothing: after an error of [store.KindLost], call it again. An error of
-// [store.KindTaken] says that nothing was changed: the operation is not unknown, or another call is, or the call was
-// decided otherwise.
+// Resolve writes a decision about an operation whose outcome is unknown. If the same decision about the same
+// call was already written, even by another person, Resolve returns nil and writes nothing. So after an error
+// of [store.KindLost], call it again. An error of [store.KindTaken] says that nothing was changed: the
+// operation is not unknown, or another call is unknown, or another decision about the call was written.
 func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolution) error {
 	if err := how.check(); err != nil {
 		return misused(err)
@@ -79,7 +82,7 @@ func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolut
 		err := how.once(ctx, ops, id, lost != nil)
 		kind := store.KindOf(err)
 		if kind == store.KindLost && lost == nil {
-			// The write may have been applied: from here on the record decides, within a time of its own.
+			// The write may have been applied: from here on the record decides, with a time limit of its own.
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, held.SettleTime) //nolint:fatcontext // once: lost is set now
 			defer cancel()
@@ -95,17 +98,18 @@ func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolut
 	}
 }
 
-// errOvertaken: the record has changed between the look at it and the write.
+// errOvertaken says that the record has changed between the read and the write.
 var errOvertaken = errors.New("another process has changed the operation at the same time. Try: again")
 
-// once compares the decision with the record, and writes it. again: an earlier write may have been applied.
+// once compares the decision with the record, and writes the decision. again says that an earlier write may
+// have been applied.
 func (how Resolution) once(ctx context.Context, ops store.Operations, id store.ID, again bool) error {
 	rec, err := ops.Read(ctx, id)
 	if err != nil {
 		return err //nolint:wrapcheck // it is of the store
 	}
 	if again && how.RunAgain && rec.State == store.StateAbsent {
-		return nil // only this decision makes an unknown operation absent
+		return nil // only this decision can have made an unknown operation absent
 	}
 	s, err := decodeSaved(rec.Data)
 	if err != nil {
@@ -125,7 +129,7 @@ func (how Resolution) once(ctx context.Context, ops store.Operations, id store.I
 		return misused(err)
 	}
 	c.ID, c.KeepRequest = id, true
-	// Only the record that the person has decided about, and no owner that is alive.
+	// The write applies only to the record that the person has seen, and not if an owner is alive.
 	c.Expect = store.Expect{Fence: rec.Fence, Nonce: rec.Nonce, LeaseExpired: rec.State == store.StateRunning}
 	if c.Next.State != store.StateAbsent {
 		// A new fence, so that a late write of the last owner is refused.
@@ -182,8 +186,8 @@ func (how Resolution) sum() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// isUnknown reports whether only a person can go on: also if no caller has come since the owner died in a call, so that
-// it is not stored yet.
+// isUnknown reports whether only a person can continue the operation. It also finds an operation whose owner
+// has died in a call, if no caller has come since, so that the state is not stored yet.
 func isUnknown(rec store.Record, s saved) bool {
 	return rec.State == store.StateUnknown || rec.Idle() && !s.Call.resumable(time.Now())
 }
@@ -237,14 +241,14 @@ func (how Resolution) change(s saved) (c store.Change, err error) {
 	return c, err
 }
 
-// goesOn parks the operation so that the next owner goes on with it.
+// goesOn parks the operation, so that the next owner continues it.
 func (how Resolution) goesOn(s saved, was decided) (c store.Change, err error) {
 	switch {
 	case s.Call == nil && how.CallValue != nil:
 		return c, errors.New("the operation has no call that could have returned a value. Try: Result")
 	case how.KeyVoided && (s.Call == nil || s.Call.Tx):
 		return c, errors.New("the operation has no call whose key could be voided. Try: RunAgain alone")
-	case s.Call == nil && s.isEmpty(): // the work of an engine without leases, which takes over nothing
+	case s.Call == nil && s.isEmpty(): // an engine without leases has begun the work, and takes over nothing
 		return c, nil
 	case s.Call == nil:
 	case how.CallValue != nil:

@@ -17,8 +17,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Run is one run of a handler under a lease. The handler passes it to [InTx] and [Call], and can ask it only
-// which operation it is. The engine decides how the run ends. Phases come one after the other, not concurrently.
+// Run is one run of a handler under a lease. The handler passes it to [InTx] and [Call]. Its only method
+// returns which operation it is. The engine decides how the run ends. A handler must not run phases
+// concurrently.
 type Run struct {
 	s    *Store
 	own  *held.Owner // fence, nonce and lease
@@ -28,7 +29,7 @@ type Run struct {
 	phase sync.Mutex // locked while a phase runs
 	saved saved      // of the phases: the ended ones, an intent, and answers that the next write stores
 	given []string   // names of phases whose values were returned to the handler
-	lost  error      // a write may still be applied later; the run writes nothing more
+	lost  error      // a write of this run may still be applied later, so the run writes nothing more
 
 	unreached []string // names of phases that earlier runs have ended, and that this run has not reached
 }
@@ -42,20 +43,21 @@ func newRun(s *Store, opts store.BeginOptions) *Run {
 // Operation returns the scope and the key of the operation, as they are stored.
 func (r *Run) Operation() store.ID { return r.id }
 
-// Errors of phases. A handler that gets one returns it.
+// Errors of phases. A handler that gets one of them must return it.
 var (
-	// ErrLost is in the chain of an error if another owner has the operation, or may have it.
+	// ErrLost is in the chain of an error if another owner has taken the operation over, or may have.
 	ErrLost = errors.New("the lease of this operation is lost")
 
-	// ErrUnknown is in the chain of an error if a call may have taken effect, and nothing proves whether it has; or if a phase
-	// has ended its transaction itself, as by a procedure that commits.
+	// ErrUnknown is in the chain of an error if a call may have taken effect, and nothing proves whether it
+	// has. It is also returned if a phase has ended its transaction itself, for example by calling a procedure
+	// that commits.
 	ErrUnknown = errors.New("the outcome is not known")
 
-	// ErrVoided is in the chain of the error of a call that was made, has not taken effect and never will: its Check has found
-	// it [Voided]. Another Call of the same phase, also in this run, has another key.
+	// ErrVoided is in the chain of the error of a call that was made, but has not taken effect and never will:
+	// its Check has returned [Voided]. Another Call of the same phase, also in this run, uses another key.
 	ErrVoided = errors.New("the call has not taken effect and never will")
 
-	// ErrMisused is in the chain of an error if the handler has a mistake.
+	// ErrMisused is in the chain of an error if the code of the handler has a mistake.
 	ErrMisused = errors.New("phases are misused")
 )
 
@@ -72,12 +74,13 @@ func (r *Run) enter(name string) (leave func(), err error) {
 		err = fmt.Errorf("phase %q: %w", name, ErrLost)
 	case r.own.IsClosed():
 		err = fmt.Errorf("%w: phase %q begins after the handler has returned", ErrMisused, name)
-	case slices.Contains(r.given, name): // it would get the same value again, and nothing would run
+	case slices.Contains(r.given, name): // a second phase of this name would get the same value, and would not run
 		err = fmt.Errorf("%w: there are two phases %q in one run of the handler. Try: a name of its own for each, such as that of the row that it is about", ErrMisused, name)
 	case r.lost != nil:
 		err = fmt.Errorf("phase %q: an earlier write may still be applied: %w", name, r.lost)
 	case r.saved.Call != nil && r.saved.Call.Phase != name && !r.saved.has(name):
-		// Whatever comes after the call may depend on its outcome. A phase that has ended only returns its value.
+		// The code after the call may depend on its outcome, so no new phase may begin. A phase that has ended
+		// only returns its value.
 		err = fmt.Errorf("phase %q cannot begin: %q was begun: %w", name, r.saved.Call.Phase, ErrUnknown)
 	}
 	if err != nil {
@@ -95,7 +98,8 @@ func (r *Run) enter(name string) (leave func(), err error) {
 	}, nil
 }
 
-// tellUnreached warns, once, of a program that has other names for phases: under another name a phase is executed again.
+// tellUnreached warns once if the program uses other names for phases than an earlier run: under another name a
+// phase is executed again.
 func (r *Run) tellUnreached(ctx context.Context, call string) {
 	if len(r.unreached) == 0 {
 		return
@@ -109,7 +113,8 @@ func (r *Run) tellUnreached(ctx context.Context, call string) {
 // maxName is the length of the longest name of a phase that each database can store, in bytes.
 const maxName = 255
 
-// checkName refuses a name that would not be stored as it is: the next owner would look for another one.
+// checkName refuses a name that a database would not store unchanged: the next owner would look for another
+// name.
 func checkName(name string) error {
 	switch {
 	case name == "":
@@ -134,7 +139,8 @@ func (r *Run) running(s saved) store.Change {
 	return store.Change{ID: r.id, Next: r.record(store.StateRunning, s), Lease: r.s.cfg.TTL}
 }
 
-// swap makes a change in a transaction of its own, as the owner. If it stays unknown whether it was applied, the run writes nothing more.
+// swap makes a change in a transaction of its own, as the owner. If it cannot be found out whether the change
+// was applied, the run writes nothing more.
 func (r *Run) swap(ctx context.Context, c store.Change) error {
 	err := r.own.Swap(ctx, c)
 	if store.KindOf(err) == store.KindLost {

@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// runTx is the engine's handle on a run: it ends the run, which the handler cannot.
+// runTx is the engine's view of a run: the engine can end the run, the handler cannot.
 type runTx struct{ run *Run }
 
 var (
@@ -27,14 +27,16 @@ func (c runTx) Ended() <-chan struct{} { return c.run.own.Ended() }
 // OnEnd implements [ability.Expiring].
 func (c runTx) OnEnd(f func()) (stop func() bool) { return c.run.own.OnEnd(f) }
 
-// stands reports whether a later run would find something of the work: a phase, a call or a void key.
+// stands reports whether a later run would find something that this run has saved: a phase, a call or a voided
+// key.
 func (r *Run) stands() bool { return len(r.saved.Phases) > 0 || len(r.saved.Keys) > 0 || r.lost != nil }
 
-// standing returns an error whose kind says which committed work remains if the run stops now: KindUncertain, KindPartial, or nil for no work.
+// standing returns an error whose kind says which committed work remains if the run ends now: KindUncertain,
+// KindPartial, or nil if no work remains.
 func (r *Run) standing(cause error) error {
 	switch {
 	case r.saved.Call != nil && !r.saved.Call.repeats(time.Now()):
-		if r.saved.Call.checks(time.Now()) { // also if another owner has it now, which asks the service or has asked it
+		if r.saved.Call.checks(time.Now()) { // also if another owner has the operation now: that owner asks the service, or has asked it
 			cause = errors.Join(cause, ability.ErrCheckable)
 		}
 		return &store.Error{Kind: store.KindUncertain, Err: cause}
@@ -67,7 +69,7 @@ func (c runTx) Commit(ctx context.Context, end store.Change) error {
 	case r.lost != nil:
 		return r.standing(r.lost)
 	case r.saved.Call != nil:
-		// A result would hide the call: no later run would ask for its outcome.
+		// A result would hide the call: no later run would find out its outcome.
 		return r.park(ctx, errCallPending)
 	case lost:
 		return errors.Join(r.park(ctx, ErrLost), &store.Error{Kind: store.KindUnavailable, Err: ErrLost})
@@ -102,7 +104,7 @@ func (r *Run) lostTo(err error) error {
 func (c runTx) Rollback(ctx context.Context) error {
 	r := c.run
 	_, taken := r.own.Close()
-	if !r.phase.TryLock() { // a phase still runs: the lease ends by itself, and the record at that moment decides
+	if !r.phase.TryLock() { // a phase still runs: then the lease ends by itself, and the record at that time decides
 		return &store.Error{Kind: store.KindUncertain, Err: errLeftOpen}
 	}
 	defer r.phase.Unlock()
@@ -130,7 +132,7 @@ func (r *Run) park(ctx context.Context, cause error) error {
 	standing := r.standing(cause)
 	if r.own.Fence() == 0 && r.saved.Call == nil {
 		if rec, err := r.s.ops.Read(ctx, r.id); standing == nil && err == nil && rec.State != store.StateAbsent {
-			return &store.Error{Kind: store.KindTaken, Err: cause} // the handler may have met the effect of an earlier run of its own
+			return &store.Error{Kind: store.KindTaken, Err: cause} // perhaps the handler has failed because of an effect of its own, earlier run
 		}
 		return standing
 	}
@@ -138,14 +140,14 @@ func (r *Run) park(ctx context.Context, cause error) error {
 	next.Next.State, next.Lease = store.StateWaiting, 0
 	switch store.KindOf(standing) {
 	case store.KindUncertain:
-		// Only a person, or a Check, may go on: the next owner would make the call again.
+		// Only a person or a Check may continue the operation: the next owner would make the call again.
 		next.Next.State = store.StateUnknown
 	case store.KindPartial:
 	default:
 		next = store.Change{ID: r.id}
 	}
 	if err := r.swap(ctx, next); err != nil && standing == nil {
-		return &store.Error{Kind: store.KindPartial, Err: errors.Join(cause, err)} // to the next caller it looks like work that another owner has begun
+		return &store.Error{Kind: store.KindPartial, Err: errors.Join(cause, err)} // to the next caller this is work that another owner has begun
 	}
 	return standing
 }

@@ -12,9 +12,9 @@ import (
 // saved is the part of an operation's record that describes its phases. It is stored: names do not change.
 type saved struct {
 	Phases []phase       `json:"phases,omitempty"`
-	Call   *intent       `json:"call,omitempty"` // that was begun, and whose outcome is not known
+	Call   *intent       `json:"call,omitempty"` // the call that was begun and whose outcome is not known
 	Keys   []voided      `json:"voided,omitempty"`
-	Was    []decided     `json:"decided,omitempty"` // decisions of people, also about calls that have ended since
+	Was    []decided     `json:"decided,omitempty"` // decisions of people, including decisions about calls that have ended since
 	Retain time.Duration `json:"retain,omitempty"`  // of the result, as the first claim had it; [once.Forever]; 0: the claim had none
 }
 
@@ -46,7 +46,7 @@ type voided struct {
 type intent struct {
 	Phase  string    `json:"phase"`
 	Tx     bool      `json:"tx,omitempty"`     // it is no call: a phase has ended its transaction itself
-	ID     string    `json:"id,omitempty"`     // its own: it differs from the ID of every other call, also after a person has had this one made again
+	ID     string    `json:"id,omitempty"`     // the ID of this call; it changes when a person has the call made again
 	Repeat bool      `json:"repeat,omitempty"` // under the same key
 	Until  time.Time `json:"until,omitzero"`   // with Repeat: not later than this; zero: at any time
 	Check  bool      `json:"check,omitempty"`
@@ -79,12 +79,13 @@ func (c *intent) checks(now time.Time) bool {
 	return c != nil && c.Check && c.isYounger(c.CheckFor, now)
 }
 
-// isYounger reports whether the intent is younger than age, if that is not zero. One of an unknown age is not.
+// isYounger reports whether the intent is younger than age; it is true if age is zero. An intent without a time
+// is not younger.
 func (c *intent) isYounger(age time.Duration, now time.Time) bool {
 	return age == 0 || !c.Begun.IsZero() && now.Sub(c.Begun) < age
 }
 
-// resumable reports whether another owner may go on without a person.
+// resumable reports whether another owner may continue without a person.
 func (c *intent) resumable(now time.Time) bool { return c == nil || c.checks(now) || c.repeats(now) }
 
 func decodeSaved(data []byte) (s saved, err error) {
@@ -107,7 +108,7 @@ func (s saved) encode() []byte {
 		return nil
 	}
 	b, err := json.Marshal(s)
-	if err != nil { // every value is JSON already
+	if err != nil { // cannot happen: every value is JSON already
 		panic(err)
 	}
 	return b
@@ -138,7 +139,7 @@ func (s saved) has(name string) bool {
 
 // with returns s with one more phase, and no call under way.
 func (s saved) with(p phase) saved {
-	// Clip: the state before, which stays valid if the write fails, has the same array.
+	// Clip, because the old state, which stays valid if the write fails, shares the array.
 	s.Phases = append(slices.Clip(s.Phases), p)
 	s.Call = nil
 	return s
@@ -180,7 +181,7 @@ func (s saved) begun(c intent) saved {
 // void returns s without its call. The key of that call can never take effect any more.
 func (s saved) void(phase string) saved {
 	s.Call = nil
-	// Cloned: the state before, which stays valid if the write fails, has the same array.
+	// Cloned, because the old state, which stays valid if the write fails, shares the array.
 	s.Keys = slices.Clone(s.Keys)
 	for i := range s.Keys {
 		if s.Keys[i].Phase == phase {
@@ -224,8 +225,8 @@ func decode[T any](r *Run, p phase) (value T, err error) {
 	return value, nil
 }
 
-// earlier returns the result of a phase of an earlier run. If a person has entered the value, and the program would not have saved it in this form,
-// the call is unknown again.
+// earlier returns the result of a phase of an earlier run. If a person has entered the value, and the program
+// would not have saved it in this form, the outcome of the call becomes unknown again.
 func earlier[T any](r *Run, p phase) (value T, err error) {
 	if !p.ByHand || p.Begun == nil || p.Name != r.saved.last() {
 		return decode[T](r, p)
@@ -243,7 +244,7 @@ func earlier[T any](r *Run, p phase) (value T, err error) {
 	return *new(T), fmt.Errorf("phase %q: %w: the value that a person has given was refused: %s", p.Name, ErrUnknown, again.Refused)
 }
 
-// sameJSON reports whether a and b say the same.
+// sameJSON reports whether a and b are the same JSON value.
 func sameJSON(a, b []byte) bool {
 	x, errX := canonical(a)
 	y, errY := canonical(b)

@@ -25,33 +25,35 @@ const (
 // ShortestTTL is the shortest Config.TTL.
 const ShortestTTL = 100 * time.Millisecond
 
-// Config of a [Store].
+// Config configures a [Store].
 type Config struct {
-	// TTL is how long after its last renewal an operation can be taken over, by the clock of the store.
-	// It is renewed every third of that. At least 100 ms. Default 30 s.
+	// TTL is how long after the last renewal of its lease an operation can be taken over, by the clock of the
+	// store. The owner renews the lease every third of TTL. At least 100 ms. Default 30 s.
 	TTL time.Duration
 
-	// MaxDuration is how long one run of a handler may hold an operation. Then its context ends.
-	// Default 1 h.
+	// MaxDuration is how long one run of a handler may own an operation. After that time the handler's context
+	// ends. Default 1 h.
 	MaxDuration time.Duration
 
-	// MaxSaved is how many bytes of JSON the values and failures of an operation's phases may have together, names and
-	// frozen requests included, encrypted if the engine has an Encrypter. They are written again with each phase. Default 1 MiB.
+	// MaxSaved is how many bytes of JSON the values and failures of an operation's phases may have in total,
+	// including names and frozen requests, and encrypted if the engine has an Encrypter. All of them are
+	// written again with each phase. Default 1 MiB.
 	MaxSaved int
 
-	// AskEvery is how often, at most, callers make the store ask about a call that is unknown and has a [Check], by the clocks of the
-	// processes. In between they receive "unknown", and when to come again. Default 1 s.
+	// AskEvery is the shortest time between two calls of a [Check] that callers cause for an unknown call, by
+	// the clocks of the processes. In between, callers get "unknown" and the time after which to try again.
+	// Default 1 s.
 	AskEvery time.Duration
 
-	// Eager commits the claim before the handler begins, which costs one commit more: then no part of the handler
-	// runs on two nodes at the same time.
+	// Eager commits the claim before the handler begins, so that no part of the handler runs on two nodes at
+	// the same time. It costs one more commit.
 	Eager bool
 
-	// Tracer sees each phase that runs. Default: no tracer.
+	// Tracer is called for each phase that runs. Default: no tracer.
 	Tracer Tracer
 
-	// Log gets a warning when a program goes on with an operation and does not reach phases that have ended, for example because they
-	// have other names in it. Default: [slog.Default].
+	// Log receives a warning when a program continues an operation and does not reach phases that have ended,
+	// for example because the phases have other names in this version of the program. Default: [slog.Default].
 	Log *slog.Logger
 }
 
@@ -68,8 +70,8 @@ var (
 	_ store.Operations    = (*Store)(nil)
 )
 
-// New returns a store that keeps its operations in ops, such as a pgxstore, a sqlstore or a memstore, in the same table
-// as other engines on it. It panics if cfg is invalid, or if ops cannot renew leases
+// New returns a store that keeps its operations in ops, such as a pgxstore, a sqlstore or a memstore. It uses
+// the same table as other engines on ops. It panics if cfg is invalid, or if ops cannot renew leases
 // ([store.Renewer]).
 func New(ops store.Operations, cfg Config) *Store {
 	if cfg.TTL == 0 {
@@ -101,17 +103,17 @@ func New(ops store.Operations, cfg Config) *Store {
 	return s
 }
 
-// Unwrap returns the store of the operations.
+// Unwrap returns the store that keeps the operations.
 func (s *Store) Unwrap() any { return s.ops }
 
 // Irrevocable implements [ability.Irrevocable].
 func (*Store) Irrevocable() {}
 
-// Config returns the one in force.
+// Config returns the configuration of the store, with its defaults.
 func (s *Store) Config() Config { return s.cfg }
 
-// Read implements [store.Operations]. An operation that has stopped in a call which can be made again or checked is
-// not reported as unknown.
+// Read implements [store.Operations]. If an operation has stopped in a call which can be made again or checked,
+// it is not reported as unknown.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	rec, err := s.ops.Read(ctx, id)
 	isUnknown := rec.State == store.StateUnknown
@@ -146,15 +148,15 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 		return nil, store.Record{}, err
 	}
 	r := newRun(s, opts)
-	eager := s.cfg.Eager || !opts.StaleAfter.IsZero() // the store's clock judges the claim
-	if opts.First && !eager && !reconciles(ctx) {     // the first write finds out whether the operation is taken
+	eager := s.cfg.Eager || !opts.StaleAfter.IsZero() // with StaleAfter the claim must be written first, because the store compares its clock when it writes the claim
+	if opts.First && !eager && !reconciles(ctx) {     // the first write finds out whether the operation exists
 		return runTx{r}, store.Record{}, nil
 	}
 	rec, err := r.read(ctx)
 	switch {
 	case err != nil:
 		return nil, store.Record{}, err
-	case rec.State == store.StateAbsent && ctx.Value(reconciling{}) == opts.ID: // it has ended since the Completer saw it, and its caller has received the result
+	case rec.State == store.StateAbsent && ctx.Value(reconciling{}) == opts.ID: // the operation has ended since the Completer has seen it, and its caller has received the result
 		return nil, rec, nil
 	case rec.State == store.StateAbsent && !eager:
 		return runTx{r}, store.Record{}, nil
@@ -166,7 +168,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	return r.takeOver(ctx, rec)
 }
 
-// read waits no longer for the store than the engine allows.
+// read reads the record. It does not wait longer for the store than the engine allows.
 func (r *Run) read(ctx context.Context) (store.Record, error) {
 	if t := r.opts.Timeouts.Acquire; t > 0 {
 		var cancel context.CancelFunc
@@ -179,7 +181,7 @@ func (r *Run) read(ctx context.Context) (store.Record, error) {
 // takesOver reports whether the run takes over the operation of an existing record.
 func (s *Store) takesOver(ctx context.Context, rec store.Record, asked []byte) bool {
 	if fingerprint.Differ(rec.Fingerprint, asked) {
-		return false // the request is another one
+		return false // the request is a different one
 	}
 	return rec.Idle() || rec.State == store.StateUnknown && (reconciles(ctx) || s.asks(rec))
 }
@@ -190,13 +192,14 @@ func (s *Store) asks(rec store.Record) bool {
 	if err != nil || !saved.Call.checks(time.Now()) {
 		return false
 	}
-	ago := time.Since(saved.Call.Asked) // less than 0: by a clock that is ahead
+	ago := time.Since(saved.Call.Asked) // negative if the clock that has set Asked was ahead
 	return ago >= s.cfg.AskEvery || ago <= -s.cfg.AskEvery
 }
 
 // claim makes the run the owner of an absent operation.
 func (r *Run) claim(ctx context.Context) (store.Transaction[*Run], store.Record, error) {
 	switch err := r.swap(ctx, r.running(r.saved)); {
+	// Another caller was faster, and its record decides what this caller gets.
 	case store.KindOf(err) == store.KindTaken:
 		rec, err := r.read(ctx)
 		return nil, rec, err
@@ -219,7 +222,7 @@ func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Transaction
 	next := r.record(store.StateRunning, saved)
 	next.Fence = rec.Fence + 1
 	if rec.Idle() && saved.Call != nil && !saved.Call.resumable(time.Now()) {
-		// The owner has died in a call that can be neither repeated nor checked: only a person can go on.
+		// The owner has died in a call that can be neither repeated nor checked, so only a person can continue.
 		next.State = store.StateUnknown
 	}
 	if rec.State == store.StateUnknown && !saved.Call.checks(time.Now()) {
@@ -230,6 +233,7 @@ func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Transaction
 		Expect: store.Expect{Fence: rec.Fence, Nonce: rec.Nonce, LeaseExpired: rec.State == store.StateRunning},
 	}
 	switch err := r.swap(ctx, c); {
+	// Another caller was faster, and its record decides what this caller gets.
 	case store.KindOf(err) == store.KindTaken:
 		rec, err := r.read(ctx)
 		return nil, rec, err

@@ -8,13 +8,14 @@ import (
 // Phase describes a phase for a [Tracer].
 type Phase struct {
 	Name string
-	Call bool // it calls another service: see [Call]
+	Call bool // the phase calls another service: see [Call]
 }
 
-// Tracer starts a span for each phase that runs, or another thing that lasts as long.
+// Tracer starts a span, or something like a span, for each phase that runs.
 type Tracer interface {
-	// PhaseStart is called when a phase begins to run; not for a phase whose value is saved. The phase goes on with the context that
-	// it returns. end is called once, with the error of the phase, also if the phase panics.
+	// PhaseStart is called when a phase begins to run, but not for a phase whose value is saved already. The
+	// phase runs with the returned context. end is called once, with the error of the phase, even if the phase
+	// panics.
 	PhaseStart(ctx context.Context, p Phase) (_ context.Context, end func(error))
 }
 

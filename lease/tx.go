@@ -19,13 +19,13 @@ import (
 // maxRuns is how often a phase runs when the database answers with serialization failures or deadlocks.
 const maxRuns = 3
 
-// InTx runs a phase in one transaction of s, which must be the store that keeps the leases: the writes of fn, its
-// value and the fact that the phase is done commit together. If the phase was committed before, fn does not run, and InTx
-// returns the value of that time, decoded from JSON.
+// InTx runs a phase in one transaction of s, which must be the store that keeps the leases. The writes of fn,
+// its value and the fact that the phase is done commit together. If the phase was committed before, fn does not
+// run, and InTx returns the saved value, decoded from JSON.
 //
-// fn may run more than once, and only one run commits. When fn returns an error, the phase is rolled back and InTx returns
-// that error: the earlier phases stay committed. The operation's Isolation and Timeouts hold for each transaction; the default
-// isolation is [store.ReadCommitted].
+// fn may run more than once, but only one run commits. If fn returns an error, the phase is rolled back and
+// InTx returns that error; the earlier phases stay committed. The operation's Isolation and Timeouts apply to
+// each transaction. The default isolation level is [store.ReadCommitted].
 func InTx[T, TX any](ctx context.Context, r *Run, s store.Store[TX], phase string, fn func(ctx context.Context, tx TX) (T, error)) (value T, err error) {
 	leave, err := r.enter(phase)
 	if err != nil {
@@ -60,7 +60,7 @@ type transaction[T, TX any] struct {
 	fn    func(ctx context.Context, tx TX) (T, error)
 
 	value   T     // of the last run of fn
-	lost    error // a COMMIT was sent and not answered; or a ROLLBACK, and the transaction may have been committed before it
+	lost    error // set if a COMMIT was sent and not answered, or a ROLLBACK of a transaction that fn may have committed before
 	found   bool  // that COMMIT was applied
 	written bool  // the store has the change of ifEnded, in case fn ends its transaction
 }
@@ -84,7 +84,7 @@ func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error { //nolin
 		ofCommit = ofCommit || kind == store.KindTaken && t.written // the change of ifEnded, which is written before a procedure, was refused
 		if ofCommit && (kind == store.KindTaken || kind == store.KindLost) || t.lost != nil {
 			if kind == store.KindLost {
-				t.lost, t.run.lost = err, err // set now: fn may panic in its next run, or another owner may have taken over after the commit was applied
+				t.lost, t.run.lost = err, err // set now, because fn may panic in its next run, and because another owner may take over after the commit was applied
 			}
 			switch applied, e := t.isApplied(ctx); {
 			case applied:
@@ -101,7 +101,7 @@ func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error { //nolin
 		}
 		again := kind == store.KindRetry || ofCommit && kind == store.KindLost
 		if !again || runs >= maxRuns || !held.Pause(ctx, rand.N(held.FirstDelay)) {
-			if t.lost != nil && !errors.Is(err, t.lost) { // it may yet be applied
+			if t.lost != nil && !errors.Is(err, t.lost) { // the lost commit may still be applied
 				err = errors.Join(err, t.lost)
 			}
 			return err
@@ -121,7 +121,7 @@ func (t *transaction[T, TX]) once(ctx context.Context, first bool) (err error, o
 	if err != nil {
 		return err, false
 	}
-	// ifEnded may have locked it: the record was then written in this transaction.
+	// ifEnded may have locked the lease: then this transaction has written the record.
 	defer r.own.Lock(false)
 	next, err := t.runIn(ctx, txn)
 	if err != nil {
@@ -157,7 +157,7 @@ func (t *transaction[T, TX]) runIn(ctx context.Context, txn store.Transaction[TX
 			err = errors.Join(undo, err)
 		case kind == store.KindLost: // fn may have committed its writes itself
 			t.lost, t.run.lost = undo, undo
-			if !returned { // fn panics, so untilCommitted does not find it out
+			if !returned { // fn panics, so untilCommitted does not find out the outcome
 				_, _ = t.isApplied(ctx)
 			}
 			err = errors.Join(undo, err)
@@ -176,8 +176,9 @@ func (t *transaction[T, TX]) runIn(ctx context.Context, txn store.Transaction[TX
 	return next, err
 }
 
-// ifEnded is the change that is stored if fn ends its transaction where the store cannot see it: the outcome of the phase is unknown. Until the
-// transaction is over it keeps renewals and takeovers from the record.
+// ifEnded is the change that is stored if fn ends its transaction in a way that the store cannot see: the
+// outcome of the phase is unknown. Until the transaction is over, the change keeps renewals and takeovers from
+// writing the record.
 func (t *transaction[T, TX]) ifEnded() store.Change {
 	r := t.run
 	r.own.Lock(true)

@@ -11,8 +11,8 @@ import (
 	"github.com/oncelib/once/internal/base/printable"
 )
 
-// Check returns an error if a text of m or its Seq cannot be carried by every database and broker. It looks at neither
-// payload nor headers.
+// Check returns an error if a text of m or its Seq cannot be transported by every database and broker. It does
+// not check payload and headers.
 func (m *Message) Check() error {
 	for _, text := range [...]struct{ name, value string }{
 		{"ID", m.ID}, {"source", m.Source}, {"topic", m.Topic}, {"key", m.Key}, {"type", m.Type}, {"trace", m.Trace},
@@ -27,7 +27,8 @@ func (m *Message) Check() error {
 	return nil
 }
 
-// CheckText returns an error if a text has more bytes than most, or cannot be carried by every database and broker.
+// CheckText returns an error if s has more than most bytes, or cannot be transported by every database and broker.
+// The error calls the text name.
 func CheckText(name, s string, most int) error {
 	switch {
 	case len(s) > most:
@@ -46,7 +47,7 @@ func headersSize(h map[string]string) (n int) {
 	return n
 }
 
-// CheckHeadersSize says that headers have more than so many bytes.
+// CheckHeadersSize returns an error if the names and values of h have more than most bytes together.
 func CheckHeadersSize(h map[string]string, most int) error {
 	if n := headersSize(h); n > most {
 		return fmt.Errorf("the headers have %d bytes, at most %d are allowed. Try: the payload", n, most)
@@ -54,8 +55,8 @@ func CheckHeadersSize(h map[string]string, most int) error {
 	return nil
 }
 
-// CheckHeaders returns a copy of headers for sending, with names in lower case, or an error: names and values must be valid in
-// HTTP, and names that belong to the delivery are refused, see [IsOfDelivery].
+// CheckHeaders returns a copy of headers for sending, with names in lower case. It returns an error if a name
+// or a value is not valid in HTTP, or if a name belongs to the delivery: see [IsOfDelivery].
 func CheckHeaders(h map[string]string) (map[string]string, error) {
 	if len(h) == 0 {
 		return h, nil
@@ -91,8 +92,8 @@ func isHeaderValue(s string) bool {
 	return utf8.ValidString(s) && strings.Trim(s, " \t") == s && !strings.ContainsFunc(s, func(r rune) bool { return r != '\t' && unicode.IsControl(r) })
 }
 
-// IsOfDelivery reports whether a header, with its name in lower case, belongs to the delivery and not to the message: a publisher or HTTP
-// itself writes it.
+// IsOfDelivery reports whether a header belongs to the delivery and not to the message, because a publisher or
+// HTTP itself writes it. name must be in lower case.
 func IsOfDelivery(name string) bool {
 	switch name {
 	case "traceparent", "idempotency-key", "host", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade", "expect":

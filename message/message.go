@@ -1,21 +1,23 @@
-// Package message is the event that an outbox stores, a broker carries and an inbox applies: one type, and its limits.
+// Package message defines the event that an outbox stores, a broker carries and an inbox applies, and the
+// limits of an event.
 package message
 
 import "time"
 
-// Limits of a message, in bytes. All databases and brokers can carry a message within them.
+// Limits of a message, in bytes. All databases and brokers can transport a message within these limits.
 const (
-	MaxText            = 255      // ID, Source, Topic, Key, Type and Trace, each
-	MaxHeaders         = 16 << 10 // names and values together, of a message that is added to an outbox
-	MaxReceivedHeaders = 64 << 10 // the same, of a message that an inbox receives: the delivery adds some
-	MaxPayload         = 1 << 20  // default of outbox.Config.MaxPayload and inbox.Config.MaxPayload
+	MaxText            = 255      // limit for each of ID, Source, Topic, Key, Type and Trace
+	MaxHeaders         = 16 << 10 // limit for the names and values of all headers together, in a message that is added to an outbox
+	MaxReceivedHeaders = 64 << 10 // the same limit in a message that an inbox receives; it is higher because the delivery adds headers
+	MaxPayload         = 1 << 20  // the default of outbox.Config.MaxPayload and inbox.Config.MaxPayload
 )
 
-// HeaderKeyHash is the header with the hash of the idempotency key of the operation that has added the message, as logs have it
-// (once.KeyHash). An outbox writes it, so that the logs of a consumer and of the service name the same intent.
+// HeaderKeyHash is the header with the hash of the idempotency key of the operation that has added the message.
+// Logs contain the same hash (once.KeyHash), so that the logs of a consumer and of the service name the same
+// intent. An outbox writes the header.
 const HeaderKeyHash = "idempotency-key-hash"
 
-// KeyHash returns the header [HeaderKeyHash], "" if the message has none, or if it is no hash.
+// KeyHash returns the header [HeaderKeyHash], or "" if the message does not have it or its value is not a hash.
 func (m *Message) KeyHash() string {
 	hash := m.Headers[HeaderKeyHash]
 	for i := range len(hash) {
@@ -31,52 +33,60 @@ func (m *Message) KeyHash() string {
 
 const hashLen = 16
 
-// Message is one event. Its payload and its headers are not changed after it was made.
+// Message is one event. Its payload and its headers must not be changed after it was made.
 //
-// Fields are set by different parts: the caller of outbox.Box.Add describes the event; Add and the database set ID, Seq and
-// CreatedAt; a relay sets Delivery; a decoder sets all that has arrived.
+// Different parts of once set the fields: the caller of outbox.Box.Add describes the event; Add and the
+// database set ID, Seq and CreatedAt; a relay sets Delivery; a decoder sets all fields that a received message
+// has.
 type Message struct {
-	// ID names the event in every delivery: the CloudEvents id. An outbox takes a UUID; its default is a new one. An inbox takes any
-	// text, and needs one. Consumers take a second message with the same Source and ID for a repetition, or for an error.
+	// ID identifies the event in every delivery; it is the CloudEvents id. An outbox accepts only UUIDs, and
+	// makes one by default. An inbox accepts any text, but not "". Consumers count a second message with the
+	// same Source and ID as a duplicate, or as an error.
 	ID string
 
-	// Source is the CloudEvents source, such as "payments". Default: outbox.Config.Source; of a message that has arrived without one, "once".
+	// Source is the CloudEvents source, such as "payments". Default in an outbox: outbox.Config.Source. Default
+	// in an inbox: "once".
 	Source string
 
-	// Topic is where the message goes or came from: a subject of NATS, a topic of Kafka, a path of HTTP. An outbox needs one.
+	// Topic is where the message is sent to, or where it was received: a subject of NATS, a topic of Kafka, a
+	// path of HTTP. An outbox requires it.
 	Topic string
 
-	// Key orders messages. An outbox delivers the messages of one topic and key in the order in which their transactions have
-	// committed. Each key costs a row that is locked until COMMIT, so that transactions of one key wait for each other: one commit
-	// at a time. The row stays, so that Seq never begins again. "": the message has no order, and waits for nothing.
+	// Key orders messages. An outbox delivers the messages of one topic and key in the order in which their
+	// transactions have committed. For each key the outbox has a row, which is locked until COMMIT. So
+	// transactions with the same key wait for each other, and commit one at a time. The row is never deleted,
+	// so that Seq never begins again. "" means that the message has no order, and waits for no other message.
 	Key string
 
-	// Seq is the position or the version of the message within its source, topic and key. Of an outbox it is 1, 2, 3, ... without
-	// gaps, and Add ignores the value in its argument. 0: it has none.
+	// Seq is the position or the version of the message within its source, topic and key. An outbox numbers
+	// them 1, 2, 3, ... without gaps, and Add ignores the Seq of its argument. 0 means that the message has no
+	// number.
 	Seq int64
 
-	// Type names the event, such as "refund.succeeded". An outbox needs one.
+	// Type names the kind of event, such as "refund.succeeded". An outbox requires it.
 	Type string
 
-	// Payload is delivered byte for byte.
+	// Payload is the content of the message. It is delivered unchanged.
 	Payload []byte
 
-	// Headers are delivered with the payload, with names in lower case. "content-type" is the type of the payload. An outbox refuses
-	// names that belong to the delivery: see [CheckHeaders].
+	// Headers are delivered with the payload, with names in lower case. The header "content-type" is the type
+	// of the payload. An outbox refuses names that belong to the delivery: see [CheckHeaders].
 	Headers map[string]string
 
-	// Trace is the W3C traceparent that travels with the message. Default of an outbox: the trace that its Config.Trace finds in the
-	// context. "": no trace.
+	// Trace is the W3C traceparent that is delivered with the message. Default in an outbox: the trace that its
+	// Config.Trace finds in the context. "" means no trace.
 	Trace string
 
-	// CreatedAt is when the message was added to the outbox, by the clock of the database, or the time that its sender states. Add ignores it. Zero: not known.
+	// CreatedAt is when the message was added to the outbox, by the clock of the database; in a message from
+	// another sender, it is the time that the sender states. Add ignores it. Zero means not known.
 	CreatedAt time.Time
 
-	// Delivery says which delivery of the message this is, 1 for the first one. Of a message that an inbox receives, the
-	// broker counts. Add ignores it. 0: not known.
+	// Delivery is the number of this delivery of the message, 1 for the first one. In a message that an inbox
+	// receives, it is the broker's count. Add ignores it. 0 means not known.
 	Delivery int
 }
 
-// TypeSkipped is the type of a marker: it takes the place of a message that a person has skipped in an outbox. It has the topic, key, ID and
-// Seq of that message and no payload, so that a consumer which expects every Seq goes on. An inbox runs no handler for it.
+// TypeSkipped is the type of a marker, which replaces a message that a person has skipped in an outbox. The
+// marker has the topic, key, ID and Seq of that message and no payload, so that a consumer which expects every
+// Seq can continue. An inbox runs no handler for it.
 const TypeSkipped = "once.skipped"

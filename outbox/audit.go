@@ -9,8 +9,10 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// By returns the outbox as a person or service works on it: Pause, Resume, Skip, Resend and Forget write to the audit that who has
-// done it, in the same transaction. The reason is that of Resume; the others have one of their own. The database needs operate.Migrations. Without By nothing is audited.
+// By returns the outbox with the name of the person or service that works on it. Pause, Resume, Skip, Resend
+// and Forget of the returned Box write an entry to the audit, with who and in the same transaction. The entry
+// of a Resume, Resend or Forget has the reason of By; Pause and Skip have a parameter for their own reason. The
+// database needs operate.Migrations. Without By, nothing is written to the audit.
 func (b *Box[TX]) By(who, reason string) *Box[TX] {
 	audited := *b
 	audited.who, audited.reason = who, reason

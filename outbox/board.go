@@ -11,9 +11,10 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// board knows which topics have work, and which one is next. None of its methods reads the database.
+// board records which topics have work, and which topic is next. None of its methods reads the database.
 //
-// A topic that is down, paused, out of tokens or at its Concurrency is in no list. It is not read meanwhile, and its marks do not move.
+// A topic that is down, paused, out of tokens or at its Concurrency is in no list. Meanwhile it is not read,
+// and its marks do not move.
 type board struct {
 	mu      sync.Mutex
 	configs map[string]TopicConfig
@@ -32,7 +33,7 @@ type board struct {
 	underWay map[*unit]time.Time // running calls of Publish
 	unknown  int                 // running calls of topics that have never answered
 	downs    int                 // topics that are down
-	failing  time.Time           // since then no destination was reached; zero if the last one was reached
+	failing  time.Time           // since when no destination was reached; zero if the last attempt reached one
 }
 
 // ownPart is a part that this process holds.
@@ -40,7 +41,7 @@ type ownPart struct {
 	hold.Part
 
 	known   bool      // the queues with failures are known
-	doubted time.Time // until then another process seems to hold it
+	doubted time.Time // until this time another process seems to hold the part
 }
 
 // stream is a topic and an ordering key, whose messages have an order.
@@ -68,7 +69,7 @@ func (b *board) hold(held []hold.Part) (changed bool) {
 	for _, h := range held {
 		p := b.parts[h.Number]
 		if p == nil || p.Fence != h.Fence {
-			// Another process has held it in between, so that nothing known of its queues counts.
+			// Another process has held the part in between, so everything known of its queues may be wrong.
 			b.dropPart(h.Number)
 			p = &ownPart{Part: h}
 			changed = true
@@ -100,7 +101,8 @@ func (b *board) dropPart(number int) {
 	}
 }
 
-// doubt stops the work on parts for a moment, because another process seems to hold them. Then they are read from their beginning.
+// doubt stops the work on parts for a moment, because another process seems to hold them. After that they are
+// read from their beginning.
 func (b *board) doubt(held []hold.Part) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,7 +114,7 @@ func (b *board) doubt(held []hold.Part) {
 	}
 }
 
-// know notes that all queues with failures of the held parts are known.
+// know records that all queues with failures of the held parts are known.
 func (b *board) know(parts []hold.Part) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -177,8 +179,8 @@ func (b *board) topic(name string, now time.Time) *topic {
 	return t
 }
 
-// foundRows notes that a queue has messages. A statement that began at read has found ids from lowest to highest. first says that the queue has no
-// lower id.
+// foundRows records that a queue has messages. A statement that began at the time read has found ids from
+// lowest to highest. first says that the queue has no lower id.
 func (b *board) foundRows(name string, part int, lowest, highest int64, first bool, read time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -205,7 +207,8 @@ func (b *board) held(name string, part int) *queue {
 	return b.queue(name, part, time.Now())
 }
 
-// foundFailures notes the queues with failures, and how many of their messages are tried again. The statements that found them began at read.
+// foundFailures records the queues with failures, and how many of their messages are tried again. The
+// statements that found them began at the time read.
 func (b *board) foundFailures(found map[queueKey]int, read time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -234,7 +237,7 @@ func (b *board) foundFailures(found map[queueKey]int, read time.Time) {
 	}
 }
 
-// setPaused notes the paused topics and keys. Keys that are no longer paused are read.
+// setPaused records the paused topics and keys. Keys that are no longer paused are read.
 func (b *board) setPaused(paused map[stream]struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,7 +16,7 @@ func (c *Config) checked(m message.Message, trace string) (message.Message, erro
 	if m.Source == "" {
 		m.Source = c.Source
 	}
-	if m.Trace == "" && message.CheckText("trace", trace, message.MaxText) == nil { // a bad trace is dropped: an event is not refused because of a tracer
+	if m.Trace == "" && message.CheckText("trace", trace, message.MaxText) == nil { // an invalid trace is dropped, because an event must not be refused because of a tracer
 		m.Trace = trace
 	}
 	if m.ID == "" {

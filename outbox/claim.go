@@ -127,7 +127,7 @@ func (c *claimer) read(ctx context.Context, units []*unit) error {
 	return nil
 }
 
-// use keeps the parts of a unit while it works, and leaves out queues whose part is lost.
+// use keeps the parts of a unit while it works, and removes queues whose part is lost from the unit.
 func (r *Relay) use(u *unit) {
 	var numbers []int
 	for _, q := range u.queues {
@@ -172,7 +172,7 @@ func (c *claimer) share(units []*unit, items []*item, cut bool) {
 		}
 		return
 	}
-	c.limit = max(1, len(items)) // the next read asks for less, so that only this read was wasted
+	c.limit = max(1, len(items)) // the next read asks for fewer messages, so that only this read was in vain
 	for _, u := range units {
 		found := map[*queue]int{}
 		for _, it := range u.items {
@@ -219,8 +219,8 @@ func (r *Relay) chunks(list []rangeOf) (chunks [][]rangeOf) {
 	return slices.Collect(slices.Chunk(list, most))
 }
 
-// freed reads the messages of keys that wait for nothing any more. For each key it stops before the first message that has failed or is in another
-// part.
+// freed reads the messages of keys that wait for no other message any more. For each key it stops before the
+// first message that has failed or is in another part.
 func (c *claimer) freed(ctx context.Context, units []*unit) (items []*item, cut bool, err error) {
 	const most = 32
 	var streams []stream

@@ -6,12 +6,12 @@ import (
 	"fmt"
 )
 
-// Closed returns err as one after which a [Publisher] can deliver nothing any more, because its client library has closed the
-// connection for good: with a password that is refused, for example. It counts as no attempt, and [Relay.Run] ends with it.
-// err names the host and the cause.
+// Closed wraps err to say that a [Publisher] can never deliver anything again, because its client library has
+// closed the connection for good, for example after a password was refused. The delivery does not count as an
+// attempt, and [Relay.Run] returns the error. err must name the host and the cause.
 func Closed(err error) error { return &closedError{&unavailableError{err}} }
 
-// IsClosed reports whether err is from [Closed].
+// IsClosed reports whether err, or an error in its chain, was made by [Closed].
 func IsClosed(err error) bool { return errors.As(err, new(*closedError)) }
 
 type closedError struct{ error }

@@ -30,7 +30,7 @@ func (r *Relay) start(ctx context.Context, u *unit) {
 		if ctx.Err() == nil { // after the end of Run, messages stay for the next one
 			r.deliver(ctx, u, ready)
 		}
-		// A Publish that does not return keeps its call, or each retry of the topic would leave one more behind.
+		// A Publish that does not return keeps its call. Otherwise each retry of the topic would start one more.
 		if u.unanswered == nil {
 			r.board.release(u)
 		} else {
@@ -70,13 +70,15 @@ func (r *Relay) deliver(ctx context.Context, u *unit, items []*item) {
 	r.tell(ctx, Event{Type: EventUnavailable, Message: message.Message{Topic: u.topic.name}, Err: down})
 }
 
-// outage returns an error if many messages were tried for the first time and all have failed. Then probably their destination is not available,
-// although no error says so, and the items count as not tried.
+// outage returns an error if many messages were tried for the first time and all of them have failed. Then
+// their destination is probably not available, although no error says so, and the items count as not tried.
 func outage(items []*item) error {
 	failed := 0
 	var last error
 	for _, it := range items {
 		switch {
+		// These messages have failed for a reason of their own: they have failed before, cannot be decrypted,
+		// or were refused for good.
 		case it.outcome == outcomeFailed && (it.failure != nil || !it.sent || retry.IsPermanent(it.err)):
 			return nil
 		case it.outcome == outcomeFailed:
@@ -143,7 +145,7 @@ func (r *Relay) publishItems(ctx context.Context, u *unit, items []*item) (some 
 			err = errs[i]
 		}
 		switch {
-		case behind(it): // also after a delivery: an in-order consumer would later refuse the message before it
+		case behind(it): // even if it was delivered: an in-order consumer would later refuse the message before it
 		case err == nil:
 			it.outcome, some = outcomeDelivered, true
 		case IsUnavailable(err):
@@ -175,6 +177,7 @@ func (r *Relay) publish(ctx context.Context, messages []message.Message) (errs [
 	}
 	errs, unanswered = r.answer(ctx, messages, all)
 	endIfClosed(r.end, errs)
+	// Errors of single messages say nothing against the destination, so only these two kinds count.
 	health := retry.HealthGood
 	for _, err := range errs {
 		if IsUnavailable(err) || errors.Is(err, errSilent) {
@@ -219,6 +222,7 @@ func (r *Relay) answer(ended context.Context, messages []message.Message, all fu
 		return errs, nil
 	case <-ctx.Done():
 	}
+	// A publisher needs a moment to return after its context has ended.
 	late := time.NewTimer(min(r.cfg.Timeout, 5*time.Second))
 	defer late.Stop()
 	select {

@@ -1,6 +1,6 @@
-// Package outbox publishes events that commit with the business write: a message is stored in the
-// transaction of the user, and a [Relay] delivers it at least once, in the order of its key,
-// from any number of processes.
+// Package outbox publishes events that commit together with the business write. A message is stored in the
+// transaction of the user. A [Relay] then delivers it at least once, in the order of its key. Any number of
+// processes can run a relay.
 //
 //	box := outbox.New(s, outbox.Config{})                           // s is the SQL store of the engine
 //	relay := box.Relay(natsbroker.Publisher(js), outbox.RelayConfig{})
@@ -15,6 +15,6 @@
 //		return r, box.Add(ctx, tx, message.Message{Topic: "refunds", Key: r.Account, Type: "refund.succeeded", Payload: body})
 //	})
 //
-// [Relay.Run] ends with nil when ctx ends. Its error says that it cannot work at all, for example because
-// the tables are missing: then nothing is delivered, so a service ends or says so.
+// [Relay.Run] returns nil when ctx ends. An error of Run says that the relay cannot work at all, for example
+// because the tables are missing. Then nothing is delivered, so the service should end or report the error.
 package outbox

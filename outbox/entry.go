@@ -23,37 +23,37 @@ import (
 type State string
 
 const (
-	StateWaiting   State = "waiting"   // for its delivery
+	StateWaiting   State = "waiting"   // the message waits for its delivery
 	StateBlocked   State = "blocked"   // an earlier message of its key is failing or stopped
 	StateFailing   State = "failing"   // a delivery has failed, and another attempt follows
-	StateStopped   State = "stopped"   // no attempt follows: it waits for a person
-	StateDelivered State = "delivered" // delivered and kept: see Config.RetainDelivered
+	StateStopped   State = "stopped"   // no attempt follows; the message waits for a person
+	StateDelivered State = "delivered" // delivered, and kept for Config.RetainDelivered
 )
 
 // Entry is a message as operators see it.
 type Entry struct {
-	message.Message // List leaves Payload and Headers out
+	message.Message // without Payload and Headers if List returns the Entry
 
 	State        State
-	Paused       bool // its topic or its key is paused: see Box.Pause
+	Paused       bool // the topic or the key of the message is paused: see Box.Pause
 	Encrypted    bool
-	PayloadBytes int64 // as it is stored: encryption makes it longer
+	PayloadBytes int64 // the length of the payload as it is stored; encryption makes it longer
 
-	OpScope, OpKey string // of the operation that added it, as in its record; "" if none is known
+	OpScope, OpKey string // the scope of the operation that has added the message, as in its record; "" if no operation is known
 
-	Attempts int       // failed attempts since the last Resume
-	FailedAt time.Time // of the first failed attempt, or of the last Resume if it is later
-	Error    string    // of the last failure
-	NextAt   time.Time // StateFailing: time of the next attempt
-	SentAt   time.Time // StateDelivered
+	Attempts int       // how many attempts have failed since the last Resume
+	FailedAt time.Time // when the first attempt failed, or when the last Resume was, if that is later
+	Error    string    // the error of the last failed attempt
+	NextAt   time.Time // with StateFailing: the time of the next attempt
+	SentAt   time.Time // with StateDelivered: the time of the delivery
 }
 
 // Filter says which messages to list. The zero value lists all messages that are not delivered.
 type Filter struct {
-	State State  // default: all but StateDelivered
-	Topic string // default: all
-	Key   string // needs Topic
-	After int64  // next of the previous List
+	State State  // default: all states except StateDelivered
+	Topic string // default: all topics
+	Key   string // requires Topic
+	After int64  // the result next of the previous List
 	Limit int    // default: 50
 }
 
@@ -64,9 +64,10 @@ func notFound(id string) error {
 	return fmt.Errorf("outbox: no message has the ID %s: %w. Try: once outbox list", id, ErrNotFound)
 }
 
-// List returns messages, oldest first. Pass next as Filter.After to get the following ones; 0 means that no more exist. It needs no Encrypter. On
-// PostgreSQL it reads the first messages of each part, unless the filter has a key. To find blocked messages it reads all messages of the keys that
-// have failed.
+// List returns messages, the oldest first. To get the next page, pass next as Filter.After; 0 means that no
+// more messages exist. List needs no Encrypter. On PostgreSQL it reads the first messages of each part of the
+// outbox, unless the filter has a key. To find blocked messages it reads all messages of the keys in which a
+// message has failed.
 func (b *Box[TX]) List(ctx context.Context, f Filter) (list []Entry, next int64, err error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
@@ -131,8 +132,9 @@ func byPart(table, query string, state State) string {
 // mostOfKey is how many messages of a key Blocked returns.
 const mostOfKey = 25
 
-// Blocked lists messages that wait behind a failed one of their key, in pages. A page reads about most rows: by topic and key, at most 25 of each
-// key. after is next of the previous page; next is "" on the last page.
+// Blocked lists, in pages, messages that wait for an earlier message of their key which has failed. A page
+// reads about most rows. The messages are ordered by topic and key, at most 25 of each key. after is the result
+// next of the previous page; next is "" on the last page.
 func (b *Box[TX]) Blocked(ctx context.Context, topic, after string, limit, most int) (list []Entry, next string, err error) {
 	var last [2]string
 	if after != "" && json.Unmarshal([]byte(after), &last) != nil {
@@ -242,8 +244,9 @@ func (b *Box[TX]) behind(ctx context.Context, keys []failedKey) (list []failedKe
 	return list, err
 }
 
-// Show returns the message with an ID, also a delivered one that is kept. If its Payload and Headers cannot be decrypted, Show returns an error
-// together with an Entry without them. It reads by an index.
+// Show returns the message with an ID; delivered messages that are kept are found, too. If its Payload and
+// Headers cannot be decrypted, Show returns an error, and also an Entry without these fields. Show reads by an
+// index.
 func (b *Box[TX]) Show(ctx context.Context, id string) (Entry, error) {
 	e, s, err := b.find(ctx, id)
 	if err != nil {
@@ -275,8 +278,9 @@ func (b *Box[TX]) find(ctx context.Context, id string) (Entry, stored, error) {
 // mostByID is how many messages ByID returns.
 const mostByID = current.MaxEvents
 
-// ByID returns the messages with some IDs, without their payloads and headers. It finds waiting messages, and delivered ones that are kept. It looks
-// up at most 64 IDs, each by an index. A missing message was delivered, or its transaction has not committed.
+// ByID returns the messages with the given IDs, without their payloads and headers. It finds waiting messages,
+// and delivered ones that are kept. It looks up at most 64 IDs, each by an index. If a message is missing in
+// the result, it was delivered and deleted, or its transaction has not committed.
 func (b *Box[TX]) ByID(ctx context.Context, ids ...string) (list []Entry, err error) {
 	var args []any
 	for _, id := range ids[:min(len(ids), mostByID)] {

@@ -9,49 +9,51 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Observer receives the events of a relay. Observe must be quick. Its ctx has the values of the ctx of [Relay.Run], and is never cancelled;
-// Message.Trace is the trace of a message.
+// Observer receives the events of a relay. Observe must be quick. Its ctx has the values of the ctx of
+// [Relay.Run], and is never cancelled. The trace of a message is in Message.Trace.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
 
-// EventType is the type of an [Event]. The set may grow.
+// EventType is the type of an [Event]. New types may be added.
 type EventType string
 
 const (
-	EventDelivered   EventType = "delivered"   // a message was confirmed and is done
-	EventFailed      EventType = "failed"      // one delivery has failed; NextAt says when it is tried again
-	EventStopped     EventType = "stopped"     // a message is given up: its key waits for a person; without a message, a topic has too many failing messages, and no others of it are read
-	EventUnavailable EventType = "unavailable" // the destination of a topic cannot be reached; the topic waits. Without a topic: no destination can be reached, and the relay releases its parts
+	EventDelivered   EventType = "delivered"   // the destination has confirmed a message
+	EventFailed      EventType = "failed"      // a delivery of a message has failed; NextAt is the time of the next attempt
+	EventStopped     EventType = "stopped"     // a message has failed for the last time, and its key waits for a person. Without a message: a topic has so many failing messages that the relay reads no others of it
+	EventUnavailable EventType = "unavailable" // the destination of a topic cannot be reached, and the topic waits. Without a topic: no destination can be reached, and the relay releases its parts to other processes
 	EventDatabase    EventType = "database"    // the database has failed; the relay waits
-	EventBacklog     EventType = "backlog"     // sent from time to time, with the Backlog
-	EventTaken       EventType = "taken"       // this process holds more or fewer parts than before
+	EventBacklog     EventType = "backlog"     // sent periodically, with the Backlog
+	EventTaken       EventType = "taken"       // this process now has more or fewer parts of the outbox than before
 )
 
-// Event is one thing that has happened to a relay.
+// Event is one event of a relay.
 type Event struct {
 	Type    EventType
-	Message message.Message // without its payload, and without headers if they cannot be decrypted; EventDelivered, EventFailed, EventStopped; only its topic: EventUnavailable
+	Message message.Message // without its payload, and without headers if these cannot be decrypted; set with EventDelivered, EventFailed and EventStopped; EventUnavailable sets only its topic
 	Err     error
-	NextAt  time.Time // of the next attempt
-	Backlog Backlog   // EventBacklog
-	Parts   int       // EventTaken: how many of the parts of the outbox this process holds
+	NextAt  time.Time // the time of the next attempt
+	Backlog Backlog   // set with EventBacklog
+	Parts   int       // with EventTaken: how many parts of the outbox this process has
 }
 
 // Backlog has the numbers and ages of the waiting messages of the whole outbox.
 type Backlog struct {
-	Messages int64         // at most 100,000 are counted
-	Oldest   time.Duration // age of the oldest message; 0 if no message waits
-	Failing  int64         // messages that are tried again; at most 100,000 are counted
-	Stopped  int64         // messages that wait for a person, at most 100,000 are counted
-	Blocked  int64         // keys whose first message is failing or stopped: later ones wait for it
+	Messages int64         // the number of waiting messages; at most 100,000 are counted
+	Oldest   time.Duration // the age of the oldest message; 0 if no message waits
+	Failing  int64         // the number of messages that have failed and are tried again; at most 100,000 are counted
+	Stopped  int64         // the number of messages that wait for a person; at most 100,000 are counted
+	Blocked  int64         // the number of keys whose first message is failing or stopped, so that later messages of the key wait
 
-	// OldestSnapshot is the age of the oldest transaction that keeps dead rows from being removed, as far as the role of the relay may see other
-	// transactions. Hot keys are slow meanwhile. 0 means that no such transaction exists, or that the database is not PostgreSQL.
+	// OldestSnapshot is the age of the oldest transaction that prevents the database from removing deleted
+	// rows. While it is old, the delivery of keys with many messages is slow. It includes only transactions
+	// that the database role of the relay may see. 0 means that no such transaction exists, or that the
+	// database is not PostgreSQL.
 	OldestSnapshot time.Duration
 }
 
-// Observers returns an observer that passes each event to each of list, in order.
+// Observers returns an observer that passes each event to each observer of list, in order.
 func Observers(list ...Observer) Observer { return observers(list) }
 
 type observers []Observer
@@ -62,8 +64,9 @@ func (o observers) Observe(ctx context.Context, e Event) {
 	}
 }
 
-// Log returns an observer that writes failures to l: at Error if a person must act, else at Warn. nil is slog.Default(), as it is at the moment of
-// the event. The names of the attributes are in docs/logs.md.
+// Log returns an observer that writes failures to l: at level Error if a person must act, otherwise at Warn. If
+// l is nil, it writes to the logger that slog.Default() returns at the time of the event. docs/logs.md has the
+// names of the attributes.
 func Log(l *slog.Logger) Observer { return logObserver{l} }
 
 type logObserver struct{ l *slog.Logger }

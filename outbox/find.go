@@ -23,13 +23,14 @@ const (
 	scanRows  = 1000                   // queues
 )
 
-// finder finds out which queues have messages: by the new rows of each part, so that its cost does not depend on the backlog.
+// finder finds out which queues have messages. It reads the new rows of each part, so that its cost does not
+// depend on the backlog.
 type finder struct {
 	relay    *Relay
 	started  bool
 	high     int64 // the highest id that was read
-	low      int64 // high as it was a moment ago: transactions commit out of the order of their ids
-	next     int64 // will be low
+	low      int64 // high as it was some time ago; it is read again, because transactions commit out of the order of their ids
+	next     int64 // the next value of low
 	agedAt   time.Time
 	backAt   time.Time // when low was last the start of a read
 	pausedAt time.Time
@@ -92,22 +93,23 @@ func (f *finder) find(ctx context.Context) (found bool, err error) {
 		}
 		f.low, f.next, f.started = f.high, f.high, true
 	}
-	// A part that was taken just now may have messages below the mark, which only the scan finds.
+	// A part that was just taken may have messages below the mark, which only the scan finds.
 	if changed {
 		notify(f.relay.scanNow)
 	}
 	return f.readTails(ctx)
 }
 
-// readTails reads which queues have messages above the ids that were read before. From time to time it also reads the ids of a moment ago again, for
-// late commits.
+// readTails finds the queues that have messages above the ids that were read before. From time to time it also
+// reads the ids of the last moment again, to find late commits.
 func (f *finder) readTails(ctx context.Context) (more bool, err error) {
 	parts := f.relay.board.knownParts()
 	if len(parts) == 0 {
 		return false, nil
 	}
 	began := time.Now()
-	// A transaction with a lower id may commit after this read: now and then the read begins a moment further back.
+	// A transaction with a lower id may commit after this read, so from time to time a read begins further
+	// back.
 	low := f.high
 	if began.Sub(f.backAt) >= lookBack {
 		f.backAt, low = began, f.low
@@ -147,7 +149,7 @@ func (f *finder) readTails(ctx context.Context) (more bool, err error) {
 
 // jump skips a gap of ids without messages, because one read covers a limited range of ids.
 func (f *finder) jump(ctx context.Context, parts []int) error {
-	// Elsewhere the bound is a number of rows, and a gap in the ids stops no read.
+	// On other databases the bound is a number of rows, and a gap in the ids does not stop a read.
 	if f.relay.db.Dialect() != sqlplane.PostgreSQL || time.Since(f.jumpedAt) < commits {
 		return nil
 	}
@@ -178,7 +180,7 @@ func (f *finder) readPaused(ctx context.Context) error {
 	})
 	if err == nil {
 		f.relay.board.setPaused(paused)
-		// The beginning of the read: what a person has paused since is not in it.
+		// The beginning of the read: what a person pauses later is not in the result.
 		f.pausedAt = began
 	}
 	return err
@@ -244,7 +246,7 @@ func (r *Relay) scan(ctx context.Context) {
 // scanAll finds the queues with failures, and then all queues.
 func (r *Relay) scanAll(ctx context.Context) error {
 	unknown := r.board.unknownParts()
-	// First: no message of a part is read before its failures are known.
+	// First, because no message of a part may be read before the failures of the part are known.
 	if err := r.scanFailures(ctx); err != nil {
 		return err
 	}

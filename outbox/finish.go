@@ -24,12 +24,14 @@ const patience = 2 * time.Second
 // errLocked says that a statement was given up after its patience.
 var errLocked = errors.New("the outcomes of deliveries cannot be written: another transaction has locked rows of the outbox, or the database is slow")
 
-// finishing is how many statements of a class run at once: one writes while another waits for its commit. With more of them each statement has fewer
-// rows, and they wait for each other's pages and for the processors.
+// finishing is how many statements of a class run at the same time: one writes while another waits for its
+// commit. With more, each statement would have fewer rows, and the statements would wait for each other's pages
+// and for the processors.
 const finishing = 2
 
-// finisher writes the outcomes of units of one class, many of them in one statement. Each statement checks that the parts are still held. Units of a
-// topic whose rows are locked go to a separate finisher, which writes one topic at a time. So an open transaction holds no other topic up.
+// finisher writes the outcomes of units of one class, many of them in one statement. Each statement checks that
+// this process still holds the parts. Units of a topic whose rows are locked are passed to a separate finisher,
+// which writes one topic at a time, so that an open transaction does not delay other topics.
 type finisher struct {
 	relay *Relay
 	mu    sync.Mutex
@@ -70,7 +72,7 @@ func (s *finisher) take() (units []*unit, ok bool) {
 	defer s.mu.Unlock()
 	rows := 0
 	for len(s.units) > 0 && (rows == 0 || rows+len(s.units[0].items) <= s.relay.cfg.Batch) {
-		// An open transaction on one topic must not hold another topic up.
+		// An open transaction on one topic must not delay another topic.
 		if s == s.relay.locked && rows > 0 && s.units[0].topic != units[0].topic {
 			break
 		}
@@ -160,7 +162,7 @@ func (s *finisher) writeDown(ctx context.Context, units []*unit, most time.Durat
 		again = again || u.waits > 0
 		for _, it := range u.items {
 			if it.written {
-				// By a statement before, whose other half was given up.
+				// An earlier statement has written it, and the other statement was given up.
 				continue
 			}
 			switch it.outcome {
@@ -175,7 +177,8 @@ func (s *finisher) writeDown(ctx context.Context, units []*unit, most time.Durat
 	return errors.Join(s.relay.delivered(ctx, delivered, most, again), s.relay.failed(ctx, failed, most))
 }
 
-// delivered deletes delivered messages, or moves them to the table of kept ones. again says that an earlier call may have done so.
+// delivered deletes delivered messages, or moves them to the table of kept messages. again says that an earlier
+// call may already have done so.
 func (r *Relay) delivered(ctx context.Context, items []*item, most time.Duration, again bool) error {
 	if len(items) == 0 {
 		return nil
@@ -191,7 +194,7 @@ func (r *Relay) delivered(ctx context.Context, items []*item, most time.Duration
 	if err != nil {
 		return err
 	}
-	// After a second try a smaller number says nothing: the first one may have been applied.
+	// After a second try a smaller number proves nothing, because the first try may have been applied.
 	if tries == 1 && !again && removed != int64(len(items)) { // another process has taken a part, for example
 		r.board.doubt(held)
 	}
@@ -349,8 +352,9 @@ func (r *Relay) failedSome(ctx context.Context, items []*item, most time.Duratio
 	return nil
 }
 
-// insertFailures is the statement that stores failures: each row is part, id, type, attempts, microseconds until the next attempt or -1, error. A
-// message that a person has skipped meanwhile has another type, and gets no failure.
+// insertFailures is the statement that stores failures. Each row is part, id, type, attempts, microseconds
+// until the next attempt or -1, error. If a person has skipped a message meanwhile, the message has another
+// type, and gets no failure.
 func (r *Relay) insertFailures(rows [][]any, held []hold.Part) store.Statement {
 	var from strings.Builder
 	var args []any
@@ -401,8 +405,9 @@ func (r *Relay) removeOrphans(ctx context.Context, failures map[messageID]*failu
 	})
 }
 
-// write calls fn until it succeeds, or until one call has taken most: then it returns errLocked. Each statement of fn has the same effect when it
-// runs again. After the end of Run it has the TTL to succeed.
+// write calls fn until fn succeeds, or until one call has taken the time most: then write returns errLocked.
+// Each statement of fn must have the same effect when it runs again. After the end of Run, fn has the TTL to
+// succeed.
 func (r *Relay) write(ended context.Context, most time.Duration, fn func(context.Context) error) error {
 	ctx := context.WithoutCancel(ended)
 	var until time.Time
@@ -429,14 +434,15 @@ func (r *Relay) write(ended context.Context, most time.Duration, fn func(context
 	}
 }
 
-// tellFull tells the observer, once, that a topic has so many failing messages that no others of it are read.
+// tellFull reports to the observer, once, that a topic has so many failing messages that no others of it are
+// read.
 func (r *Relay) tellFull(ctx context.Context, t *topic) {
 	if r.board.newlyFull(t) {
 		r.tell(ctx, Event{Type: EventStopped, Err: fmt.Errorf("topic %q has %d failing messages in one part of the outbox: no others of it are read. Try: once outbox list --topic, and once outbox skip", t.name, maxFailing)})
 	}
 }
 
-// told tells the observer the outcome of a message.
+// told reports the outcome of a message to the observer.
 func (r *Relay) told(ctx context.Context, what EventType, it *item, err error, next time.Time) {
 	m := it.message
 	m.Delivery = it.attempt

@@ -11,15 +11,16 @@ import (
 
 // Forgotten is the result of [Box.Forget].
 type Forgotten struct {
-	Erased  int64 // kept delivered messages whose payload and headers are erased now
-	Waiting int64 // waiting messages, which keep their payload and headers
+	Erased  int64 // how many delivered messages had their payload and headers erased by this call
+	Waiting int64 // how many messages still wait for their delivery; these keep their payload and headers
 }
 
-// Forget erases the payloads and headers of the delivered messages of a topic and key that are kept: see Config.RetainDelivered. Their IDs, numbers
-// and times stay. Waiting messages are not touched, because they would be delivered without content: call Forget again after their delivery, or skip
-// them. Dead letters, and copies at the broker and its consumers, are not erased.
+// Forget erases the payloads and headers of the delivered messages of a topic and key that are kept: see
+// Config.RetainDelivered. Their IDs, numbers and times stay. Messages that wait for their delivery are not
+// changed, because they would be delivered without content: call Forget again after their delivery, or skip
+// them. Forget does not erase dead letters, nor copies at the broker and its consumers.
 //
-// After an error nothing has changed, unless it is of [store.KindLost]. To forget again does no harm.
+// After an error nothing has changed, unless the error is of [store.KindLost]. Forget can be called again.
 func (b *Box[TX]) Forget(ctx context.Context, topic, key, reason string) (f Forgotten, err error) {
 	if err := errors.Join(checkTarget(topic, key), checkReason(reason)); err != nil {
 		return Forgotten{}, err
@@ -35,7 +36,8 @@ func (b *Box[TX]) Forget(ctx context.Context, topic, key, reason string) (f Forg
 		if _, err := r.Exec(ctx, b.statement("update once_stream set seq = seq where topic = ? and KEY = ?", topic, key)); err != nil {
 			return err
 		}
-		// Count first: a message that a relay delivers between the two statements counts as waiting, and is erased.
+		// Count first, because a message that a relay delivers between the two statements then counts as
+		// waiting, and is erased as well.
 		count := b.statement("select count(*) from once_outbox where topic = ? and KEY = ? and seq > 0", topic, key)
 		if err := r.Query(ctx, count, func(row sqlplane.Row) error { return row.Scan(&f.Waiting) }); err != nil {
 			return err

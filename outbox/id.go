@@ -8,10 +8,11 @@ import (
 	"github.com/oncelib/once"
 )
 
-// IDFor returns a message.Message.ID that is made of an operation: a UUID of version 8, the same one wherever and whenever the operation is
-// executed. n tells the messages of one operation apart. Two regions that cannot see each other, and that execute one operation each for
-// itself, so add the same message, and an inbox applies it once. For that its Source must be the same as well, and its
-// payload must be made of the request alone. It never changes.
+// IDFor returns a message.Message.ID that is derived from an operation. The ID is a UUID of version 8, and is
+// the same wherever and whenever the operation is executed. n distinguishes the messages of one operation. If
+// two regions cannot reach each other, and each executes the same operation, both add the same message, and an
+// inbox applies it once. For that, the Source of the messages must be the same as well, and their payload must
+// depend only on the request. The result of IDFor never changes between versions.
 func IDFor(op once.Operation, n int) string {
 	sum := sha256.Sum256([]byte("message:" + once.DeriveKey(op.Scope, op.Key, strconv.Itoa(n))))
 	u := sum[:16]

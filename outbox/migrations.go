@@ -9,7 +9,8 @@ import (
 //go:embed migrations/*/*.sql
 var migrations embed.FS
 
-// Migrations are the migrations of the tables of the outbox and its relays, for the Migrate function of a store:
+// Migrations contains the migrations of the tables of the outbox and its relays, for the Migrate function of a
+// store:
 //
 //	err := pgxstore.Migrate(ctx, pool, outbox.Migrations)
 var Migrations = migration.Set{Capability: "outbox", Files: migrations}

@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// order decides which items of units can be published now, and in which order. A message with a key waits while an earlier one of its key is in the
-// table: a slow transaction may commit an earlier message below the mark, and an older release may have put it into another part.
+// order decides which items of units can be published now, and in which order. A message with a key waits while
+// an earlier message of its key is in the table: a slow transaction may have committed an earlier message below
+// the mark, or an older release may have put it into another part.
 func (r *Relay) order(ctx context.Context, units []*unit) error {
 	var unsure []*item
 	for _, u := range units {

@@ -19,17 +19,20 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Config of an outbox. The zero value is a good one.
+// Config configures an outbox. The zero value is ready to use.
 type Config struct {
-	// Source is the CloudEvents source of messages without one: a URI reference. Default: "once".
+	// Source is the CloudEvents source, a URI reference, of messages that have no Source themselves. Default:
+	// "once".
 	Source string
 
-	// RetainDelivered is how long delivered messages are kept, so that people can look them up. Default: they are deleted at once.
+	// RetainDelivered is how long delivered messages are kept, so that people can look them up. Default: a
+	// message is deleted when it is delivered.
 	RetainDelivered time.Duration
 
-	// Archive gets the delivered messages that a relay is about to delete: (*archive.Writer).Write is one. It gets them as they are stored, encrypted
-	// columns still encrypted. They are deleted only after it has returned nil, so it may get one twice. It needs RetainDelivered. Default: no
-	// archive.
+	// Archive receives the delivered messages that a relay is about to delete; an example is
+	// (*archive.Writer).Write. It receives the rows as they are stored: encrypted columns stay encrypted. The
+	// rows are deleted only after Archive has returned nil, so it may receive a row twice. It needs
+	// RetainDelivered. Default: no archive.
 	Archive func(ctx context.Context, rows []upkeep.Expired) error
 
 	// MaxPayload is the longest payload in bytes. Default: [message.MaxPayload].
@@ -38,8 +41,8 @@ type Config struct {
 	// Trace returns the W3C traceparent of a context, or "" if the context has no trace. Default: no trace is stored.
 	Trace func(context.Context) string
 
-	// Encrypter, if it is set, encrypts payloads and headers in the database. Relays and operators
-	// need the same one.
+	// Encrypter, if it is set, encrypts payloads and headers in the database. Relays and the tools of operators
+	// need the same Encrypter.
 	Encrypter once.Encrypter
 }
 
@@ -53,7 +56,7 @@ type Box[TX any] struct {
 	added  *atomic.Int64 // when the last message was added, by elapsed; 0 before the first
 }
 
-// New returns the outbox of s, whose database needs [Migrations]. It panics if cfg is invalid.
+// New returns the outbox in the database of s, which needs [Migrations]. It panics if cfg is invalid.
 func New[TX any](s sqlplane.SQL[TX], cfg Config) *Box[TX] {
 	cfg.Source = cmp.Or(cfg.Source, "once")
 	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, message.MaxPayload)
@@ -73,17 +76,19 @@ func New[TX any](s sqlplane.SQL[TX], cfg Config) *Box[TX] {
 	return &Box[TX]{db: s, cfg: cfg, add: insertOf(s.Dialect()), added: new(atomic.Int64)}
 }
 
-// Add stores messages in tx, the transaction of a handler or one that the user has opened. They are delivered if tx commits, and only then. Payloads
-// and headers are copied.
+// Add stores messages in tx, which is the transaction of a handler or one that the user has opened. The
+// messages are delivered if and only if tx commits. Add copies payloads and headers.
 //
-// All messages are checked before the first one is stored: an error that is no [store.Error] names a message that is not valid. Then nothing has been
-// stored, and tx can still be used. After a [store.Error], tx fails. On pgxstore the messages travel with COMMIT, without a round trip of their own,
-// and so does the error of the database.
+// All messages are checked before the first one is stored. An error that is not a [store.Error] names a message
+// that is invalid: then nothing was stored, and tx can still be used. After a [store.Error], tx can only be
+// rolled back. On pgxstore the messages are sent together with COMMIT, without a round trip of their own, so an
+// error of the database is returned by the commit.
 //
-// A message with a key locks the row of its topic and key until tx ends. The rows of one Add are locked in one order, and on pgxstore the rows of a
-// whole operation, so that transactions do not deadlock. On other databases, transactions that call Add several times may deadlock: that is an error
-// of [store.KindRetry], and the operation runs again. The same happens after a conflict at REPEATABLE READ or SERIALIZABLE: use READ COMMITTED for
-// keys that many transactions have in common.
+// A message with a key locks the row of its topic and key until tx ends. The rows of one Add, and on pgxstore
+// the rows of a whole operation, are locked in a fixed order, so that transactions do not deadlock. On other
+// databases, transactions that call Add several times may deadlock. A deadlock is an error of
+// [store.KindRetry], and the operation runs again. The same happens after a conflict at REPEATABLE READ or
+// SERIALIZABLE: use READ COMMITTED if many transactions add messages of the same key.
 func (b *Box[TX]) Add(ctx context.Context, tx TX, messages ...message.Message) error {
 	statements, err := b.statements(ctx, current.Of(ctx), messages)
 	if err != nil {
@@ -99,7 +104,7 @@ func (b *Box[TX]) Add(ctx context.Context, tx TX, messages ...message.Message) e
 	return nil
 }
 
-// Declare is [Box.Add] for a batch. After an error nothing has been declared. ctx is for Config.Trace.
+// Declare is [Box.Add] for a batch. After an error nothing was declared. Config.Trace gets ctx.
 func (b *Box[TX]) Declare(ctx context.Context, batch *once.Batch, messages ...message.Message) error {
 	statements, err := b.statements(ctx, current.OfBatch(batch), messages)
 	if err != nil {
@@ -112,7 +117,7 @@ func (b *Box[TX]) Declare(ctx context.Context, batch *once.Batch, messages ...me
 	return nil
 }
 
-// note tells the relays of this process that commits may have messages for them.
+// note makes the relays of this process look for messages after the next commits.
 func (b *Box[TX]) note() { b.added.Store(elapsed()) }
 
 // statements returns the statements that store messages, in the order of their locks. op is the operation that adds them: its record names the
@@ -209,8 +214,8 @@ func partOf(topic, key string) int {
 	return int((hash(topic) + mixed(hash(topic, "\x00", key))%queuesOfTopic) % parts)
 }
 
-// mixed spreads each bit of h over all bits, as MurmurHash3 does at its end. Without it, the low bits of the FNV hash of one key under many topics
-// would depend on the topics alone.
+// mixed spreads each bit of h over all bits, as MurmurHash3 does at its end. Without it, for one key under many
+// topics, the low bits of the FNV hash would depend on the topics alone.
 func mixed(h uint32) uint32 {
 	h = (h ^ h>>16) * 0x85ebca6b
 	h = (h ^ h>>13) * 0xc2b2ae35

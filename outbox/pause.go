@@ -15,16 +15,17 @@ import (
 // MaxReason is the longest reason of a pause or a skip, in bytes.
 const MaxReason = 512
 
-// Pause is a topic, or a key of it, whose delivery a person has paused.
+// Pause is a topic, or a key of a topic, whose delivery a person has paused.
 type Pause struct {
 	Topic    string
-	Key      string // "": the whole topic
+	Key      string // "" means the whole topic
 	Reason   string
 	PausedAt time.Time
 }
 
-// Pause holds back the messages of a topic and key, or of the whole topic if key is "". New messages are still added. Relays notice within a second
-// or two, and finish the deliveries that already run.
+// Pause stops the delivery of the messages of a topic and key, or of the whole topic if key is "". New messages
+// can still be added. Relays notice the pause within two seconds, and finish the deliveries that are already in
+// flight.
 func (b *Box[TX]) Pause(ctx context.Context, topic, key, reason string) error {
 	if err := errors.Join(checkTarget(topic, key), checkReason(reason)); err != nil {
 		return err
@@ -38,8 +39,9 @@ func (b *Box[TX]) Pause(ctx context.Context, topic, key, reason string) error {
 	})
 }
 
-// Known reports whether a message of a topic and key waits for its delivery, or a message of them with a key was ever added. If key is "", any key
-// counts. A topic whose messages have no key is known only while one waits.
+// Known reports whether a message of the topic and key waits for its delivery, or whether a message with this
+// topic and key was ever added. If key is "", messages with any key count. A topic whose messages have no key
+// is known only while a message waits.
 func (b *Box[TX]) Known(ctx context.Context, topic, key string) (known bool, err error) {
 	args := []any{topic, topic}
 	ofKey := ""
@@ -67,12 +69,13 @@ func (b *Box[TX]) Paused(ctx context.Context) (list []Pause, err error) {
 
 // Resumed is the result of Resume.
 type Resumed struct {
-	Paused   bool  // the topic or key was paused
-	Messages int64 // failing and stopped messages that are tried again
+	Paused   bool  // the topic or key was paused before the call
+	Messages int64 // how many failing and stopped messages will be tried again
 }
 
-// Resume ends a [Box.Pause] of the same topic and key. It also makes failing and stopped messages of the topic and key due at once, as if they had
-// not failed before; if key is "", of the whole topic. Keys of the topic that have a pause of their own stay paused.
+// Resume ends a [Box.Pause] of the same topic and key. It also makes the failing and stopped messages of the
+// topic and key, or of the whole topic if key is "", due immediately, as if they had not failed before. A key
+// of the topic that has a pause of its own stays paused.
 func (b *Box[TX]) Resume(ctx context.Context, topic, key string) (Resumed, error) {
 	if err := checkTarget(topic, key); err != nil {
 		return Resumed{}, err
@@ -87,6 +90,7 @@ func (b *Box[TX]) Resume(ctx context.Context, topic, key string) (Resumed, error
 			return err
 		}
 		messages, err = r.Exec(ctx, b.statement("update once_outbox_failed set attempts = 0, next_at = NOW, failed_at = NOW where "+where, args...))
+		// Nothing has changed, so the audit gets no entry.
 		if err != nil || paused+messages == 0 {
 			return err
 		}
@@ -95,11 +99,12 @@ func (b *Box[TX]) Resume(ctx context.Context, topic, key string) (Resumed, error
 	return Resumed{paused > 0, messages}, err
 }
 
-// Skip gives up a message that waits for its delivery, failed or not. A message of type [message.TypeSkipped] takes its place, with the reason in the
-// header "once-skip-reason", and is delivered as any other message, so that consumers see no gap. The payload is erased.
+// Skip gives up a message that waits for its delivery, whether or not it has failed. A message of type
+// [message.TypeSkipped] replaces it, with the reason in the header "once-skip-reason". The replacement is
+// delivered like any other message, so that consumers see no gap. The payload is erased.
 //
-// Skip races with the end of a delivery: after [ErrNotFound], the message was delivered. Skip does not cancel a running delivery. To skip twice does
-// no harm.
+// A delivery that is already in flight is not cancelled. If it ends first, Skip returns [ErrNotFound]: the
+// message was delivered. A second Skip of the same message changes nothing.
 func (b *Box[TX]) Skip(ctx context.Context, id, reason string) error {
 	if err := checkReason(reason); err != nil {
 		return err
@@ -121,6 +126,7 @@ func (b *Box[TX]) Skip(ctx context.Context, id, reason string) error {
 		return err
 	}
 	return b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r sqlplane.Runner) error {
+		// A repeated Skip must not replace the reason of the first one.
 		if m.Type != message.TypeSkipped {
 			n, err := r.Exec(ctx, b.statement("update once_outbox set event_type = ?, headers = ?, payload = ?, encrypted = ? where part = ? and id = ?",
 				message.TypeSkipped, headers, payload, b.cfg.Encrypter != nil, int64(s.part), s.id))

@@ -22,17 +22,19 @@ const (
 	share      = 20                     // pages and scans use at most one part in this of the time
 )
 
-// queue is what a relay remembers of the messages of one topic in one part that this process holds. One unit of work at a time holds a queue. It is a
-// cache of the database: in doubt it is dropped, and read from its beginning.
+// queue is the state that a relay keeps of the messages of one topic in one part that this process holds. One
+// unit of work at a time uses a queue. It is a cache of the database: in doubt it is dropped, and read from its
+// beginning.
 type queue struct {
 	topic *topic
 	part  hold.Part
 	gone  bool // the part is lost, or another process held it meanwhile
 
-	// Every message up to mark that was visible when it was read is either delivered or waiting: see the field waiting.
+	// Every message up to mark that was visible at the time of the read is either delivered or waiting: see the
+	// field waiting.
 	mark     int64
-	from     int64 // the mark as it was a moment ago: claims begin there
-	next     int64 // will be from
+	from     int64 // the mark some time ago; claims begin here
+	next     int64 // the next value of from
 	agedAt   time.Time
 	tail     int64 // the highest id that is known
 	late     int64 // the lowest id that has appeared at or below the mark while the queue was claimed; 0 means no such id
@@ -66,7 +68,7 @@ const (
 	works
 )
 
-// has reports whether the queue has such work now, or when it will have some.
+// has reports whether the queue has work of this kind now, or from which time it will have some.
 func (q *queue) has(w work, now time.Time) (bool, time.Time) {
 	switch {
 	case q.claimed || q.gone:
@@ -114,7 +116,7 @@ func (q *queue) rewind(id int64, now time.Time) {
 	}
 }
 
-// free notes that the messages of a key wait for nothing any more.
+// free records that the messages of a key wait for no other message any more.
 func (q *queue) free(key string) {
 	if key == "" || len(q.freed) >= maxFreed {
 		return
@@ -136,7 +138,7 @@ func (q *queue) delivered(m *message.Message) {
 	q.last[m.Key] = m.Seq
 }
 
-// finish notes the outcomes of the items that a unit of work has read of the queue, in their order.
+// finish records the outcomes of the items of this queue that a unit of work has read, in their order.
 func (q *queue) finish(w work, items []*item, took time.Duration, now time.Time) {
 	last, left := int64(0), int64(0)
 	for _, it := range items {
@@ -175,10 +177,11 @@ func (q *queue) finishClaim(items []*item, last, left int64, now time.Time) {
 	switch full := len(items) >= q.asked; {
 	case full || left > 0:
 		q.tail = max(q.tail, mark+1)
-	case q.tail == q.seen: // no message has come meanwhile
+	case q.tail == q.seen: // no message was added meanwhile
 		q.tail = mark
 	}
 	if len(items) >= q.asked && q.asked >= q.rows {
+		// The read was full, so a backlog exists: larger reads need fewer statements.
 		q.rows *= 4
 	} else if len(items) < q.asked {
 		q.rows = leastRows
@@ -192,6 +195,7 @@ func (q *queue) settleItem(w work, it *item, now time.Time) {
 		q.delivered(&it.message)
 		if it.failure != nil {
 			q.failing = max(0, q.failing-1)
+			// Later messages of the key may have waited for this one.
 			q.free(it.message.Key)
 			q.waiting = true
 		}

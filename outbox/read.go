@@ -93,8 +93,9 @@ func (q *query) statement() store.Statement {
 // columnOf names a column of the rows over which [query.each] runs.
 type columnOf func(column int)
 
-// each writes a select that runs the select of body for each row of list, by one range of an index each. PostgreSQL plans one select for all of them,
-// whose text does not depend on their number; the other databases have no LATERAL. Values of rows are string and int64.
+// each writes a select that runs the select of body for each row of list, with one range of an index for each
+// row. On PostgreSQL one select is planned for all rows, so its text does not depend on their number. The other
+// databases have no LATERAL. The values in rows are string and int64.
 func (q *query) each(rows [][]any, types []string, body func(value columnOf)) *query {
 	if q.dialect != sqlplane.PostgreSQL {
 		for i, row := range rows {
@@ -261,7 +262,8 @@ func (r *Relay) listed(ids []messageID) (condition string, args []any) {
 
 var errFull = errors.New("the batch is full")
 
-// read returns the messages that s reads. cut reports that it stopped because further messages have no room.
+// read returns the messages that s reads. cut reports that it has stopped because further messages would exceed
+// the bound on bytes.
 func (r *Relay) read(ctx context.Context, s store.Statement) (items []*item, cut bool, err error) {
 	bytes := 0
 	err = r.try(ctx, func(ctx context.Context) error {
@@ -285,7 +287,7 @@ func (r *Relay) read(ctx context.Context, s store.Statement) (items []*item, cut
 	return items, false, err
 }
 
-// findPredecessors marks the items whose previous message is still in the table, in any part: they wait.
+// findPredecessors marks the items whose previous message is still in the table, in any part: these items wait.
 func (r *Relay) findPredecessors(ctx context.Context, items []*item) error {
 	for some := range slices.Chunk(items, maxQueues) {
 		rows := make([][]any, len(some))

@@ -21,52 +21,55 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// RelayConfig is how a [Relay] works. The zero value is a good one.
+// RelayConfig configures a [Relay]. The zero value is ready to use.
 type RelayConfig struct {
-	// Batch is how many messages one Publish takes at most. Default: 1000.
+	// Batch is the maximum number of messages in one call of Publish. Default: 1000.
 	Batch int
 
-	// Concurrency is how many calls of Publish of one topic this process runs at once. Default: 4.
+	// Concurrency is how many calls of Publish this process makes at the same time for one topic. Default: 4.
 	Concurrency int
 
-	// Topics has the bounds of single topics.
+	// Topics has the bounds of single topics, by name.
 	Topics map[string]TopicConfig
 
-	// Policy says when a failed message is tried again, and after which failures no attempt follows; Total counts from its first failure. Retries are
-	// paid from Budget if it is set. Default: 1 s to 5 min with full jitter, without an end.
+	// Policy says when a failed message is tried again, and when no further attempt follows. Its Total counts
+	// from the first failure of the message. If its Budget is set, each retry takes from the budget. Default:
+	// pauses from 1 s to 5 min with full jitter, without an end.
 	Policy *retry.Policy
 
-	// DeadLetters keeps every failed delivery, and stores a dead letter for a message that is given up: see package deadletter. The message stays in
-	// the outbox, and its key waits for it. The database needs deadletter.Migrations.
+	// DeadLetters stores every failed delivery, and a dead letter for a message that gets no further attempt:
+	// see package deadletter. The message itself stays in the outbox, and its key waits for a person. The
+	// database needs deadletter.Migrations.
 	DeadLetters bool
 
-	// Breaker, if it is set, keeps messages back while the destination fails.
+	// Breaker, if it is set, stops deliveries while the destination fails.
 	Breaker retry.Breaker
 
-	// Timeout of one Publish. Default: 30 s.
+	// Timeout bounds one call of Publish. Default: 30 s.
 	Timeout time.Duration
 
-	// TTL is how long after the death of this process other processes take its keys over. Processes may have different TTLs. Default: 10 s.
+	// TTL is how long after the death of this process other processes take over the delivery of its keys.
+	// Processes may have different TTLs. Default: 10 s.
 	TTL time.Duration
 
 	// Node names this process in the tables. Default: host name, process id and random letters.
 	Node string
 
-	// Observer receives the events of the relay. Default: it logs failures with slog.
+	// Observer receives the events of the relay. Default: [Log] with slog.Default(), which writes failures.
 	Observer Observer
 
-	// Tracer makes a span of each call of Publish. An onceotel.Telemetry is one. Default: none.
+	// Tracer makes a span of each call of Publish. An onceotel.Telemetry is one. Default: no tracer.
 	Tracer Tracer
 }
 
 // TopicConfig bounds the deliveries of one topic from this process.
 type TopicConfig struct {
 	Rate        float64 // messages per second; 0 means no limit
-	Concurrency int     // calls of Publish at once; 0 means RelayConfig.Concurrency
+	Concurrency int     // concurrent calls of Publish; 0 means RelayConfig.Concurrency
 }
 
-// Relay delivers the messages of an outbox. Its Wake is made for [once.Config].AfterCommit: a commit that has added
-// messages wakes it.
+// Relay delivers the messages of an outbox. Pass its method Wake to [once.Config].AfterCommit, so that a commit
+// with messages wakes the relay.
 type Relay struct {
 	db        sqlplane.Database
 	publisher Publisher
@@ -80,7 +83,7 @@ type Relay struct {
 	node       string // its name for the holder
 	board      *board
 	finishers  [classes]*finisher
-	locked     *finisher // of topics whose rows other transactions have locked
+	locked     *finisher // for topics whose rows other transactions have locked
 	publishing sync.WaitGroup
 	wokenFor   atomic.Int64  // the value of added at the last Wake
 	wokenAt    atomic.Int64  // when that was
@@ -148,9 +151,12 @@ func newRelay(db sqlplane.Database, p Publisher, cfg RelayConfig) *Relay {
 	return r
 }
 
-// Run delivers messages until ctx ends. Then it waits for the running deliveries, releases its keys and returns nil. While the database cannot be
-// reached it waits, and tells the observer. An error says that it cannot work at all, or that its publisher has returned [Closed].
+// Run delivers messages until ctx ends. Then it waits for the deliveries in flight, releases its parts of the
+// outbox to other processes, and returns nil. While the database cannot be reached, Run reports that to the
+// observer and waits. An error says that the relay cannot work at all, or that its publisher has returned
+// [Closed].
 func (r *Relay) Run(ctx context.Context) error {
+	// Two runs would share the board and the finishers of this relay.
 	if !r.running.CompareAndSwap(false, true) {
 		return errors.New("outbox: this relay is running. Try: call Run once, or make another Relay")
 	}
@@ -265,7 +271,7 @@ func (r *Relay) notMigrated(err error) error {
 	return fmt.Errorf("outbox: the relay cannot work: %w. Try: Migrate of the store with outbox.Migrations, or once migrate up --only outbox", err)
 }
 
-// statementTime bounds one statement, for a server that stops answering.
+// statementTime bounds one statement, in case the server stops answering.
 const statementTime = 30 * time.Second
 
 // try runs fn with a bound on its time.
@@ -289,7 +295,8 @@ const (
 	wakeAgain = 10 * time.Millisecond // between two looks after the same Add: a look finds all earlier commits, and most commits are of other transactions
 )
 
-// Wake lets the relay look for messages now, if this process has added some in the last ten seconds. It is made for once.Config.AfterCommit.
+// Wake makes the relay look for messages immediately, if this process has added messages in the last ten
+// seconds. Use it as once.Config.AfterCommit.
 func (r *Relay) Wake() {
 	added, now := r.added.Load(), elapsed()
 	switch {
@@ -321,10 +328,12 @@ func (r *Relay) tell(ctx context.Context, e Event) {
 	r.cfg.Observer.Observe(context.WithoutCancel(ctx), e)
 }
 
-// keepHouse tells the observer which parts are held. In the process that holds part 0 it also tells the backlog, and deletes old dead letters.
+// keepHouse reports to the observer which parts are held. The process that holds part 0 also reports the
+// backlog, and deletes old dead letters.
 func (r *Relay) keepHouse(ctx context.Context, changed <-chan struct{}) {
 	tick := time.NewTicker(15 * time.Second)
 	defer tick.Stop()
+	// -1, so that the first event is sent even if this process gets no parts.
 	told := -1
 	for {
 		select {
@@ -342,6 +351,7 @@ func (r *Relay) keepHouse(ctx context.Context, changed <-chan struct{}) {
 		}
 		held, done := r.holder.Use(allParts[:1])
 		done()
+		// A count of the backlog reads many rows, so only the process with part 0 counts.
 		if len(held) == 0 {
 			continue
 		}

@@ -14,13 +14,15 @@ import (
 // ErrBacklog says that numbers cannot be moved, because messages with a key still wait for their delivery.
 var ErrBacklog = errors.New("outbox: messages with a key wait for their delivery. Try: once relay until once outbox list shows none, then the same again")
 
-// Renumber moves the numbers of all keys forward. Call it after the database was restored from a backup: consumers have already seen the numbers
-// after the backup, and would take new messages for repetitions. The next message of each key gets the number after+1, also for a key that this
-// database does not know any more. after is the time of the database in milliseconds, so that a second restore of the same backup gives a greater
-// one; or the greatest existing number, if that is greater.
+// Renumber moves the numbers of all keys forward. Call it after the database was restored from a backup.
+// Consumers have already seen messages with the numbers after the backup, and would take new messages with
+// these numbers for duplicates. The next message of each key gets the number after+1, even if the restored
+// database has no row for the key. The result after is the time of the database in milliseconds, or the
+// greatest existing number if that is greater. So a second restore of the same backup gets a greater number.
 //
-// Consumers with inbox.InOrder wait for the missing numbers until inbox.Inbox.Renumber is called. Call Renumber while the service does not run, after
-// a relay has delivered all waiting messages: the error is [ErrBacklog] if a message with a key waits.
+// Consumers with inbox.InOrder wait for the missing numbers until inbox.Inbox.Renumber is called. Call Renumber
+// while the service does not run, after a relay has delivered all waiting messages. The error is [ErrBacklog]
+// if a message with a key still waits.
 func (b *Box[TX]) Renumber(ctx context.Context, reason string) (after int64, err error) {
 	if err := checkReason(reason); err != nil {
 		return 0, err
@@ -54,7 +56,7 @@ func (b *Box[TX]) Renumber(ctx context.Context, reason string) (after int64, err
 	return after, err
 }
 
-// Started returns the number that the last [Box.Renumber] has returned; 0 if it was never called.
+// Started returns the number that the last [Box.Renumber] has returned, or 0 if it was never called.
 func (b *Box[TX]) Started(ctx context.Context) (after int64, err error) {
 	err = b.db.Pool().Query(ctx, b.statement("select seq from once_stream_start where id = 1"), func(row sqlplane.Row) error { return row.Scan(&after) })
 	return after, err

@@ -9,17 +9,19 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// ErrNotDelivered says that a message waits for its delivery, and is not to be sent again.
+// ErrNotDelivered says that a message still waits for its delivery, so that it cannot be sent again.
 var ErrNotDelivered = errors.New("it is not delivered yet. Try: once outbox resume, if its delivery has failed")
 
-// ErrErased says that a message was delivered and is kept, and that nothing of its content is.
+// ErrErased says that a message was delivered and its row is kept, but that its content was erased.
 var ErrErased = errors.New("its payload and headers were erased, or it never had any. Try: add a new message")
 
-// Resend has a message delivered again that was delivered, and is kept: see Config.RetainDelivered. It has the ID, the number and all else that it
-// had, so that a consumer with an inbox that has applied it takes it for a duplicate. It is for consumers that have lost it. It waits in the
-// outbox as any other: if its delivery fails, later messages of its key wait for it.
+// Resend delivers a message again that was delivered before and is kept: see Config.RetainDelivered. The
+// message has the same ID, number and content as before, so that an inbox that has applied it counts it as a
+// duplicate. Resend is for consumers that have lost the message. The message waits in the outbox like any
+// other: if its delivery fails, later messages of its key wait for it.
 //
-// The error is [ErrNotFound], [ErrNotDelivered] or [ErrErased] if it cannot be done. To resend twice does no harm: the second call finds it waiting.
+// The error is [ErrNotFound], [ErrNotDelivered] or [ErrErased] if the message cannot be sent again. A second
+// Resend has no further effect: it finds the message waiting.
 func (b *Box[TX]) Resend(ctx context.Context, id, reason string) error {
 	if err := checkReason(reason); err != nil {
 		return err
@@ -34,7 +36,8 @@ func (b *Box[TX]) Resend(ctx context.Context, id, reason string) error {
 	const columns = "part, topic, KEY, seq, event_id, event_type, source, headers, payload, encrypted, trace, op_scope, op_key, created_at"
 	err = b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r sqlplane.Runner) error {
 		at := []any{int64(s.part), s.id}
-		// A write comes first: SQLite gives its lock to no reader that others have overtaken, and of two calls one waits here.
+		// A write comes first: SQLite refuses the lock to a transaction that has read before another one wrote,
+		// and of two concurrent calls one waits here.
 		if _, err := r.Exec(ctx, b.statement("update once_outbox_sent set sent_at = sent_at where part = ? and id = ?", at...)); err != nil {
 			return err
 		}

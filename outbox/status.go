@@ -12,33 +12,33 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Wait is a reason for which messages of a topic wait. The set may grow.
+// Wait is a reason why messages of a topic wait. New reasons may be added.
 type Wait string
 
 const (
-	WaitPaused  Wait = "paused"  // a person has paused the topic, or a key of it
-	WaitDown    Wait = "down"    // its destination cannot be reached
-	WaitHanging Wait = "hanging" // its destination does not answer
-	WaitFull    Wait = "full"    // so many of its messages are tried again that no others are read
-	WaitRate    Wait = "rate"    // more messages wait than its TopicConfig.Rate allows
-	WaitFailing Wait = "failing" // some of its messages are tried again, or are given up: later ones of their keys wait
+	WaitPaused  Wait = "paused"  // a person has paused the topic, or a key of the topic
+	WaitDown    Wait = "down"    // the destination of the topic cannot be reached
+	WaitHanging Wait = "hanging" // the destination of the topic does not answer
+	WaitFull    Wait = "full"    // so many messages of the topic are being tried again that the relay reads no others
+	WaitRate    Wait = "rate"    // more messages wait than TopicConfig.Rate allows to deliver
+	WaitFailing Wait = "failing" // some messages of the topic are tried again, or wait for a person; later messages of their keys wait
 )
 
-// Waits are all reasons. Reasons that hold up the whole topic come first.
+// Waits are all reasons, ordered: reasons that concern a whole topic come first.
 func Waits() []Wait {
 	return []Wait{WaitPaused, WaitDown, WaitHanging, WaitFull, WaitRate, WaitFailing}
 }
 
-// TopicWait is one reason for which messages of a topic wait.
+// TopicWait is one reason why messages of a topic wait.
 type TopicWait struct {
 	For      Wait
-	Key      string    // WaitPaused, WaitFailing: one of the waiting keys; "" if the whole topic is paused, or the messages have no key
-	Since    time.Time // by the clock of the database
-	Reason   string    // of the pause, or the error
-	Node     string    // the relay that reports it; "" with WaitPaused and WaitFailing
-	Messages int64     // WaitFailing: number of failed messages, at most 500 are counted. WaitPaused: number of keys
+	Key      string    // with WaitPaused and WaitFailing: one of the waiting keys; "" if the whole topic is paused, or if the messages have no key
+	Since    time.Time // the beginning of the wait, by the clock of the database
+	Reason   string    // the reason of the pause, or the error
+	Node     string    // the relay that reports the wait; "" with WaitPaused and WaitFailing
+	Messages int64     // with WaitFailing: the number of failed messages, of which at most 500 are counted; with WaitPaused: the number of paused keys
 	More     bool      // the number may be greater than Messages
-	Stopped  int64     // WaitFailing: how many of Messages wait for a person
+	Stopped  int64     // with WaitFailing: how many of Messages wait for a person
 }
 
 // holdsTopic reports whether all messages of the topic wait.
@@ -49,10 +49,10 @@ func (w TopicWait) holdsTopic() bool {
 // Topic is the state of a topic.
 type Topic struct {
 	Name   string
-	Oldest time.Time   // when its oldest message was added; zero if no message waits
-	Ready  time.Time   // when the oldest message that nothing holds back was added; zero if everything is held back
-	Waits  []TopicWait // in the order of [Waits]; empty if its messages are delivered
-	Now    time.Time   // by the clock of the database
+	Oldest time.Time   // when the oldest waiting message was added; zero if no message waits
+	Ready  time.Time   // when the oldest message was added that is neither paused nor blocked; zero if no such message waits
+	Waits  []TopicWait // in the order of [Waits]; empty if the messages of the topic are being delivered
+	Now    time.Time   // the time of the database when the state was read
 }
 
 // Bounds of the reads of Topics.
@@ -65,16 +65,18 @@ const (
 	mostNoted   = 10_000 // topics that relays have reported
 )
 
-// Topics returns the topics with waiting messages, and the paused ones: the age of their oldest message, and why it waits. It reads one row for each
-// topic in each of its parts, and some more for topics that fail, however many messages wait.
+// Topics returns the topics with waiting messages and the paused topics: the age of their oldest message, and
+// why it waits. It reads one row for each topic in each part of the outbox, and some more for topics that fail,
+// however many messages wait.
 func (b *Box[TX]) Topics(ctx context.Context) ([]Topic, error) {
 	list, _, err := readTopics(ctx, b.db, "", allTopics)
 	return list, err
 }
 
-// TopicsUpTo is a page of Topics: the topics after a name, by name, as many as fit into about most rows, and at least one. next is the start of the
-// next page, or "" on the last page. [Topic].Ready is not known for topics with some held back messages, and only for some failing topics the number
-// of failed messages is known.
+// TopicsUpTo returns one page of Topics: the topics after the name after, ordered by name. A page reads about
+// most rows, and has at least one topic. next is the argument after of the next page, or "" on the last page.
+// On a page, [Topic].Ready is not known for some topics with paused or blocked messages, and the number of
+// failed messages is known only for some failing topics.
 func (b *Box[TX]) TopicsUpTo(ctx context.Context, after string, most int) (list []Topic, next string, err error) {
 	const looked, failed = 5, 50
 	rows := max(most-looked*failed, 100)
@@ -109,8 +111,8 @@ func readTopics(ctx context.Context, db sqlplane.Database, after string, most to
 	return list, next, nil
 }
 
-// cut removes the topics whose rows were not all read because a bound was reached, and returns the last of the others. If no other topic exists, it
-// keeps the first one, incomplete.
+// cut removes the topics whose rows were not all read because a bound was reached. It returns the last
+// remaining topic. If no topic would remain, it keeps the first one, incomplete.
 func (r *topicReader) cut() (last string) {
 	if r.until == "" {
 		return ""
@@ -129,14 +131,14 @@ func (r *topicReader) cut() (last string) {
 	return cmp.Or(last, r.until)
 }
 
-// end notes that a list of topics, in their order, may have been cut at this one by a bound of rows.
+// end records that a bound of rows may have cut a list of topics, which is ordered, at this topic.
 func (r *topicReader) end(rows, most int, name string) {
 	if rows == most && (r.until == "" || name < r.until) {
 		r.until = name
 	}
 }
 
-// behind is the lowest possible name after a topic.
+// behind returns the lowest possible name after a topic.
 func behind(topic string) string { return topic + "\x00" }
 
 // topicReader collects the state of topics.

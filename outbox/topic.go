@@ -18,7 +18,8 @@ const (
 	forgetIdle = time.Minute
 )
 
-// topic is what this process knows of the destination of a topic, and its bounds. Its queues share it.
+// topic is the state of a topic's destination as this process has seen it, and the topic's bounds. All its
+// queues share it.
 type topic struct {
 	TopicConfig
 
@@ -28,7 +29,7 @@ type topic struct {
 	next   work
 	paused bool
 	used   time.Time
-	told   bool         // the observer knows that it has too many failing messages
+	told   bool         // the observer has received the event that it has too many failing messages
 	locked atomic.Int32 // units whose rows other transactions have locked
 
 	place    place
@@ -42,7 +43,7 @@ type topic struct {
 
 	down  int       // how often in a row its destination was not available
 	until time.Time // no attempt before it
-	asked bool      // the destination has asked for until
+	asked bool      // the destination has asked for a pause until that time
 	probe int       // messages in the next probe while it is down
 	since time.Time // of the first failure
 	cause error     // of the last failure
@@ -87,6 +88,7 @@ func (t *topic) ready(now time.Time) (bool, time.Time) {
 		t.tokens = min(most, t.tokens+t.Rate*now.Sub(t.counted).Seconds())
 	}
 	t.counted = now
+	// At a high rate it waits for several tokens, so that a claim does not read one message at a time.
 	least := max(1, min(t.Rate/share, leastRows))
 	if t.tokens >= least {
 		return true, time.Time{}
@@ -131,19 +133,22 @@ func (t *topic) rowsOf(q *queue, w work, n, batch int) int {
 		return min(n, retryRows)
 	case w == workFreed:
 		return n
+	// A probe needs a message that can be delivered. Blocked ones may come first, so each claim in vain makes
+	// the next one read four times as many rows.
 	case t.down > 0 && w == workClaim:
 		return min(batch, n<<min(2*t.blind, 10))
 	}
 	return min(n, q.rows)
 }
 
-// isDown pauses a topic for wait, because its destination was not available. The next probe has probe messages.
+// isDown pauses a topic for the time wait, because its destination was not available. The next probe has probe
+// messages.
 func (t *topic) isDown(wait time.Duration, asked bool, probe int, now time.Time) {
 	t.down++
 	t.until, t.asked, t.probe = now.Add(wait), asked, probe
 }
 
-// isUp notes that the destination is available.
+// isUp records that the destination is available.
 func (t *topic) isUp() {
 	t.down, t.until, t.since, t.asked, t.blind = 0, time.Time{}, time.Time{}, false, 0
 }
@@ -151,7 +156,7 @@ func (t *topic) isUp() {
 // slow reports whether a call has been running for long.
 func (t *topic) slow(now time.Time) bool { return t.calls > 0 && now.Sub(t.calledAt) > slowCall }
 
-// idle reports whether the topic can be forgotten: the scan finds it again.
+// idle reports whether the topic can be dropped from memory: the scan finds it again.
 func (t *topic) idle(now time.Time) bool {
 	if t.place != placeNone || t.calls > 0 || now.Sub(t.used) < forgetIdle || len(t.queues) > 0 && t.inTrouble() {
 		return false
@@ -185,13 +190,16 @@ func (b *board) isDown(t *topic, asked bool, probe int, wait func(times int) tim
 		b.downs++
 	}
 	d := wait(t.down + 1)
+	// Many topics that are down share the probes, and a single one is probed more often, so that it is up again
+	// soon.
 	if !asked {
 		d = min(d, max(probeMost, time.Duration(b.downs)*probeEach))
 	}
 	t.isDown(d, asked, probe, now)
 }
 
-// isUp notes that the destination of a topic is available. Other destinations are probably available as well.
+// isUp records that the destination of a topic is available. Then other destinations are probably available as
+// well.
 func (b *board) isUp(t *topic, answered bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -206,6 +214,7 @@ func (b *board) isUp(t *topic, answered bool) {
 		if b.downs == 0 || tried == revived {
 			break
 		}
+		// A destination that has asked for a pause is not probed before its end.
 		if other.down > 0 && !other.asked && now.Before(other.until) {
 			tried++
 			other.until = now
@@ -214,8 +223,8 @@ func (b *board) isUp(t *topic, answered bool) {
 	}
 }
 
-// nextProbe is the number of messages of the next probe, for a topic that is down although no error says so. It doubles each time, because all
-// messages of the last probe may be bad ones.
+// nextProbe returns the number of messages of the next probe, for a topic that is down although no error says
+// so. The number doubles each time, because all messages of the last probe may be bad ones.
 func (b *board) nextProbe(t *topic) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -6,10 +6,11 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Tracer starts a span for each call of Publish, or another thing that lasts as long.
+// Tracer starts a span, or something like a span, for each call of Publish.
 type Tracer interface {
-	// OutboxSpan is called before each call of Publish, with its messages. Publish has the context that it returns. end is called once, with
-	// one error for each message, or nil if all were delivered. The messages are then the publisher's: it must not read them.
+	// OutboxSpan is called before each call of Publish, with the messages of this call. Publish gets the
+	// returned context. end is called once, with one error for each message, or with nil if all were delivered.
+	// From then on, end must not read messages, because they belong to the publisher.
 	OutboxSpan(ctx context.Context, messages []message.Message) (_ context.Context, end func(errs []error))
 }
 

@@ -198,6 +198,7 @@ func (b *board) mayCall(t *topic, now time.Time) bool {
 	switch {
 	case len(b.underWay) >= maxCalls:
 		return false
+	// Topics that have never answered may all hang, and must not take all calls.
 	case !t.answered && b.unknown >= maxUnknown:
 		return false
 	case len(b.underWay) < maxCalls/2:
@@ -211,6 +212,7 @@ func (b *board) mayCall(t *topic, now time.Time) bool {
 			bad++
 		}
 	}
+	// The other half of the calls is reserved for healthy topics.
 	return bad < maxCalls/2
 }
 
@@ -251,6 +253,7 @@ func (b *board) finished(u *unit) {
 	}
 	t := u.topic
 	if t.Rate > 0 {
+		// Messages that were not sent must not count towards the rate.
 		t.tokens += float64(u.taken - published)
 	}
 	if u.work == workClaim {

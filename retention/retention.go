@@ -1,13 +1,12 @@
-// Package retention deletes finished operations whose retention is over: in small
-// transactions, with pauses, so that requests are hardly slowed down.
+// Package retention deletes finished operations whose retention is over. It uses small transactions with pauses
+// between them, so that it hardly slows requests down.
 //
 //	sweeper := retention.New(engine.Store(), retention.Config{})
 //	go sweeper.Run(ctx)
 //
-// An operation is absent for every caller as soon as it has expired; deleting its row later
-// only frees space. Every node may run a sweeper: they share
-// the work, and no sweeper waits for another. Operations that are running, or whose outcome
-// is unknown, are never deleted.
+// Every call treats an operation as absent as soon as its retention is over; the later deletion of its row only
+// frees space. Every node may run a sweeper: the sweepers share the work, and do not wait for each other.
+// Operations that are running, or whose outcome is unknown, are never deleted.
 package retention
 
 import (
@@ -25,44 +24,43 @@ import (
 // Defaults of [Config].
 const (
 	DefaultBatch         = 100
-	DefaultBatchArchived = 5000 // with Archive: each batch costs a few flushes of the disk, but locks nothing meanwhile
+	DefaultBatchArchived = 5000 // with Archive; it is higher because each batch costs a few flushes of the disk, but locks no rows meanwhile
 	DefaultRate          = 10_000
 	DefaultEvery         = time.Minute
 )
 
-// Config of a [Sweeper]. The zero value is ready to use.
+// Config configures a [Sweeper]. The zero value is ready to use.
 type Config struct {
-	// Batch is how many rows one transaction deletes at most. While transactions are
-	// slow, which means a busy database, it is less. Default 100,
-	// with Archive 5000.
+	// Batch is how many rows one transaction deletes at most. While transactions are slow, because the database
+	// is busy, the sweeper uses smaller batches. Default 100; with Archive 5,000.
 	Batch int
 
-	// Rate is how many rows a second are deleted at most. At least half of the time is
-	// pauses, whatever the rate; a store that knows when others could write counts that as
-	// one. Lower it for a MariaDB or MySQL with few cores, to which a row costs several
-	// times what it costs PostgreSQL. Default 10,000.
+	// Rate is how many rows are deleted in a second at most. Whatever Rate is, at least half of the time is
+	// pauses; if the store reports that others could write during a part of a transaction, this part counts as
+	// a pause. Use a lower rate for MariaDB and MySQL servers with few cores, where deleting a row costs
+	// several times as much as on PostgreSQL. Default 10,000.
 	Rate int
 
-	// Every is how long [Sweeper.Run] pauses when nothing is left, give or take a half,
-	// so that nodes which have started together do not stay in step. Default a minute.
+	// Every is how long [Sweeper.Run] pauses when no expired rows are left. The pause varies at random by up to
+	// half of Every, so that nodes which have started at the same time do not sweep at the same time. Default 1
+	// minute.
 	Every time.Duration
 
-	// Archive is called with the rows of a batch before they are deleted, such as
-	// (*archive.Writer).Write. They are deleted only if it returns nil, and so may come
-	// again: the process may die in between. Default: rows are deleted without a copy.
+	// Archive is called with the rows of a batch before they are deleted; an example is
+	// (*archive.Writer).Write. The rows are deleted only if Archive returns nil. Archive may receive a row
+	// twice, because the process may die before the deletion. Default: rows are deleted without a copy.
 	Archive func(ctx context.Context, rows []upkeep.Expired) error
 
-	// Observe is called after each batch and at the end of each pass, synchronously.
-	// Default: no function.
+	// Observe is called synchronously after each batch and at the end of each pass. Default: no function.
 	Observe func(Pass)
 }
 
 // Pass is the progress of one pass over the expired operations.
 type Pass struct {
-	Rows int           // deleted
-	Took time.Duration // pauses included
+	Rows int           // how many rows were deleted so far
+	Took time.Duration // the time since the pass began, including pauses
 	Over bool          // the pass has ended
-	Err  error         // why it has ended early
+	Err  error         // the error with which the pass has ended early, or nil
 }
 
 // Sweeper deletes expired operations. Its methods can be called concurrently.
@@ -71,8 +69,8 @@ type Sweeper struct {
 	cfg   Config
 }
 
-// New returns a sweeper of s, which must be an [upkeep.Sweeper] or wrap one. It panics if it is not, or if
-// cfg is invalid, which is a mistake in the program.
+// New returns a sweeper of s, which must implement [upkeep.Sweeper] or wrap a store that does. If not, or if
+// cfg is invalid, New panics, because that is a mistake in the program.
 func New(s store.Operations, cfg Config) *Sweeper {
 	sweeper, ok := store.As[upkeep.Sweeper](s)
 	if !ok {
@@ -96,8 +94,8 @@ func New(s store.Operations, cfg Config) *Sweeper {
 	return &Sweeper{sweeper, cfg}
 }
 
-// Sweep deletes all expired operations and returns how many rows it has deleted. It ends
-// early, and returns the rows so far, on the first error and when ctx is over.
+// Sweep deletes all expired operations and returns how many rows it has deleted. At the first error, or when
+// ctx ends, it returns early, with the number of rows that it has deleted until then.
 func (s *Sweeper) Sweep(ctx context.Context) (rows int, err error) {
 	began := time.Now()
 	p := pace{batch: s.cfg.Batch, most: s.cfg.Batch, rate: s.cfg.Rate, keeps: s.cfg.Archive != nil}

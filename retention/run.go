@@ -11,8 +11,8 @@ import (
 // firstRetry is the longest pause after a first error; it doubles up to Config.Every.
 const firstRetry = time.Second
 
-// Run sweeps, again and again, until ctx is over, and returns its error. Errors of the
-// store are for Config.Observe; they make the pauses longer and end nothing.
+// Run calls Sweep repeatedly until ctx ends, and returns the error of ctx. Errors of the store are passed to
+// Config.Observe; after an error the pause is longer, and Run continues.
 func (s *Sweeper) Run(ctx context.Context) error {
 	retry := firstRetry
 	for pause := rand.N(s.cfg.Every/10 + 1); ; {
@@ -20,6 +20,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if _, err := s.Sweep(ctx); err != nil {
+			// Random, so that the nodes do not all come back to a database in trouble at the same moment.
 			pause = retry/2 + rand.N(retry/2+1)
 			retry = min(2*retry, max(firstRetry, s.cfg.Every))
 			continue

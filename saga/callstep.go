@@ -12,12 +12,14 @@ import (
 // CallStep is a step that calls another service: see [Call].
 type CallStep[In, Out any] struct{ *step }
 
-// Call returns a step that calls another service. The intent, with the input, is committed before the call, and the service's answer with the next
-// commit of the saga. All processes that ever make this call use the same key and the same in.
+// Call returns a step that calls another service. The intent, with the input, is committed before the call, and
+// the service's answer with the next commit of the saga. Every process that makes this call, at any time, uses
+// the same key and the same in.
 //
-// If fn returns a [once.Failure], the service has answered no, and [Again] means that it has answered "not yet". An error of [lease.NotSent] says
-// that the call was not made. After any other error the call may have taken effect: then SafeToRepeat, DedupedFor, Check or Cancel decides how the
-// saga goes on. Without any of them the saga is stuck.
+// If fn returns a [once.Failure], the service has refused. If it returns [Again], the service has answered "not
+// yet". An error of [lease.NotSent] says that the call was not made. After any other error the call may have
+// taken effect: then SafeToRepeat, DedupedFor, Check or Cancel decides how the saga continues. Without any of
+// these four the saga is stuck.
 func Call[In, Out any](name string, fn func(ctx context.Context, key string, in In) (Out, error)) *CallStep[In, Out] {
 	s := newStep(name, kindCall, reflect.TypeFor[Out]())
 	s.call = func(ctx context.Context, key string, in json.RawMessage) (json.RawMessage, error) {
@@ -26,18 +28,19 @@ func Call[In, Out any](name string, fn func(ctx context.Context, key string, in 
 	return &CallStep[In, Out]{s}
 }
 
-// SafeToRepeat says that the call has one effect, however often and however late it is made with the same key. Without an Undo such a call commits no
-// intent, so its input is not frozen: a repeated call gets the input that the flow computes then.
+// SafeToRepeat says that the call has one effect, however often and however late it is made with the same key.
+// If such a step has no Undo, no intent is committed before the call. Its input is then not frozen: a repeated
+// call gets the input that the flow computes at that time.
 func (s *CallStep[In, Out]) SafeToRepeat() *CallStep[In, Out] { s.repeats, s.life = true, 0; return s }
 
-// DedupedFor says that the service dedupes by the key, and remembers keys for life. The call is repeated until nine tenths of life have passed since
-// the intent.
+// DedupedFor says that the service deduplicates by the key, and remembers a key for the time life. The call is
+// repeated until nine tenths of life have passed since the intent.
 func (s *CallStep[In, Out]) DedupedFor(life time.Duration) *CallStep[In, Out] {
 	s.repeats, s.life = life > 0, life
 	return s
 }
 
-// Check lets find ask the service for the outcome of a call: see [lease.Finding] for its answers.
+// Check sets find, which asks the service for the outcome of a call: see [lease.Finding] for its answers.
 func (s *CallStep[In, Out]) Check(find func(ctx context.Context, key string) (Out, lease.Finding, error)) *CallStep[In, Out] {
 	s.check = func(ctx context.Context, key string) (json.RawMessage, lease.Finding, error) {
 		out, found, err := find(ctx, key)
@@ -50,8 +53,9 @@ func (s *CallStep[In, Out]) Check(find func(ctx context.Context, key string) (Ou
 	return s
 }
 
-// Undo sets how the effect of the call is undone. It runs only after the result of the call is known. It must be safe to repeat: it runs under one
-// key, which is not the key of the call, until it returns nil. A running call is resolved first.
+// Undo sets the function fn, which undoes the effect of the call. fn runs only after the result of the call is
+// known; the outcome of a call in flight is found out first. Function fn must be safe to repeat: it runs until
+// it returns nil. Its key is the same each time, and is not the key of the call.
 func (s *CallStep[In, Out]) Undo(fn func(ctx context.Context, key string, in In, result Out) error) *CallStep[In, Out] {
 	s.undoCall = func(ctx context.Context, key string, in, result json.RawMessage) error {
 		return decoded(in, result, func(i In, o Out) error { return fn(ctx, key, i, o) })
@@ -59,8 +63,9 @@ func (s *CallStep[In, Out]) Undo(fn func(ctx context.Context, key string, in In,
 	return s
 }
 
-// Cancel sets an undo for a service that can undo a call by its key, even before the call arrives: the service then refuses the key. fn gets the key
-// of the call, whatever its outcome was, and must be safe to repeat.
+// Cancel sets an undo for a service that can undo a call by its key, even before the call arrives. The service
+// must then refuse the key. The function fn gets the key of the call, whatever the outcome of the call was. It
+// must be safe to repeat.
 func (s *CallStep[In, Out]) Cancel(fn func(ctx context.Context, key string, in In) error) *CallStep[In, Out] {
 	s.cancel = func(ctx context.Context, key string, in json.RawMessage) error {
 		return decoded(in, json.RawMessage("null"), func(i In, _ *struct{}) error { return fn(ctx, key, i) })

@@ -11,9 +11,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Wake ends the wait of a saga with the commit of tx, in which the caller writes the data that the saga waits for. If a node is running the saga now,
-// its next wait ends at once. On a store without tables Wake wakes only a saga that is already waiting. If the saga does not exist or has ended, Wake
-// does nothing.
+// Wake ends the wait of a saga together with the commit of tx, in which the caller writes the data that the
+// saga waits for. If a node is running the saga at that moment, its next wait ends at once. On a store without
+// tables, Wake has an effect only on a saga that is already waiting. If the saga does not exist or has ended,
+// Wake does nothing.
 func (r *Runner[TX]) Wake(ctx context.Context, tx TX, id ID) error {
 	rec, err := r.ops.Read(ctx, id.store())
 	if err != nil || rec.State != store.StateRunning && rec.State != store.StateWaiting {
@@ -30,9 +31,11 @@ func (r *Runner[TX]) Wake(ctx context.Context, tx TX, id ID) error {
 	return r.changeIn(ctx, tx, id, func(rec store.Record, s *saved) (bool, error) { return rec.State == store.StateWaiting, nil })
 }
 
-// Cancel turns a saga with the commit of tx: its steps are undone, and its starter gets a failure with [CodeCancelled]. A node that is running it can
-// commit nothing more. If the pivot is running, its outcome decides about the cancel. The error is [ErrPivot] after the pivot and [ErrEnded] after
-// the end. During a call without a known outcome it has [once.CodeInFlight]: then try again.
+// Cancel turns a saga together with the commit of tx: the steps of the saga are undone, and its starter gets a
+// failure with [CodeCancelled]. A node that is running the saga can then commit nothing more. If the pivot is
+// running, the outcome of the pivot decides whether the saga is cancelled. The error is [ErrPivot] after the
+// pivot, and [ErrEnded] after the end of the saga. If a call has no known outcome yet, the error has
+// [once.CodeInFlight]: then try again.
 func (r *Runner[TX]) Cancel(ctx context.Context, tx TX, id ID, reason string) error {
 	return r.changeIn(ctx, tx, id, func(rec store.Record, s *saved) (bool, error) { return cancel(id.store(), rec, s, reason) })
 }
@@ -47,6 +50,7 @@ func cancel(id store.ID, rec store.Record, s *saved, reason string) (changes boo
 		return false, nil
 	case s.passedPivot() != "":
 		return false, fmt.Errorf("saga: %w: %q is done", ErrPivot, s.passedPivot())
+	// If the contract allows neither a repetition nor a check, another node could not find out the outcome.
 	case rec.State == store.StateRunning && !rec.LeaseExpired && b != nil && !b.Call.Repeat && !b.Call.Check && !b.Call.Cancel:
 		return false, &once.Error{
 			Code: once.CodeInFlight, Effect: once.EffectNotApplied, Scope: id.Scope, Key: id.Key, After: time.Second,
@@ -57,7 +61,7 @@ func cancel(id store.ID, rec store.Record, s *saved, reason string) (changes boo
 	return true, nil
 }
 
-// changeIn makes a change to the saga in tx. The saga then waits and is due.
+// changeIn applies how to the saga in tx. After the commit the saga waits and is due.
 func (r *Runner[TX]) changeIn(ctx context.Context, tx TX, id ID, how func(rec store.Record, s *saved) (bool, error)) error {
 	rec, err := r.ops.Read(ctx, id.store())
 	if err != nil {

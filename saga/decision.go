@@ -18,44 +18,47 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Action is what a [Decision] does.
+// Action is what a [Decision] does to its saga.
 type Action string
 
 // The actions. Retry, Skip and Force are for a saga that is stuck.
 const (
-	ActionRetry  Action = "retry"  // it goes on at the same step, with new tries
-	ActionSkip   Action = "skip"   // it goes on without the undo of Step: a person has undone the step, or its effect stays
-	ActionForce  Action = "force"  // it goes on with a known outcome of the call Step
-	ActionCancel Action = "cancel" // it turns: see [Runner.Cancel]
-	ActionWake   Action = "wake"   // its wait is over: see [Runner.Wake]
+	ActionRetry  Action = "retry"  // the saga continues at the same step, with the full number of tries
+	ActionSkip   Action = "skip"   // the saga continues without the undo of Step: a person has undone the step, or its effect stays
+	ActionForce  Action = "force"  // the saga continues with an outcome of the call Step that the person supplies
+	ActionCancel Action = "cancel" // the saga turns: see [Runner.Cancel]
+	ActionWake   Action = "wake"   // the wait of the saga ends: see [Runner.Wake]
 )
 
 // Decision is what a person decides about a saga.
 type Decision struct {
 	Action Action
 
-	// Step is the full name of the step that ActionSkip and ActionForce decide about, as in [Status].
+	// Step is the full name, as in [Status], of the step that ActionSkip or ActionForce decides about.
 	Step string
 
-	// Call, if it is set, is the key of the call that ActionForce decides about, as in [Status]. If the saga has made another call since, Decide
-	// changes nothing.
+	// Call, if it is set, is the key, as in [Status], of the call that ActionForce decides about. If the saga
+	// has made another call since, Decide changes nothing.
 	Call string
 
-	// Fence, if it is not zero, is the fence of the record that the decision is about. If the saga has gone on since, Decide changes nothing.
+	// Fence, if it is not zero, is the fence of the record that the person has seen. If the saga has continued
+	// since, Decide changes nothing.
 	Fence int64
 
-	// Value of ActionForce is the result of the call, as JSON: the call has happened. Without Value the call has not happened and never will; then it
-	// is made again, under another key, unless the saga has turned.
+	// Value, with ActionForce, is the result of the call, as JSON: it says that the call has happened.
+	// ActionForce without Value says that the call has not happened and never will. Then the call is made again
+	// under another key, unless the saga has turned.
 	Value json.RawMessage
 
-	// Who decides and Reason are written to the audit (table once_audit of package operate) in the same commit. This needs a store with tables. If
-	// Who is "", no audit is written. The starter of a cancelled saga gets Reason.
+	// Who decides, and the Reason, are written to the audit (table once_audit of package operate) in the same
+	// commit. That needs a store with tables. If Who is "", no entry is written. The starter of a cancelled
+	// saga gets Reason.
 	Who, Reason string
 
-	// Encrypter encrypts Value, if the saga is encrypted.
+	// Encrypter encrypts Value. It is required if the saga is encrypted.
 	Encrypter once.Encrypter
 
-	// Preview returns the effect of the decision in words, and changes nothing.
+	// Preview makes Decide return the effect of the decision in words, and change nothing.
 	Preview bool
 }
 
@@ -75,20 +78,24 @@ func (d Decision) check() error {
 	return nil
 }
 
-// Decide stores a decision about a saga, and returns its effect in words. It needs the store of the saga, and not its program: any node that has the
-// definition goes on with it. An error of [once.CodeMismatch] says that the decision does not fit the state of the saga, and that nothing was
-// changed. A cancel returns the errors of [Runner.Cancel]. An error of [once.CodeConflict] says that the saga has gone on meanwhile, because of
-// another decision or of this one, whose answer was lost: look at its status before you decide again.
+// Decide stores a decision about a saga, and returns the effect of the decision in words. It needs only the
+// store of the saga, not its program: any node that has the definition then continues the saga. An error of
+// [once.CodeMismatch] says that the decision does not fit the state of the saga, and that nothing was changed.
+// For ActionCancel it also returns the errors of [Runner.Cancel]. An error of [once.CodeConflict] says that the
+// saga has continued meanwhile, because of another decision, or because of this decision if the answer to its
+// commit was lost. Look at the saga's status before you decide again.
 func Decide(ctx context.Context, ops store.Operations, id ID, d Decision) (detail string, err error) {
 	if err := d.check(); err != nil {
 		return "", err
 	}
 	p := &deciding{Decision: d, ops: ops, id: id, due: dueOf(ops), nonce: held.NewNonce()}
 	for delay := held.FirstDelay; ; delay = min(2*delay, held.MaxDelay) {
-		// After a lost answer it is sent again under the same nonce, so that at most one is applied.
+		// After a lost answer the decision is sent again with the same nonce, so that at most one attempt is
+		// applied.
 		detail, err := p.once(ctx)
 		switch store.KindOf(err) { //nolint:exhaustive // the others are final
 		case store.KindLost:
+			// The attempt may have been applied, so its outcome must be found out even if the caller has gone.
 			if p.lost == nil {
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, held.SettleTime) //nolint:fatcontext // once: lost is set now
@@ -96,6 +103,7 @@ func Decide(ctx context.Context, ops store.Operations, id ID, d Decision) (detai
 			}
 			p.lost = err
 		case store.KindRetry:
+		// The record has changed between the read and the write: the next attempt reads it again.
 		case store.KindTaken:
 			err = errOvertaken
 		default:
@@ -116,14 +124,15 @@ type deciding struct {
 	ops   store.Operations
 	id    ID
 	due   due
-	nonce []byte // of all attempts, so that at most one is applied
+	nonce []byte // the same in all attempts, so that at most one is applied
 	about []byte // the nonce of the record that the first attempt read
 	lost  error  // the error of an attempt without an answer
 	said  string // the detail of that attempt
 }
 
-// hasGoneOn reports whether the saga has changed since the first attempt: another decision was faster, or this one was applied, its answer was lost,
-// and a node has gone on. Now the saga may be stuck at another call, and the decision is not about that call.
+// hasGoneOn reports whether the saga has changed since the first attempt. Either another decision was faster,
+// or this decision was applied without an answer, and a node has continued the saga. The saga may now be stuck
+// at another call, which the decision is not about.
 func (p *deciding) hasGoneOn(rec store.Record) bool {
 	if p.about == nil {
 		p.about = append([]byte{}, rec.Nonce...)
@@ -131,6 +140,7 @@ func (p *deciding) hasGoneOn(rec store.Record) bool {
 			return true
 		}
 	}
+	// A cancel or a wake has the same effect in every later state, and the other actions are about one step.
 	isRepeatable := p.Action == ActionCancel || p.Action == ActionWake
 	return !isRepeatable && !bytes.Equal(p.about, rec.Nonce)
 }
@@ -178,7 +188,7 @@ func (p *deciding) once(ctx context.Context) (detail string, err error) {
 	return p.said, err //nolint:wrapcheck // it is of the store
 }
 
-// write makes writes in a transaction of their own. Each of them can be repeated.
+// write executes writes in a transaction of their own. Each write can be repeated.
 func write(ctx context.Context, ops store.Operations, writes []store.Statement) error {
 	db, ok := store.As[sqlplane.Database](ops)
 	if !ok {
@@ -267,10 +277,13 @@ func (p *deciding) force(s *saved) (string, error) {
 		what, b.State, b.Result = fmt.Sprintf("has happened, with a result of %d bytes", len(p.Value)), stateDone, p.Value
 		b = b.kept()
 	case s.Turn != nil:
+		// After the turn a call that has not happened is not made again, because nothing of it must be undone.
 		b.State, b.Call = stateFailed, nil
 	default:
 		what = "has not happened, and is made again under another key"
 		c := *b.Call
+		// The old key may belong to a request that is still in the network, so the next attempt has another
+		// key.
 		c.Voided, c.NotYet = c.Voided+1, true
 		b.Call = &c
 	}
@@ -309,7 +322,7 @@ func (p *deciding) audited(rec store.Record) ([]store.Statement, error) {
 	})}, nil
 }
 
-// dueChange is a change to the saga by how. The saga is due after it.
+// dueChange returns the change that how makes to the saga. After the change the saga is due.
 func dueChange(d due, id store.ID, rec store.Record, how func(rec store.Record, s *saved) (bool, error)) (c store.Change, changes bool, err error) {
 	s, err := decodeSaved(rec)
 	if err == nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// ID names a saga: a tenant has at most one saga under a key, whatever its definition.
+// ID identifies a saga: a tenant has at most one saga under a key, whatever its definition.
 type ID struct{ Tenant, Key string }
 
 // store is the operation of the saga.
@@ -39,17 +39,18 @@ func (id ID) check() error {
 	return nil
 }
 
-// Context is the argument of a flow, with which it runs its steps. A step gets a plain [context.Context], so that it cannot run other steps.
+// Context is the argument of a flow, which passes it to its steps. The function of a step gets a plain
+// [context.Context], so that it cannot run other steps.
 type Context struct {
 	context.Context //nolint:containedctx // Context is a context
 
 	run *run
 }
 
-// AnyDefinition is a [Definition] of any input and result.
+// AnyDefinition is a [Definition] with any types of input and result.
 type AnyDefinition interface{ core() *definition }
 
-// Definition is a saga as the program knows it: see [New].
+// Definition is the program of a saga, made by [New].
 type Definition[In, Out any] struct{ *definition }
 
 type definition struct {
@@ -62,8 +63,9 @@ type definition struct {
 
 func (d *definition) core() *definition { return d }
 
-// New returns a saga: a flow, and the steps that it may run. The flow is ordinary Go that depends on nothing but its input and the results of its
-// steps: it runs again from its beginning whenever the saga goes on, and a finished step then returns its earlier result. New panics if names are
+// New returns the definition of a saga: a flow, and the steps that the flow may run. The flow is ordinary Go
+// code that must depend only on its input and the results of its steps. It runs again from its beginning
+// whenever the saga continues, and a finished step then returns its earlier result. New panics if names are
 // invalid or not unique.
 func New[In, Out any](name string, flow func(ctx Context, in In) (Out, error), steps ...Step) *Definition[In, Out] {
 	if err := checkName(name); err != nil {
@@ -87,13 +89,14 @@ func New[In, Out any](name string, flow func(ctx Context, in In) (Out, error), s
 	return &Definition[In, Out]{d}
 }
 
-// Deadline is the time after its start at which a saga turns, if it has not ended or passed its pivot. Default: no deadline.
+// Deadline sets the time after which a saga turns, counted from its start, if it has not ended or passed its
+// pivot. Default: no deadline.
 func (d *Definition[In, Out]) Deadline(after time.Duration) *Definition[In, Out] {
 	d.deadline = after
 	return d
 }
 
-// fingerprint tells one version of a definition from another.
+// fingerprint returns a hash that distinguishes versions of a definition.
 func (d *definition) fingerprint() string {
 	h := sha256.New()
 	names := make([]string, 0, len(d.steps))
@@ -108,7 +111,8 @@ func (d *definition) fingerprint() string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// asked is the fingerprint of a start. It detects another input, or another saga, under the same ID.
+// asked returns the fingerprint of a start. It detects that the same ID is used with another input or for
+// another saga.
 func (d *definition) asked(in json.RawMessage) []byte {
 	f := once.FingerprintOf([]byte(d.name), in)
 	return f[:]

@@ -1,5 +1,5 @@
-// Package saga runs work of several services and transactions with one outcome: either all of it takes effect, or its effects are undone. Any node
-// finishes a saga whose node has died.
+// Package saga runs work of several services and transactions with one outcome: either all of it takes effect,
+// or its effects are undone. If the node of a saga dies, another node finishes the saga.
 //
 //	var reserve = saga.Tx("reserve", func(ctx context.Context, tx pgx.Tx, l Line) (Reservation, error) { ... }).
 //		Undo(func(ctx context.Context, tx pgx.Tx, l Line, r Reservation) error { ... })
@@ -21,28 +21,34 @@
 //	go runner.Run(ctx)                                 // on each node: finishes what other nodes have begun
 //	receipt, err := saga.Do(ctx, runner, Orders, saga.ID{Tenant: "acme", Key: "order-42"}, o)
 //
-// A flow is ordinary Go. It may run many times: a finished step returns its earlier result. So the code of a flow outside of its steps must depend on
-// nothing but its input and their results. If a run does not reach a step that an earlier run took, the saga is stuck before it does anything else:
-// the program has changed, and would do other work than it has begun.
+// A flow is an ordinary Go function. It may run many times, and a finished step returns its earlier result. So
+// the code of a flow outside of its steps must depend only on its input and on the results of its steps. If a
+// run does not reach a step that an earlier run has taken, the saga is stuck before it does anything else: the
+// program has changed, and would do other work than it has begun.
 //
 // # Errors of a step
 //
-//   - a [once.Failure] is a "no". It is stored: each run of the flow gets it again. The flow may take another step instead, or return it.
-//   - [Again] is "not yet". The saga waits, and holds nothing.
-//   - any other error: the step is tried again, with a growing pause. After a call, its outcome is not known; see [Call].
+//   - a [once.Failure] means "no". It is stored, and each run of the flow gets it again. The flow may take another step instead, or return the failure.
+//   - [Again] means "not yet". The saga waits, and holds neither a lock nor a connection meanwhile.
+//   - after any other error the step is tried again, after a growing pause. If the step is a call, its outcome is not known; see [Call].
 //
 // # Turn and pivot
 //
-// When the flow returns a failure, a step has used all its tries, the deadline is over or a caller cancels it, the saga turns. The turn is stored
-// before, or with, its first effect, and from then on the flow does not run. Steps are undone in reverse order. Each undo is found by the step's
-// name, and gets its stored input and result. A step that has failed has no effect, and is not undone. A running call is resolved first: repeated
-// under its key, checked, or cancelled by its key. The effect of a step without an undo stays.
+// A saga turns when the flow returns a failure, when a step has used all its tries, when the deadline is over
+// or when a caller cancels the saga. The turn is stored before its first effect or together with it, and from
+// then on the flow does not run. The steps are undone in reverse order. Each undo is found by the step's name,
+// and gets the step's stored input and result. A step that has failed has no effect, and is not undone. The
+// outcome of a call in flight is found out first: the call is repeated under its key, checked, or cancelled by
+// its key. The effect of a step without an undo stays.
 //
-// After a step with Pivot a saga cannot turn. A "no" there makes the saga stuck, and so does an undo that fails again and again, or a call with an
-// outcome that nothing can find out: a person decides, with [Decide] or the command once saga.
+// A step can be the pivot: after it the saga cannot turn. If a step after the pivot answers "no", the saga is
+// stuck. A saga is also stuck if an undo has used all its tries, or if nothing can find out the outcome of a
+// call. Then a person decides how the saga continues, with [Decide] or the command "once saga".
 //
 // # One row
 //
-// A saga is one row of the table of operations, under a lease, with the results of its steps in it. While it waits it has a second row in a table of
-// its own ([Migrations]). Each step is one commit, a call one more for its intent, and the start travels with the first step in [Do].
+// A saga is one row of the table of operations, under a lease. The row has the results of its steps in it.
+// While the saga waits, it has a second row, in a table of this package ([Migrations]). Each step is one
+// commit, and a call needs one more for its intent. With [Do], the start of the saga is part of the commit of
+// its first step.
 package saga

@@ -16,15 +16,16 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// due knows which sagas wait, and until which time.
+// due records which sagas wait, and until which time.
 type due interface {
-	// wait are the writes that travel with the change to a waiting saga. A wake that the saga has not seen ends its wait at once.
+	// wait returns the writes that commit together with the change to a waiting saga. If a wake was written
+	// that the saga has not seen, the wait ends at once.
 	wait(id store.ID, name string, after time.Duration) []store.Statement
 
-	// wake are the writes that end a wait. If a node is running the saga, they end its next wait.
+	// wake returns the writes that end a wait. If a node is running the saga, they end its next wait.
 	wake(id store.ID, name string) []store.Statement
 
-	// drop are the writes that travel with the change to a saga that no longer waits.
+	// drop returns the writes that commit together with the change to a saga that no longer waits.
 	drop(id store.ID) []store.Statement
 
 	// drained is the statement that drops the rows of all sagas that a [upkeep.Taker] has taken.
@@ -74,7 +75,7 @@ func newDueTable(db sqlplane.Database, names []string) *dueTable {
 	return t
 }
 
-// inTurn returns the statement of [dueTable.fair], for so many names.
+// inTurn returns the statement of [dueTable.fair] for this number of names.
 func inTurn(names int) string {
 	var turns, found []string
 	for i := range names {
@@ -88,9 +89,10 @@ func inTurn(names int) string {
 	return "with recursive " + strings.Join(turns, ", ") + " " + strings.Join(found, " union all ") + " order by 1, 2"
 }
 
-// free returns the statement that changes the row of a saga if more holds for it, or deletes it if set is "". It skips a row that another transaction
-// has locked: that transaction wakes the saga, and may stay open. The row then ends the next wait. The rows are found below a limit because MySQL
-// does not change a table that a subquery reads directly.
+// free returns the statement that changes the row of a saga by set, or deletes the row if set is "". It applies
+// only if the condition more is true. It skips a row that another transaction has locked, because that
+// transaction wakes the saga, and may stay open for long; the row then ends the next wait. The rows are
+// selected with a limit, because MySQL does not change a table that a subquery reads directly.
 func free(d sqlplane.Dialect, more, set string) string {
 	row := "(select scope, KEY from once_saga_due where scope = ? and KEY = ?" + more + " limit 1 FOR UPDATE SKIP LOCKED)"
 	const joined = " free straight_join once_saga_due d force index (primary) on d.scope = free.scope and d.KEY = free.KEY"
@@ -115,7 +117,7 @@ var drains = map[sqlplane.Dialect]string{
 	sqlplane.SQLite: "delete from once_saga_due where (scope, key) in (select t.scope, t.key from taken t)",
 }
 
-// dueOf returns the due of a caller without definitions.
+// dueOf returns the due for a caller that has no definitions.
 func dueOf(ops store.Operations) due {
 	if db, ok := store.As[sqlplane.Database](ops); ok {
 		return newDueTable(db, nil)
@@ -169,8 +171,8 @@ func (t *dueTable) over(ctx context.Context, id store.ID, _ time.Time) (bool, er
 	return !at.IsZero(), err
 }
 
-// look returns the oldest due sagas. If more of them are due than it may return, it also asks for sagas of one tenant after the other, so that a
-// tenant with many does not keep the others waiting.
+// look returns the oldest due sagas. If more sagas are due than it may return, it also selects sagas of one
+// tenant after the other, so that a tenant with many sagas does not delay the others.
 func (t *dueTable) look(ctx context.Context, n, few int) ([]store.ID, error) {
 	if len(t.names) == 0 {
 		return nil, nil
@@ -218,7 +220,7 @@ func (t *dueTable) fair(ctx context.Context, n int) (list []store.ID, err error)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it is of the store
 	}
-	// Another definition comes first each time: n may be smaller than the number of definitions.
+	// Start with another definition each time, because n may be smaller than the number of definitions.
 	t.first = (t.first + 1) % len(t.names)
 	for nth := range n {
 		for i := range t.names {
@@ -249,7 +251,7 @@ func (t *dueTable) list(ctx context.Context, sql string, args ...any) (list []st
 	return list, err
 }
 
-// dueRecords is the due of a store without tables: it reads all waiting sagas.
+// dueRecords is the due of a store without tables: it reads the records of all waiting sagas.
 type dueRecords struct {
 	ops   store.Operations
 	names map[string]*definition

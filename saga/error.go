@@ -9,44 +9,46 @@ import (
 	"github.com/oncelib/once"
 )
 
-// Again returns the error of a step, or of a flow, that cannot go on yet: it runs again after d, or after a [Runner.Wake]. It does not count as a
-// try. Until then the saga holds no lock and no connection.
+// Again returns the error of a step, or of a flow, that cannot continue yet: it runs again after the time d, or
+// after a [Runner.Wake]. Such a run does not count as a try. Until then the saga holds neither a lock nor a
+// connection.
 func Again(d time.Duration) error { return &againError{d} }
 
 type againError struct{ after time.Duration }
 
 func (e *againError) Error() string { return fmt.Sprintf("not yet: again in %v", e.after) }
 
-// Codes of failures that end a saga without a "no" of a step.
+// Codes of failures with which a saga ends although no step has returned "no".
 const (
-	CodeCancelled = "SAGA.cancelled" // by [Runner.Cancel]
-	CodeDeadline  = "SAGA.deadline"  // [Definition.Deadline] is over
+	CodeCancelled = "SAGA.cancelled" // the saga was cancelled by [Runner.Cancel]
+	CodeDeadline  = "SAGA.deadline"  // the time [Definition.Deadline] is over
 	CodeExhausted = "SAGA.exhausted" // a step has failed the maximum number of times
 	CodeUnknown   = "SAGA.unknown"   // the outcome of a call is unknown, and the call was cancelled at its service
 )
 
 var (
-	// ErrStuck is in the chain of the error of a saga that cannot go on until a person decides. See [Decide].
+	// ErrStuck is in the chain of the error of a saga that cannot continue until a person decides. See
+	// [Decide].
 	ErrStuck = errors.New("the saga is stuck, and a person decides")
 
-	// ErrPivot is in the chain of the error of a cancel after the pivot.
+	// ErrPivot is in the chain of the error when a saga is cancelled after its pivot.
 	ErrPivot = errors.New("the saga has passed its pivot, and only goes forward")
 
-	// ErrEnded is in the chain of the error of a change to a saga that has ended.
+	// ErrEnded is in the chain of the error when a saga that has ended would be changed.
 	ErrEnded = errors.New("the saga has ended")
 
-	// ErrNothing is in the chain of the error for a saga that was not started, or whose record has expired.
+	// ErrNothing is in the chain of the error if a saga was not started, or if its record has expired.
 	ErrNothing = errors.New("there is no such saga")
 )
 
-// Reasons for which a run of a saga stops. The saga goes on elsewhere, or later.
+// Reasons why a run of a saga stops. The saga continues on another node, or later.
 var (
 	errLost   = errors.New("another node has the saga")
 	errExists = errors.New("the saga exists")
 	errStop   = errors.New("this node takes no more steps")
 )
 
-// stuckError says why a saga cannot go on.
+// stuckError says why a saga cannot continue.
 type stuckError struct{ why string }
 
 func (e *stuckError) Error() string { return e.why }

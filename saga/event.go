@@ -5,44 +5,45 @@ import (
 	"log/slog"
 )
 
-// Observer receives the events of a runner. Observe must be quick. Its ctx has the values of the context of the saga, and is never cancelled.
+// Observer receives the events of a runner. Observe must be quick. Its ctx has the values of the context in
+// which the saga runs, and is never cancelled.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
 
-// EventType is the type of an [Event]. The set may grow.
+// EventType is the type of an [Event]. New types may be added.
 type EventType string
 
 const (
-	EventDefined     EventType = "defined"     // a runner was made for a definition, or for a step of it: then Step is its name
-	EventCompleted   EventType = "completed"   // a saga has ended with all its effects; no event comes if the answer to that commit was lost
-	EventCompensated EventType = "compensated" // a saga has ended, and its effects are undone; no event comes if the answer to that commit was lost
+	EventDefined     EventType = "defined"     // a runner was made for a definition, or for a step of a definition: then Step is its name
+	EventCompleted   EventType = "completed"   // a saga has ended with all its effects; the event is not sent if the answer to that commit was lost
+	EventCompensated EventType = "compensated" // a saga has ended, and its effects are undone; the event is not sent if the answer to that commit was lost
 	EventStuck       EventType = "stuck"       // a person must decide about a saga; Err says why
-	EventTurned      EventType = "turned"      // the decision to undo is stored; Err is the cause. [Runner.Cancel] gives no such event
-	EventRetried     EventType = "retried"     // a step or its undo has failed, and is tried again
-	EventTaken       EventType = "taken"       // this node goes on with a saga that waited, or whose node has died
-	EventChanged     EventType = "changed"     // the taken saga was begun by another version of its definition
-	EventLeft        EventType = "left"        // a saga cannot be run by this node, and is left to another one
-	EventInterrupted EventType = "interrupted" // a run of a saga on this node was interrupted, because the node cannot write or has lost the saga
-	EventDatabase    EventType = "database"    // the database has failed during a look for due sagas
+	EventTurned      EventType = "turned"      // the decision to undo a saga is stored; Err is the cause. [Runner.Cancel] does not cause this event
+	EventRetried     EventType = "retried"     // a step or its undo has failed, and will be tried again
+	EventTaken       EventType = "taken"       // this node has taken over a saga that waited, or whose node has died
+	EventChanged     EventType = "changed"     // the saga that was taken over was begun by another version of its definition
+	EventLeft        EventType = "left"        // this node cannot run a saga, and leaves it to another node
+	EventInterrupted EventType = "interrupted" // a run of a saga on this node was interrupted, because the node cannot write or another node has taken the saga over
+	EventDatabase    EventType = "database"    // the database has failed while the runner looked for due sagas
 )
 
-// Event is one thing that has happened in a runner.
+// Event is one event of a runner.
 type Event struct {
 	Type EventType
-	Saga string // the name of its definition; "" with EventInterrupted and EventDatabase
+	Saga string // the name of the saga's definition; "" with EventInterrupted and EventDatabase
 	ID   ID
 	Err  error
 
-	Step    string // EventRetried, EventDefined: its name; "the flow" if no step has failed
-	StepKey string // the key of DoKey
-	Undo    bool   // its undo has failed
-	Tries   int    // failed tries
+	Step    string // with EventRetried and EventDefined: the name of the step; "the flow" if no step has failed
+	StepKey string // the key that was passed to DoKey
+	Undo    bool   // the undo of the step has failed, and not the step
+	Tries   int    // how many tries have failed
 
-	Was, Is string // EventChanged: fingerprints of both versions
+	Was, Is string // with EventChanged: the fingerprints of both versions
 }
 
-// Observers returns an observer that passes each event to each of list, in order.
+// Observers returns an observer that passes each event to each observer of list, in order.
 func Observers(list ...Observer) Observer { return observers(list) }
 
 type observers []Observer
@@ -53,8 +54,9 @@ func (o observers) Observe(ctx context.Context, e Event) {
 	}
 }
 
-// Log returns an observer that writes to l: at Error if a person must act, failures at Warn and another version at Info. nil is slog.Default(), as it
-// is at the moment of the event. The names of the attributes are in docs/logs.md.
+// Log returns an observer that writes events to l. Events that need a person are at level Error, failures at
+// Warn, and a saga of another version at Info. If l is nil, it writes to the logger that slog.Default() returns
+// at the time of the event. docs/logs.md has the names of the attributes.
 func Log(l *slog.Logger) Observer { return logObserver{l} }
 
 type logObserver struct{ l *slog.Logger }

@@ -80,7 +80,7 @@ func (r *run) begins(full string) error {
 	return nil
 }
 
-// failed decides how a step without a result goes on.
+// failed decides how the saga continues after a step that has no result.
 func (r *run) failed(st *step, b begun, err error) error {
 	var again *againError
 	var stuck *stuckError
@@ -91,13 +91,15 @@ func (r *run) failed(st *step, b begun, err error) error {
 	case errors.Is(err, errLost), errors.Is(err, errExists), errors.As(err, &stuck), errors.As(err, &turning), errors.As(err, &again):
 		return r.stop(err)
 	}
+	// A failure inside an error of the store is not an answer: the step may have been rolled back for another
+	// reason.
 	if f := failureIn(err); f != nil && store.KindOf(err) == store.KindOther {
 		b.State, b.Failure, b.Result, b.Call = stateFailed, f, nil, nil
 		next := r.saved.with(b)
 		if err := next.fits(); err != nil {
 			return r.stop(stuckf("what step %q has answered is not stored: %v", b.full(), err))
 		}
-		r.saved, r.said = next, true // it travels with the next commit
+		r.saved, r.said = next, true // it is stored with the next commit
 		return f
 	}
 	most := st.attempts
@@ -126,6 +128,7 @@ func (r *run) local(ctx context.Context, st *step, b *begun) error {
 	ends := func(out json.RawMessage) (end, error) {
 		b.Result = out
 		next.saved = r.saved.with(b.stored())
+		// The step may run again, and the result of an earlier run must not remain.
 		next.result = store.Result{}
 		if st.last {
 			next.result.Body = out
@@ -199,7 +202,7 @@ func (r *run) bounded(ctx context.Context, st *step) (context.Context, context.C
 	return context.WithTimeout(ctx, d)
 }
 
-// key is the key of a call at its service.
+// key returns the key of a call at its service.
 func (r *run) key(b begun) string {
 	voided := 0
 	if b.Call != nil {
@@ -215,7 +218,8 @@ func (r *run) undoKey(b begun) string {
 
 // call makes a call for the first time.
 func (r *run) call(ctx context.Context, st *step, b *begun) error {
-	// An intent is also needed if the saga may be gone by the time of the call, or if the step whose "no" has led here could say yes the next time.
+	// An intent is also needed if another node may have taken the saga over before the call, or if the saga is
+	// here because of a "no" that is not stored: in the next run that step could answer yes.
 	if st.needsIntent() || !r.holds || r.said {
 		if err := r.intend(ctx, b, st.contract(time.Now())); err != nil {
 			return err
@@ -237,7 +241,8 @@ func (r *run) intend(ctx context.Context, b *begun, c *contract) error {
 // codeDuplicate is the code of a failure which says that the service has applied the call before, but does not have its result.
 const codeDuplicate = "PROVIDER.duplicate"
 
-// send makes a call, and saves its answer, which travels with the next commit. again says that the call may have been made before under this key.
+// send makes a call, and saves its answer, which is stored with the next commit. again says that the call may
+// have been made before with this key.
 func (r *run) send(ctx context.Context, st *step, b *begun, again bool) error {
 	ctx, cancel := r.bounded(ctx, st)
 	defer cancel()
@@ -254,6 +259,8 @@ func (r *run) send(ctx context.Context, st *step, b *begun, again bool) error {
 	}
 	var notYet *againError
 	switch {
+	// The service has answered, so the outcome is known: NotYet allows another attempt even if the contract
+	// does not allow to repeat the call.
 	case errors.As(err, &notYet):
 		if b.Call != nil {
 			c := *b.Call
@@ -263,14 +270,14 @@ func (r *run) send(ctx context.Context, st *step, b *begun, again bool) error {
 		}
 		return err
 	case lease.IsNotSent(err) && !again:
-		// NotSent speaks of this attempt alone: an earlier one under the same key may have been sent.
+		// NotSent is only about this attempt: an earlier one with the same key may have been sent.
 		r.notSent(b)
 		return errors.New(err.Error()) // a failure in it is not an answer
 	}
 	if f := failureIn(err); f != nil && f.Code != codeDuplicate && !lease.IsNotSent(err) {
 		return f
 	}
-	// Without its chain: a Failure in it would be taken for an answer.
+	// Without its chain, because a Failure in it would count as an answer.
 	err = errors.New(err.Error())
 	if b.Call == nil || b.Call.repeats(time.Now()) || st.check != nil && b.Call.Check {
 		return err // the next run repeats it or checks it
@@ -313,6 +320,7 @@ func (b begun) kept() begun {
 
 // unknown is for a call whose outcome cannot be found out.
 func (r *run) unknown(st *step, b *begun, err error) error {
+	// A saga cannot turn if its pivot has taken effect, or may have.
 	if st.cancel != nil && b.Call.Cancel && !b.Pivot && r.saved.passedPivot() == "" {
 		return &turnError{once.Failure{Code: CodeUnknown, Message: fmt.Sprintf("the outcome of call %q is not known: %v", b.full(), err)}}
 	}
@@ -321,7 +329,7 @@ func (r *run) unknown(st *step, b *begun, err error) error {
 
 var errNoAnswer = errors.New("no answer to an earlier attempt was stored")
 
-// resume goes on with a call that this node or another one has begun.
+// resume continues a call that this node or another one has begun.
 func (r *run) resume(ctx context.Context, st *step, b *begun) error {
 	switch {
 	case st.kind != kindCall || b.Call == nil:
@@ -329,7 +337,7 @@ func (r *run) resume(ctx context.Context, st *step, b *begun) error {
 	case r.n.isStopping():
 		return errStop
 	}
-	// To send it again could take effect twice: only the service can tell what became of it.
+	// A repetition could take effect twice, so only the service can give the outcome.
 	if !b.Call.repeats(time.Now()) {
 		if st.check == nil || !b.Call.Check {
 			return r.unknown(st, b, errNoAnswer)
@@ -350,8 +358,8 @@ func (r *run) resume(ctx context.Context, st *step, b *begun) error {
 	return r.send(ctx, st, b, true)
 }
 
-// ask asks the service for the outcome of a call. If the service has made sure that the call never happens, it can be made under another key: then
-// found is false, and its state is empty.
+// ask asks the service for the outcome of a call. If the service has made sure that the call never happens, the
+// call can be made under another key: then found is false, and the state of the step is empty.
 func (r *run) ask(ctx context.Context, st *step, b *begun) (found bool, err error) {
 	ctx, cancel := r.bounded(ctx, st)
 	defer cancel()
@@ -361,6 +369,7 @@ func (r *run) ask(ctx context.Context, st *step, b *begun) (found bool, err erro
 		return protect(func() (err error) { out, finding, err = st.check(ctx, r.key(*b)); return err })
 	})
 	switch {
+	// Without the chain: a Failure in it is not the answer of the call.
 	case err != nil:
 		return false, errors.New(err.Error())
 	case finding == lease.Happened:

@@ -6,9 +6,9 @@ import (
 	"github.com/oncelib/once/internal/base/instrument"
 )
 
-// Metrics returns an observer that counts how sagas have ended, and steps that were tried again. A counter is 0 from the start of the runner on, so that
-// the first stuck saga is an increase. to is an onceprom.Metrics or an
-// onceotel.Telemetry.
+// Metrics returns an observer that counts how sagas have ended, and how often steps were tried again. Each
+// counter is reported as 0 when the runner starts, so that a monitoring system sees the first stuck saga as an
+// increase. to is an onceprom.Metrics or an onceotel.Telemetry.
 func Metrics(to instrument.Recorder) Observer { return metrics{to} }
 
 type metrics struct{ to instrument.Recorder }

@@ -30,53 +30,58 @@ const (
 	defaultRetain       = 72 * time.Hour // the default of an engine
 )
 
-// Config of a [Runner].
+// Config configures a [Runner].
 type Config struct {
-	// TTL is how long after its last renewal the saga of a dead node can be taken over. A running node renews it every third of the TTL. At least 100
-	// ms. Default 30 s.
+	// TTL is how long after the last renewal of its lease the saga of a dead node can be taken over. A running
+	// node renews the lease every third of TTL. At least 100 ms. Default 30 s.
 	TTL time.Duration
 
-	// MaxDuration is how long one node may hold a saga without a break. Default 1 h.
+	// MaxDuration is how long one node may run a saga without a break. Default 1 h.
 	MaxDuration time.Duration
 
 	// StepTimeout bounds one try of a step or an undo. Default 30 s.
 	StepTimeout time.Duration
 
-	// Attempts is how often a step is tried before the saga turns. UndoAttempts is how often an undo is tried before the saga is stuck. Defaults 10
-	// and 20.
+	// Attempts is how often a step is tried before the saga turns. UndoAttempts is how often an undo is tried
+	// before the saga is stuck. Defaults 10 and 20.
 	Attempts, UndoAttempts int
 
-	// Backoff is the pause after the first failed try. It doubles with each failed try, up to MaxBackoff. Defaults 1 s and 1 min.
+	// Backoff is the pause after the first failed try. The pause doubles with each failed try, up to
+	// MaxBackoff. Defaults 1 s and 1 min.
 	Backoff, MaxBackoff time.Duration
 
-	// Timeouts of the transactions of steps. After a COMMIT whose answer was lost, the next run of a step may wait for rows of its own
-	// first transaction. Defaults: 5 s for a connection and for a lock, StepTimeout for a statement and between statements.
+	// Timeouts are the timeouts of the transactions of steps. After a COMMIT whose answer was lost, the next
+	// run of a step may wait for rows that its own first transaction still locks. Defaults: 5 s for a
+	// connection and for a lock, StepTimeout for a statement and between statements.
 	Timeouts store.Timeouts
 
-	// Encrypter, if it is set, encrypts inputs and results of steps, texts of failures, and the result of the saga. All nodes need the same
-	// Encrypter: a node leaves a saga that it cannot decrypt to the others.
+	// Encrypter, if it is set, encrypts the inputs and results of steps, the texts of failures, and the result
+	// of the saga. All nodes need the same Encrypter: a node does not run a saga that it cannot decrypt, and
+	// leaves it to other nodes.
 	Encrypter once.Encrypter
 
-	// KeepData keeps the inputs and results of steps after the end of a saga, for Retain. Default: they are dropped.
+	// KeepData keeps the inputs and results of steps after the end of a saga, for the time Retain. Default:
+	// they are deleted at the end.
 	KeepData bool
 
 	// Retain is how long a saga is kept after its end. Default 72 h; [once.Forever] means without end.
 	Retain time.Duration
 
-	// Concurrency is how many sagas this node runs at a time in [Runner.Run]. Default 16.
+	// Concurrency is how many sagas this node runs at the same time in [Runner.Run]. Default 16.
 	Concurrency int
 
-	// Every is how often the node looks for due sagas. Default 500 ms.
+	// Every is the time between two polls of the node for due sagas. Default 500 ms.
 	Every time.Duration
 
 	// Observer receives the events of the runner. Default: Log(nil).
 	Observer Observer
 
-	// Tracer makes a span of each run of a saga, and of each step, undo and check in it. Default: none.
+	// Tracer makes a span of each run of a saga, and of each step, undo and check in the run. Default: no
+	// tracer.
 	Tracer Tracer
 }
 
-// or returns v, or otherwise if v is zero.
+// or returns v, or the value otherwise if v is zero.
 func or[T comparable](v, otherwise T) T {
 	var zero T
 	if v == zero {
@@ -114,12 +119,12 @@ type node struct {
 	counts   struct{ completed, compensated, stuck, taken, changed atomic.Int64 }
 }
 
-// Stats counts the events of a runner since it was made.
+// Stats counts the events of a runner since the runner was made.
 type Stats struct {
 	Completed, Compensated, Stuck int64
 
-	Taken   int64 // sagas that waited, or whose node has died
-	Changed int64 // sagas that another version of their definition had begun
+	Taken   int64 // sagas that were taken over because they were due, or because their node has died
+	Changed int64 // sagas that were taken over and that another version of their definition had begun
 }
 
 func (n *node) stats() Stats {
@@ -160,7 +165,7 @@ func (n *node) backoff(tries int) time.Duration {
 	return d - rand.N(d/4+1)
 }
 
-// begin returns a run of a new saga. Nothing of it is stored yet: its start travels with its first commit.
+// begin returns a run of a new saga. Nothing is stored yet: the start is part of the first commit.
 func (n *node) begin(ctx context.Context, d *definition, id store.ID, in json.RawMessage) *run {
 	own := n.heart.NewOwner(id, held.Claim{Fingerprint: d.asked(in), Name: d.name, Trace: n.traceOf(ctx)}, n.cfg.Timeouts.Acquire)
 	r := &run{n: n, def: d, id: id, own: own, saved: saved{Input: in}}
@@ -210,8 +215,8 @@ func (n *node) taken(ctx context.Context, id store.ID, d *definition, own *held.
 	return r
 }
 
-// takeMany makes this node the owner of those sagas of ids that wait, in one transaction, if the store can. It returns the work to do for each. The
-// others stay for the next look.
+// takeMany makes this node the owner of those sagas among ids that wait, in one transaction if the store can do
+// so. It returns the work to do for each saga. The other sagas are left for the next look.
 func (n *node) takeMany(ctx context.Context, ids []store.ID) (runs map[store.ID]func(context.Context) error, can bool, err error) {
 	taker, can := store.As[upkeep.Taker](n.ops)
 	if !can || len(ids) == 0 {
@@ -229,7 +234,7 @@ func (n *node) takeMany(ctx context.Context, ids []store.ID) (runs map[store.ID]
 		own.Adopt(e.Record)
 		s, bad := n.read(e.ID, e.Record)
 		if d := n.defs[e.Name]; d != nil && bad == nil {
-			// Only now it is known that this node has the definition and can decrypt the saga.
+			// Only here it is certain that this node has the definition and can decrypt the saga.
 			r := n.taken(ctx, e.ID, d, own, s)
 			r.background = true
 			runs[e.ID] = r.execute
@@ -253,7 +258,7 @@ func (n *node) read(id store.ID, rec store.Record) (saved, error) {
 	return s, err
 }
 
-// leave makes a saga wait for another node, because this node has taken it and cannot run it.
+// leave makes a saga wait for another node, because this node has taken it over but cannot run it.
 func (n *node) leave(ctx context.Context, own *held.Owner, e upkeep.Entry) error {
 	defer own.Close()
 	next := store.Record{State: store.StateWaiting, Nonce: own.Nonce, Data: e.Data, RecoveryPoint: e.RecoveryPoint, CallStarted: e.CallStarted}

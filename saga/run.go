@@ -21,7 +21,7 @@ type run struct {
 	id  store.ID
 	own *held.Owner
 
-	saved  saved // the stored state, with the changes that travel with the next commit
+	saved  saved // the stored state, with the changes that the next commit stores
 	turned bool  // the turn is stored
 	holds  bool  // the record says that this owner works on the saga
 	waits  bool  // the record may say that the saga waits: then a row of due exists
@@ -46,8 +46,8 @@ type end struct {
 	result store.Result  // of a finished one
 }
 
-// execute runs the saga until it ends, waits or is stuck. After an error it is in none of these states: the node has lost it, or cannot write. Then
-// it goes on when its lease is over.
+// execute runs the saga until it ends, waits or is stuck. After an error the saga is in none of these states,
+// because the node has lost it or cannot write. Then the saga continues when its lease is over.
 func (r *run) execute(ctx context.Context) error {
 	defer r.own.Close()
 	ctx, cancel := context.WithCancel(ctx)
@@ -70,7 +70,7 @@ func (r *run) toItsEnd(ctx context.Context) error {
 	}
 }
 
-// errDirection says that the saga goes on in the other direction.
+// errDirection says that the saga continues in the other direction.
 var errDirection = errors.New("the saga has turned")
 
 // forward runs the flow.
@@ -84,6 +84,7 @@ func (r *run) forward(ctx context.Context) error {
 		out, err = r.def.flow(Context{ctx, r}, r.saved.Input)
 		return err
 	})
+	// A step that outlives its flow could still commit, while this goroutine decides about the same state.
 	if !r.flow.TryLock() {
 		return r.stick(ctx, "the flow has returned while one of its steps was under way")
 	}
@@ -93,6 +94,7 @@ func (r *run) forward(ctx context.Context) error {
 		return nil
 	case r.halt != nil:
 		err = r.halt
+	// A flow that panics has not chosen another path: it is tried again, and may reach the step then.
 	case unreached != "" && !errors.As(err, new(*panicError)):
 		err = stuckf("the flow has returned, and this time it has not come to step %q, which it had taken before. Try: the earlier program, and another name for the new saga", unreached)
 	case err == nil:
@@ -101,7 +103,7 @@ func (r *run) forward(ctx context.Context) error {
 	return r.decide(ctx, err)
 }
 
-// unreached is the first step that an earlier run has begun, and that this run of the flow has not reached.
+// unreached returns the first step that an earlier run has begun and that this run of the flow has not reached.
 func (r *run) unreached() string {
 	for _, b := range r.saved.Steps {
 		if !r.reached[b.full()] {
@@ -120,14 +122,14 @@ func (r *run) stop(err error) error {
 // failedError is a failed try of a step, which is tried again.
 type failedError struct {
 	step begun
-	most int // tries
+	most int // the number of tries that the step may have
 	err  error
 }
 
 func (e *failedError) Error() string { return fmt.Sprintf("step %q: %v", e.step.full(), e.err) }
 func (e *failedError) Unwrap() error { return e.err }
 
-// theFlow is the name in errors and events if no step has failed, but the flow itself.
+// theFlow is the name in errors and events if the flow itself has failed, and no step.
 const theFlow = "the flow"
 
 // turnError turns the saga for another reason than the "no" of a step.
@@ -141,10 +143,11 @@ func lateError(deadline time.Duration) error {
 
 // isLate reports whether the deadline turns the saga.
 func (r *run) isLate() bool {
+	// A call in flight is resolved first, because its outcome decides which effects exist.
 	return !r.saved.Deadline.IsZero() && !time.Now().Before(r.saved.Deadline) && r.saved.passedPivot() == "" && r.saved.calling() == nil
 }
 
-// decide decides how the saga goes on after the flow has returned err.
+// decide decides how the saga continues after the flow has returned err.
 func (r *run) decide(ctx context.Context, err error) error {
 	var again *againError
 	var stuck *stuckError
@@ -179,6 +182,7 @@ func (r *run) turn(ctx context.Context, cause once.Failure) error {
 	if pivot := r.saved.passedPivot(); pivot != "" {
 		return r.stick(ctx, fmt.Sprintf("behind the pivot %q there is no turn: %s", pivot, cause.Error()))
 	}
+	// The failure is the outcome of the whole saga, and the writes of its steps are undone.
 	cause.CommitWrites = false
 	r.saved.Turn, r.saved.Tries, r.turned = &turn{cause}, 0, false
 	return errDirection
@@ -259,7 +263,7 @@ func (r *run) write(ctx context.Context, e end, writes ...store.Statement) error
 	c.Writes = append(c.Writes, writes...)
 	// Before the first write nothing of the saga is stored, and a taken record is another saga with this ID.
 	started := r.own.Fence() > 0
-	// The caller must not cancel a write that may be on its way.
+	// The caller must not be able to cancel a write that the store may already have received.
 	err = r.own.Swap(context.WithoutCancel(ctx), c)
 	switch kind := store.KindOf(err); {
 	case err == nil:
@@ -270,6 +274,7 @@ func (r *run) write(ctx context.Context, e end, writes ...store.Statement) error
 		return errLost
 	case kind == store.KindTaken:
 		return errExists
+	// A second write under the same fence could not be distinguished from the first one, so nothing more is written.
 	case kind == store.KindLost:
 		r.lost = err
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Runner runs sagas on a store, on this node. [Runner.Run] also finishes sagas of other nodes.
+// Runner runs sagas on a store, on this node. [Runner.Run] also continues sagas that other nodes have begun.
 type Runner[TX any] struct {
 	*node
 
@@ -29,8 +29,9 @@ type Runner[TX any] struct {
 	ran    atomic.Bool
 }
 
-// NewRunner returns a runner for these definitions. It leaves sagas of other definitions alone. NewRunner panics if cfg or the definitions are
-// invalid, or if the store cannot renew leases or write in a transaction of the user ([store.Renewer], [upkeep.Writer]).
+// NewRunner returns a runner for the definitions. It does not touch sagas of other definitions. NewRunner
+// panics if cfg or the definitions are invalid, or if the store cannot renew leases or write in a transaction
+// of the user ([store.Renewer], [upkeep.Writer]).
 func NewRunner[TX any](s store.Store[TX], cfg Config, definitions ...AnyDefinition) *Runner[TX] {
 	cfg = cfg.withDefaults()
 	renewer, renews := store.As[store.Renewer](s)
@@ -73,16 +74,17 @@ func NewRunner[TX any](s store.Store[TX], cfg Config, definitions ...AnyDefiniti
 	return r
 }
 
-// Stats returns what the runner has done.
+// Stats returns the counts of the runner's events.
 func (r *Runner[TX]) Stats() Stats { return r.stats() }
 
-// Run runs due sagas, and sagas whose node has died, until ctx ends. Then each saga on this node stops after the running step, other nodes go on with
-// it, and Run returns when all have stopped. It returns an error at once if the table of the package is missing, or if it was called before.
+// Run runs due sagas, and sagas whose node has died, until ctx ends. Then each saga on this node stops after
+// its current step, and Run returns when all have stopped; other nodes continue these sagas. Run returns an
+// error immediately if the table of the package is missing, or if Run was called before.
 func (r *Runner[TX]) Run(ctx context.Context) error {
 	if _, err := r.due.look(ctx, 1, 1); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("saga: the runner cannot work: %w. Try: Migrate of the store with saga.Migrations", err)
 	}
-	if r.ran.Swap(true) { // the end of one Run would stop the sagas of another
+	if r.ran.Swap(true) { // two Runs would share the sagas of this runner, and the end of one Run would stop the sagas of the other
 		return errors.New("saga: the runner runs, or has ended. Try: saga.NewRunner")
 	}
 	defer r.works.Wait()
@@ -90,7 +92,7 @@ func (r *Runner[TX]) Run(ctx context.Context) error {
 	w := &watch[TX]{r: r, free: make(chan struct{}, r.cfg.Concurrency), ended: make(chan struct{}, 1), running: map[store.ID]bool{}}
 	var listed time.Time
 	for {
-		// A node that has died shows after a TTL at the earliest.
+		// The lease of a dead node ends after a TTL at the earliest, so more frequent lists would find nothing.
 		list := time.Since(listed) >= r.cfg.TTL
 		if list {
 			listed = time.Now()
@@ -99,7 +101,7 @@ func (r *Runner[TX]) Run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			r.tell(ctx, Event{Type: EventDatabase, Err: err})
 		}
-		// Random, so that nodes which have started together do not look together.
+		// Random, so that nodes which have started at the same time do not look at the same time.
 		pause := r.cfg.Every - rand.N(r.cfg.Every/4+1)
 		timer := time.NewTimer(pause)
 		ended := w.ended
@@ -132,7 +134,7 @@ type watch[TX any] struct {
 	left    map[store.ID]bool // due in the last look, and not taken
 }
 
-// gather waits until half of the room is free, or the time is over.
+// gather waits until half of the places are free, or the time is over.
 func (w *watch[TX]) gather(ctx context.Context, over <-chan time.Time) {
 	for len(w.free) > cap(w.free)/2 {
 		select {
@@ -148,6 +150,7 @@ func (w *watch[TX]) gather(ctx context.Context, over <-chan time.Time) {
 // look runs due sagas. It reports whether more may be due than this node has room for.
 func (w *watch[TX]) look(ctx context.Context, lists bool) (full bool, err error) {
 	free := cap(w.free) - len(w.free)
+	// A look would only find sagas that this node cannot take.
 	if free == 0 {
 		return true, nil
 	}
@@ -163,6 +166,7 @@ func (w *watch[TX]) look(ctx context.Context, lists bool) (full bool, err error)
 	if err := w.take(ctx, ids); err != nil {
 		return false, err
 	}
+	// Sagas of dead nodes have no row of due: they are found by reading all running sagas, which costs more.
 	if !lists {
 		return full, nil
 	}
@@ -174,7 +178,8 @@ func (w *watch[TX]) look(ctx context.Context, lists bool) (full bool, err error)
 	})
 }
 
-// apart leaves out sagas that already run here: they were woken meanwhile. They are not due again at once, so that they do not keep others waiting.
+// apart leaves out sagas that already run here and were woken meanwhile. It makes them due a little later, so
+// that they do not delay others.
 func (w *watch[TX]) apart(ctx context.Context, ids []store.ID) (others []store.ID, err error) {
 	for _, id := range ids {
 		w.mu.Lock()
@@ -263,8 +268,10 @@ func (n *node) resume(ctx context.Context, id store.ID, isDue bool) error {
 	switch {
 	case err != nil:
 		return err //nolint:wrapcheck // it is of the store
+	// The saga was woken while a node runs it: that node sees the wake when the saga would wait.
 	case isDue && rec.State == store.StateRunning && !rec.Idle():
 		return n.due.push(ctx, id) //nolint:wrapcheck // likewise
+	// The saga is stuck or has ended, so its row of due is useless.
 	case isDue && !rec.Idle():
 		return n.due.forget(ctx, id, since) //nolint:wrapcheck // likewise
 	}

@@ -14,7 +14,7 @@ import (
 // MaxSaved is how many bytes a saga may save: its input, and the inputs and results of its steps.
 const MaxSaved = 64 << 10
 
-// saved is the JSON in the record of a saga: all its state that has no field of its own in [store.Record].
+// saved is the JSON in the record of a saga: the part of its state for which [store.Record] has no field.
 type saved struct {
 	Definition string          `json:"definition"` // fingerprint of the program that has written this
 	Input      json.RawMessage `json:"input,omitempty"`
@@ -107,7 +107,7 @@ func (s saved) without(full string) saved {
 	return s
 }
 
-// calling returns the running call, or nil. No other step begins before its end.
+// calling returns the step whose call is in flight, or nil. No other step begins before this call has ended.
 func (s saved) calling() *begun {
 	for i := range s.Steps {
 		if s.Steps[i].State == stateCalling {
@@ -127,7 +127,8 @@ func (s saved) passedPivot() string {
 	return ""
 }
 
-// behindPivot begins the recovery point of a saga that has passed its pivot and not ended. [Gauges] counts such sagas by it.
+// behindPivot is the beginning of the recovery point of a saga that has passed its pivot and not ended.
+// [Gauges] counts such sagas by it.
 const behindPivot = "behind the pivot: "
 
 // point is the recovery point that lists show.

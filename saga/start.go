@@ -13,9 +13,11 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Start starts a saga in a transaction of the caller: if tx commits, the saga is started, and otherwise not. After the commit any node runs it;
-// [Handle.Result] runs it here. If the saga was already started with the same input, Start changes nothing and returns a handle of it; with another
-// input it returns an error of [once.CodeMismatch]. If another transaction is starting the same saga, Start waits for it.
+// Start starts a saga in a transaction of the caller: the saga is started if and only if tx commits. After the
+// commit any node may run the saga; [Handle.Result] runs it in this process. If the saga was already started
+// with the same input, Start changes nothing and returns a handle of it. If it was started with another input,
+// the error is [once.CodeMismatch]. If another transaction is starting the same saga, Start waits for the end
+// of that transaction.
 func Start[TX, In, Out any](ctx context.Context, r *Runner[TX], tx TX, d *Definition[In, Out], id ID, in In) (*Handle[Out], error) {
 	h, err := handleOf[TX](r, d, id, in)
 	if err != nil {
@@ -45,8 +47,9 @@ func Start[TX, In, Out any](ctx context.Context, r *Runner[TX], tx TX, d *Defini
 	}
 }
 
-// Do starts a saga and runs it here. Its start travels with the commit of its first step. If it was already started with the same input, Do returns
-// its outcome. See [Handle.Result] for the results of Do.
+// Do starts a saga and runs it in this process. The start is part of the commit of the saga's first step. If
+// the saga was already started with the same input, Do returns its outcome. See [Handle.Result] for the results
+// of Do.
 func Do[TX, In, Out any](ctx context.Context, r *Runner[TX], d *Definition[In, Out], id ID, in In) (out Out, err error) {
 	h, err := handleOf[TX](r, d, id, in)
 	if err != nil {
@@ -56,7 +59,7 @@ func Do[TX, In, Out any](ctx context.Context, r *Runner[TX], d *Definition[In, O
 	return h.Result(ctx)
 }
 
-// Handle is a saga that was started. It must not be used by several goroutines at once.
+// Handle is a saga that was started. Several goroutines must not use one Handle at the same time.
 type Handle[Out any] struct {
 	n    *node
 	def  *definition
@@ -98,12 +101,15 @@ func (h *Handle[Out]) compare(rec store.Record) error {
 	return nil
 }
 
-// Result returns the result of the saga. It runs the saga here, unless another node does, and goes on with it when it is due: this works without any
-// [Runner.Run]. When ctx ends, Result returns, and the saga goes on.
+// Result returns the result of the saga. It runs the saga in this process, unless another node runs it; if the
+// saga waits, Result waits and then continues it. So Result works even if no [Runner.Run] is active. When ctx
+// ends, Result returns, and the saga continues.
 //
-//   - nil: all steps of the flow have taken effect, and the flow has returned the value.
+// The error is one of these:
+//
+//   - nil: the flow has returned the value, and all its steps have taken effect.
 //   - a [once.Failure]: the saga has turned, and all effects that have an undo are undone. The failure is the cause.
-//   - [once.CodeUnknown], with [ErrStuck]: a person decides. The saga goes on then, and Result can be called again.
+//   - [once.CodeUnknown], with [ErrStuck]: a person must decide. The saga continues after the decision, and Result can be called again.
 //   - [once.CodeInFlight]: ctx has ended before the saga.
 //   - [once.CodeUnavailable] with the effect "not applied": nothing was started.
 func (h *Handle[Out]) Result(ctx context.Context) (out Out, err error) {
@@ -160,6 +166,8 @@ func (h *Handle[Out]) await(ctx context.Context) (store.Record, error) {
 			return rec, nil //nolint:nilerr // Result compares it again, and returns the error
 		case rec.Idle() && !h.n.isStopping():
 			over, pause := h.n.isOver(ctx, h.id, rec)
+			// Another node may also run the saga, or a wake may end the wait, so the handle looks again after
+			// Every at the latest.
 			if !over {
 				next = min(next, pause)
 				break
@@ -186,6 +194,7 @@ func (h *Handle[Out]) runFirst(ctx context.Context, first *run) (rec store.Recor
 		rec = *first.final
 		rec.Fingerprint = nil // a record of its own needs no comparison
 		return rec, true, nil
+	// Without a fence no write was applied, so nothing of the saga is stored.
 	case err != nil && first.own.Fence() == 0 && first.lost == nil && !errors.Is(err, errExists):
 		return rec, false, h.failed(once.CodeUnavailable, once.EffectNotApplied, err)
 	}

@@ -17,10 +17,10 @@ const (
 	StateStuck       = "stuck" // a person must decide: see [Decide]
 	StateCompleted   = "completed"
 	StateCompensated = "compensated"
-	StateForgotten   = "forgotten" // it has ended, and only that is still stored
+	StateForgotten   = "forgotten" // the saga has ended; its result is not stored any more
 )
 
-// StateOf returns the state of a saga with such a record.
+// StateOf returns the state of a saga whose record has this state and this kind of result.
 func StateOf(state store.State, result store.ResultKind) string {
 	switch {
 	case state == store.StateUnknown:
@@ -38,35 +38,36 @@ func StateOf(state store.State, result store.ResultKind) string {
 // Status is the progress of a saga, for people and scripts.
 type Status struct {
 	State  string          `json:"state"`
-	Turned string          `json:"turned,omitempty"`    // the code of the failure that has turned it
+	Turned string          `json:"turned,omitempty"`    // the code of the failure because of which the saga has turned
 	Stuck  string          `json:"stuck,omitempty"`     // why a person must decide
-	Pivot  string          `json:"pivot,omitempty"`     // the finished pivot: after it the saga cannot turn
-	Tries  int             `json:"tries,omitempty"`     // failed tries of the next step or undo
-	Due    time.Time       `json:"due,omitzero"`        // when a waiting saga goes on; by the clock of the node that has written it
-	Input  json.RawMessage `json:"input,omitempty"`     // dropped at the end
-	Sealed bool            `json:"encrypted,omitempty"` // inputs and results exist, and are left out because no Encrypter was given
-	Steps  []StepStatus    `json:"steps"`               // in the order in which they have begun
+	Pivot  string          `json:"pivot,omitempty"`     // the name of the finished pivot, after which the saga cannot turn
+	Tries  int             `json:"tries,omitempty"`     // how many tries of the next step or undo have failed
+	Due    time.Time       `json:"due,omitzero"`        // when a waiting saga continues, by the clock of the node that has written the time
+	Input  json.RawMessage `json:"input,omitempty"`     // deleted at the end of the saga unless Config.KeepData is set
+	Sealed bool            `json:"encrypted,omitempty"` // inputs and results exist, but are left out because no Encrypter was given
+	Steps  []StepStatus    `json:"steps"`               // in the order in which they began
 }
 
 // StepStatus is a step that has begun.
 type StepStatus struct {
-	Step    string          `json:"step"`              // its full name: with its key, if it has one
+	Step    string          `json:"step"`              // the full name of the step: its name, and its key if it has one
 	State   string          `json:"state"`             // calling, done, failed, undone, kept or skipped
-	Failure string          `json:"failure,omitempty"` // the code of its "no"
-	Key     string          `json:"key,omitempty"`     // of a running call, at its service
-	Input   json.RawMessage `json:"input,omitempty"`   // if an undo may need it
+	Failure string          `json:"failure,omitempty"` // the code of the failure that the step has returned
+	Key     string          `json:"key,omitempty"`     // if the step is a call in flight, its key at the service
+	Input   json.RawMessage `json:"input,omitempty"`   // kept as long as an undo may need it
 	Result  json.RawMessage `json:"result,omitempty"`
-	Events  []string        `json:"events,omitempty"` // IDs of messages that its transactions have added to an outbox, and of webhooks that they have sent
+	Events  []string        `json:"events,omitempty"` // IDs of the messages that the step's transactions have added to an outbox, and of the webhooks that they have sent
 
-	// The contract of a running call.
-	Repeats bool      `json:"repeats,omitempty"` // it can be made again under its key
-	Until   time.Time `json:"until,omitzero"`    // with Repeats: not later than this; zero means at any time
+	// The following fields describe a call in flight.
+	Repeats bool      `json:"repeats,omitempty"` // the call can be made again under its key
+	Until   time.Time `json:"until,omitzero"`    // if Repeats is set, the last time at which the call can be made again; zero means at any time
 	Checked bool      `json:"checked,omitempty"` // the program can ask the service for the outcome
-	Cancels bool      `json:"cancels,omitempty"` // the service can undo it by its key, whatever the outcome
+	Cancels bool      `json:"cancels,omitempty"` // the service can undo the call by its key, whatever its outcome
 }
 
-// StatusOf returns the status of a saga. It needs its store, and not its program. It needs the Encrypter only for inputs and results: if they cannot
-// be decrypted, it returns an error together with a status without them. The error is [ErrNothing] if no such saga exists.
+// StatusOf returns the status of a saga. It needs only the store of the saga, not its program. It needs the
+// Encrypter only for inputs and results: if these cannot be decrypted, StatusOf returns an error, and also a
+// status without them. The error is [ErrNothing] if no such saga exists.
 func StatusOf(ctx context.Context, ops store.Operations, id ID, e once.Encrypter) (s Status, err error) {
 	rec, err := ops.Read(ctx, id.store())
 	if err != nil {

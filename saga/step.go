@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/lease"
 )
 
-// Step is a step that a flow may take: what [Tx], [Call] and [Batch] return.
+// Step is a step that a flow may take. [Tx], [Call] and [Batch] return one.
 type Step interface{ core() *step }
 
 type kind string
@@ -55,8 +55,8 @@ func (s *step) isUndone() bool {
 	return s.undoTx != nil || s.revoke != nil || s.undoCall != nil || s.cancel != nil
 }
 
-// needsIntent reports whether a call must be known before it is made: it may have to be undone, it is a turning point, or it must not be
-// made twice.
+// needsIntent reports whether the intent of a call must be stored before the call: because the call may have to
+// be undone, because it is the pivot, or because it must not be made twice.
 func (s *step) needsIntent() bool {
 	return s.isUndone() || s.pivot || !s.repeats || s.life > 0
 }
@@ -129,11 +129,13 @@ func encoded[In, Out any](in json.RawMessage, fn func(In) (Out, error)) (json.Ra
 // TxStep is a step in a transaction of the store: see [Tx].
 type TxStep[TX, In, Out any] struct{ *step }
 
-// Tx returns a step that writes to the database of the store: what fn writes, its result, and the fact that the step is done are
-// committed together. fn may run more than once, and only one run commits. In and Out are stored as JSON.
+// Tx returns a step that writes to the database of the store. fn's writes, its result, and the fact that the
+// step is done commit together. fn may run more than once, but only one run commits. In and Out are stored as
+// JSON.
 //
-// If fn returns a [once.Failure], the step has said no: what it has written is rolled back, and the flow gets the failure, also each time
-// that it runs again. [Again] means not yet. Any other error means that the step is tried again later.
+// If fn returns a [once.Failure], the step has answered "no": its writes are rolled back, and the flow gets the
+// failure, now and in each later run. [Again] means "not yet". After any other error the step is tried again
+// later.
 func Tx[TX, In, Out any](name string, fn func(ctx context.Context, tx TX, in In) (Out, error)) *TxStep[TX, In, Out] {
 	s := newStep(name, kindTx, reflect.TypeFor[Out]())
 	s.tx = reflect.TypeFor[TX]()
@@ -143,8 +145,9 @@ func Tx[TX, In, Out any](name string, fn func(ctx context.Context, tx TX, in In)
 	return &TxStep[TX, In, Out]{s}
 }
 
-// Undo says how the effect of the step is undone. fn gets what the step got and returned, and runs in one transaction with the fact that it
-// is undone. A step that has failed is not undone: it has no effect.
+// Undo sets fn, which undoes the effect of the step. fn gets the input and the result of the step. fn's writes
+// and the fact that the step is undone commit together. A step that has failed has no effect, so it is not
+// undone.
 func (s *TxStep[TX, In, Out]) Undo(fn func(ctx context.Context, tx TX, in In, result Out) error) *TxStep[TX, In, Out] {
 	s.undoTx = func(ctx context.Context, tx any, in, result json.RawMessage) error {
 		return decoded(in, result, func(i In, o Out) error { return fn(ctx, tx.(TX), i, o) }) //nolint:forcetypeassert // likewise
@@ -152,33 +155,38 @@ func (s *TxStep[TX, In, Out]) Undo(fn func(ctx context.Context, tx TX, in In, re
 	return s
 }
 
-// Pivot says that there is no turn behind this step: when it is done, the saga only goes forward, and a later "no" makes it stuck.
+// Pivot makes the step the pivot of the saga: when the step is done, the saga cannot turn any more, and a later
+// "no" makes it stuck.
 func (s *TxStep[TX, In, Out]) Pivot() *TxStep[TX, In, Out] { s.pivot = true; return s }
 
-// Last says that the saga ends with this step, in the commit of this step. Its result is that of the saga, whatever the flow does behind it.
+// Last says that the saga ends with this step: the end is part of the step's commit. The result of the step is
+// the result of the saga, whatever the flow does after the step.
 func (s *TxStep[TX, In, Out]) Last() *TxStep[TX, In, Out] { s.last = true; return s }
 
-// Attempts is how often the step is tried before the saga turns. Default: [Config.Attempts].
+// Attempts sets how often the step is tried before the saga turns. Default: [Config.Attempts].
 func (s *TxStep[TX, In, Out]) Attempts(n int) *TxStep[TX, In, Out] { s.attempts = n; return s }
 
 // Timeout bounds one try of the step. Default: [Config.StepTimeout].
 func (s *TxStep[TX, In, Out]) Timeout(d time.Duration) *TxStep[TX, In, Out] { s.timeout = d; return s }
 
-// Do takes the step, or returns what it has returned before. An error that is not a [once.Failure] ends this run of the flow: return it.
+// Do takes the step. If the step was taken before, Do returns its earlier result. If Do returns an error that
+// is not a [once.Failure], this run of the flow must end: return the error.
 func (s *TxStep[TX, In, Out]) Do(ctx Context, in In) (Out, error) {
 	return take[In, Out](ctx, s.step, "", in)
 }
 
-// DoKey is Do for a step that a flow takes more than once: key tells one time from another, and is the same each time that the flow runs.
+// DoKey is Do for a step that a flow takes more than once. key distinguishes these times, and must be the same
+// in each run of the flow.
 func (s *TxStep[TX, In, Out]) DoKey(ctx Context, key string, in In) (Out, error) {
 	return take[In, Out](ctx, s.step, key, in)
 }
 
-// BatchStep is a step of writes only: see [Batch].
+// BatchStep is a step that only writes: see [Batch].
 type BatchStep[In, Out any] struct{ *step }
 
-// Batch returns a step whose writes and result are known beforehand: fn declares them and does nothing else. Writes, result and the fact that
-// the step is done are one round trip where the store can. The errors mean what they mean for [Tx].
+// Batch returns a step whose writes and result are known before it runs. fn only declares the writes. The
+// writes, the result and the fact that the step is done are one round trip if the store can do so. Errors have
+// the same meaning as for [Tx].
 func Batch[In, Out any](name string, fn func(b *once.Batch, in In) (Out, error)) *BatchStep[In, Out] {
 	s := newStep(name, kindBatch, reflect.TypeFor[Out]())
 	s.declare = func(b *once.Batch, in json.RawMessage) (json.RawMessage, error) {
@@ -187,7 +195,7 @@ func Batch[In, Out any](name string, fn func(b *once.Batch, in In) (Out, error))
 	return &BatchStep[In, Out]{s}
 }
 
-// Undo is [TxStep.Undo] by writes only.
+// Undo is [TxStep.Undo] with an undo that only declares writes.
 func (s *BatchStep[In, Out]) Undo(fn func(b *once.Batch, in In, result Out) error) *BatchStep[In, Out] {
 	s.revoke = func(b *once.Batch, in, result json.RawMessage) error {
 		return decoded(in, result, func(i In, o Out) error { return fn(b, i, o) })

@@ -13,42 +13,45 @@ type SpanKind string
 
 // Kinds of spans.
 const (
-	SpanRun    SpanKind = "run"    // a node runs a saga, until it ends, waits or is stuck
+	SpanRun    SpanKind = "run"    // a node runs a saga until the saga ends, waits or is stuck
 	SpanStep   SpanKind = "step"   // a step with its commit, or one request of a call
 	SpanUndo   SpanKind = "undo"   // the undo of a finished step
-	SpanCheck  SpanKind = "check"  // a check for the outcome of a call
-	SpanCancel SpanKind = "cancel" // a running call is cancelled at its service
+	SpanCheck  SpanKind = "check"  // the service is asked for the outcome of a call
+	SpanCancel SpanKind = "cancel" // a call in flight is cancelled at its service
 )
 
 // Span describes a span for a [Tracer].
 type Span struct {
 	Kind SpanKind
-	Saga string // the name of its definition
+	Saga string // the name of the saga's definition
 	ID   ID
 
-	Step, StepKey string // except SpanRun; StepKey is the key of DoKey
+	Step, StepKey string // the name of the step, except in SpanRun; StepKey is the key that was passed to DoKey
 
-	Start      string // of SpanRun: the result of [Tracer.SagaTrace] at the start of the saga
-	Background bool   // of SpanRun: [Runner.Run] has found the saga, and no caller waits for it
+	Start      string // with SpanRun: the result of [Tracer.SagaTrace] at the start of the saga
+	Background bool   // with SpanRun: [Runner.Run] has found the saga, and no caller waits for it
 }
 
-// Ends of a span. A run can also end with a state of its saga ([StateOf]).
+// Ends of a span. A span of SpanRun can also end with a state of its saga ([StateOf]).
 const (
 	EndDone        = "done"        // the step, undo or check has succeeded
 	EndNo          = "no"          // the step has returned a [once.Failure]
 	EndNotYet      = "not_yet"     // the step has returned [Again]
-	EndFailed      = "failed"      // it is tried again later, or the saga turns or is stuck
-	EndOvertaken   = "overtaken"   // another node has the saga, or it was started before
-	EndInterrupted = "interrupted" // of a run: the node could not write
+	EndFailed      = "failed"      // the work has failed: it is tried again later, or the saga turns or is stuck
+	EndOvertaken   = "overtaken"   // another node has taken the saga over, or the saga was started before
+	EndInterrupted = "interrupted" // with SpanRun: the node could not write
 )
 
-// Tracer starts a span for each run of a saga, and in it for each step, undo and check that runs.
+// Tracer starts a span for each run of a saga, and within this span one for each step, undo and check that
+// runs.
 type Tracer interface {
-	// SagaTrace returns the W3C traceparent of the span in ctx, in which a saga is started. It is stored with the saga. "" means no trace.
+	// SagaTrace returns the W3C traceparent of the span in ctx, in which a saga is started. The traceparent is
+	// stored with the saga. "" means no trace.
 	SagaTrace(ctx context.Context) string
 
-	// SagaSpan is called when the span begins. The work continues with the returned context. It is not called for a step that has its result already.
-	// end is called once, with an end, and with an error if the end is a failure.
+	// SagaSpan is called when a span begins. The work of the span runs with the returned context. SagaSpan is
+	// not called for a step that already has a result. end is called once, with one of the Ends, and with an
+	// error if the span ends in a failure.
 	SagaSpan(ctx context.Context, s Span) (_ context.Context, end func(how string, err error))
 }
 

@@ -54,7 +54,7 @@ func (t *transaction[TX]) untilCommitted(ctx context.Context) error {
 				t.lost = nil
 				return t.adopt(ctx, rec)
 			case kind == store.KindTaken && !started:
-				t.lost = nil // a write that is still on its way will meet the record of another start
+				t.lost = nil // a write that is still in flight will find the record of another start, and is refused
 				return errExists
 			case kind == store.KindTaken:
 				t.lost = nil
@@ -101,7 +101,7 @@ func (t *transaction[TX]) once(ctx context.Context, first bool) (err error, ofCo
 	return nil, true
 }
 
-// adopt goes on from a record that this owner has written, and whose answer was lost.
+// adopt continues from a record that this owner has written, for which the answer was lost.
 func (t *transaction[TX]) adopt(ctx context.Context, rec store.Record) error {
 	if rec.State == store.StateUnknown {
 		t.own.Adopt(rec)

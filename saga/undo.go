@@ -90,14 +90,14 @@ func (r *run) undoStep(ctx context.Context, i int) error {
 	return r.traced(ctx, SpanUndo, b, func(ctx context.Context) error { return r.undo(ctx, st, b) })
 }
 
-// setState notes the state of a step, which travels with the next commit.
+// setState changes the state of a step, which is stored with the next commit.
 func (r *run) setState(b begun, s state) error {
 	b.State = s
 	r.saved = r.saved.with(b)
 	return nil
 }
 
-// durable stores the turn before it has an effect at a service.
+// durable stores the turn before the turn has an effect at a service.
 func (r *run) durable(ctx context.Context) error {
 	if r.turned {
 		return nil
@@ -117,7 +117,7 @@ func (r *run) undo(ctx context.Context, st *step, b begun) error {
 		return end{saved: r.saved.with(u), state: store.StateRunning}
 	}
 	switch {
-	case st.undoTx != nil: // the turn travels with it
+	case st.undoTx != nil: // the turn is stored by the same commit
 		return r.commit(ctx, b.full(), func(ctx context.Context, tx any) (end, error) {
 			own = &current.Operation{ID: r.id}
 			if err := protect(func() error { return st.undoTx(current.With(ctx, own), tx, b.Input, b.Result) }); err != nil {
@@ -152,7 +152,7 @@ func (r *run) undo(ctx context.Context, st *step, b begun) error {
 	return r.setState(b, stateUndone)
 }
 
-// resolve finds out the outcome of a running call. A call is never dropped.
+// resolve finds out the outcome of a call in flight. A call is never dropped.
 func (r *run) resolve(ctx context.Context, st *step, b begun) error {
 	if err := r.durable(ctx); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (r *run) resolve(ctx context.Context, st *step, b begun) error {
 	switch {
 	case b.Call == nil || st.kind != kindCall:
 		return stuckf("step %q was begun as a call, but is not a call in this program", b.full())
-	case st.cancel != nil && !b.Pivot: // a cancel is right for every outcome
+	case st.cancel != nil && !b.Pivot: // a cancel is correct whatever the outcome is
 		ctx, cancel := r.bounded(ctx, st)
 		defer cancel()
 		err := r.traced(ctx, SpanCancel, b, func(ctx context.Context) error {
@@ -179,17 +179,18 @@ func (r *run) resolve(ctx context.Context, st *step, b begun) error {
 	case err != nil, found:
 		return err
 	}
-	return r.setState(b, stateFailed) // it never will happen
+	return r.setState(b, stateFailed) // the call will never happen
 }
 
 // redo repeats a call under its key, to learn its outcome.
 func (r *run) redo(ctx context.Context, st *step, b begun) error {
 	ctx, cancel := r.bounded(ctx, st)
 	defer cancel()
+	// A client of package retryhttp sends a request in this context once only.
 	if !st.repeats {
 		ctx = atmostonce.Mark(ctx)
 	}
-	if b.Call.NotYet && !b.Call.Repeat { // after this attempt it must not be repeated
+	if b.Call.NotYet && !b.Call.Repeat { // after this attempt the call must not be repeated
 		c := *b.Call
 		c.NotYet = false
 		if err := r.intend(ctx, &b, &c); err != nil {
@@ -205,6 +206,7 @@ func (r *run) redo(ctx context.Context, st *step, b begun) error {
 			return r.answered(&b, out)
 		})
 	})
+	// A duplicate says that an earlier attempt was applied, so it is not a "no".
 	if f := failureIn(err); f != nil && f.Code != codeDuplicate && !lease.IsNotSent(err) {
 		b.Failure = f
 		return r.setState(b, stateFailed)

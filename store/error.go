@@ -5,22 +5,22 @@ import (
 	"fmt"
 )
 
-// Kind is what a store's error means for the operation.
+// Kind says what a store's error means for the operation.
 type Kind uint8
 
 const (
 	KindOther       Kind = iota // a statement failed; nothing was applied
 	KindTaken                   // the record is not the expected one; nothing was applied
 	KindRetry                   // serialization failure or deadlock: nothing was applied, another run may succeed
-	KindAborted                 // a statement had failed and the handler has dropped its error; nothing was applied
+	KindAborted                 // a statement had failed and the handler has ignored its error; nothing was applied
 	KindMisused                 // rows or savepoints were left open; nothing was applied
-	KindUnavailable             // the store was not reached in time, or only a standby of it; nothing was applied
-	KindLost                    // the answer to COMMIT was lost: applied or not, reading tells
+	KindUnavailable             // the store was not reached in time, or only a standby of it was reached; nothing was applied
+	KindLost                    // the answer to COMMIT was lost: it may have been applied; a look-up of the record finds out
 	KindEnded                   // the user ended the transaction: its writes may be committed without a record
 	KindBusy                    // a bound on waiting was reached, see Timeouts; nothing was applied
-	KindStale                   // no record exists, and it is later than BeginOptions.StaleAfter; no claim is held
-	KindPartial                 // of an Irrevocable store: earlier steps are committed, and no call is under way
-	KindUncertain               // of an Irrevocable store: an external call was begun, and its outcome is not known
+	KindStale                   // no record exists, and the time BeginOptions.StaleAfter is over; no claim is held
+	KindPartial                 // from an Irrevocable store only: earlier steps are committed, and no external call is in flight
+	KindUncertain               // from an Irrevocable store only: an external call was begun, and its outcome is not known
 )
 
 // kinds are the words of errors and of the attempt log, which stores them: they do not change.
@@ -35,7 +35,7 @@ func (k Kind) String() string {
 	return "invalid"
 }
 
-// Error is how a store fails. Every error that an Operations, Store or Transaction returns is one.
+// Error is the error type of stores. Every error that an Operations, Store or Transaction returns is an *Error.
 type Error struct {
 	Kind Kind
 	Err  error
@@ -46,15 +46,15 @@ func (e *Error) Error() string { return fmt.Sprintf("store: %s: %v", e.Kind, e.E
 // Unwrap returns the database's own error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrRows is the cause of an error when a statement has affected another number of rows
-// than Statement.Rows says.
+// ErrRows is the cause of an error when a statement has affected another number of rows than Statement.Rows
+// requires.
 var ErrRows = errors.New("a write has affected another number of rows than it must")
 
-// ErrNotMigrated is in the chain of an error if the store's tables do not exist. Waiting
-// does not mend that.
+// ErrNotMigrated is in the chain of an error if the store's tables do not exist. A retry fails in the same way
+// until the tables are created.
 var ErrNotMigrated = errors.New("the tables of once do not exist")
 
-// KindOf returns the kind of the first *Error in err's chain, [KindOther] if the chain has no *Error.
+// KindOf returns the kind of the first *Error in err's chain, or [KindOther] if the chain has no *Error.
 func KindOf(err error) Kind {
 	var e *Error
 	if errors.As(err, &e) {

@@ -1,16 +1,17 @@
 package store
 
-// Result is the answer that a replay returns.
+// Result is the stored answer of an operation; a replay returns it.
 type Result struct {
 	Kind   ResultKind
-	Status int     // HTTP status; 0 for functions
-	Header []Field // in the order in which they are sent
+	Status int     // HTTP status; 0 for an operation that is a Go function
+	Header []Field // in the order in which the lines are sent
 	Body   []byte
 
 	// RolledBack says that the writes of the handler were undone before the result was stored.
 	RolledBack bool
 
-	// Events are IDs of messages that the operation has added to an outbox in its transaction, the first 64 of them.
+	// Events are the IDs of the messages that the operation has added to an outbox in its transaction; of more
+	// than 64, the first 64.
 	Events []string
 }
 
@@ -20,7 +21,7 @@ type ResultKind uint8
 const (
 	ResultValue   ResultKind = iota // the operation's value or response
 	ResultFailure                   // a final failure, as JSON
-	ResultOmitted                   // done, but its result was too large to be kept, or was forgotten
+	ResultOmitted                   // the operation is done, but its result was too large to be kept, or was forgotten
 )
 
 // Field is one header line.

@@ -1,16 +1,16 @@
-// Package store is the seam between once and the databases that keep its operations.
+// Package store defines the interface between once and the databases that keep its operations.
 //
-// An operation is one row: absent, then done (atomic work, one insert in the
-// business transaction), or absent, running, done (leased work, several
-// transactions). Whatever once does to that row is one of three verbs: read it,
-// swap it for another under a condition, or open a transaction that claims it.
+// An operation is one row. The row of atomic work is first absent and then done: it is inserted by the business
+// transaction. The row of leased work, which has several transactions, is absent, then running, then done.
+// Package once needs three verbs for this row: read it, swap it for another row under a condition, or begin a
+// transaction that claims it.
 //
-// An [Operations] can read and swap; Redis or DynamoDB can be one. With a Renewer that is
-// all that leases and sagas need. A [Store] also lets the user's writes
-// share the commit. Parameters are structs and interfaces never grow: a new
-// ability is a small optional interface, found with [As].
+// A store that implements [Operations] can read and swap; Redis and DynamoDB can. Together with a [Renewer],
+// that is all that leases and sagas need. A [Store] can also commit the user's writes in the same transaction.
+// Parameters are structs, and no method will be added to an interface: a new ability is a small optional
+// interface, found with [As].
 //
-// Every implementation passes the suite in store/storetest.
+// Every implementation passes the test suite in store/storetest.
 package store
 
 import (
@@ -32,10 +32,10 @@ type State uint8
 
 const (
 	StateAbsent  State = iota // never seen, released, or expired
-	StateRunning              // a holder works on it, under a lease
+	StateRunning              // an owner works on it, under a lease
 	StateDone                 // finished: a replay returns Result
-	StateUnknown              // an external effect may have happened and its holder is gone
-	StateWaiting              // begun, and held by no owner: its next owner goes on with it
+	StateUnknown              // an external effect may have happened, and the owner that would know its outcome has died
+	StateWaiting              // begun, and no owner works on it now: its next owner continues it
 )
 
 // String returns the word that logs, tables and the CLI use.
@@ -55,41 +55,42 @@ func (s State) String() string {
 	return "invalid"
 }
 
-// Record is one operation as the store knows it.
+// Record is one operation as the store keeps it.
 type Record struct {
 	State       State
-	Fingerprint []byte // version byte and hash; empty if nothing was fingerprinted
-	Result      Result // of an operation that is done
-	Nonce       []byte // 16 random bytes of the writer: after a lost COMMIT they show whether a record is the writer's own
-	Request     []byte // the request, encrypted; empty unless capture is on
-	Trace       string // W3C traceparent of the call that has written it; "" means no trace
+	Fingerprint []byte // version byte and hash; empty if the operation has no fingerprint
+	Result      Result // set if State is StateDone
+	Nonce       []byte // 16 random bytes of the writer; after a lost COMMIT the writer recognises its own record by them
+	Request     []byte // the request, encrypted; empty if the engine has no Encrypter
+	Trace       string // W3C traceparent of the call that has written the record; "" means no trace
 	Name        string // the kind of work, such as "POST /refunds"; "" means no name
 	Since       time.Time
 
-	// Leased work only.
-	Fence         int64  // grows with every write of an owner and every takeover; each later write must present it
-	LeaseExpired  bool   // the state is running, and its lease is over by the store's clock
-	RecoveryPoint string // last committed recovery point
+	// The fields from here on are set for leased work only.
+	Fence         int64  // grows with every write of an owner and with every takeover; each later write must present it
+	LeaseExpired  bool   // the state is running, and the lease is over by the store's clock
+	RecoveryPoint string // the last committed recovery point
 	CallStarted   bool   // an external call was begun after RecoveryPoint
-	Checkable     bool   // the state is unknown, and the called service can be asked; it is not stored
+	Checkable     bool   // the state is unknown, and the called service can be asked for the outcome; this field is not stored
 	Data          []byte // the values that the recovery points have saved
 }
 
-// Idle reports whether the operation was begun and no owner works on it: it waits, or the lease of its owner is over.
+// Idle reports whether the operation was begun and no owner works on it: it waits, or the lease of its owner is
+// over.
 func (r Record) Idle() bool {
 	return r.State == StateWaiting || r.State == StateRunning && r.LeaseExpired
 }
 
-// Expect is the condition under which a [Change] applies.
+// Expect is the condition under which a [Change] applies. All of its fields must match.
 type Expect struct {
-	Fence        int64  // the record's fence; 0: the operation must be absent
-	Nonce        []byte // and the record's nonce; empty: not compared
-	LeaseExpired bool   // and it must be running under a lease that is over by the store's clock; a waiting operation has no lease
+	Fence        int64  // the fence that the record must have; 0 means that the operation must be absent
+	Nonce        []byte // the nonce that the record must have; empty means that nonces are not compared
+	LeaseExpired bool   // the operation must be running under a lease that is over by the store's clock; a waiting operation has no lease
 }
 
-// Hold is a claim on a running operation, as its holder knows it. The fence alone does not name
-// it: an operation that was released or has expired may be claimed again with the same one. So the
-// nonce is always compared.
+// Hold is the claim of an owner on a running operation. The fence alone does not identify the claim: an
+// operation that was released or has expired may be claimed again with the same fence. So the nonce is always
+// compared as well.
 type Hold struct {
 	ID    ID
 	Fence int64
@@ -99,171 +100,176 @@ type Hold struct {
 // Forever is a retention that does not end.
 const Forever time.Duration = math.MaxInt64
 
-// Change is a compare-and-set of one operation. Next.State Absent releases it.
-// A Done operation never changes; it only expires.
+// Change is a compare-and-set of one operation. If Next.State is StateAbsent, the change releases the
+// operation. An operation that is done never changes; it only expires.
 type Change struct {
-	ID     ID // zero: no operation, only Writes
+	ID     ID // zero: the change has no operation, only Writes
 	Expect Expect
 	Next   Record
-	Lease  time.Duration // Running: lapses at the store's clock + Lease; 0: never
-	Retain time.Duration // Done: expires at the store's clock + Retain; [Forever], which 0 means, too: never
-	Writes []Statement   // commit with it, or not at all; [KindMisused] if the store keeps no tables
+	Lease  time.Duration // if Next is running: the lease ends at the store's clock + Lease; 0 means that it does not end
+	Retain time.Duration // if Next is done: the record expires at the store's clock + Retain; [Forever] and 0 mean that it does not expire
+	Writes []Statement   // writes that commit together with the change, or not at all; [KindMisused] if the store has no tables
 
-	// KeepRequest leaves Fingerprint, Request, Trace and Name of the record as they are stored, whatever Next
-	// says: the update is a narrow one. It needs a record, so a Fence to expect.
+	// KeepRequest leaves Fingerprint, Request, Trace and Name of the stored record unchanged, whatever Next
+	// says, so that the update writes fewer columns. It needs an existing record, so Expect.Fence must not be
+	// 0.
 	KeepRequest bool
 
-	// Held are other operations that must be running under these claims when c commits, whether
-	// their leases are over or not. Otherwise nothing is applied and the error is [KindTaken].
-	// Their claims cannot change until c has committed. A store whose changes reach one operation each
-	// refuses Held: [KindMisused].
+	// Held are claims on other operations. Each of these must be running under its claim when the change
+	// commits, whether its lease is over or not. Otherwise nothing is applied and the error is [KindTaken]. The
+	// claims cannot change until the change has committed. A store that can change only one operation in a
+	// transaction refuses Held with [KindMisused].
 	Held []Hold
 
-	// StaleAfter, if it is set and the operation must be absent, is when it is too late for c by the
-	// store's clock: then nothing is applied, and the error is [KindStale].
+	// StaleAfter is the time, by the store's clock, after which the change is too late. It counts if it is set
+	// and Expect says that the operation must be absent. After this time nothing is applied, and the error is
+	// [KindStale].
 	StaleAfter time.Time
 }
 
-// Statement is a write that travels with a [Change], in its transaction.
+// Statement is a write that is committed together with a [Change], in the same transaction.
 type Statement struct {
 	SQL  string // in the store's dialect
 	Args []any
-	Rows int // rows it must affect, or nothing commits; 0: any number
+	Rows int // how many rows it must affect, or nothing commits; 0 means any number
 
-	// Locks names the rows that s locks until the commit, such as "outbox/refunds/42". Statements
-	// that travel with a commit are sent in the order of their Locks, so that two
-	// transactions which lock the same rows do not deadlock. "": s is sent before the statements with Locks.
+	// Locks names the rows that the statement locks until the commit, such as "outbox/refunds/42". The
+	// statements of a commit are sent in the order of their Locks, so that two transactions which lock the same
+	// rows do not deadlock. Statements with Locks "" are sent before the others.
 	Locks string
 }
 
-// Operations keeps operations.
+// Operations is a store that reads and changes operations.
 //
-// Expired records are absent. While its row exists, an expired record keeps its Nonce, and
-// nothing else: a caller that has lost the answer to its commit learns from the nonce that the
-// commit was applied, also if the clock has jumped since. All times are judged by the store's own
-// clock.
+// An expired record counts as absent. As long as its row exists, an expired record keeps its Nonce, and nothing
+// else. So a caller that has lost the answer to its commit learns from the nonce that the commit was applied,
+// even if the clock has jumped forward since. All times are compared with the store's own clock.
 type Operations interface {
-	// Read returns the record of id; its State is [StateAbsent] if no record exists. A server that
-	// cannot know that, such as a standby that is behind its primary, is [KindUnavailable].
+	// Read returns the record of id; its State is [StateAbsent] if no record exists. If the server cannot know
+	// that, for example because it is a standby that lags behind its primary, the error is [KindUnavailable].
 	Read(ctx context.Context, id ID) (Record, error)
 
-	// Swap applies c, in one transaction of its own, if c.Expect holds and the
-	// operation is neither Done nor claimed by an open transaction. Otherwise
-	// it writes nothing and returns a [KindTaken] error with the conflicting
-	// record, which is empty if it is one of c.Held.
+	// Swap applies c, in a transaction of its own, if c.Expect matches the record and the operation is neither
+	// done nor claimed by an open transaction. Otherwise Swap writes nothing, and returns a [KindTaken] error
+	// and the conflicting record. The record is empty if the conflict is with an operation of c.Held.
 	//
-	// A store takes the fence that it is given and remembers no fence of a released or
-	// expired operation: a holder is known by its fence and its nonce together.
+	// A store writes the fence that c has, and does not remember the fence of a released or expired operation.
+	// Therefore only the fence and the nonce together identify an owner.
 	Swap(ctx context.Context, c Change) (Record, error)
 }
 
 // BeginOptions describe the transaction to open.
 type BeginOptions struct {
 	ID        ID        // zero: a plain transaction that claims nothing
-	Isolation Isolation // of the transaction
-	Timeouts  Timeouts  // of the transaction
-	Durable   bool      // a record that is found must be as durable as a commit before it is returned, or, in a Join, before the caller's commit is answered
-	First     bool      // the caller has never sent this operation before: see below
+	Isolation Isolation // the isolation level of the transaction
+	Timeouts  Timeouts  // the bounds of the transaction's waits
+	Durable   bool      // if a record is found, it must be as durable as a commit: before Begin returns it, or, in a Join, before the caller's commit is answered
 
-	// First lets a store skip the look-up, and delay the claim until the first statement.
-	// Then that statement fails if the operation is claimed by another transaction, and
-	// whatever the user does, Commit and Rollback are [KindTaken]. Without an ID it lets a store send the
-	// beginning of the transaction together with the first statement.
+	// First says that the caller has never sent this operation before: see once.Attempt.Number. A store may then
+	// skip the look-up, and delay the claim until the first statement. That statement fails if another
+	// transaction has claimed the operation; then Commit and Rollback return [KindTaken], whatever the user does.
+	// Without an ID, First lets a store send the beginning of the transaction together with the first statement.
+	First bool
 
-	// Fingerprint, Request, Trace, Name and Retain describe the operation, for a store whose claim is a record.
+	// Fingerprint, Request, Trace, Name and Retain describe the operation. A store needs them if it claims by
+	// writing a record.
 	Fingerprint []byte
 	Request     []byte // encrypted
 	Trace       string
 	Name        string
-	Retain      time.Duration // of the result; [Forever]: it does not end
+	Retain      time.Duration // the retention of the result; [Forever] does not end
 
-	// Encrypter, if it is set, is the engine's, for a store that keeps intermediate results of the handler. A label binds the bytes to
-	// their operation.
+	// Encrypter is the engine's Encrypter, if it has one. A store that keeps intermediate results of the
+	// handler encrypts them with it. The ciphertext is bound to the label, which names the operation.
 	Encrypter interface {
 		Encrypt(plain, label []byte) ([]byte, error)
 		Decrypt(encrypted, label []byte) ([]byte, error)
 	}
 
-	// Waits, if it is set, is where stores of this repository add the waiting times of Begin.
+	// Waits, if it is set, collects the waiting times of Begin. Only stores of this repository can use it.
 	Waits *waits.Waits
 
-	// IfEnded, if it is set, returns a change that is committed if the user ends the transaction by a statement which the store cannot
-	// read. It is called before such a statement, and applied in the transaction. The Change of Commit then
-	// replaces it, whatever that expects. The options have no ID. A procedure of MariaDB
-	// and MySQL is such a statement; a store whose database has no such statement ignores it.
+	// IfEnded, if it is set, returns a change for the case that the user ends the transaction by a statement
+	// which the store cannot parse, such as a call of a procedure on MariaDB or MySQL. The store calls it
+	// before such a statement, and applies the change in the transaction. If the transaction is still open
+	// afterwards, the Change of Commit replaces this change, whatever its Expect says. IfEnded is used with a
+	// zero ID only. A store whose database has no such statements ignores it.
 	IfEnded func() Change
 
-	// Optimistic, if it is set, lets a store delay claim and look-up, and send them together with the user's first statement. The statement runs
-	// only if the operation is free and absent: then Optimistic is called. Otherwise it fails, and whatever the user does, Commit and Rollback
-	// are [KindTaken]. A store may ignore it.
+	// Optimistic, if it is set, lets a store delay the claim and the look-up, and send them together with the
+	// user's first statement. The statement runs only if the operation is neither claimed nor recorded; then
+	// the store calls Optimistic. Otherwise the statement fails, and Commit and Rollback return [KindTaken],
+	// whatever the user does. A store may ignore Optimistic.
 	Optimistic func()
 
-	// Batch says that no statement is run on the transaction: all writes will
-	// be in Change.Writes. A store may then delay everything until Commit and do it
-	// in one round trip.
+	// Batch says that the caller runs no statement on the transaction: all writes will be in Change.Writes. A
+	// store may then delay the claim and the look-up until Commit, and do everything in one round trip.
 	Batch bool
 
-	// StaleAfter, if it is set, is when it is too late to execute: from then on, by the
-	// store's clock as it is read after the look-up, an operation that is absent is not
-	// granted but an error of kind [KindStale]. First then has no effect.
+	// StaleAfter, if it is set, is the time after which the operation must not be executed. After this time, by
+	// the store's clock as it is read after the look-up, Begin does not grant an absent operation, but returns
+	// a [KindStale] error. If StaleAfter is set, First has no effect.
 	StaleAfter time.Time
 
-	// Refuse, if it is set, is for tests: it is asked before each statement of the handler. If it reports true, the database is sent a
-	// statement that fails in its place. The store's own statements do not ask it. A store may ignore it.
+	// Refuse, if it is set, is for tests: the store calls it before each statement of the handler. If it
+	// returns true, the store sends a failing statement to the database instead. Refuse is not called for the
+	// store's own statements. A store may ignore it.
 	Refuse func() bool
 }
 
-// Store is an Operations in the user's own database.
+// Store is an [Operations] in the user's own database.
 type Store[TX any] interface {
 	Operations
 
-	// Begin opens a transaction, claims the operation for as long as it lasts,
-	// and looks its record up, which is [StateAbsent]. If there is nothing to execute, Transaction is nil, no
-	// connection is held, and the record says why: Done, Unknown or Running
-	// (which includes "claimed by another transaction"). A server that cannot claim for all
-	// others, such as a standby, is [KindUnavailable], unless it has a Done record to return that
-	// need not be durable.
+	// Begin opens a transaction, claims the operation until the transaction ends, and looks up the record. If
+	// the operation can be executed, the record is [StateAbsent]. If not, Transaction is nil, no connection is
+	// held, and the state of the record says why: Done, Unknown or Running (which includes an operation that
+	// another transaction has claimed). On a server that cannot exclude all other claims, such as a standby,
+	// the error is [KindUnavailable], unless the server finds a Done record and opts.Durable is not set.
 	Begin(ctx context.Context, opts BeginOptions) (Transaction[TX], Record, error)
 }
 
-// Transaction is an open transaction that holds the claim of one operation. Exactly one
-// of Commit and Rollback is called, once.
+// Transaction is an open transaction that holds the claim of one operation. The caller must call exactly one of
+// Commit and Rollback, once. One exception is in [Joiner].
 type Transaction[TX any] interface {
-	// Tx returns the transaction for the user's statements.
+	// Tx returns the database transaction for the user's statements.
 	Tx() TX
 
-	// Commit writes c as Swap would, all of it and under c.Expect, and commits. c.ID is the
-	// operation that was claimed; a transaction that has claimed nothing takes any. After an error
-	// nothing was applied, except [KindLost] and [KindEnded]. The transaction is over in every
-	// case.
+	// Commit writes c completely, under the condition c.Expect as Swap does, and commits. c.ID is the operation
+	// that was claimed; if the transaction has claimed nothing, c.ID may be any operation. After an error
+	// nothing was applied, except after [KindLost] and [KindEnded]. The transaction is over in every case.
 	Commit(ctx context.Context, c Change) error
 
-	// Rollback undoes everything. [KindEnded] means that the user had
-	// committed before; [KindRetry], that the transaction has read data that was then not
-	// committed; [KindBusy], that its time was over before; and [KindTaken], that a delayed
-	// claim was refused because another transaction holds it. [KindLost] means that the user may have committed before:
-	// reading the record finds out. Any other error only means that the connection was given up.
+	// Rollback undoes everything. Its errors are:
+	//
+	//  - [KindEnded]: the user had committed before.
+	//  - [KindRetry]: the transaction has read data that was then not committed.
+	//  - [KindBusy]: the time of the transaction was over before.
+	//  - [KindTaken]: a delayed claim was refused, because another transaction holds the operation.
+	//  - [KindLost]: the user may have committed before; a look-up of the record finds out.
+	//
+	// Any other error only means that the connection was closed.
 	Rollback(ctx context.Context) error
 }
 
-// Timeouts bound the waits of a transaction, so that one that is stuck or whose
-// process has been stopped does not hold up the others for ever. After a timeout nothing is
-// applied, and the store's error is [KindBusy] or [KindUnavailable]. Zero means the bound that the database is
-// configured with, and a stricter bound there always applies. A store whose database does not
-// know a bound ignores it, and says so in its documentation.
+// Timeouts bound the waits of a transaction, so that a transaction which hangs, or whose process was stopped,
+// does not block others for ever. After a timeout nothing is applied, and the store's error is [KindBusy] or
+// [KindUnavailable]. Zero means the bound that the database is configured with; if that bound is stricter than
+// a Timeout, the stricter one applies. If a database cannot enforce a bound, its store ignores the field, and
+// the documentation of the store says so.
 //
-// Servers enforce Lock, Statement and Idle. If a server falls silent while its connection
-// stays open, the client's own clock ends the wait: at the beginning of a transaction after Acquire
-// and Lock together, and for a statement of the handler, if Statement is set, after Statement
-// and Acquire.
+// Servers enforce Lock, Statement and Idle. If a server falls silent while its connection stays open, the
+// client's own clock ends the wait. At the beginning of a transaction the client waits for Acquire and Lock
+// together. For a statement of the handler, the client waits for Statement and Acquire together, if Statement
+// is set.
 type Timeouts struct {
-	Acquire   time.Duration // for a connection of the pool, and then for the answer to the statement that begins the transaction on it
-	Lock      time.Duration // for a lock that another transaction holds
-	Statement time.Duration // for the end of one statement
-	Idle      time.Duration // for the next statement, while the handler computes or is stopped
+	Acquire   time.Duration // waiting for a connection of the pool, and then for the answer to the statement that begins the transaction on this connection
+	Lock      time.Duration // waiting for a lock that another transaction holds
+	Statement time.Duration // running one statement
+	Idle      time.Duration // waiting for the next statement, while the handler computes or its process is stopped
 }
 
-// Isolation of a transaction.
+// Isolation is the isolation level of a transaction.
 type Isolation uint8
 
 const (

@@ -10,8 +10,9 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Update stores the settings of e that a person can change: URL, Types, Description, Headers, Ordered, Rate and Concurrency. e.Version must be the
-// version that was read. The error is [ErrChanged] if another change came first, [ErrNotFound], [ErrInvalid] or [ErrURL], or an error of the
+// Update stores the settings of e that a person can change: URL, Types, Description, Headers, Ordered, Rate and
+// Concurrency. e.Version must be the version that the caller has read. The error is [ErrChanged] if the
+// endpoint was changed since. Other errors are [ErrNotFound], [ErrInvalid], [ErrURL], and errors of the
 // database.
 func (es *Endpoints) Update(ctx context.Context, e Endpoint) (Endpoint, error) {
 	e, err := es.cfg.checkedEndpoint(ctx, e)
@@ -27,21 +28,24 @@ func (es *Endpoints) Update(ctx context.Context, e Endpoint) (Endpoint, error) {
 	})
 }
 
-// Disable stops all deliveries to an endpoint. Waiting deliveries stay. Events that are sent while it is disabled get no delivery to it: see
-// [Endpoints.Replay]. Requests that have already begun end normally.
+// Disable stops all deliveries to an endpoint. Waiting deliveries are kept until it is enabled. An event that
+// is sent while the endpoint is disabled gets no delivery to it: see [Endpoints.Replay]. Requests that are in
+// flight are not cancelled.
 func (es *Endpoints) Disable(ctx context.Context, tenant, id string) (Endpoint, error) {
 	return es.set(ctx, "disable", tenant, id, "disabled_at = coalesce(disabled_at, NOW), disabled_by = 'person'")
 }
 
-// Enable lets an endpoint get new events and its waiting deliveries. Its earlier failures are forgotten.
+// Enable makes an endpoint get new events and its waiting deliveries again. Its earlier failures no longer
+// count.
 func (es *Endpoints) Enable(ctx context.Context, tenant, id string) (Endpoint, error) {
 	defer es.note()
 	return es.set(ctx, "enable", tenant, id, "disabled_at = null, disabled_by = ''")
 }
 
-// Rotate replaces the secret of an endpoint, and returns the new secret, which is not shown again. While the previous secret still signs, the error
-// is [ErrRotating], unless the overlap is zero: otherwise a receiver that has only the oldest secret could verify nothing. A second rotation to the
-// same secret changes nothing.
+// Rotate replaces the secret of an endpoint, and returns the new secret, which cannot be read again. While
+// requests are still signed with the previous secret as well, the error is [ErrRotating], unless to.Overlap is
+// zero: after a second rotation, a receiver that has only the oldest secret could verify nothing. If the
+// endpoint already has to.Secret, Rotate changes nothing.
 func (es *Endpoints) Rotate(ctx context.Context, tenant, id string, to Rotation) (Endpoint, string, error) {
 	if to.Secret == "" {
 		to.Secret = NewSecret()
@@ -73,8 +77,8 @@ func (es *Endpoints) Rotate(ctx context.Context, tenant, id string, to Rotation)
 	return e, to.Secret, nil
 }
 
-// Delete deletes an endpoint and its waiting deliveries: only requests that have already begun still reach it. Its secrets and headers are erased at
-// once. Its rows are deleted by [Hooks.Sweep].
+// Delete deletes an endpoint and its waiting deliveries. Only requests that are already in flight still reach
+// the endpoint. Its secrets and headers are erased immediately. Its rows are deleted later by [Hooks.Sweep].
 func (es *Endpoints) Delete(ctx context.Context, tenant, id string) error {
 	return es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
 		n, err := r.Exec(ctx, es.text(`update once_webhook_endpoint set `+erased+` where uid = ? and tenant = ? and deleted_at is null`, []byte{}, []byte{}, id, tenant))
@@ -88,12 +92,13 @@ func (es *Endpoints) Delete(ctx context.Context, tenant, id string) error {
 	})
 }
 
-// erased sets the columns of a deleted endpoint. The row stays, so that a concurrent Send that has already read it does not store a delivery without
-// an endpoint. It has two arguments, both empty.
+// erased sets the columns of a deleted endpoint. The row is kept for a while, so that a concurrent Send that
+// has already read it does not store a delivery without an endpoint. It has two arguments, both empty.
 const erased = "deleted_at = NOW, disabled_at = NOW, disabled_by = 'person', url = '', types = '', description = '', headers = ?, secret = ?, secret_old = null, secret_old_until = null," +
 	" public_key = '', encrypted = false, version = version + 1"
 
-// set changes columns that nothing encrypts: operators do so without the key of the service, and then the endpoint is returned without its headers.
+// set changes columns that are not encrypted. Operators do so without the key of the service; then the endpoint
+// is returned without its headers.
 func (es *Endpoints) set(ctx context.Context, action, tenant, id, columns string) (changed Endpoint, err error) {
 	err = es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
 		n, err := r.Exec(ctx, es.text("update once_webhook_endpoint set version = version + 1, "+columns+" where uid = ? and tenant = ? and deleted_at is null", id, tenant))
@@ -104,7 +109,7 @@ func (es *Endpoints) set(ctx context.Context, action, tenant, id, columns string
 			return err
 		}
 		row, err := es.find(ctx, r, tenant, id)
-		if err == nil && row.DisabledBy == "" { // else its next failure could disable it again
+		if err == nil && row.DisabledBy == "" { // otherwise the next failure of an enabled endpoint could disable it again
 			_, err = r.Exec(ctx, es.text("delete from once_webhook_state where endpoint = ?", row.id))
 		}
 		if err == nil && (es.cfg.Encrypter != nil || !row.encrypted) {
@@ -122,10 +127,11 @@ func (es *Endpoints) set(ctx context.Context, action, tenant, id, columns string
 	return changed, nil
 }
 
-// change changes an endpoint that it has locked.
+// change locks an endpoint, applies fn and stores the result.
 func (es *Endpoints) change(ctx context.Context, action, tenant, id string, fn func(*sealed) error) (changed Endpoint, err error) {
 	err = es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
-		// A write comes first: it locks the row on each database, and SQLite gives its lock to no reader that others have overtaken.
+		// A write comes first: it locks the row on every database, and SQLite refuses the lock to a transaction
+		// that has read before another one wrote.
 		n, err := r.Exec(ctx, es.text("update once_webhook_endpoint set version = version + 1 where uid = ? and tenant = ? and deleted_at is null", id, tenant))
 		if err == nil && n == 0 {
 			err = ErrNotFound
@@ -137,7 +143,7 @@ func (es *Endpoints) change(ctx context.Context, action, tenant, id string, fn f
 		if err != nil {
 			return err
 		}
-		s.Version-- // as it was
+		s.Version-- // the version before the update
 		if err := fn(&s); err != nil {
 			return err
 		}
@@ -157,7 +163,8 @@ func (es *Endpoints) change(ctx context.Context, action, tenant, id string, fn f
 	return changed, nil
 }
 
-// readSealed reads an endpoint and its secrets, of which the old one is "" if it does not sign any more.
+// readSealed reads an endpoint and its secrets. The old secret is "" if requests are not signed with it any
+// more.
 func (es *Endpoints) readSealed(ctx context.Context, r sqlplane.Runner, tenant, id string) (s sealed, err error) {
 	row, err := es.read(ctx, r, tenant, id)
 	if err != nil {

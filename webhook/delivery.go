@@ -16,28 +16,28 @@ import (
 type DeliveryState string
 
 const (
-	DeliveryWaiting   DeliveryState = "waiting"   // for its next attempt, or until its endpoint is enabled
-	DeliveryStopped   DeliveryState = "stopped"   // all attempts have failed: it waits for [Endpoints.Resend] or [Endpoints.Recover]
+	DeliveryWaiting   DeliveryState = "waiting"   // the delivery waits for its next attempt, or until its endpoint is enabled
+	DeliveryStopped   DeliveryState = "stopped"   // all attempts have failed; the delivery waits for [Endpoints.Resend] or [Endpoints.Recover]
 	DeliveryDelivered DeliveryState = "delivered" // the endpoint has answered 2xx
 )
 
 // Delivery is one event for one endpoint.
 type Delivery struct {
-	Event     string // its ID
+	Event     string // the ID of the event
 	Type      string
-	CreatedAt time.Time // of the event
+	CreatedAt time.Time // when the event was sent
 	State     DeliveryState
-	DueAt     time.Time // of a waiting one
-	Failures  int       // failed attempts since the schedule began; a long Retry-After counts for the pauses of which it has taken the place
-	Last      Attempt   // without the body of its answer; zero before the first attempt
+	DueAt     time.Time // if the delivery waits, the time of its next attempt
+	Failures  int       // how many attempts have failed since the schedule began; a long Retry-After counts for all pauses that it replaces
+	Last      Attempt   // the last attempt, without the body of its answer; zero before the first attempt
 }
 
-// DeliveryFilter chooses deliveries.
+// DeliveryFilter selects deliveries.
 type DeliveryFilter struct {
-	State  DeliveryState // "" means all
-	Before string        // an event ID: only events sent before it are listed
-	From   string        // an event ID: older events are not read. Default: events of any age, up to Limit
-	Limit  int           // at most 200. Default: 50
+	State  DeliveryState // "" means all states
+	Before string        // an event ID: only deliveries of events that were sent before this event are listed
+	From   string        // an event ID: events before this event are not read. Default: events of any age, up to Limit
+	Limit  int           // at most 200; default 50
 }
 
 const (
@@ -46,8 +46,9 @@ const (
 	mostAttempts = 100 // of a delivery, the last ones
 )
 
-// Deliveries returns the deliveries of an endpoint, latest event first. more reports that older ones exist: call it again with the last event as
-// Before. The error is [ErrNotFound], or one of the database.
+// Deliveries returns the deliveries of an endpoint, the latest event first. more reports that older ones exist:
+// to get them, pass the last event of the page as Before. The error is [ErrNotFound], or an error of the
+// database.
 func (es *Endpoints) Deliveries(ctx context.Context, tenant, id string, f DeliveryFilter) (list []Delivery, more bool, err error) {
 	if f.Limit <= 0 {
 		f.Limit = defaultLimit
@@ -107,7 +108,7 @@ func (es *Endpoints) deliveries(ctx context.Context, query string, endpoint int6
 			return err
 		}
 		if uid == nil {
-			// Its event is swept: see deliveries.
+			// Its event was already deleted by a sweep: see deliveries.
 			return nil
 		}
 		d.Event, d.Type, d.State = *uid, *typ, DeliveryDelivered
@@ -127,8 +128,9 @@ func (es *Endpoints) deliveries(ctx context.Context, query string, endpoint int6
 	return list, err
 }
 
-// Delivery returns the delivery of an event to an endpoint, and its last 100 attempts with their answers, latest first. Without an Encrypter,
-// encrypted answers are left out. The error is [ErrNotFound], that of the Encrypter, or one of the database.
+// Delivery returns the delivery of an event to an endpoint, and the last 100 attempts with their answers, the
+// latest first. Without an Encrypter, encrypted answers are left out. The error is [ErrNotFound], an error of
+// the Encrypter, or an error of the database.
 func (es *Endpoints) Delivery(ctx context.Context, tenant, id, event string) (d Delivery, attempts []Attempt, err error) {
 	endpoint, err := es.idOf(ctx, tenant, id)
 	var number int64
@@ -167,7 +169,8 @@ func (es *Endpoints) Delivery(ctx context.Context, tenant, id, event string) (d 
 	return list[0], attempts, err
 }
 
-// Data returns the data of an event of a tenant. The error is [ErrNotFound], that of the Encrypter, or one of the database.
+// Data returns the data of an event of a tenant. The error is [ErrNotFound], an error of the Encrypter, or an
+// error of the database.
 func (es *Endpoints) Data(ctx context.Context, tenant, event string) (data []byte, err error) {
 	found, encrypted := false, false
 	query := es.text("select data, encrypted from once_webhook_event where uid = ? and tenant = ?", event, tenant)
@@ -203,8 +206,10 @@ func (es *Endpoints) number(ctx context.Context, r sqlplane.Runner, query string
 	return n, err
 }
 
-// Resend delivers an event to an endpoint again, now. The endpoint may have got it before, or not want its type. A waiting delivery is not doubled.
-// If an attempt is running, another one follows it, even after a success. The error is [ErrNotFound], [ErrDisabled], or one of the database.
+// Resend delivers an event to an endpoint again, immediately, even if the endpoint has already received the
+// event or does not want events of its type. If a delivery of the event is waiting, it becomes due, and no
+// second one is added. If an attempt is in flight, another attempt follows, even if the first one succeeds. The
+// error is [ErrNotFound], [ErrDisabled], or an error of the database.
 func (es *Endpoints) Resend(ctx context.Context, tenant, id, event string) error {
 	defer es.note()
 	return es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
@@ -238,7 +243,8 @@ func (es *Endpoints) why(ctx context.Context, r sqlplane.Runner, tenant, id stri
 	return ErrNotFound
 }
 
-// Test sends an event of the type "webhook.test" to one endpoint, and returns its ID. The error is [ErrNotFound], [ErrDisabled], or one of the database.
+// Test sends an event of the type [TypeTest] to one endpoint, and returns the event's ID. The error is
+// [ErrNotFound], [ErrDisabled], or an error of the database.
 func (es *Endpoints) Test(ctx context.Context, tenant, id string) (event string, err error) {
 	defer es.note()
 	event = newID("msg_")

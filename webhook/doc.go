@@ -1,33 +1,37 @@
-// Package webhook verifies and receives webhooks, each event applied once. It also sends a service's own webhooks to the endpoints of its tenants.
+// Package webhook verifies and receives webhooks, and applies each event once. It also sends a service's own
+// webhooks to the endpoints of its tenants.
 //
 // # Receive
 //
 //	in := inbox.New(engine, inbox.Config{Consumer: "billing"})
 //	mux.Handle("POST /hooks/stripe", webhook.Receive(in, webhook.Stripe(secret, oldSecret), book))
-//	go in.Run(ctx, book) // what needs no request: redriven dead letters, expired rows
+//	go in.Run(ctx, book) // work without a request: redriven dead letters, expired rows
 //
 //	answer                    the event
 //	200 {"outcome":"..."}     is applied, now or before (duplicate), or a dead letter
 //	401                       is not signed with a secret, or its timestamp is too far from now; nothing of it is kept
-//	400                       has no ID where its sender has one; nothing is kept
+//	400                       has no ID, although its sender has IDs; nothing is kept
 //	405                       was not sent with POST
-//	408                       was cut on its way: send it again
+//	408                       was cut in transit: send it again
 //	413                       is larger than inbox.Config.MaxPayload; its body is not kept
 //	500                       is not applied: send it again, after Retry-After
 //	503                       is not applied, or it is not known because the database was not reached: send it again
 //
-// Answers other than 200 are problems of RFC 9457. They tell neither what the handler said nor why a signature is wrong.
+// Answers other than 200 are problems of RFC 9457. They reveal neither the error of the handler nor why a
+// signature is wrong.
 //
 // # Verify without an inbox
 //
 //	m, err := webhook.Standard(secrets...).Verify(r.Header, body)
 //
-// [Standard] verifies Standard Webhooks; [Stripe], [GitHub], [Shopify] and [Slack] verify webhooks of these senders; a [Scheme] verifies any other
-// HMAC signature. You name the scheme, because the form of a secret does not tell: Standard decodes a secret with "whsec_", and Stripe uses the same
-// text as the key. All secrets are computed for each request, and signatures are compared in constant time. The signature covers the raw bytes:
-// nothing is parsed before it is verified.
+// [Standard] verifies Standard Webhooks. [Stripe], [GitHub], [Shopify] and [Slack] verify the webhooks of these
+// senders. A [Scheme] verifies any other HMAC signature. The form of a secret does not show its scheme, so you
+// choose the scheme: Standard decodes a secret that begins with "whsec_", and Stripe uses the same text as the
+// key itself. The signatures of all secrets are computed for each request, and compared in constant time. A
+// signature covers the raw bytes of the body, and nothing is parsed before the signature is verified.
 //
-// If each tenant has its own secret in a database, use httpbroker.ReceiverConfig.Verify and make the verifier there.
+// If each tenant has its own secret in a database, use httpbroker.ReceiverConfig.Verify, and make the verifier
+// in that function.
 //
 // # Send
 //
@@ -36,6 +40,7 @@
 //	err = hooks.Send(ctx, tx, webhook.Event{Tenant: "acme", Type: "refund.succeeded", Data: body}) // commits with the refund
 //	mux.Handle("/webhooks/", authenticate(hooks.Handler("/webhooks", tenantOf)))                   // tenants manage their own endpoints
 //
-// Each delivery is signed by the Standard scheme, under one ID in all attempts. [NewSigner] signs what a service sends by itself; package ssrf in this folder guards
-// the client that sends to addresses which others have chosen.
+// Each delivery is signed by the Standard scheme, and has the same ID in all attempts. [NewSigner] signs
+// webhooks that a service sends without [Hooks]. Package ssrf, in this folder, guards an HTTP client whose URLs
+// are chosen by tenants.
 package webhook

@@ -12,33 +12,34 @@ import (
 
 // Endpoint is a URL of a tenant to which events are sent.
 type Endpoint struct {
-	ID     string // ep_...; a new one gets one
+	ID     string // begins with "ep_"; Create chooses the ID
 	Tenant string
 	URL    string
 
-	// Types are the types of events that the endpoint wants: "refund.succeeded", "refund.*" for each type that begins with "refund.", or "*" for
-	// every type, future ones included.
+	// Types are the types of events that the endpoint wants: "refund.succeeded", "refund.*" for each type that
+	// begins with "refund.", or "*" for every type, including types that are added later.
 	Types []string
 
 	Description string
-	Headers     map[string]string // added to each request; names with webhook- are refused
+	Headers     map[string]string // headers of each request; names that begin with "webhook-" are refused
 
 	Ordered     bool    // one delivery at a time, in the order of events; a failing delivery blocks the later ones
 	Rate        float64 // deliveries per second; 0 means no limit
-	Concurrency int     // deliveries at a time, at most 128; 0 means the relay's default
+	Concurrency int     // concurrent deliveries, at most 128; 0 means the default of the relay
 
-	// Secret is the secret of an endpoint that is created: "whsec_" and base64 for signatures v1, or "whsk_" for v1a. Default: a new secret from
-	// [NewSecret]. It is never read from the database.
+	// Secret is the secret for an endpoint that is created. It begins with "whsec_" for signatures of version
+	// v1, or with "whsk_" for v1a, and continues in base64. Default: a new secret from [NewSecret]. The field
+	// is empty in an endpoint that was read from the database.
 	Secret string
 
-	// PublicKey is "whpk_" and base64. Receivers verify v1a signatures with it. It is set only if the secret is a private key. It is read, and never
-	// set.
+	// PublicKey is "whpk_" and the public key in base64, with which receivers verify v1a signatures. It is set
+	// only if the secret is a private key, and only in an endpoint that was read from the database.
 	PublicKey string
 
 	DisabledAt time.Time // zero while the endpoint is enabled
 	DisabledBy Disabled
 
-	OldSecretUntil time.Time // until then requests carry a second signature, with the previous secret; zero means no overlap
+	OldSecretUntil time.Time // until this time, requests carry a second signature, with the previous secret; zero means that there is no second signature
 	CreatedAt      time.Time
 	Version        int64 // grows with each change
 }
@@ -48,26 +49,26 @@ type Disabled string
 
 const (
 	DisabledByPerson  Disabled = "person"
-	DisabledByGone    Disabled = "gone"    // it has answered 410
-	DisabledByFailing Disabled = "failing" // it has failed for too long
+	DisabledByGone    Disabled = "gone"    // the endpoint has answered 410
+	DisabledByFailing Disabled = "failing" // the endpoint has failed for too long: see RelayConfig.DisableAfter
 )
 
-// Event is an event of a tenant. Each endpoint of the tenant that wants its type gets it.
+// Event is an event of a tenant. It is delivered to each endpoint of the tenant that wants its type.
 type Event struct {
-	ID     string // the header webhook-id of all deliveries. Default: a new one, which begins with msg_
+	ID     string // the header webhook-id of all deliveries; default: a new ID, which begins with "msg_"
 	Tenant string
 	Type   string // such as "refund.succeeded"
-	Data   []byte // the body of each request, as it is
+	Data   []byte // the body of each request; it is sent unchanged
 }
 
-// Cause is why a delivery was attempted.
+// Cause is the reason why a delivery was attempted.
 type Cause string
 
 const (
-	CauseSchedule Cause = ""        // its time has come
-	CauseResend   Cause = "resend"  // a person called Resend
-	CauseRecover  Cause = "recover" // a person called Recover
-	CauseReplay   Cause = "replay"  // a person called Replay
+	CauseSchedule Cause = ""        // the schedule: a delivery is attempted when it is due
+	CauseResend   Cause = "resend"  // a person has called Resend
+	CauseRecover  Cause = "recover" // a person has called Recover
+	CauseReplay   Cause = "replay"  // a person has called Replay
 	CauseTest     Cause = "test"
 )
 
@@ -75,11 +76,11 @@ const (
 type Attempt struct {
 	At       time.Time
 	Duration time.Duration
-	Status   int    // of the answer; 0 means no answer
-	Error    string // a class, such as "timeout"; "" means no error
-	Size     int64  // of the answer's body, as far as it was read
-	Answer   []byte // its beginning
-	Host     string // of the URL, if there was an answer
+	Status   int    // the HTTP status of the answer; 0 means that no answer was received
+	Error    string // the class of the error, such as "timeout"; "" means that there was no error
+	Size     int64  // how many bytes of the answer's body were read
+	Answer   []byte // the beginning of the answer's body
+	Host     string // the host of the URL, if an answer was received
 	Cause    Cause
 }
 

@@ -14,8 +14,9 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Endpoints manages the endpoints of tenants and their deliveries. Its methods can be called concurrently. An error that is neither one of this
-// package nor a [store.Error] comes from the Encrypter. After a [store.Error] of [store.KindLost], a change may have been made.
+// Endpoints manages the endpoints of tenants and their deliveries. Its methods can be called concurrently. An
+// error that is neither an error of this package nor a [store.Error] is an error of the Encrypter. After a
+// [store.Error] of [store.KindLost], the change may have been made.
 type Endpoints struct {
 	db          sqlplane.Database
 	cfg         *Config
@@ -28,16 +29,18 @@ func (h *Hooks[TX]) Endpoints() *Endpoints {
 	return &Endpoints{db: h.db, cfg: &h.cfg, who: h.who, reason: h.reason, note: h.note}
 }
 
-// By returns the webhooks as a person or service works on them: the methods of [Endpoints] that change something, and Forget, write to the audit that who has done
-// it and why, in the same transaction. The database needs operate.Migrations. Without By nothing is audited.
+// By returns the webhooks with the name of the person or service that works on them. All methods of [Endpoints]
+// that change something, and Forget, then write an entry to the audit in the same transaction, with the name
+// and the reason. The database needs operate.Migrations. Without By, nothing is written to the audit.
 func (h *Hooks[TX]) By(who, reason string) *Hooks[TX] {
 	audited := *h
 	audited.who, audited.reason = who, reason
 	return &audited
 }
 
-// Create stores an endpoint, and returns it and its secret, which is not shown again. Set DisabledBy to [DisabledByPerson] for one that gets nothing before it is
-// enabled. The error is [ErrInvalid], [ErrURL] or [ErrTooMany], or one of the database.
+// Create stores an endpoint, and returns the endpoint and its secret, which cannot be read again. Set
+// DisabledBy to [DisabledByPerson] for an endpoint that gets no events before it is enabled. The error is
+// [ErrInvalid], [ErrURL] or [ErrTooMany], or an error of the database.
 func (es *Endpoints) Create(ctx context.Context, e Endpoint) (created Endpoint, secret string, err error) {
 	err = checkTenant(e.Tenant)
 	secret = cmp.Or(e.Secret, NewSecret())
@@ -101,7 +104,7 @@ func (es *Endpoints) Get(ctx context.Context, tenant, id string) (Endpoint, erro
 	return e.Endpoint, err
 }
 
-// List returns the endpoints of a tenant, the first that was created first.
+// List returns the endpoints of a tenant in the order of their creation.
 func (es *Endpoints) List(ctx context.Context, tenant string) (list []Endpoint, err error) {
 	rows, err := es.query(ctx, es.db.Pool(), "e.tenant = ? and e.deleted_at is null order by e.id", tenant)
 	for _, e := range rows {
@@ -181,12 +184,14 @@ func (s *sealed) seal(c *Config) (headers, secret, old []byte, err error) {
 	return headers, secret, old, err
 }
 
-// Rotation is how a secret is replaced.
+// Rotation says how a secret is replaced.
 type Rotation struct {
-	// Secret is the new secret. Default: a new one from [NewSecret]. A caller who sets it can repeat a rotation whose answer was lost.
+	// Secret is the new secret. Default: a new one from [NewSecret]. If the answer to Rotate may be lost, set
+	// Secret, so that you can repeat the rotation.
 	Secret string
 
-	// Overlap is how long requests are also signed with the previous secret. Zero ends the previous secret at once: use it if the secret has leaked.
+	// Overlap is how long requests are also signed with the previous secret. Zero: the previous secret is not
+	// used any more. Use zero if the secret has leaked.
 	Overlap time.Duration
 }
 

@@ -8,14 +8,16 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Forgotten is what [Hooks.Forget] has erased.
+// Forgotten is how much [Hooks.Forget] has erased.
 type Forgotten struct {
 	Endpoints, Events, Deliveries, Attempts int64
 }
 
-// Forget erases all of a tenant: its endpoints, events, deliveries and attempts. What waits is not delivered; requests that are on their way end. Send
-// nothing for the tenant any more before: what commits later stays. Its endpoints are gone at once, the rest in small transactions: after an error some of it has been
-// erased, and to forget again erases the rest.
+// Forget erases all data of a tenant: its endpoints, events, deliveries and attempts. Waiting deliveries are
+// not delivered; requests in flight are not cancelled. Stop sending events for the tenant before you call
+// Forget, because it does not erase an event that commits later. The endpoints are erased first, and the other
+// rows in small transactions. After an error a part of the data was erased: call Forget again to erase the
+// rest.
 func (h *Hooks[TX]) Forget(ctx context.Context, tenant string) (f Forgotten, err error) {
 	if err := checkTenant(tenant); err != nil {
 		return f, fmt.Errorf("webhook: %w", err)

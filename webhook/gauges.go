@@ -13,8 +13,9 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Gauges returns a source of gauges for all tenants in db: waiting deliveries, endpoints with due deliveries, endpoints with an open circuit,
-// disabled endpoints, and running relays. It reads the database alone, so it also works while no relay runs.
+// Gauges returns a source of gauges for all tenants in db: waiting deliveries, endpoints with due deliveries,
+// endpoints with an open circuit, disabled endpoints, and running relays. It reads only the database, so it
+// also works while no relay runs.
 func Gauges(db sqlplane.Database) gauge.Func {
 	return func(ctx context.Context) (values []gauge.Value, err error) {
 		g := &gauges{ctx: ctx, db: db}
@@ -62,7 +63,7 @@ func (g *gauges) count(query string) float64 {
 	return float64(n)
 }
 
-// Gauges implements [gauge.Source]: requests of this relay that are slow.
+// Gauges implements [gauge.Source]. It returns how many requests of this relay are slow.
 func (r *Relay) Gauges(context.Context) ([]gauge.Value, error) {
 	return []gauge.Value{{Name: gaugename.WebhookSlowRequests, Number: float64(r.slow())}}, nil
 }

@@ -17,9 +17,10 @@ import (
 
 const maxRequest = 64 << 10
 
-// Handler returns an API with which tenants manage their own endpoints. Put it behind your authentication. tenantOf returns the tenant of a request.
-// For "" the answer is 401, and for endpoints of other tenants 404. Bodies are JSON. A POST with the Content-Type of an HTML form is refused, because
-// another site could send it.
+// Handler returns an HTTP API with which tenants manage their own endpoints. Wrap it in your authentication.
+// tenantOf returns the tenant of a request. If it returns "", the answer is 401. For endpoints of other tenants
+// the answer is 404. Bodies are JSON. A POST with the Content-Type of an HTML form is refused, because a form
+// of another site could send it.
 //
 //	mux.Handle("/webhooks/", authenticate(hooks.Handler("/webhooks", tenantOf)))
 //
@@ -38,7 +39,8 @@ const maxRequest = 64 << 10
 //	GET    /webhooks/endpoints/{id}/deliveries/{event}
 //	POST   /webhooks/endpoints/{id}/deliveries/{event}/resend
 //
-// Errors are problems of RFC 9457, with a code. It panics if prefix does not begin with a slash, or ends with one.
+// Errors are problems of RFC 9457, with a code. Handler panics if prefix does not begin with a slash, or ends
+// with one.
 func (h *Hooks[TX]) Handler(prefix string, tenantOf func(*http.Request) string) http.Handler {
 	if prefix != "" && (prefix[0] != '/' || strings.HasSuffix(prefix, "/") || strings.ContainsAny(prefix, "{}")) {
 		panic(fmt.Sprintf("webhook: Handler: the prefix is %q. Try: such as \"/webhooks\"", prefix))
@@ -90,14 +92,14 @@ func (a *api) serve(serve func(*call) (any, error)) http.Handler {
 			writeProblem(w, problem{Status: http.StatusUnauthorized, Code: "unauthenticated", Detail: "It is not known whose endpoints are meant."})
 			return
 		}
-		// A form of another site's page can send no JSON, and this check keeps it out.
+		// A form on another site can send no JSON, so this check refuses such a form.
 		if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "application/json" && (r.Method == http.MethodPost || r.Method == http.MethodPatch) {
 			writeProblem(w, problem{Status: http.StatusUnsupportedMediaType, Code: "unsupported_media_type", Detail: "The Content-Type is not application/json."})
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
 		var answer any
-		err := ErrNotFound // a malformed ID never reaches the database: not every database accepts every text
+		err := ErrNotFound // a malformed ID must not reach the database, because not every database accepts every text
 		if isIDOrNone(c.id) && isIDOrNone(c.event) && isIDOrNone(r.URL.Query().Get("before")) {
 			answer, err = serve(c)
 		}
@@ -294,6 +296,7 @@ func (a *api) again(do func(es *Endpoints, ctx context.Context, tenant, id strin
 		if err := c.read(&in); err != nil {
 			return nil, err
 		}
+		// An empty body would otherwise send every event that is kept.
 		if in.Since.IsZero() {
 			return nil, &malformedError{errNoSince}
 		}

@@ -16,39 +16,44 @@ import (
 	"github.com/oncelib/once/webhook/ssrf"
 )
 
-// Config of [Hooks].
+// Config configures [Hooks].
 type Config struct {
-	// Encrypter encrypts the secrets and headers of endpoints, the data of events, and what endpoints have answered. Relays and
-	// operators need the same one.
+	// Encrypter encrypts the secrets and headers of endpoints, the data of events, and the answers of
+	// endpoints. Relays and the tools of operators need the same Encrypter.
 	Encrypter once.Encrypter
 
-	// PlainSecrets allows to run without an Encrypter. Then each reader of the database can sign webhooks.
+	// PlainSecrets allows [New] to work without an Encrypter. Then everyone who can read the database can sign
+	// webhooks.
 	PlainSecrets bool
 
-	// Guard says where endpoints may be. Default: https on port 443 of public addresses.
+	// Guard says to which addresses and ports webhooks may be sent. Default: https on port 443 of public
+	// addresses.
 	Guard *ssrf.Guard
 
-	// MaxEndpoints is how many endpoints a tenant can have, at most 1000. Default: 50.
+	// MaxEndpoints is how many endpoints a tenant can have; the maximum is 1000. Default: 50.
 	MaxEndpoints int
 
-	// MaxData is the longest data of an event in bytes. Default: 256 kB.
+	// MaxData is the longest data of an event, in bytes. Default: 256 kB.
 	MaxData int
 
-	// Retain is how long an event is kept, with its deliveries and attempts. Stopped deliveries are deleted with it. Default: 30 days. It must be
-	// longer than the time in which a delivery is tried.
+	// Retain is how long an event is kept, with its deliveries and attempts. After this time, stopped
+	// deliveries are deleted, too. Retain must be longer than the time in which a delivery is tried
+	// (RelayConfig.Schedule). Default: 30 days.
 	Retain time.Duration
 
-	// Archive gets the events and attempts that [Hooks.Sweep] or a relay is about to delete because of their age: (*archive.Writer).Write is one. It
-	// gets them as they are stored, encrypted columns still encrypted. Rows are deleted only after it has returned nil, so it may get a row twice.
-	// Default: no archive.
+	// Archive receives the events and attempts that [Hooks.Sweep] or a relay is about to delete because of
+	// their age; an example is (*archive.Writer).Write. It receives the rows as they are stored: encrypted
+	// columns stay encrypted. The rows are deleted only after Archive has returned nil, so it may receive a row
+	// twice. Default: no archive.
 	Archive func(ctx context.Context, rows []upkeep.Expired) error
 
-	// ShowAnswersOf are the hosts whose answers a tenant may read. A tenant could choose any other host to read answers that only your network can
-	// reach.
-	// Default: none; a tenant sees the status and the size.
+	// ShowAnswersOf are the hosts whose answers a tenant may read. If a tenant could read the answers of every
+	// host, it could choose a host that only your network can reach, and read its answers. Default: no hosts; a
+	// tenant sees only the status and the size of answers.
 	ShowAnswersOf []string
 
-	// Trace returns the W3C traceparent of the context of Send, to which the spans of attempts link; "": none. onceotel.Trace is one. Default: none.
+	// Trace returns the W3C traceparent of the context of Send, or "" if the context has no trace. The spans of
+	// the attempts link to this trace. onceotel.Trace is such a function. Default: no trace is stored.
 	Trace func(context.Context) string
 }
 
@@ -68,7 +73,8 @@ type Hooks[TX any] struct {
 	sent   *atomic.Bool // new deliveries may exist since the relays last looked
 }
 
-// New returns the webhooks in the database of s, which needs [Migrations]. It panics if cfg is invalid, and without an Encrypter unless cfg.PlainSecrets says so.
+// New returns the webhooks in the database of s, which needs [Migrations]. It panics if cfg is invalid. It also
+// panics without an Encrypter, unless cfg.PlainSecrets is set.
 func New[TX any](s sqlplane.SQL[TX], cfg Config) *Hooks[TX] {
 	cfg.MaxEndpoints = cmp.Or(cfg.MaxEndpoints, defaultMaxEndpoints)
 	cfg.MaxData = cmp.Or(cfg.MaxData, defaultMaxData)

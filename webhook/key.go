@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// strictly refuses bits that no byte needs: a signature can be written in one way only.
+// strictly refuses unused bits that are not zero, so that a signature can be written in one way only.
 var strictly = base64.StdEncoding.Strict()
 
 // key is the secret of an HMAC. Its states are pooled, because a new state computes two hashes, which costs more than a short body.

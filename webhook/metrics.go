@@ -7,9 +7,10 @@ import (
 	"github.com/oncelib/once/internal/base/instrument"
 )
 
-// RelayMetrics returns an observer that counts attempts by their result, endpoints that are disabled, and requests that could not be made because of this process or its network.
-// No endpoint and no tenant is a label. Each counter is 0 from the start of the relay on, so that the first endpoint that is disabled is an increase. to is an onceprom.Metrics or an
-// onceotel.Telemetry.
+// RelayMetrics returns an observer that counts attempts by their result, endpoints that are disabled, and
+// requests that could not be made because of this process or its network. The labels contain neither endpoints
+// nor tenants. Each counter is reported as 0 when the relay starts, so that a monitoring system sees the first
+// disabled endpoint as an increase. to is an onceprom.Metrics or an onceotel.Telemetry.
 func RelayMetrics(to instrument.Recorder) RelayObserver { return relayMetrics{to} }
 
 type relayMetrics struct{ to instrument.Recorder }

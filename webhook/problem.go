@@ -35,7 +35,7 @@ var (
 	errNoSince = errors.New(`there is no "since". Try: a time, such as "2026-11-26T09:00:00Z"`)
 )
 
-// problemOf says what a tenant may know of an error.
+// problemOf returns the part of an error that a tenant may see.
 func problemOf(err error) problem {
 	var malformed *malformedError
 	var long *http.MaxBytesError

@@ -13,12 +13,15 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Receive returns a handler that verifies each request with v and applies its event once: fn, and the note that it was applied, are one commit, and the answer
-// follows it. Of a request that is not verified, nothing is decoded, applied or kept, and the sender does not learn why.
+// Receive returns a handler that verifies each request with v and applies its event once. fn's writes, and the
+// fact that the event was applied, are one commit, and the handler answers after this commit. If a request
+// cannot be verified, nothing of it is decoded, applied or kept, and the answer does not say why.
 //
-// The handler reads the raw body: put no middleware in front that parses or decompresses it. The package documentation has a table of the answers.
+// The handler reads the raw body: do not wrap it in a middleware that parses or decompresses the body. The
+// package documentation has a table of the answers.
 //
-// It panics if in forgets an ID while the sender may still send it again, or if v has no ID.
+// Receive panics if the inbox in forgets an ID while the sender may still send the event again, or if v defines
+// no ID.
 func Receive[TX any](in *inbox.Inbox[TX], v *Verifier, fn inbox.Handler[TX]) http.Handler {
 	cfg := in.Config()
 	if err := v.check(cfg.Retain, cfg.RetainOf); err != nil {
@@ -27,7 +30,7 @@ func Receive[TX any](in *inbox.Inbox[TX], v *Verifier, fn inbox.Handler[TX]) htt
 	return receiver.Of(in, fn, v.receiver())
 }
 
-// check compares how long an inbox knows an ID with how long it may arrive.
+// check compares how long an inbox keeps an ID with how long the sender may repeat an event.
 func (v *Verifier) check(retain time.Duration, of map[string]time.Duration) error {
 	if d, ok := of[v.Source]; ok {
 		retain = d

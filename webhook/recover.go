@@ -12,23 +12,25 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Period says which events are sent again, and how fast. It holds all events by number, from the first one that is not older than Since to the last
-// one that is older than Until. If the clock of the database has jumped in between, the period also holds some events from outside of these times,
-// and misses none.
+// Period says which events are sent again, and how fast. It contains the events, in the order in which they
+// were sent, from the first one that is not older than Since to the last one that is older than Until. If the
+// clock of the database has jumped meanwhile, the period also contains some events from outside of these times,
+// but misses none.
 type Period struct {
 	Since time.Time // by the clock of the database
 	Until time.Time // zero means no end
 
-	// Rate is how many deliveries become due in a second. Default: all become due at once. The endpoint's own rate and concurrency still bound the
-	// requests.
+	// Rate is how many deliveries become due in a second. Default: all become due at once. The endpoint's own
+	// rate and concurrency also apply to the requests.
 	Rate float64
 }
 
 const batch = 100 // rows of one transaction
 
-// Recover makes the stopped deliveries of a period due again, from the start of their schedule, and returns how many. It works in small transactions:
-// after an error some deliveries are due, and another call makes the others due. Each transaction is audited. The error is [ErrNotFound],
-// [ErrDisabled], or one of the database.
+// Recover makes the stopped deliveries of a period due again, each from the start of its schedule, and returns
+// how many they are. It uses small transactions. After an error some deliveries are due, and another call makes
+// the others due. Each transaction writes to the audit. The error is [ErrNotFound], [ErrDisabled], or an error
+// of the database.
 func (es *Endpoints) Recover(ctx context.Context, tenant, id string, p Period) (recovered int64, err error) {
 	defer es.note()
 	endpoint, after, last, err := es.begin(ctx, tenant, id, &p)
@@ -60,8 +62,9 @@ func (es *Endpoints) Recover(ctx context.Context, tenant, id string, p Period) (
 	return recovered, err
 }
 
-// Replay sends the events of a period that an endpoint wants now and of which it has had no attempt, because it was disabled or did not want them, and returns
-// how many. It works as [Endpoints.Recover] does.
+// Replay sends the events of a period that were never attempted to the endpoint, because it was disabled or did
+// not want their types, if it wants the types now. It returns how many events these are. Transactions and
+// errors are as with [Endpoints.Recover].
 func (es *Endpoints) Replay(ctx context.Context, tenant, id string, p Period) (replayed int64, err error) {
 	defer es.note()
 	endpoint, after, last, err := es.begin(ctx, tenant, id, &p)
@@ -96,9 +99,10 @@ const (
 	mostPreviewedEvents  = 2000
 )
 
-// Preview returns how many deliveries [Endpoints.Recover] would make due now, or with missed how many [Endpoints.Replay] would. It counts among the last 10,000
-// deliveries of the endpoint that have stopped, or with missed among the last 2,000 events of the tenant: more says that there may be others. The error is that of
-// Recover.
+// Preview returns how many deliveries [Endpoints.Recover] would make due now. With missed, it returns how many
+// events [Endpoints.Replay] would send. It counts among the last 10,000 deliveries of the endpoint that have
+// stopped, or with missed among the last 2,000 events of the tenant; more reports that older ones may exist.
+// The errors are as with Recover.
 func (es *Endpoints) Preview(ctx context.Context, tenant, id string, p Period, missed bool) (n int64, more bool, err error) {
 	e, err := es.checkPeriod(ctx, tenant, id, &p)
 	if err != nil {
@@ -149,8 +153,9 @@ func (p *Period) has(at time.Time) bool {
 	return !at.Before(p.Since) && (p.Until.IsZero() || at.Before(p.Until))
 }
 
-// replayedInVain removes deliveries that the insert of Replay stored although the endpoint had an attempt: the insert waited for a relay that wrote
-// down an outcome, and its snapshot did not show the new attempt.
+// replayedInVain removes deliveries that the insert of Replay has stored although the endpoint already had an
+// attempt. That happens if the insert waited for a relay that was writing an outcome, so that its snapshot did
+// not contain the new attempt.
 const replayedInVain = `delete from once_webhook_delivery where cause = 'replay' and attempts = 0 and endpoint in (select id from once_webhook_endpoint where uid = ? and tenant = ?)
  and exists (select 1 from once_webhook_attempt a where a.endpoint = once_webhook_delivery.endpoint and a.event = once_webhook_delivery.event) and event in `
 
@@ -165,7 +170,8 @@ func (es *Endpoints) replay(ctx context.Context, tenant, id string, events []any
  and not exists (select 1 from once_webhook_attempt a where a.endpoint = e.id and a.event = v.id) KEEP(endpoint)`, append(times, args...)...))
 		if err == nil && n > 0 {
 			var got int64
-			// The insert has waited for the relay's row, and has not seen the attempt that came with its end.
+			// The insert may have waited for a row of the relay, and then it has not seen the attempt that was
+			// stored with this row's deletion.
 			got, err = r.Exec(ctx, es.text(replayedInVain+fullBatch, args...))
 			n -= got
 		}
@@ -189,8 +195,9 @@ func full(events []any) []any {
 	return events
 }
 
-// begin returns the endpoint, and between which numbers the events of the period are: above after, to last. It reads all events of the tenant that are older: that a later number has a
-// later time does not hold where a clock has jumped.
+// begin returns the endpoint, and the range of numbers of the period's events: greater than after, up to last.
+// It reads all earlier events of the tenant, because a later number does not imply a later time if a clock has
+// jumped.
 func (es *Endpoints) begin(ctx context.Context, tenant, id string, p *Period) (e endpointRow, after, last int64, err error) {
 	if e, err = es.checkPeriod(ctx, tenant, id, p); err != nil {
 		return e, 0, 0, err

@@ -18,51 +18,56 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// RelayConfig is how a [Relay] works. The zero value is a good one.
+// RelayConfig configures a [Relay]. The zero value is ready to use.
 type RelayConfig struct {
-	// Schedule is the pause after the first failure of a delivery, after the second one, and so on, each up to a tenth shorter. After the last one the
-	// delivery waits for a person. A longer Retry-After, up to a day, takes the place of as many pauses as add up to it. So all pauses of a delivery
-	// together are never longer than the schedule. Default: 5 s, 5 min, 30 min, 2, 5, 10, 14, 20 and 24 h.
+	// Schedule is the pause after the first failure of a delivery, the pause after the second failure, and so
+	// on. Each pause is shortened at random by up to a tenth. If the attempt after the last pause fails, the
+	// delivery waits for a person. A longer Retry-After, up to a day, replaces as many pauses as add up to it, so that all pauses of a
+	// delivery together are never longer than the schedule. Default: 5 s, 5 min, 30 min, 2, 5, 10, 14, 20 and 24 h.
 	Schedule []time.Duration
 
-	// Timeout of one attempt. Default: 15 s.
+	// Timeout bounds one attempt. Default: 15 s.
 	Timeout time.Duration
 
-	// Concurrency is how many deliveries of one endpoint are on their way at once from this process, where [Endpoint].Concurrency says nothing. It begins
-	// with one, halves with each failure, and grows by one with each success. Default: 4, at most 128.
+	// Concurrency is how many deliveries to one endpoint this process may have in flight at the same time, if
+	// [Endpoint].Concurrency is 0. The actual number begins with one, is halved by each failure, and grows by
+	// one with each success. Default: 4; the maximum is 128.
 	Concurrency int
 
-	// DisableAfter is how long an endpoint can fail, without one success, before it is disabled. A negative value means never. Default: 5 days.
+	// DisableAfter is how long an endpoint can fail, without one success, before it is disabled. A negative
+	// value means never. Default: 5 days.
 	DisableAfter time.Duration
 
-	// MaxBytes bounds the data of running deliveries. Deliveries that take longer than a second may use half of it, and the others the other half.
-	// Default: 128 MB.
+	// MaxBytes bounds the data of the deliveries in flight. Deliveries that take longer than a second may use
+	// one half of it, and all other deliveries the other half. Default: 128 MB.
 	MaxBytes int64
 
-	// TTL is how long after the death of this process other processes take its endpoints over. Processes may have different TTLs. Default: 10 s.
+	// TTL is how long after the death of this process other processes take over its endpoints. Processes may
+	// have different TTLs. Default: 10 s.
 	TTL time.Duration
 
 	// Node names this process in the tables. Default: host name, process id and random letters.
 	Node string
 
-	// Observer receives the events of the relay, for logs and metrics: see [LogRelay] and [RelayMetrics]. Default: it logs with slog.
+	// Observer receives the events of the relay, for logs and metrics: see [LogRelay] and [RelayMetrics].
+	// Default: [LogRelay] with slog.Default().
 	Observer RelayObserver
 
-	// Tracer makes a span of each request. An onceotel.Telemetry is one.
+	// Tracer makes a span of each request. An onceotel.Telemetry is one. Default: no tracer.
 	Tracer Tracer
 }
 
-// Relay delivers webhooks to endpoints, each endpoint independently. Its Wake is made for [once.Config].AfterCommit: a commit that has sent an event
-// wakes it.
+// Relay delivers webhooks to endpoints, each endpoint independently. Pass its method Wake to
+// [once.Config].AfterCommit, so that a commit that has sent an event wakes the relay.
 type Relay struct {
 	db     sqlplane.Database
 	hooks  *Config
 	cfg    RelayConfig
 	client *http.Client
-	sent   *atomic.Bool // this process has sent something
+	sent   *atomic.Bool // this process has sent an event since the last look
 
 	holder   holder
-	boarding sync.Mutex // of the pointer board: Gauges may be asked while Run begins
+	boarding sync.Mutex // guards the pointer board, because Gauges may be called while Run begins
 	board    *board
 	settlers [lanes]*settler
 	locked   *settler // of deliveries whose rows other transactions have locked
@@ -81,7 +86,7 @@ type holder interface {
 const (
 	holdTable     = "once_webhook_hold"
 	holdWork      = "webhook"
-	statementTime = 30 * time.Second // bounds one statement, so that a server that falls silent is given up
+	statementTime = 30 * time.Second // bounds one statement, in case the server falls silent
 )
 
 // allParts are the numbers of all parts.
@@ -110,15 +115,17 @@ func (h *Hooks[TX]) Relay(cfg RelayConfig) *Relay {
 		cfg.Observer = LogRelay(nil)
 	}
 	r := &Relay{db: h.db, hooks: &h.cfg, cfg: cfg, client: h.cfg.Guard.Client(), sent: h.sent, board: newBoard(cfg.MaxBytes / 2), woken: make(chan struct{}, 1)}
-	r.client.Timeout = 0 // that of the attempt
+	// The context of an attempt has the timeout, so that a timeout can be distinguished from the end of Run.
+	r.client.Timeout = 0
 	r.holder = hold.New(h.db, hold.Config{Table: holdTable, Work: holdWork, Parts: parts, TTL: cfg.TTL, Node: cfg.Node, Failed: func(err error) {
 		cfg.Observer.Observe(context.Background(), RelayEvent{Type: EventDatabase, Err: err})
 	}})
 	return r
 }
 
-// Run delivers webhooks until ctx ends. Then running deliveries have the TTL to end, Run releases its endpoints and returns nil. While the database
-// cannot be reached it waits, and tells the observer. An error says that it cannot work at all.
+// Run delivers webhooks until ctx ends. Then it waits for the deliveries in flight, for the TTL at most,
+// releases its endpoints to other processes, and returns nil. While the database cannot be reached, Run reports
+// that to the observer and waits. An error says that the relay cannot work at all.
 func (r *Relay) Run(ctx context.Context) error {
 	if !r.running.CompareAndSwap(false, true) {
 		return errors.New("webhook: this relay is running. Try: call Run once, or make another Relay")
@@ -129,7 +136,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	holding, letGo := context.WithCancel(context.WithoutCancel(ctx)) // parts are renewed while deliveries end
+	holding, letGo := context.WithCancel(context.WithoutCancel(ctx)) // the parts are renewed while deliveries end
 	defer letGo()
 	r.boarding.Lock()
 	r.board = newBoard(r.cfg.MaxBytes / 2)
@@ -201,7 +208,8 @@ func notMigrated(err error) error {
 	return fmt.Errorf("webhook: the relay cannot work: %w. Try: Migrate of the store with webhook.Migrations, or once migrate up --only webhook", err)
 }
 
-// Wake lets the relay look for deliveries now, if this process has sent an event since the last call. It is made for once.Config.AfterCommit.
+// Wake makes the relay look for deliveries immediately, if this process has sent an event since the last call.
+// Use it as once.Config.AfterCommit.
 func (r *Relay) Wake() {
 	if r.sent.Load() {
 		r.sent.Store(false)

@@ -104,6 +104,7 @@ func mayAdd(name string) bool {
 	case "Host", "Content-Length", "Transfer-Encoding", "Connection", "Te", "Trailer", "Upgrade", "Expect", "Accept-Encoding":
 		return false
 	}
+	// A second header of the scheme would make the signature ambiguous.
 	return !strings.HasPrefix(name, "Webhook-")
 }
 
@@ -116,6 +117,7 @@ func errorClass(err error) string {
 	var timeout net.Error
 	var op *net.OpError
 	switch {
+	// First, because the refusal comes wrapped in an error of dialing.
 	case errors.Is(err, ssrf.ErrRefused):
 		return "refused"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	slowAfter  = time.Second // then a request counts as slow and frees its place
-	fastPlaces = 1024        // requests at once that are not slow
-	slowPlaces = 4096        // slow ones
+	slowAfter  = time.Second // after this time a request counts as slow, and frees its place
+	fastPlaces = 1024        // concurrent requests that are not slow
+	slowPlaces = 4096        // concurrent slow requests
 	unsettled  = 64          // deliveries of one endpoint whose outcome is not written down yet, at most
-	askMost    = 256         // endpoints in one claim
+	askMost    = 256         // endpoints in one claim, at most
 	askEvery   = time.Second // pause before an endpoint without a found delivery is asked again
 	lateness   = time.Minute // claims look this far back for an endpoint without due deliveries; the finder finds later arrivals
 )
@@ -20,7 +20,7 @@ const (
 // board decides which endpoint is next. None of its methods reads the database or waits.
 type board struct {
 	mu      sync.Mutex
-	most    int64 // bytes of requests on their way that are not slow, and as many of slow ones
+	most    int64 // limit for the bytes of requests in flight that are not slow, and the same limit for the slow ones
 	targets map[int64]*target
 	tenants map[string]map[*target]struct{}
 	queues  [standings]queue
@@ -28,7 +28,7 @@ type board struct {
 	stuck   []*delivery          // slow requests without room among the slow ones: they keep their places
 	woken   chan struct{}
 
-	fast, slow           int // requests on their way
+	fast, slow           int // the numbers of requests in flight
 	fastBytes, slowBytes int64
 
 	latest int64 // time of the latest event seen, in microseconds since 1970
@@ -45,7 +45,7 @@ func newBoard(most int64) *board {
 type ask struct {
 	target  *target
 	ordered bool
-	want    int // deliveries that may begin
+	want    int // how many deliveries may begin
 	limit   int // rows to read: the statement also finds deliveries that are already running
 	wakes   int // target.wakes when the claim began
 	from    bound
@@ -74,6 +74,7 @@ func (b *board) due() (asks []ask, again time.Time) {
 			b.parked[t] = struct{}{}
 		default:
 			asks = append(asks, b.ask(t))
+			// A look that probably finds nothing must not reserve places.
 			if t.likely {
 				taken += asks[len(asks)-1].want
 			}
@@ -92,7 +93,7 @@ func (b *board) first(taken int) (t *target, key time.Time) {
 	return t, key
 }
 
-// ask begins a claim.
+// ask begins the claim of a target.
 func (b *board) ask(t *target) ask {
 	t.claimed = true
 	want := t.wants()
@@ -103,7 +104,8 @@ func (b *board) ask(t *target) ask {
 	return a
 }
 
-// hasPlace reports whether there is a place for a request to a target of a standing. A single request can always begin, whatever its data.
+// hasPlace reports whether there is a place for a request to a target with this standing. A single request can
+// always begin, however large its data is.
 func (b *board) hasPlace(standing, taken int) bool {
 	const quarter = 4
 	share := quarter - standing
@@ -117,7 +119,8 @@ func (b *board) anyPlace() bool {
 	return b.hasPlace(standingGood, 0)
 }
 
-// mustPark reports whether a target gets no second request, because half of the room for slow ones is taken.
+// mustPark reports whether a target gets no second request, because half of the places for slow requests are
+// taken.
 func (b *board) mustPark(t *target) bool {
 	return t.running > 0 && t.standing() == standingTrouble && b.isHalfSlow()
 }
@@ -153,7 +156,7 @@ func (b *board) start(d *delivery) (s settings, started bool) {
 	return t.settings, true
 }
 
-// claimed ends a claim. at is when the target is looked at again.
+// claimed ends a claim. at is the time of the next look at the target.
 func (b *board) claimed(a ask, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -174,7 +177,8 @@ func (b *board) claimed(a ask, at time.Time) {
 	b.list(t, now)
 }
 
-// isSlow counts a running delivery as slow as soon as room among the slow ones is free, which frees its place.
+// isSlow counts a delivery in flight as slow as soon as a place for slow ones is free. That frees its first
+// place.
 func (b *board) isSlow(d *delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -203,7 +207,8 @@ func (b *board) move(d *delivery) bool {
 	return true
 }
 
-// ended notes the end of a request and its effect on the endpoint. The outcome is not written down yet.
+// ended records the end of a request and its effect on the endpoint. The outcome is not written to the database
+// yet.
 func (b *board) ended(d *delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -221,6 +226,7 @@ func (b *board) ended(d *delivery) {
 	}
 	d.over = true
 	d.note(b.reached, time.Now())
+	// Only a new connection proves that this network works: an open one may outlive a broken route or resolver.
 	if d.answer.fresh && d.answer.Status != 0 && d.answer.At.After(b.reached) {
 		b.reached = d.answer.At
 	}
@@ -230,11 +236,13 @@ func (b *board) ended(d *delivery) {
 	notify(b.woken) // while all places are taken the claimer looks at no endpoint
 }
 
-// settled notes that the outcome of a delivery is written down. A claim that began before that may still see its row.
+// settled records that the outcome of a delivery is written to the database. A claim that began before may
+// still see the old row.
 func (b *board) settled(d *delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := d.target
+	// A claim in progress may still find the old row, and must not begin the delivery again.
 	if t.flight[d.event] = false; !t.claimed {
 		delete(t.flight, d.event)
 	}
@@ -248,6 +256,7 @@ func (b *board) settled(d *delivery) {
 func (b *board) unpark(t *target) {
 	t.waiting = false
 	delete(b.parked, t)
+	// Parked targets would take the places that must stay free for other slow requests.
 	if b.isHalfSlow() {
 		return
 	}
@@ -275,6 +284,7 @@ func (b *board) list(t *target, now time.Time) {
 		t.queued = standing
 		heap.Push(q, queued{key, t})
 	}
+	// The target is the first of its queue, so the claimer may have to look earlier than planned.
 	if t.index == 0 {
 		notify(b.woken)
 	}
@@ -296,25 +306,27 @@ func (b *board) wake(tenant string, from bound) (known bool) {
 func (b *board) disable(t *target) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	// No endpoint has version -1, so the next list reads it again.
 	t.disabled, t.health, t.version = true, health{}, -1
 	b.list(t, time.Now())
 }
 
-// told notes of how much of the time until it is disabled, in percent, the owner of a target has been warned.
+// told records up to which percentage of the time until it is disabled the owner of a target was warned.
 func (b *board) told(t *target, percent int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t.told = percent
 }
 
-// healthOf returns how a target is doing now.
+// healthOf returns the current health of a target.
 func (b *board) healthOf(t *target) health {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return t.health
 }
 
-// keep notes which endpoints exist in the parts that this process holds, with their versions. It returns the endpoints to read again.
+// keep records which endpoints exist in the parts of this process, with their versions. It returns the
+// endpoints that must be read again.
 func (b *board) keep(versions map[int64]int64) (read []int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -2,15 +2,17 @@ package webhook
 
 import "time"
 
-// bound is where a claim of an endpoint begins to read, in the order in which its deliveries begin: by the time at which they are due and their event, or by the event alone if the
-// endpoint is ordered. What lies before was delivered or has stopped. PostgreSQL keeps the index entries of rows that are gone for as long as a transaction is open which may
-// see them, and a claim that began before them would read each of them.
+// bound is the place where a claim of an endpoint begins to read. Deliveries are ordered as they begin: by
+// their due time and their event, or by the event alone if the endpoint is ordered. Deliveries before the bound
+// were delivered or have stopped. The bound saves time on PostgreSQL, which keeps index entries of deleted rows
+// as long as a transaction is open that may see them: a claim from the beginning would read each of these
+// entries.
 type bound struct {
 	due   int64 // microseconds since 1970, by the clock of the database
 	event int64
 }
 
-// isBefore reports whether o would not be read from b on.
+// isBefore reports whether a read from b on would miss o.
 func (o bound) isBefore(b bound, ordered bool) bool {
 	if ordered || o.due == b.due {
 		return o.event < b.event
@@ -18,7 +20,8 @@ func (o bound) isBefore(b bound, ordered bool) bool {
 	return o.due < b.due
 }
 
-// past is where the next claim begins after one that has read all before it. The board is locked.
+// past returns where the next claim begins after a claim that has read everything before that place. The caller
+// has locked the board.
 func (b *board) past(a *ask) bound {
 	late := bound{due: b.latest - lateness.Microseconds()}
 	switch {
@@ -32,14 +35,15 @@ func (b *board) past(a *ask) bound {
 	return a.from
 }
 
-// saw notes when the last event was sent that was seen, and below which number none commits now; 0: that is not known.
+// saw records when the latest event that was seen was sent, and the number below which no event can commit any
+// more; 0 means not known.
 func (b *board) saw(latest, old int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.latest, b.old = max(b.latest, latest), max(b.old, old)
 }
 
-// bounded returns the targets of which not all rows are read.
+// bounded returns the targets that are not read from their first row on.
 func (b *board) bounded() (asks []ask) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,7 +55,7 @@ func (b *board) bounded() (asks []ask) {
 	return asks
 }
 
-// found notes that a delivery of a target is due.
+// found records that a delivery of a target is due.
 func (b *board) found(t *target, at bound) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

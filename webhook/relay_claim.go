@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	readBytes   = 4 << 20 // of events that are read at once, as far as the last ones tell
+	readBytes   = 4 << 20 // of events that are read at once, as estimated from the last ones
 	readMost    = 128     // events
 	sealedPause = time.Minute
 )
@@ -21,7 +21,7 @@ const (
 // claimer finds due deliveries, and begins them. A claim writes nothing: this process holds the parts, and the board knows the running deliveries.
 type claimer struct {
 	relay   *Relay
-	largest int // event that was read lately
+	largest int // the size of the largest event that was read lately
 }
 
 func (c *claimer) run(ctx context.Context) {
@@ -54,7 +54,7 @@ func (c *claimer) wait(ctx context.Context, until time.Time) {
 	}
 }
 
-// claim reads the due deliveries of some endpoints, and begins them.
+// claim reads the due deliveries of some endpoints, and begins these deliveries.
 func (c *claimer) claim(ctx context.Context, asks []ask) error {
 	b := c.relay.board
 	byID := make(map[int64]*ask, len(asks))
@@ -165,7 +165,8 @@ func (c *claimer) beginOne(ctx context.Context, d *delivery, e *storedEvent, mor
 	return true, nil
 }
 
-// readable is how many events are read at once: a quarter of MaxBytes at most, and less if the last ones tell that they are large.
+// readable returns how many events are read at once: at most a quarter of MaxBytes, and fewer if the last
+// events were large.
 func (c *claimer) readable() int {
 	most := int(min(c.relay.cfg.MaxBytes/4/int64(c.relay.hooks.MaxData), readMost))
 	return max(1, min(most, readBytes/max(c.largest, 1<<10)))
@@ -178,7 +179,7 @@ type storedEvent struct {
 	encrypted                bool
 }
 
-// events reads the events of deliveries: each once, also if many endpoints get it.
+// events reads the events of deliveries, each event once, even if many endpoints get it.
 func (c *claimer) events(ctx context.Context, list []*delivery) (events map[int64]*storedEvent, err error) {
 	ids := make([]int64, 0, len(list))
 	events = map[int64]*storedEvent{}

@@ -11,37 +11,37 @@ type RelayObserver interface {
 	Observe(ctx context.Context, e RelayEvent)
 }
 
-// RelayEventType is the type of a [RelayEvent]. The set may grow.
+// RelayEventType is the type of a [RelayEvent]. New types may be added.
 type RelayEventType string
 
 const (
 	EventDelivered RelayEventType = "delivered" // an endpoint has confirmed a delivery
-	EventFailed    RelayEventType = "failed"    // an attempt has failed; NextAt says when the next one is
-	EventRanOut    RelayEventType = "ran_out"   // the last attempt has failed: the delivery waits for a person
-	EventCircuit   RelayEventType = "circuit"   // an endpoint has failed several times in a row; now only a single delivery is tried from time to time
+	EventFailed    RelayEventType = "failed"    // an attempt has failed; NextAt is the time of the next attempt
+	EventRanOut    RelayEventType = "ran_out"   // the last attempt of a delivery has failed; the delivery waits for a person
+	EventCircuit   RelayEventType = "circuit"   // an endpoint has failed several times in a row; from now on the relay tries only a single delivery from time to time
 	EventDisabled  RelayEventType = "disabled"  // an endpoint is disabled: it has answered 410, or has failed for too long
-	EventOurs      RelayEventType = "ours"      // a request could not be made because of this process or its network; it is not counted as an attempt, and is made again soon
-	EventSealed    RelayEventType = "sealed"    // the endpoint's secrets or the event's data cannot be decrypted, so Endpoint, or its delivery of EventID, waits; or an answer cannot be encrypted, and is not kept
+	EventOurs      RelayEventType = "ours"      // a request could not be made because of this process or its network; it does not count as an attempt, and is made again soon
+	EventSealed    RelayEventType = "sealed"    // the endpoint's secrets or the event's data cannot be decrypted, so that all deliveries to Endpoint, or only the one of EventID, wait; or an answer cannot be encrypted, and is not kept
 	EventDatabase  RelayEventType = "database"  // the database has failed; the relay waits
-	EventTaken     RelayEventType = "taken"     // this process holds more or fewer parts than before
+	EventTaken     RelayEventType = "taken"     // this process now has more or fewer parts than before
 )
 
-// RelayEvent is one thing that has happened to a relay.
+// RelayEvent is one event of a relay.
 type RelayEvent struct {
 	Type      RelayEventType
 	Tenant    string
-	Endpoint  string // its ID
-	EventID   string // webhook-id
+	Endpoint  string // the ID of the endpoint
+	EventID   string // the header webhook-id
 	EventType string
-	Attempt   int           // from 1
-	Status    int           // of the answer; 0 means no answer
-	Duration  time.Duration // of the attempt
-	NextAt    time.Time     // of the next attempt
+	Attempt   int           // the number of the attempt, from 1
+	Status    int           // the HTTP status of the answer; 0 means that no answer was received
+	Duration  time.Duration // the duration of the attempt
+	NextAt    time.Time     // the time of the next attempt
 	Err       error
-	Parts     int // EventTaken: how many of the 64 parts this process holds
+	Parts     int // with EventTaken: how many of the 64 parts this process has
 }
 
-// RelayObservers returns an observer that passes each event to each of list, in order.
+// RelayObservers returns an observer that passes each event to each observer of list, in order.
 func RelayObservers(list ...RelayObserver) RelayObserver { return relayObservers(list) }
 
 type relayObservers []RelayObserver
@@ -53,8 +53,9 @@ func (o relayObservers) Observe(ctx context.Context, e RelayEvent) {
 	}
 }
 
-// LogRelay returns an observer that writes failures to l: at Error if a person must act, else at Warn. nil is slog.Default(), as it is at the moment
-// of the event. A single failed attempt is at Debug, because the endpoints belong to others.
+// LogRelay returns an observer that writes failures to l: at level Error if a person must act, otherwise at
+// Warn. A single failed attempt is at Debug, because the endpoints belong to others. If l is nil, it writes to
+// the logger that slog.Default() returns at the time of the event.
 func LogRelay(l *slog.Logger) RelayObserver { return logObserver{l} }
 
 type logObserver struct{ l *slog.Logger }

@@ -13,10 +13,11 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Types of events that the relay sends to the owner of a failing endpoint, through those endpoints of the tenant that want them.
+// Types of events that the relay sends to the tenant of a failing endpoint, through the endpoints of the tenant
+// that want these types.
 const (
-	EventEndpointFailing  = "webhook.endpoint.failing"  // half of the time until it is disabled is over, or three quarters
-	EventEndpointDisabled = "webhook.endpoint.disabled" // it is disabled; its waiting deliveries stay
+	EventEndpointFailing  = "webhook.endpoint.failing"  // half, or three quarters, of the time until the endpoint is disabled is over
+	EventEndpointDisabled = "webhook.endpoint.disabled" // the endpoint is disabled; its waiting deliveries are kept
 )
 
 // noticeOf returns the warning that the owner of an endpoint gets after a failure: how much of the time until it is disabled is over, in percent. 0
@@ -26,6 +27,7 @@ func (r *Relay) noticeOf(d *delivery, now time.Time) int {
 		// Gone: the endpoint itself says that it wants no more events.
 		return 100
 	}
+	// Without a state the attempt has changed nothing that the owner could be warned of.
 	if d.state == nil || r.cfg.DisableAfter < 0 {
 		return 0
 	}
@@ -150,6 +152,7 @@ func (r *Relay) writeState(ctx context.Context, d *delivery) error {
 // state is the statement that writes the state of an endpoint.
 func (r *Relay) state(d *delivery) store.Statement {
 	h := r.board.healthOf(d.target)
+	// Most endpoints never fail, so only endpoints with failures have a row.
 	if h.failures == 0 {
 		still, args := hold.StillHeld(holdTable, holdWork, "part", []hold.Part{d.part})
 		return r.text("delete from once_webhook_state where endpoint = ? and "+still, append([]any{d.target.id}, args...)...)

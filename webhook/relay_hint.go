@@ -15,12 +15,13 @@ const (
 	hintEvery = 20 * time.Millisecond
 	hintBack  = 100 * time.Millisecond // transactions commit out of the order of their ids
 	hintMost  = 1000                   // events of one read
-	slowness  = 5 * time.Minute        // of a transaction that draws its number before others and is later than they are
+	slowness  = 5 * time.Minute        // how much later than others a transaction may commit after it has drawn its number
 	findEvery = time.Second
-	findShare = 4 // of the time of one connection: after a slow read the finder pauses, so that it uses at most one part in so many
+	findShare = 4 // the finder uses at most one part in so many of the time of a connection: after a slow read it pauses longer
 )
 
-// hinter reads the ids of new events often, so that a relay in another process than Send is quick. It may miss one: the claims of each second miss none.
+// hinter reads the ids of new events often, so that a relay in another process than Send reacts quickly. It may
+// miss an event; the claims, once a second, miss none.
 type hinter struct {
 	relay  *Relay
 	mark   int64 // the highest id that was read
@@ -28,7 +29,7 @@ type hinter struct {
 	next   int64 // will be low
 	backAt time.Time
 	seen   map[int64]struct{} // above low
-	older  int64              // mark as it was some time ago
+	older  int64              // the mark some time ago
 	oldAt  time.Time
 }
 
@@ -116,7 +117,7 @@ func (h *hinter) read(ctx context.Context, changed chan struct{}) (more bool, er
 		old, h.older, h.oldAt = h.older, h.mark, now
 	}
 	h.relay.board.saw(latest, old)
-	if more = rows >= hintMost; more { // there is no time to look back
+	if more = rows >= hintMost; more { // so many events are new that the read does not look back
 		h.low, h.next, h.backAt = h.mark, h.mark, now
 		clear(h.seen)
 	} else if now.Sub(h.backAt) >= hintBack {
@@ -130,8 +131,9 @@ func (h *hinter) read(ctx context.Context, changed chan struct{}) (more bool, er
 	return more, nil
 }
 
-// finder finds deliveries before the bounds of endpoints: their transaction has committed late, or they became due again. It reads from the first row
-// of each endpoint on, which may take long. No claim waits for it.
+// finder finds deliveries before the bounds of endpoints: deliveries whose transaction has committed late, and
+// deliveries that became due again. It reads each endpoint from its first row on, which may take long, but no claim
+// waits for it.
 type finder struct{ relay *Relay }
 
 func (f *finder) run(ctx context.Context) {

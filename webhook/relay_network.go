@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// fault says whose failure left a request without an answer.
+// fault says whose fault it is that a request got no answer.
 type fault uint8
 
 const (
 	faultTheirs fault = iota
-	faultOurs         // this process has no file, no memory, no port, or no proxy
-	faultEither       // a route, an address or a name is missing: the network of this process, or that of the endpoint
+	faultOurs         // of this process: no file descriptor, no memory, no port, or no proxy
+	faultEither       // a route, an address or a name is missing: either in the network of this process or in that of the endpoint
 )
 
 const (
@@ -37,7 +37,7 @@ func faultOf(err error) fault {
 		return faultOurs
 	case slices.ContainsFunc(oursMaybe, is):
 		return faultEither
-	case errors.As(err, &dns) && !dns.IsNotFound && dns.Err != "server misbehaving": // SERVFAIL: our resolver has answered, and that of the endpoint has not
+	case errors.As(err, &dns) && !dns.IsNotFound && dns.Err != "server misbehaving": // SERVFAIL: our resolver has answered, and the resolver of the endpoint has not
 		return faultEither
 	}
 	return faultTheirs
@@ -66,8 +66,9 @@ func ownReason(err error) string {
 	return ownResources
 }
 
-// isOurs reports whether a request has failed because of this process or its network. Where it could be either, it is the endpoint as soon as another one was reached, on a new
-// connection, since the first such failure. reached is when the last request began for which that is so.
+// isOurs reports whether a request has failed because of this process or its network. If the cause could be
+// either network, the endpoint is blamed as soon as another endpoint was reached on a new connection since the
+// first such failure. reached is when the last request began that has reached an endpoint in this way.
 func (t *target) isOurs(a *answer, reached, now time.Time) bool {
 	whose := faultTheirs
 	if a.Status == 0 {

@@ -2,8 +2,9 @@ package webhook
 
 import "time"
 
-// Standings of targets, best first. Good targets may take all places, targets in trouble at most half of them, and new ones at most three quarters.
-// So endpoints that hang leave places to others, even endpoints that are not yet known to hang.
+// Standings of targets, the best first. Good targets may take all places, targets in trouble at most half of
+// them, and new ones at most three quarters. So hanging endpoints leave places to others, even if it is not
+// known yet that they hang.
 const (
 	standingGood    = iota // the last request was answered
 	standingNew            // no request was answered yet since this process knows it

@@ -15,8 +15,8 @@ import (
 
 const (
 	sweepEvery = 10 * time.Minute
-	listEvery  = time.Second // endpoints that were created, changed or disabled by other processes
-	listShare  = 20          // of the time of this process: after a slow list it pauses, so that lists use at most one part in so many
+	listEvery  = time.Second // pause between two reads that find endpoints which other processes have created, changed or disabled
+	listShare  = 20          // after a slow list the lister pauses, so that lists take at most one part in so many of the time of this process
 	listMost   = 200         // endpoints that are read at once
 )
 
@@ -161,6 +161,7 @@ func (e *storedEndpoint) open(r *Relay) (*settings, error) {
 		if err != nil {
 			return err
 		}
+		// Converted to the clock of this process, which may differ from the database's.
 		s.bothUntil = time.Now().Add(e.beforeUntil.Sub(e.storedTime))
 		s.both, err = NewSigner(string(secret), string(before))
 		return err

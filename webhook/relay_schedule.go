@@ -59,7 +59,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 		return time.Duration(min(seconds, mostRetryAfter.Seconds()) * float64(time.Second))
 	}
 	if at, err := http.ParseTime(text); err == nil {
-		if theirs, err := http.ParseTime(h.Get("Date")); err == nil { // their clock may differ from ours
+		if theirs, err := http.ParseTime(h.Get("Date")); err == nil { // the clock of the endpoint may differ from ours
 			now = theirs
 		}
 		return max(0, min(at.Sub(now), mostRetryAfter))

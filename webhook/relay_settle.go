@@ -41,7 +41,7 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) (locked []*deliver
 			failed = append(failed, d)
 		}
 	}
-	// Apart: settleRows deletes the delivered rows, and changes the failed ones.
+	// Separately, because settleRows deletes the delivered rows and changes the failed ones.
 	for _, some := range [][]*delivery{delivered, failed} {
 		if len(some) == 0 {
 			continue
@@ -235,7 +235,7 @@ func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delive
 		still[part] = true
 		return err
 	})
-	// Another process has taken the parts, and delivers the rest of them.
+	// Another process has taken the parts over, and delivers the remaining rows.
 	if err != nil || len(still) == 0 {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 
 // target is an endpoint whose part this process holds: its settings, its health and its running deliveries. The board's lock guards it.
 type target struct {
-	id      int64  // this one, uid and part never change, and are read without the lock of the board
+	id      int64  // id, uid and part never change, so they may be read without the lock of the board
 	uid     string // in the API
 	part    int
 	version int64
@@ -22,23 +22,23 @@ type target struct {
 	window  int            // how many deliveries may be on their way at once now
 	running int            // requests on their way
 	slow    int            // the running requests that are slow
-	known   bool           // one request was answered
-	flight  map[int64]bool // by event: true until its outcome is written; then false until the running claim ends, because that claim may still see the old row
-	tokens  float64        // deliveries that Rate allows now
+	known   bool           // at least one request was answered
+	flight  map[int64]bool // by event; true until the outcome is written, then false until the current claim ends, because this claim may still see the old row
+	tokens  float64        // how many deliveries Rate allows now
 	counted time.Time
 
 	own   int       // requests in a row that have failed because of this process or its network
-	doubt time.Time // the first failure that could be of this network as well
+	doubt time.Time // when the first failure occurred that could be a fault of this network as well
 
-	at      time.Time // when it is looked at next
+	at      time.Time // the time of the next look at the target
 	from    bound     // as far as this process knows, no earlier delivery waits
 	wakes   int       // count of wakes: a wake during a claim is not lost
-	claimed bool      // a claim is under way
+	claimed bool      // a claim of the target has begun and not ended
 	likely  bool      // a delivery is probably due
-	waiting bool      // for room among the slow ones
+	waiting bool      // the target waits for a place for slow requests
 	gone    bool      // its part is not held any more, or it was deleted
 	queued  int       // the queue that it is in
-	index   int       // there; -1: it is in none
+	index   int       // the index in that queue; -1 means that the target is in no queue
 }
 
 // settings are the settings that a person can change.
@@ -55,12 +55,12 @@ type settings struct {
 	broken           error // why it is unusable: its secrets or headers cannot be decrypted
 }
 
-// health is how an endpoint is doing. It is kept in the database.
+// health is the recent success or failure of an endpoint. It is stored in the database.
 type health struct {
 	failures int       // in a row
-	since    time.Time // the first of them
+	since    time.Time // the time of the first of these failures
 	until    time.Time // no attempt before it
-	told     int       // percent of the time until it is disabled of which the owner was warned
+	told     int       // up to which percentage of the time until it is disabled the owner was warned
 	stored   bool      // the database has a row of it
 }
 
@@ -74,6 +74,7 @@ func (s *settings) signerAt(now time.Time) *Signer {
 
 // allowed is how many requests may run at once.
 func (t *target) allowed() int {
+	// With an open circuit, one request is enough to find out whether the endpoint works again.
 	if t.ordered || t.failures >= circuitFailures {
 		return 1
 	}
@@ -114,6 +115,7 @@ func (t *target) ready(now time.Time) time.Time {
 
 // count adds the tokens of the passed time, at most the tokens of one second.
 func (t *target) count(now time.Time) {
+	// One token, and not a full second of them: a restart must not send a burst.
 	if t.counted.IsZero() {
 		t.tokens = 1
 	} else {
@@ -140,7 +142,7 @@ func (t *target) wants() int {
 	return n
 }
 
-// succeeded notes a success, and reports whether the state in the database must change.
+// succeeded records a success, and reports whether the state in the database must change.
 func (t *target) succeeded() (changed bool) {
 	t.window, t.known = min(t.window+1, t.concurrency), true
 	changed = t.health != health{}
@@ -148,9 +150,10 @@ func (t *target) succeeded() (changed bool) {
 	return changed // a stored state is removed
 }
 
-// failed notes a failure of a request that began at a time. A request that was already running when the circuit opened is not counted: its failure
-// says nothing new.
+// failed records the failure of a request that began at the time began. If the circuit has opened while the
+// request was in flight, the failure is not counted, because it contains no new information.
 func (t *target) failed(began, now time.Time, asked time.Duration) {
+	// As in congestion control: an overloaded endpoint gets relief at once, and full speed back slowly.
 	t.window = max(1, t.window/2)
 	if t.since.IsZero() {
 		t.since = now
@@ -177,7 +180,7 @@ type delivery struct {
 
 	uid, tenant, kind, trace string // of the event
 	bytes                    int64
-	slow, moved, over        bool // it is slow; it has freed its place; it has ended
+	slow, moved, over        bool // it is slow; it has freed its first place; it has ended
 	cut                      bool // ended by the end of Run: not counted as an attempt
 	ours                     bool // this process or its network has failed: not counted as an attempt either
 	answer                   answer
@@ -188,7 +191,8 @@ type delivery struct {
 	notice                   int           // percent of the time until the endpoint is disabled of which the owner must be warned now
 }
 
-// note notes the effect of a delivery on its endpoint. The board is locked. reached is as of [target.isOurs].
+// note records the effect of a delivery on its endpoint. The caller has locked the board. reached is as in
+// [target.isOurs].
 func (d *delivery) note(reached, now time.Time) {
 	t, a := d.target, &d.answer
 	switch {

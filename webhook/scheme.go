@@ -10,58 +10,63 @@ import (
 	"time"
 )
 
-// Encoding is how the bytes of a signature are written in a header.
+// Encoding says how a header contains the bytes of a signature.
 type Encoding uint8
 
 // The encodings.
 const (
-	Hex    Encoding = iota // in small or capital letters
-	Base64                 // the standard alphabet, with padding
+	Hex    Encoding = iota // hexadecimal, in lower or upper case
+	Base64                 // base64 with the standard alphabet and padding
 )
 
 // Scheme describes how a sender signs with an HMAC, for senders that have no function in this package.
 //
 //	linear := webhook.Scheme{Source: "linear", Header: "Linear-Signature", ID: "Linear-Delivery", Type: ".type"}.Verifier(secret)
 //
-// A place (Timestamp, ID, Type) is the name of a header; or ".event.id", which is a string or number in the JSON of the body.
+// Timestamp, ID and Type are places in a request. A place is the name of a header, or a path such as
+// ".event.id" to a string or number in the JSON body.
 type Scheme struct {
-	// Source names the sender, and becomes the source and the topic of its messages. Required.
+	// Source names the sender. It becomes the source and the topic of the sender's messages. Required.
 	Source string
 
-	// Header has the signature, or several that commas, semicolons or blanks separate, or several lines. Required.
+	// Header is the name of the header with the signature. It may contain several signatures, separated by
+	// commas, semicolons or blanks, or be present several times. Required.
 	Header string
 
-	// Prefix comes before each signature, such as "sha256=". Texts without it are ignored.
+	// Prefix precedes each signature, such as "sha256=". A text without the prefix is ignored.
 	Prefix string
 
-	// Encoding of a signature. Default: [Hex].
+	// Encoding is the encoding of a signature. Default: [Hex].
 	Encoding Encoding
 
-	// Hash of the HMAC. Default: [sha256.New].
+	// Hash is the hash function of the HMAC. Default: [sha256.New].
 	Hash func() hash.Hash
 
-	// Signed is the text that the sender signs, with {body} for the raw bytes and {timestamp} and {id} for these headers, such as
-	// "v0:{timestamp}:{body}".
-	// Default: "{body}".
+	// Signed is the text that the sender signs. In it, {body} means the raw bytes of the body, and {timestamp}
+	// and {id} mean these values of the request. An example is "v0:{timestamp}:{body}". Default: "{body}".
 	Signed string
 
-	// Timestamp is the header with the time at which the request was sent, in seconds since 1970 or as in RFC 3339; or "t=", a prefix that ends
-	// with an equals sign: what follows it in Header. It must be in Signed: a time that is not signed proves nothing. Default: none, and a copy of a
-	// request is genuine for ever.
+	// Timestamp is the place of the time at which the request was sent, in seconds since 1970 or as in RFC
+	// 3339. It is the name of a header, or a prefix that ends with an equals sign, such as "t=": then the time
+	// follows this prefix in Header. Signed must contain {timestamp}, because a time that is not signed proves
+	// nothing. Default: no timestamp; then a copy of a request is accepted at any later time.
 	Timestamp string
 
-	// ID is the place of the ID of an event, which is the same when the sender sends the event again. [Receive] needs it.
+	// ID is the place of the ID of an event, which must be the same when the sender sends the event again.
+	// [Receive] needs it.
 	ID string
 
 	// Type is the place of the type of an event.
 	Type string
 
-	// Redelivery is how long the sender tries to deliver an event. [Receive] panics if the inbox forgets an ID earlier. Default: not checked.
+	// Redelivery is how long the sender tries to deliver an event. [Receive] panics if the inbox would forget
+	// an ID earlier. Default: not checked.
 	Redelivery time.Duration
 }
 
-// Verifier returns a verifier of requests that were signed with any of secrets, whose bytes are the keys. Empty ones are left out, so that the
-// variable of an old secret may be empty. It panics if none is left, or if s is invalid.
+// Verifier returns a verifier of requests that were signed with any of secrets. The bytes of a secret are the
+// key. Empty secrets are ignored, so that the configuration variable of an old secret may be empty. Verifier
+// panics if all secrets are empty, or if s is invalid.
 func (s Scheme) Verifier(secrets ...string) *Verifier {
 	f, err := s.form()
 	if err != nil {
@@ -87,7 +92,7 @@ func keysOf(function string, h func() hash.Hash, secrets []string) (keys []*key)
 	return keys
 }
 
-// form is a scheme as a verifier uses it.
+// form is a scheme in the form that a verifier uses.
 type form struct {
 	header     string // in canonical form, as all names here
 	prefix     string
@@ -115,8 +120,8 @@ func placeOf(s string) place {
 
 func (p place) isZero() bool { return p == place{} }
 
-// read returns the value at p. A header that is sent twice counts as missing: it is not known which one was signed, and which one the handler would
-// read.
+// read returns the value at p. A header that is present twice counts as missing, because it is not known which
+// of the two was signed and which one the handler would read.
 func (p place) read(header http.Header, body []byte) string {
 	if p.path != "" {
 		return member(body, p.path)

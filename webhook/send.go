@@ -15,17 +15,22 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Send stores events in tx, with a delivery for each endpoint of the tenant that is enabled and wants the type. tx is the transaction of a handler,
-// or one that the user has opened. The events are delivered if tx commits, and only then. Data is copied.
+// Send stores events in tx, with a delivery for each endpoint of the tenant that is enabled and wants the type.
+// tx is the transaction of a handler, or one that the user has opened. The events are delivered if and only if
+// tx commits. Send copies the data.
 //
-// All events are checked before the first one is stored. An error that is no [store.Error] names an event that is not valid; then no event has been
-// stored, and tx can still be used. After a [store.Error], tx fails. On pgxstore events travel with COMMIT, without a round trip of their own, and so
-// does the error of the database. If an ID is already in use, the error is a [store.Error] with [sqlplane.ErrDuplicate].
+// All events are checked before the first one is stored. An error that is not a [store.Error] names an event
+// that is invalid: then nothing was stored, and tx can still be used. After a [store.Error], tx can only be
+// rolled back. On pgxstore the events are sent together with COMMIT, without a round trip of their own, so an
+// error of the database is returned by the commit. If an ID is already in use, the error is a [store.Error]
+// with [sqlplane.ErrDuplicate].
 //
-// In a handler, ctx is its context: the record of its operation then has the IDs of the events, and the events name the operation.
+// In a handler, pass the handler's context as ctx. Then the record of the operation has the IDs of the events,
+// and the events have the name of the operation.
 //
-// The statement reads the endpoints at the isolation level of tx: at REPEATABLE READ, an endpoint that was created after tx began does not get the
-// event. Send locks no row of an endpoint, except on MySQL at REPEATABLE READ or SERIALIZABLE: there, changes of endpoints wait for tx.
+// The statement reads the endpoints at the isolation level of tx: at REPEATABLE READ, an endpoint that was
+// created after tx began does not get the event. Send locks no row of an endpoint, except on MySQL at
+// REPEATABLE READ or SERIALIZABLE, where changes of endpoints wait for the end of tx.
 func (h *Hooks[TX]) Send(ctx context.Context, tx TX, events ...Event) error {
 	statements, err := h.cfg.statements(ctx, h.db.Dialect(), current.Of(ctx), events)
 	if err != nil {
@@ -41,7 +46,7 @@ func (h *Hooks[TX]) Send(ctx context.Context, tx TX, events ...Event) error {
 	return nil
 }
 
-// Declare is [Hooks.Send] for a batch. After an error nothing has been declared. ctx is for Config.Trace.
+// Declare is [Hooks.Send] for a batch. After an error nothing was declared. Config.Trace gets ctx.
 func (h *Hooks[TX]) Declare(ctx context.Context, batch *once.Batch, events ...Event) error {
 	statements, err := h.cfg.statements(ctx, h.db.Dialect(), current.OfBatch(batch), events)
 	if err != nil {
@@ -56,7 +61,7 @@ func (h *Hooks[TX]) Declare(ctx context.Context, batch *once.Batch, events ...Ev
 
 // note tells the relays of this process that the next commit may have deliveries for them.
 func (h *Hooks[TX]) note() {
-	if !h.sent.Load() { // it is usually set already: a read keeps the cache line shared between writers
+	if !h.sent.Load() { // usually it is set already, and a read keeps the cache line shared between writers
 		h.sent.Store(true)
 	}
 }

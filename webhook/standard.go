@@ -15,8 +15,8 @@ import (
 
 // Headers of the Standard scheme.
 const (
-	HeaderID        = "Webhook-Id"        // the same in every delivery of an event to an endpoint
-	HeaderTimestamp = "Webhook-Timestamp" // of this delivery
+	HeaderID        = "Webhook-Id"        // the ID of the event, the same in every delivery of the event to an endpoint
+	HeaderTimestamp = "Webhook-Timestamp" // the time of this delivery
 	HeaderSignature = "Webhook-Signature"
 )
 
@@ -31,10 +31,12 @@ const (
 	minSecret, maxSecret = 16, 256 // bytes; the specification asks for 24 to 64 of a new one
 )
 
-// Standard returns a verifier of Standard Webhooks 1.0 (standardwebhooks.com), which Svix, OpenAI, Supabase and many others send. A secret is base64, with or without "whsec_",
-// for signatures v1; or a public key with "whpk_", for signatures v1a. Empty ones are left out. It panics if none is left, or one is invalid.
+// Standard returns a verifier of Standard Webhooks 1.0 (standardwebhooks.com), which Svix, OpenAI, Supabase and
+// many others send. For signatures of version v1, a secret is base64, with or without "whsec_" before it. For
+// v1a it is a public key that begins with "whpk_". Empty secrets are ignored. Standard panics if all secrets
+// are empty, or if a secret is invalid.
 //
-// Set [Verifier.Source] if more than one sender of this scheme sends to an inbox.
+// Set [Verifier.Source] if more than one sender with this scheme sends to an inbox.
 func Standard(secrets ...string) *Verifier {
 	f := standardForm()
 	for i, secret := range secrets {
@@ -88,7 +90,8 @@ func secretBytes(secret string) ([]byte, error) {
 	return bytes, nil
 }
 
-// NewSecret returns a secret of 32 random bytes, with "whsec_", for signatures v1. Each endpoint has one of its own.
+// NewSecret returns a secret of 32 random bytes for signatures of version v1; the text begins with "whsec_".
+// Make a new secret for each endpoint.
 func NewSecret() string {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // it never fails
@@ -105,7 +108,8 @@ func publicKeyOf(secret string) string {
 	return publicKeyName + base64.StdEncoding.EncodeToString(bytes[ed25519.SeedSize:])
 }
 
-// NewKeyPair returns a private key ("whsk_") for signatures v1a, and the public key ("whpk_") that its receivers get.
+// NewKeyPair returns a private key ("whsk_") for signatures of version v1a, and the public key ("whpk_") for
+// the receivers.
 func NewKeyPair() (private, public string) {
 	pub, priv, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -114,15 +118,15 @@ func NewKeyPair() (private, public string) {
 	return privatePrefix + base64.StdEncoding.EncodeToString(priv), publicKeyName + base64.StdEncoding.EncodeToString(pub)
 }
 
-// Signer signs requests by the Standard scheme, with one or more secrets: during a rotation, with the new secret and the old one. Its methods can be
-// called concurrently.
+// Signer signs requests by the Standard scheme, with one or more secrets; during a rotation these are the new
+// secret and the old one. Its methods can be called concurrently.
 type Signer struct {
 	form     form
 	privates []func(text []byte) []byte // closures, so that no key is printed
 }
 
-// NewSigner returns a signer. A secret is base64, with or without "whsec_", for a signature v1; or a private key with "whsk_", for a signature v1a. The error does not show
-// the secret.
+// NewSigner returns a signer. For a signature of version v1, a secret is base64, with or without "whsec_"
+// before it. For v1a it is a private key that begins with "whsk_". The error does not contain the secret.
 func NewSigner(secrets ...string) (*Signer, error) {
 	s := &Signer{form: standardForm()}
 	for i, secret := range secrets {
@@ -156,8 +160,8 @@ func (s *Signer) add(secret string) error {
 	return nil
 }
 
-// Sign sets the three headers of a request that delivers body at the time at. id is the same in every delivery of the event to this endpoint. at is
-// the time of this delivery. The request must send exactly the bytes of body.
+// Sign sets the three headers of a request that delivers body. id must be the same in every delivery of the
+// event to this endpoint. at is the time of this delivery. The request must send exactly the bytes of body.
 func (s *Signer) Sign(header http.Header, id string, at time.Time, body []byte) error {
 	if id == "" || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r == '.' || r > '~' }) {
 		return fmt.Errorf("webhook: Sign: the id %q is empty, or has a dot, a blank or a character that is not ASCII. Try: a UUID", id)

@@ -23,13 +23,13 @@ const (
 // Swept is how many rows [Hooks.Sweep] has deleted.
 type Swept struct {
 	Events      int64
-	Undelivered int64 // deliveries that were older than Config.Retain, and still waited or had stopped
+	Undelivered int64 // deliveries that were older than Config.Retain, and were still waiting or had stopped
 	Attempts    int64
-	Endpoints   int64 // that a person had deleted
+	Endpoints   int64 // endpoints that a person had deleted
 }
 
-// Sweep deletes rows that are older than Config.Retain, and the rows of deleted endpoints, in small transactions with pauses. A relay calls it from
-// time to time. Two concurrent calls do no harm.
+// Sweep deletes rows that are older than Config.Retain, and the rows of deleted endpoints. It uses small
+// transactions with pauses between them. A relay calls it periodically. Several calls may run at the same time.
 func (h *Hooks[TX]) Sweep(ctx context.Context) (Swept, error) {
 	return sweep(ctx, h.db, h.cfg.Retain, h.cfg.Archive)
 }
@@ -88,13 +88,15 @@ func (w sweeper) removeOld(ctx context.Context, table, column, at string, since 
 	for {
 		began := time.Now()
 		var first, last int64
-		// The time is a condition of the delete alone: here it would let PostgreSQL expect few rows, and read all of the table.
+		// The time is only a condition of the delete: here it would make PostgreSQL expect few rows, and read
+		// the whole table.
 		batch := fmt.Sprintf("select coalesce(min(%[1]s), 0), coalesce(max(%[1]s), 0) from (select %[1]s from %[2]s where %[3]s and %[1]s > ? order by %[1]s limit %[4]d) x", column, table, where, sweepBatch)
 		err = w.db.Pool().Query(ctx, w.text(batch, append(args, after)...), func(row sqlplane.Row) error { return row.Scan(&first, &last) })
 		if err != nil || last == 0 {
 			return removed, err
 		}
-		// Both ends: without the first one PostgreSQL expects a third of the table, and reads all of it.
+		// Both ends are given: without the first one PostgreSQL expects a third of the table, and reads all of
+		// it.
 		statement, bounds := "delete from "+table+" where "+where+" and "+column+" between ? and ?", slices.Concat(args, []any{first, last})
 		if at != "" {
 			statement, bounds, after = statement+" and "+at+" < ?", append(bounds, since), last

@@ -12,7 +12,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// age deletes rows below a number whose time is before since, and returns how many. If an archive is set, it gets them first.
+// age deletes the rows whose number is less than below and whose time is before since, and returns how many
+// they were. An archive, if it is set, receives them first.
 func (w sweeper) age(ctx context.Context, t aged.Table, below int64, since time.Time, retain time.Duration, archive aged.Archive) (removed int64, err error) {
 	old := dialect.StoredTime(w.db.Dialect(), since)
 	if archive == nil {

@@ -9,17 +9,18 @@ import (
 // Span describes a request to an endpoint for a [Tracer].
 type Span struct {
 	EventType string
-	EventID   string // webhook-id
-	Endpoint  string // its ID
-	Attempt   int    // from 1
-	Trace     string // W3C traceparent of the Send; "" if it had none
+	EventID   string // the header webhook-id
+	Endpoint  string // the ID of the endpoint
+	Attempt   int    // the number of the attempt, from 1
+	Trace     string // the W3C traceparent of the Send; "" if the Send had no trace
 }
 
 // Tracer starts a span for each request to an endpoint.
 type Tracer interface {
-	// WebhookSpan is called when the request begins. The request continues with the returned context. end is called once, with the status of the
-	// answer, or 0 without an answer, and with the reason of a failure in one word, without a text of the network. "" means that the event was
-	// delivered.
+	// WebhookSpan is called when the request begins. The request is made with the returned context. end is
+	// called once. Its first argument is the HTTP status of the answer, or 0 without an answer. Its second
+	// argument is the reason of a failure in one word, which contains no text of the network, or "" if the
+	// event was delivered.
 	WebhookSpan(ctx context.Context, s Span) (_ context.Context, end func(status int, failure string))
 }
 

@@ -9,13 +9,15 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Errors with which [Verifier.Verify] refuses a request. They say no more, and never show the right signature.
+// Errors with which [Verifier.Verify] refuses a request. They contain no details, and never the right
+// signature.
 var (
 	// ErrSignature says that the request was not signed with one of the secrets.
 	ErrSignature = errors.New("webhook: the signature is missing or wrong. " +
 		"Try: the secret of this endpoint, and the raw bytes of the body, before a middleware has parsed or decompressed them")
 
-	// ErrStale says that the signature is right, but too old or in the future: it is a copy of an old request, or a clock is wrong.
+	// ErrStale says that the signature is right, but its time is too old or in the future: the request is a
+	// copy of an old one, or a clock is wrong.
 	ErrStale = errors.New("webhook: the timestamp is too old, or in the future. Try: the clock of this host, or Verifier.Tolerance")
 )
 
@@ -24,31 +26,36 @@ const (
 	defaultTolerance = 5 * time.Minute
 )
 
-// Verifier checks who has signed a request: [Standard], [Stripe], [GitHub], [Shopify], [Slack], or [Scheme.Verifier]. Its methods can be called
-// concurrently. Set its fields before.
+// Verifier verifies who has signed a request. [Standard], [Stripe], [GitHub], [Shopify], [Slack] and
+// [Scheme.Verifier] return one. Its methods can be called concurrently. Its fields must be set before the first
+// use.
 type Verifier struct {
-	// Source becomes the source and the topic of messages. An inbox distinguishes IDs by source: two senders need different ones.
+	// Source becomes the source and the topic of messages. An inbox distinguishes IDs by source, so two senders
+	// need different sources.
 	Source string
 
-	// Tolerance is how far the timestamp of a request may be from now, before and after. Default, also for a negative value: 5 minutes.
+	// Tolerance is by how much the timestamp of a request may differ from the current time, in both directions.
+	// Default, also for a negative value: 5 minutes.
 	Tolerance time.Duration
 
 	// Now returns the time. Default: [time.Now].
 	Now func() time.Time
 
-	// Refused is called for each request that [Receive] refuses, with [ErrSignature] or [ErrStale], for a log or a counter. The sender does not learn
-	// which error it was. Default: not called.
+	// Refused is called for each request that [Receive] refuses with [ErrSignature] or [ErrStale], for a log or
+	// a counter. The sender does not learn which error it was. Default: no function.
 	Refused func(r *http.Request, err error)
 
 	form form
 }
 
-// Verify checks the signature of body. body must have the bytes as they arrived, not a parsed and rewritten copy. It returns the message in it: ID,
-// source, topic, type and payload. ID and Type are empty if the request does not have them. The error is [ErrSignature] or [ErrStale], and then the
-// message is empty. A request with more than 20 signatures is refused. Names in header are in canonical form, as in [http.Request].
+// Verify verifies the signature of body. body must have the bytes as they were received, not a parsed and
+// rewritten copy. It returns the message of the request: ID, source, topic, type and payload. ID and Type are
+// empty if the request does not have them. The error is [ErrSignature] or [ErrStale], and then the message is
+// empty. A request with more than 20 signatures is refused. Names in header must be in canonical form, as in
+// [http.Request].
 //
-// The ID is the same when the sender sends an event again. The inbox of [Receive] detects the repetition. Without an inbox, store the ID in the
-// transaction of the effect.
+// The ID is the same when the sender sends an event again, and the inbox of [Receive] detects that. Without an
+// inbox, store the ID in the transaction of the effect, so that you can detect it.
 func (v *Verifier) Verify(header http.Header, body []byte) (message.Message, error) {
 	if err := v.authenticate(header, body); err != nil {
 		return message.Message{}, err

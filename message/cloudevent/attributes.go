@@ -9,10 +9,10 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Attributes returns the attributes of m as a CloudEvent 1.0, by name and without the prefix that a protocol adds: specversion, id,
-// source, type, time; if they are known subject, which is the key, and datacontenttype; and the extensions partitionkey, sequence and
-// traceparent. The values of sequence have one length, as the specification of that extension asks for, so that they sort
-// as text.
+// Attributes returns the attributes of m as a CloudEvent 1.0, by name, without the prefix that a protocol adds
+// to names. The attributes are specversion, id, source, type and time; subject (the key) and datacontenttype,
+// if they are known; and the extensions partitionkey, sequence and traceparent. All values of sequence have the
+// same length, as the specification of that extension requires, so that they sort as text.
 func Attributes(m *message.Message) iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		var created, sequence string

@@ -1,5 +1,6 @@
-// Package cloudevent maps messages to CloudEvents 1.0 in binary content mode: the payload is the body, and all else is in
-// headers. It reads such events, and those in structured mode. It is for publishers and consumers of a broker that has no package here.
+// Package cloudevent converts messages to CloudEvents 1.0 in binary content mode: the payload is the body, and
+// everything else is in headers. It decodes events in binary and in structured mode. It is for publishers and
+// consumers of a broker for which once has no package.
 package cloudevent
 
 import (
@@ -15,7 +16,7 @@ const (
 	traceParent = "traceparent"
 )
 
-// Binding is how a transport carries an event.
+// Binding is the way in which a protocol transports an event.
 type Binding struct {
 	prefix  string // before the names of attributes in headers
 	escaped bool   // values of attributes are printable ASCII, in percent encoding
@@ -25,13 +26,13 @@ type Binding struct {
 // The bindings of CloudEvents.
 var (
 	HTTP  = Binding{prefix: "ce-", escaped: true}
-	NATS  = Binding{prefix: "ce-", escaped: true, bare: true} // its binding knows JSON and no headers
-	Kafka = Binding{prefix: "ce_"}                            // and Watermill and Redis, which have no binding
-	AMQP  = Binding{prefix: "cloudEvents_"}                   // of AMQP 1.0, to which RabbitMQ maps headers of 0.9.1
+	NATS  = Binding{prefix: "ce-", escaped: true, bare: true} // the NATS binding defines JSON, and no headers
+	Kafka = Binding{prefix: "ce_"}                            // also for Watermill and Redis, which have no binding of their own
+	AMQP  = Binding{prefix: "cloudEvents_"}                   // the binding of AMQP 1.0, to whose properties RabbitMQ maps the headers of AMQP 0.9.1
 )
 
-// Headers returns the headers of m: the attributes of the event, the trace
-// context once more under the name that tracing looks for, and the headers of the message itself. Names are in lower case.
+// Headers returns the headers of m: the attributes of the event, the trace context a second time under the name
+// that tracing software expects, and the headers of the message itself. Names are in lower case.
 func Headers(m *message.Message, b Binding) iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		for name, value := range Attributes(m) {
@@ -56,8 +57,8 @@ func Headers(m *message.Message, b Binding) iter.Seq2[string, string] {
 	}
 }
 
-// Escape returns value with every byte in percent encoding that the HTTP binding does not allow: space,
-// quotation mark, percent sign, and all that is not printable ASCII.
+// Escape returns value in the encoding of the HTTP binding: it percent-encodes every byte that the binding does
+// not allow, which are space, quotation mark, percent sign, and all bytes that are not printable ASCII.
 func Escape(value string) string {
 	plain := 0
 	for plain < len(value) && allowed(value[plain]) {

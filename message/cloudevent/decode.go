@@ -24,16 +24,16 @@ const (
 // the transport has before them.
 const prefix = "ce-"
 
-// Decode is the inverse of [Headers]. It returns the message of received headers and a received body: a CloudEvent 1.0 in
-// binary mode; or one in structured mode, in JSON; or any message with a header Idempotency-Key or Nats-Msg-Id, which is then
-// its ID. Over NATS a message without a content type is in structured mode if its body is a JSON object with a
-// specversion.
+// Decode is the inverse of [Headers]. It returns the message of received headers and a received body. It
+// accepts a CloudEvent 1.0 in binary mode, a CloudEvent in structured mode in JSON, and any message with a
+// header Idempotency-Key or Nats-Msg-Id, whose value becomes the ID. Over NATS, a message without a content
+// type is in structured mode if its body is a JSON object with a specversion.
 //
-// Attributes without a field of their own are in Message.Headers as "ce-" and the name, and so is a subject that is not the
-// key. Headers that belong to the delivery are left out, and so are headers that are not text. Topic and Delivery
-// are left to the caller.
+// Attributes for which Message has no field are in Message.Headers, with "ce-" before the name; so is a subject
+// that is not the key. Headers that belong to the delivery, and headers that are not text, are dropped. The
+// caller must set Topic and Delivery.
 //
-// With an error the message has the valid parts, and its whole body.
+// If Decode returns an error, the message has the fields that are valid, and the whole body as Payload.
 func Decode(headers iter.Seq2[string, string], b Binding, body []byte) (message.Message, error) {
 	d := decoder{label: b.prefix}
 	d.m.Payload = body
@@ -242,8 +242,9 @@ func (d *decoder) checkHeaders() {
 	}
 }
 
-// Unescape is the way back from [Escape]. It also takes a value in quotation marks, as the binding of HTTP
-// asks for. A percent sign without two hexadecimal digits behind it is itself: many senders do not escape it.
+// Unescape is the inverse of [Escape]. It also accepts a value in quotation marks, as the HTTP binding
+// requires. A percent sign that is not followed by two hexadecimal digits is kept, because many senders do not
+// escape it.
 func Unescape(value string) string {
 	if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {
 		var plain strings.Builder

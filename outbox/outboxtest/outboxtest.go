@@ -26,25 +26,27 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// Destination is a publisher, and the destination behind it.
+// Destination is a publisher, and the destination to which it publishes.
 type Destination struct {
 	Publisher outbox.Publisher
 
 	// Topics are one or more topics that the destination accepts.
 	Topics []string
 
-	// Received returns every message that has arrived since its last call, in the order of arrival. It must include every message that was confirmed
-	// before the call. [Message] makes a message from headers.
+	// Received returns every message that has arrived since its last call, in the order of arrival. The result
+	// must include every message that was confirmed before the call. Use [Message] to make a message from
+	// headers.
 	Received func(t *testing.T) []message.Message
 
-	// Reject changes m so that the destination refuses m alone. nil if the destination refuses no message.
+	// Reject changes m so that the destination refuses m, but no other message. It is nil if the destination
+	// never refuses a message.
 	Reject func(m *message.Message)
 
-	// Break makes the destination unreachable until restore is called. nil if the test cannot do that.
+	// Break makes the destination unreachable until restore is called. It is nil if the test cannot do that.
 	Break func(t *testing.T) (restore func())
 }
 
-// Run checks the contract of [outbox.Publisher].
+// Run checks that the publisher of d keeps the contract of [outbox.Publisher].
 func Run(t *testing.T, d Destination) {
 	t.Helper()
 	if len(d.Topics) == 0 || d.Publisher == nil || d.Received == nil {
@@ -61,8 +63,9 @@ func Run(t *testing.T, d Destination) {
 	t.Run("Unreachable", d.unreachable)
 }
 
-// Message makes a message from the topic, headers and payload that a destination has received: a CloudEvent in binary mode, whose attribute names
-// begin with prefix. escaped says that their values are in percent encoding.
+// Message makes a message from the topic, headers and payload that a destination has received. The headers are
+// a CloudEvent in binary mode, and the names of its attributes begin with prefix. escaped says that the values
+// are percent-encoded.
 func Message(topic, prefix string, escaped bool, headers iterator, payload []byte) (message.Message, error) {
 	m := message.Message{Topic: topic, Payload: payload, Headers: map[string]string{}}
 	for name, value := range headers {

@@ -1,24 +1,23 @@
-// Package archive keeps operations whose retention is over in files, before a sweeper
-// deletes them; and rows of other tables: delivered messages of an outbox, receipts, events and
-// attempts of webhooks.
+// Package archive saves operations whose retention is over in files, before a sweeper deletes them. It also
+// saves rows of other tables: delivered messages of an outbox, receipts, and events and attempts of webhooks.
 //
 //	files, err := archive.Open("/var/lib/once/archive")
 //	...
 //	sweeper := retention.New(engine.Store(), retention.Config{Archive: files.Write})
 //
-// An archive is a directory of segments, gzipped lines of JSON, and a manifest that
-// lists them with their sums. A segment is written under another name, flushed to the
-// disk, renamed, and listed; only then may its rows be deleted. A process that is killed
-// meanwhile loses nothing: rows that were not listed are still in the database, or they are listed when the
-// archive is opened again.
+// An archive is a directory. It contains segments, which are gzipped lines of JSON, and a manifest that lists
+// the segments with their checksums. A segment is written under a temporary name, flushed to the disk, renamed,
+// and listed in the manifest. Only then may its rows be deleted. If the process is killed meanwhile, no row is
+// lost: a row whose segment was not listed is still in the database, or its segment is listed when the archive
+// is opened again.
 //
-// So a row can be in an archive twice. Rows with the same scope, key and claim are one
-// operation; with the same scope and key but another claim they are two, the later one
-// executed after the first had expired. Rows of another table are the same if all their values are.
+// So a row can be in an archive twice. Rows with the same scope, key and claim are the same operation. Rows
+// with the same scope and key but different claims are two operations: the later one was executed after the
+// first had expired. Two rows of another table are the same row if all their values are equal.
 //
-// The files hold the contents of the database: stored answers as they are, captured requests
-// encrypted if they were. One process at a time writes an archive; give each node a
-// directory of its own. Other processes may read it meanwhile.
+// The files contain the data of the database: answers as they are stored, and requests encrypted if they are
+// encrypted in the database. Only one process at a time can write an archive, so give each node a directory of
+// its own. Other processes may read the archive meanwhile.
 package archive
 
 import (
@@ -50,8 +49,8 @@ type Writer struct {
 	broken   bool  // something was not finished
 }
 
-// Open opens the archive in dir, which it makes if it does not exist, and repairs it after
-// a crash. It fails if another process writes this archive.
+// Open opens the archive in the directory dir. It creates dir if dir does not exist, and repairs the archive
+// after a crash. It fails if another process has this archive open.
 func Open(dir string) (*Writer, error) { return open(dir, osFiles{}) }
 
 func open(dir string, fs files) (_ *Writer, err error) {
@@ -74,15 +73,16 @@ func open(dir string, fs files) (_ *Writer, err error) {
 
 func (w *Writer) path(name string) string { return filepath.Join(w.dir, name) }
 
-// Close allows another process to write. The archived rows are on the disk already.
+// Close ends the exclusive use of the archive, so that another process can write it. All rows of Write are on
+// the disk already.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.manifest.Close()
 }
 
-// Write writes rows into a segment of their own. When it returns nil they are on the
-// disk. It is made for retention.Config and upkeep.Sweep.
+// Write writes rows into a new segment. When Write returns nil, the segment is on the disk. Use it as Archive
+// of retention.Config and upkeep.Sweep.
 func (w *Writer) Write(ctx context.Context, rows []upkeep.Expired) error {
 	if err := ctx.Err(); err != nil || len(rows) == 0 {
 		return err
@@ -125,6 +125,7 @@ func (w *Writer) write(rows []upkeep.Expired) (s Segment, err error) {
 			break
 		}
 	}
+	// In this order: each step hands bytes to the next one.
 	for _, step := range []func() error{packed.Close, buffer.Flush, f.Sync} {
 		if err == nil {
 			err = step()
@@ -134,6 +135,7 @@ func (w *Writer) write(rows []upkeep.Expired) (s Segment, err error) {
 		return s, err
 	}
 	s.Bytes, s.SHA256 = sum.n, hex.EncodeToString(sum.hash.Sum(nil))
+	// After the flush: a file with its final name is always whole.
 	if err := w.fs.rename(w.path(s.File+temporary), w.path(s.File)); err != nil {
 		return s, err
 	}

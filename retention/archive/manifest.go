@@ -14,14 +14,14 @@ import (
 // the last one can be, does not count.
 const manifestName = "manifest.jsonl"
 
-// Segment is the manifest's entry for a file.
+// Segment is the entry of a segment in the manifest.
 type Segment struct {
 	Version int       `json:"v"`
 	File    string    `json:"file"`
 	Rows    int       `json:"rows"`
 	Bytes   int64     `json:"bytes"`
-	SHA256  string    `json:"sha256"` // of the file, in hexadecimal
-	First   time.Time `json:"first"`  // the earliest and the latest moment of expiry
+	SHA256  string    `json:"sha256"` // the checksum of the file, in hexadecimal
+	First   time.Time `json:"first"`  // the earliest and the latest time at which a row of the segment expired
 	Last    time.Time `json:"last"`
 	Created time.Time `json:"created"`
 }

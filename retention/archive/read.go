@@ -27,9 +27,9 @@ func Segments(dir string) ([]Segment, error) {
 	return list, err
 }
 
-// Records returns the records of the archive in dir, segment by segment: operations, and rows of other tables. A record that is
-// there twice comes twice; the package documentation says how to recognise it. After an error
-// the rest of its segment is left out.
+// Records returns the records of the archive in dir, segment by segment: operations, and rows of other tables.
+// A record that is in the archive twice is returned twice; the package documentation says how to recognise it.
+// After an error in a segment, the rest of this segment is skipped.
 func Records(dir string) iter.Seq2[upkeep.Expired, error] {
 	return func(yield func(upkeep.Expired, error) bool) {
 		list, err := Segments(dir)
@@ -56,9 +56,8 @@ type Damage struct {
 	Err error
 }
 
-// Verify reads every segment of the archive in dir and compares it with the manifest.
-// A segment that is not listed is damaged, too. The error is about the manifest, or
-// ctx's.
+// Verify reads every segment of the archive in dir and compares it with the manifest. A segment that the
+// manifest does not list counts as damaged. The error concerns the manifest, or is the error of ctx.
 func Verify(ctx context.Context, dir string) (list []Segment, damaged []Damage, err error) {
 	names, err := osFiles{}.names(dir)
 	if err != nil {

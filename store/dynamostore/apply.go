@@ -41,6 +41,8 @@ func (s *Store) apply(ctx context.Context, c store.Change, items []types.Transac
 		d.staleAfter = c.StaleAfter
 	}
 	switch sending := d.in(ctx); {
+	// A token makes the service apply a repeated request once. Single requests have none, and are recognised by
+	// their nonce instead.
 	case len(w.items) > 1 || !w.record:
 		_, err = s.client.TransactWriteItems(sending, &dynamodb.TransactWriteItemsInput{TransactItems: w.items, ClientRequestToken: token(c.Next.Nonce)})
 	default:
@@ -131,6 +133,7 @@ func (s *Store) single(ctx context.Context, w types.TransactWriteItem) (err erro
 func (s *Store) notApplied(ctx context.Context, c *store.Change, w *writes, d *delivery, err error) (store.Record, error) {
 	r := refusalOf(err, w)
 	switch {
+	// A late request was not sent, so nothing of it can be applied.
 	case d.late && !d.uncertain():
 		return s.late(ctx, c, err)
 	case r.kind == store.KindTaken && r.record:

@@ -1,5 +1,5 @@
-// Package dynamostore keeps operations in a table of DynamoDB: the record of an operation, the items that its handler writes
-// and its result are one TransactWriteItems.
+// Package dynamostore keeps operations in a table of DynamoDB. The record of an operation with its result, and
+// the items that its handler writes, are written by one TransactWriteItems.
 //
 //	shop := once.New(dynamostore.New(client, "once"), once.Config{})
 //	r, err := once.Do(ctx, shop, op, func(ctx context.Context, tx *dynamostore.Tx) (Order, error) {
@@ -7,8 +7,9 @@
 //		return order, err
 //	})
 //
-// DynamoDB has no lock that others can try, so only the commit claims, see [store.CommitClaimer]: two calls of one
-// operation may both run their handlers, and one of them commits. The other one replays.
+// DynamoDB has no lock that other callers can test, so an operation is claimed only by its commit (see
+// [store.CommitClaimer]). Two calls of one operation may both run their handlers; one of them commits, and the
+// other replays.
 //
 // Times are estimated from the service's answers: docs/dynamodb.md says how exact they are.
 package dynamostore
@@ -26,7 +27,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Store is a [store.Store] in a table. Its methods can be called concurrently.
+// Store is a [store.Store] in a table of DynamoDB. Its methods can be called concurrently.
 type Store struct {
 	client *dynamodb.Client
 	table  string
@@ -44,8 +45,8 @@ var (
 	_ store.CommitClaimer = (*txn)(nil)
 )
 
-// New returns a store in a table, which must exist: see [Store.Migrate]. It uses a copy of the client, with its retries,
-// which have one effect.
+// New returns a store in a table, which must exist: see [Store.Migrate]. It uses a copy of the client. The
+// retries of the client are safe, because a repeated request has one effect.
 func New(client *dynamodb.Client, table string) *Store {
 	s := &Store{table: table, clock: &clock{}}
 	s.client = dynamodb.New(client.Options(), func(o *dynamodb.Options) {
@@ -54,16 +55,17 @@ func New(client *dynamodb.Client, table string) *Store {
 	return s
 }
 
-// InHomeRegion returns s for a table that is replicated to other regions, and says that all processes write to the replica of
-// this one. Conditions and transactions hold within one region: two regions that execute one operation have two effects.
+// InHomeRegion returns a copy of s for a table that is replicated to other regions. By calling it you declare
+// that all processes write to the replica of this region. Conditions and transactions hold only within one
+// region: if two regions execute the same operation, it has two effects.
 func (s *Store) InHomeRegion(region string) *Store {
 	named := *s
 	named.home = region
 	return &named
 }
 
-// Check implements [store.Checker]. It also fails if this package cannot keep its promises on the table: because it has no index, or
-// because it is replicated and the home region is not named.
+// Check implements [store.Checker]. It also returns an error if this package cannot keep its promises on the
+// table: because the table has no index, or because it is replicated and InHomeRegion was not called.
 func (s *Store) Check(ctx context.Context) error {
 	out, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &s.table})
 	if err != nil {

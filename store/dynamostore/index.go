@@ -91,8 +91,9 @@ func (s *Store) items(ctx context.Context, entries []item, attributes ...string)
 	return found, nil
 }
 
-// Unfinished implements [upkeep.Lister]. The index lags a moment, so a change of just now may be missing; the listed records are read from the table. It reads
-// page.Limit entries of each part of the index, and as many operations in all.
+// Unfinished implements [upkeep.Lister]. The index lags behind the table by a moment, so a recent change may be
+// missing; the listed records themselves are read from the table. Unfinished reads up to page.Limit entries of
+// each part of the index, and returns up to page.Limit operations.
 func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upkeep.Entry, next store.ID, err error) {
 	var before []byte
 	if page.Before != "" {
@@ -142,7 +143,7 @@ func listed(page *upkeep.Listing, rec *store.Record) bool {
 	return (page.State == store.StateAbsent || page.State == rec.State) && (page.Name == "" || page.Name == rec.Name)
 }
 
-// Backlog implements [upkeep.Backlogger]. It reads the index alone.
+// Backlog implements [upkeep.Backlogger]. It reads only the index.
 func (s *Store) Backlog(ctx context.Context) (b upkeep.Backlog, err error) {
 	now, err := s.now(ctx)
 	if err != nil {

@@ -14,10 +14,12 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Definition returns the definition of a table for [New] as JSON, as "aws dynamodb create-table --cli-input-json" takes it.
+// Definition returns the definition of a table for [New] as JSON, for "aws dynamodb create-table
+// --cli-input-json".
 func Definition(table string) string { return dynamotable.Definition(table) }
 
-// Migrate creates the table if it does not exist, and returns when it can be used. Nodes that start together may all call it.
+// Migrate creates the table if it does not exist, and returns when the table can be used. Several nodes may
+// call it at the same time when they start.
 func (s *Store) Migrate(ctx context.Context) error {
 	var in dynamodb.CreateTableInput
 	if err := json.Unmarshal([]byte(Definition(s.table)), &in); err != nil {

@@ -45,7 +45,8 @@ func each(n int, fn func(i int) error) (first error) {
 	return first
 }
 
-// Renew implements [store.Renewer]. It writes each lease in a request of its own: with many leases, a long lease is cheaper.
+// Renew implements [store.Renewer]. It writes each lease in a request of its own: if there are many leases, a
+// longer lease needs fewer requests.
 func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Duration) ([]store.Hold, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failedRead(err)
@@ -87,6 +88,7 @@ func (s *Store) renew(ctx context.Context, h store.Hold, now time.Time, lease ti
 		switch {
 		case err == nil:
 			return true, nil
+		// Another owner has the operation, or it has ended: that is no error of the request.
 		case errors.As(err, &refused):
 			return false, nil
 		case kindOf(err) != store.KindRetry || !sleep.For(ctx, 10*time.Millisecond): // a transaction checks that it is held

@@ -22,8 +22,8 @@ const (
 	behind = time.Minute
 )
 
-// Sweep implements [upkeep.Sweeper]. It deletes each record in a request of its own, if the record has not changed, a quarter of an hour after
-// its retention is over.
+// Sweep implements [upkeep.Sweeper]. It deletes a record 15 minutes after its retention is over, if the record
+// has not changed, with a request for each record.
 func (s *Store) Sweep(ctx context.Context, req upkeep.Sweep) (swept upkeep.Swept, err error) {
 	now, err := s.now(ctx)
 	if err != nil {
@@ -35,6 +35,7 @@ func (s *Store) Sweep(ctx context.Context, req upkeep.Sweep) (swept upkeep.Swept
 	}
 	swept.More, swept.Mark = len(entries) >= req.Limit, req.After
 	if len(entries) > 0 {
+		// Earlier than the last row, because the index may still lack rows that have expired before.
 		if mark := timeOf(entries[len(entries)-1], "until").Add(-behind); mark.After(req.After) {
 			swept.Mark = mark
 		}

@@ -11,12 +11,13 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Tx collects the items that commit with an operation. Nothing is sent before the handler has returned, so no method waits. If one of them
-// fails, so do those after it, and nothing is committed.
+// Tx collects the items that commit with an operation. Nothing is sent before the handler has returned, so its
+// methods do not wait. If a method returns an error, all later methods return an error, too, and nothing is
+// committed.
 //
-// It has no reads: data that a handler reads with its own client is not isolated, and may have changed when the operation commits.
-// A write that depends on such data must check it in its condition; if the condition does not hold, nothing is committed, and the operation fails with
-// a cause that is [store.ErrRows].
+// Tx cannot read. Data that a handler reads with its own client is not isolated, and may have changed when the
+// operation commits. A write that depends on such data must have a condition that checks the data. If the
+// condition does not hold, nothing is committed, and the operation fails, caused by [store.ErrRows].
 type Tx struct {
 	mu     sync.Mutex
 	items  []types.TransactWriteItem
@@ -31,22 +32,22 @@ var (
 	errRefused = errors.New("dynamostore: refused by a test")
 )
 
-// Put writes an item with the commit.
+// Put adds the write of an item to the commit.
 func (t *Tx) Put(p types.Put) error {
 	return t.add(types.TransactWriteItem{Put: &p})
 }
 
-// Update changes an item with the commit.
+// Update adds the update of an item to the commit.
 func (t *Tx) Update(u types.Update) error {
 	return t.add(types.TransactWriteItem{Update: &u})
 }
 
-// Delete deletes an item with the commit.
+// Delete adds the deletion of an item to the commit.
 func (t *Tx) Delete(d types.Delete) error {
 	return t.add(types.TransactWriteItem{Delete: &d})
 }
 
-// Check makes the commit depend on an item that it does not write.
+// Check adds a condition to the commit, on an item that the commit does not write.
 func (t *Tx) Check(c types.ConditionCheck) error {
 	return t.add(types.TransactWriteItem{ConditionCheck: &c})
 }

@@ -27,6 +27,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	if err := ctx.Err(); err != nil {
 		return nil, store.Record{}, failedRead(err)
 	}
+	// Refused, because a handler could otherwise rely on reads that this database does not isolate.
 	if opts.Isolation > store.ReadCommitted {
 		return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: errIsolation}
 	}

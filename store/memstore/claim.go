@@ -110,6 +110,7 @@ func (t *Tx) commit(c store.Change) (inTheWay store.Record, err error) {
 
 // validate returns an error if something has changed that the transaction rests on.
 func (t *Tx) validate() error {
+	// No locks are held between reads and commit, so the commit must see that the reads are still true.
 	for _, r := range t.reads {
 		if v, ok := t.s.table[r.key]; v != r.value || ok == r.gone {
 			return errChanged
@@ -176,6 +177,7 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	if t.tx.over {
 		return &store.Error{Kind: store.KindEnded, Err: errEnded}
 	}
+	// The end of ctx before the commit is applied means that nothing is applied, as with a database.
 	if err := ctx.Err(); err != nil {
 		t.tx.end()
 		return down(err)

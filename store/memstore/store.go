@@ -1,11 +1,11 @@
-// Package memstore keeps operations, and a table of strings next to them, in
-// memory: a store for tests, examples and demos. Nothing survives the process.
+// Package memstore is a store in memory for tests, examples and demos. It keeps operations, and a table of
+// strings for the user's data. All data is lost when the process ends.
 //
-// Transactions are optimistic and serializable: writes are buffered until the
-// commit, which fails with [store.KindRetry] if a key that was read has changed.
+// Transactions are optimistic and serializable: writes are buffered until the commit, and the commit fails with
+// [store.KindRetry] if a key that was read has changed.
 //
-// It speaks no SQL. The statements of a [store.Change] are "put", "insert" and "delete"; their
-// arguments are a key and, unless it is deleted, a value.
+// It has no SQL. The statements of a [store.Change] are "put", "insert" and "delete"; their arguments are a key
+// and, except for "delete", a value.
 package memstore
 
 import (
@@ -52,15 +52,14 @@ func (s *Store) Get(key string) (value string, ok bool) {
 	return value, ok
 }
 
-// Advance moves the store's clock, by which leases lapse and results expire.
+// Advance moves the store's clock forward. The clock decides when leases end and records expire.
 func (s *Store) Advance(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ahead += d
 }
 
-// BeginTx opens a transaction that the caller ends, for once.Join and for work
-// without an operation.
+// BeginTx opens a transaction that the caller ends. It is for once.Join, and for work without an operation.
 func (s *Store) BeginTx() *Tx {
 	t := new(Tx)
 	t.open(s)

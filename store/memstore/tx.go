@@ -8,8 +8,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Tx is a transaction on the store's table. As in a database, a statement that fails poisons it:
-// later statements are refused, and so is the commit.
+// Tx is a transaction on the store's table of strings. As in PostgreSQL, a failed statement makes the
+// transaction unusable: later statements and the commit are refused.
 type Tx struct {
 	s       *Store
 	reads   []cell    // the values that were read from the table
@@ -70,7 +70,7 @@ func (t *Tx) Put(key, value string) error {
 	})
 }
 
-// Insert sets the value of key, which must not exist: like a unique constraint.
+// Insert sets the value of key. It fails if key exists, as with a unique constraint.
 func (t *Tx) Insert(key, value string) error {
 	return t.statement(func() error { return t.insert(key, value) })
 }
@@ -83,9 +83,8 @@ func (t *Tx) Delete(key string) error {
 	})
 }
 
-// Commit ends a transaction of [Store.BeginTx]. In the transaction of an
-// operation it is misuse: its writes are committed without a record, and the operation
-// fails with an error that says so.
+// Commit ends a transaction of [Store.BeginTx]. In the transaction of an operation it is misuse: its writes are
+// committed without a record, and the operation fails with an error that says so.
 func (t *Tx) Commit() error {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
@@ -96,8 +95,7 @@ func (t *Tx) Commit() error {
 	return err
 }
 
-// Rollback ends a transaction of [Store.BeginTx] and undoes it. After Commit it
-// does nothing.
+// Rollback ends a transaction of [Store.BeginTx] and undoes its writes. After Commit it does nothing.
 func (t *Tx) Rollback() {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
@@ -144,6 +142,7 @@ func (t *Tx) see(key string) (string, bool) {
 			return w.value, !w.gone
 		}
 	}
+	// A read of an own write says nothing about other transactions, so only reads of the table are remembered.
 	v, ok := t.s.table[key]
 	t.reads = append(t.reads, cell{key, v, !ok})
 	return v, ok

@@ -1,7 +1,7 @@
-// Package migration holds the schema of the SQL stores and of the capabilities with tables of their own as
-// numbered, plain SQL files that only move forward. The stores apply them with their Migrate
-// functions, the command with "once migrate up"; "once migrate print" prints them for goose,
-// Atlas or a person with psql.
+// Package migration contains the database schema of the SQL stores, and of each capability that has tables of
+// its own, as numbered SQL files. There are no down migrations. The stores apply the files with their Migrate
+// functions, and the command with "once migrate up". "once migrate print" prints the files for goose, for
+// Atlas, or for a person with psql.
 package migration
 
 import (
@@ -15,20 +15,20 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Set is the migrations of one capability, such as the attempt log. They are numbered within it.
-// The files are embedded in the package of the capability:
+// Set is the migrations of one capability, such as the attempt log. Their numbers count within the set. The
+// files are embedded in the package of the capability:
 //
 //	//go:embed migrations/*/*.sql
 //	var migrations embed.FS
 type Set struct {
-	Capability string // lower-case letters; a database knows the set by this name
-	Files      fs.FS  // FOLDER/DIALECT/NNN_NAME.sql, such as migrations/postgres/001_attempt.sql
+	Capability string // in lower-case letters; the database stores this name with each applied migration
+	Files      fs.FS  // files named FOLDER/DIALECT/NNN_NAME.sql, such as migrations/postgres/001_attempt.sql
 }
 
 //go:embed operation/*/*.sql
 var operation embed.FS
 
-// Operation is the set of the stores themselves.
+// Operation is the set of the stores themselves: the table of operations.
 var Operation = Set{"operation", operation}
 
 // Migration is one numbered file.
@@ -42,8 +42,7 @@ type Migration struct {
 // File is the name of the file, such as "002_expiry.sql".
 func (m Migration) File() string { return fmt.Sprintf("%03d_%s.sql", m.Version, m.Name) }
 
-// Noted returns the statements that note m as applied, for users who apply it with
-// a tool of their own.
+// Noted returns the statements that record m as applied, for users who apply m with another tool.
 func (m Migration) Noted() string {
 	return createTable + ";\n" + m.note() + ";\n"
 }
@@ -52,8 +51,8 @@ func (m Migration) note() string {
 	return fmt.Sprintf("insert into once_schema (capability, version, name) values ('%s', %d, '%s')", m.Capability, m.Version, m.Name)
 }
 
-// All returns the migrations of sets for d: set after set, each in the order of its numbers. A
-// capability that is there twice counts once.
+// All returns the migrations of sets for dialect d, set by set, each in the order of its numbers. If several
+// sets have the same capability, it is included once.
 func All(d sqlplane.Dialect, sets ...Set) ([]Migration, error) {
 	var all []Migration
 	seen := map[string]bool{}
@@ -94,7 +93,8 @@ func (s Set) read(d sqlplane.Dialect) ([]Migration, error) {
 	return list, nil
 }
 
-// Newest returns the newest version of each capability in list, which is in the order of All: "operation 3, journal 1".
+// Newest returns the newest version of each capability in list, such as "operation 3, journal 1". list must be
+// ordered as [All] orders it.
 func Newest(list []Migration) string {
 	var versions []string
 	for i, m := range list {

@@ -9,22 +9,22 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Status is one migration and whether a database has it.
+// Status is one migration, and whether a database has applied it.
 type Status struct {
 	Migration
 	Applied bool
 }
 
-// Tx is a transaction in which migrations run. It excludes other runs on the same
-// database, in whatever way the database offers. MySQL has no transaction for it:
-// there Exec ignores the error of a statement that a killed run has done already.
+// Tx is a transaction in which migrations run. It excludes other migration runs on the same database, by a lock
+// of the database. MySQL cannot change a schema in a transaction: there Exec ignores the error of a statement
+// that an earlier, killed run has already executed.
 type Tx interface {
 	Exec(ctx context.Context, sql string) error
 	Query(ctx context.Context, sql string, each func(sqlplane.Row) error) error
 }
 
-// Up applies the migrations of sets that tx's database lacks, and returns them. If it lacks nothing,
-// Up writes nothing.
+// Up applies the migrations of sets that tx's database has not applied yet, and returns them. If every
+// migration was applied, Up writes nothing.
 func Up(ctx context.Context, d sqlplane.Dialect, tx Tx, sets ...Set) ([]Migration, error) {
 	has, err := readSchema(ctx, d, tx)
 	if err != nil {
@@ -62,7 +62,7 @@ func Up(ctx context.Context, d sqlplane.Dialect, tx Tx, sets ...Set) ([]Migratio
 	return missing, nil
 }
 
-// Read returns every migration of sets and whether tx's database has it. It writes nothing.
+// Read returns every migration of sets, and whether tx's database has applied it. It writes nothing.
 func Read(ctx context.Context, d sqlplane.Dialect, tx Tx, sets ...Set) ([]Status, error) {
 	has, err := readSchema(ctx, d, tx)
 	if err != nil {

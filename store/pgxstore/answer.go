@@ -21,8 +21,8 @@ func answerTime(t store.Timeouts) time.Duration {
 	return t.Acquire + t.Lock
 }
 
-// statementTime is how long the answer to a statement of the handler may take: Statement, after
-// which the server says no, and then as long as a connection may.
+// statementTime is how long the answer to a statement of the handler may take: Statement, after which the
+// server reports an error, plus the time for a connection.
 func statementTime(t store.Timeouts) time.Duration {
 	if t.Statement == 0 {
 		return 0
@@ -30,9 +30,9 @@ func statementTime(t store.Timeouts) time.Duration {
 	return t.Statement + t.Acquire
 }
 
-// answerTimer ends a round trip whose answer does not come. A server may be silent while its
-// connection stays open: then only a clock on this side ends the wait. The timer sets the
-// connection's deadline: a context would cost each transaction several times more.
+// answerTimer ends a round trip whose answer does not arrive. A server may be silent while its connection stays
+// open; then only a clock on this side can end the wait. The timer sets a deadline on the connection, because a
+// context would cost each transaction several times more.
 type answerTimer struct {
 	conn  *pgx.Conn
 	limit time.Duration
@@ -54,16 +54,16 @@ func awaitAnswer(conn *pgx.Conn, limit time.Duration) answerTimer {
 // connection is then closed.
 func (t answerTimer) stop(err error) error {
 	if t.timer == nil || t.timer.Stop() {
-		// The timer has not fired, so that no deadline is set on the connection.
+		// The timer has not fired, so no deadline is set on the connection.
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = t.conn.Close(ctx) // the deadline may come later than a good answer
+	_ = t.conn.Close(ctx) // the deadline may be set after a good answer was read
 	return &silentError{t.limit, err}
 }
 
-// busy is stop for a statement of the handler: the operation may be tried again.
+// busy is stop for a statement of the handler: its error says that the operation may be tried again.
 func (t answerTimer) busy(err error) error {
 	if err = t.stop(err); silent(err) {
 		err = &store.Error{Kind: store.KindBusy, Err: err}
@@ -71,7 +71,8 @@ func (t answerTimer) busy(err error) error {
 	return err
 }
 
-// awaitAnswer bounds a statement of the handler. When that is over, the connection is not s's.
+// awaitAnswer bounds a statement of the handler. If the transaction is over, the connection does not belong to
+// s any more, and nothing is bounded.
 func (s *session) awaitAnswer() answerTimer {
 	if s.over {
 		return answerTimer{}
@@ -79,7 +80,7 @@ func (s *session) awaitAnswer() answerTimer {
 	return awaitAnswer(s.conn, s.answerTime)
 }
 
-// awaited sends a batch, each answer to which is bounded.
+// awaited sends a batch, and bounds each answer to it.
 func (s *session) awaited(send func() pgx.BatchResults) pgx.BatchResults {
 	if s.answerTime == 0 {
 		return send()
@@ -127,8 +128,8 @@ func (b awaitedBatch) Close() error {
 	return answer.busy(b.BatchResults.Close())
 }
 
-// silentError is the error of a statement that the server has not answered in time. The store does not try another
-// connection, because it may be no better.
+// silentError is the error of a statement that the server has not answered in time. The store does not try
+// another connection, because the other connection leads to the same server.
 type silentError struct {
 	limit time.Duration
 	err   error // perhaps nil

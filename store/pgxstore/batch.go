@@ -15,9 +15,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// batchTxn is a transaction of which nothing has been sent (store.BeginOptions.Batch). At the
-// default isolation it has neither BEGIN nor COMMIT: the pipeline is the transaction, and
-// a statement that fails leaves nothing to be rolled back.
+// batchTxn is a transaction of which nothing has been sent yet (store.BeginOptions.Batch). At the default
+// isolation it has neither BEGIN nor COMMIT: the pipeline is an implicit transaction, and after a statement
+// that fails nothing needs to be rolled back.
 type batchTxn struct {
 	s         *Store
 	conn      *pgxpool.Conn
@@ -27,7 +27,7 @@ type batchTxn struct {
 
 var _ store.CommitClaimer = (*batchTxn)(nil)
 
-// beginBatch does no more than get a connection.
+// beginBatch only gets a connection.
 func (s *Store) beginBatch(ctx context.Context, opts store.BeginOptions) (store.Transaction[pgx.Tx], error) {
 	conn, err := s.acquire(ctx, opts)
 	if err != nil {
@@ -49,8 +49,8 @@ func (t *batchTxn) Rollback(context.Context) error {
 	return nil
 }
 
-// Commit sends everything. The record comes first, so that a duplicate fails before
-// any write; the position of an error says which statement caused it.
+// Commit sends everything. The record is first, so that a duplicate fails before any write. The position of an
+// error says which statement has caused it.
 func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 	defer t.conn.Release()
 	if err := checkBatchWrites(c.Writes, t.s.simple); err != nil {
@@ -66,7 +66,7 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 	case ordinary(c):
 		queueUnclaimed(&b, c)
 	default:
-		// That no record exists is not enough: another transaction may hold the claim and commit later.
+		// A missing record is not enough: another transaction may hold the claim and commit later.
 		if c.Expect.Fence == 0 && !c.ID.IsZero() {
 			b.refusing(store.KindTaken, pgsql.TryClaim, pgsql.LockID(c.ID))
 		}
@@ -94,7 +94,7 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 	}
 	failed, tag, err := results(context.WithoutCancel(ctx), br, b)
 	if !stop() {
-		_ = conn.Close(ctx) // the request to cancel may yet come, and must not hit the next user of the connection
+		_ = conn.Close(ctx) // the request to cancel may still arrive, and must not cancel a statement of the connection's next user
 		if err == nil {
 			failed, err = len(b), ctx.Err() // as in results: it may have ended the wait for the standby
 		}
@@ -113,12 +113,12 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 	return t.s.failure(ctx, conn, b, failed, err)
 }
 
-// giveUp asks the server to end a batch whose time is over: the server may be waiting for locks, and
-// its answer is better than no answer. It has a second for that.
+// giveUp asks the server to end a batch whose time is over. The server may be waiting for locks, and an error
+// from it is better than no answer. The server has a second for that.
 func giveUp(conn *pgconn.PgConn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	// Set before the request, which needs a connection of its own and may take all of the second.
+	// Set before the request, which needs a connection of its own and may take the whole second.
 	_ = conn.Conn().SetDeadline(time.Now().Add(time.Second))
 	_ = conn.CancelRequest(ctx) // if the request does not reach the server, the deadline ends the wait
 }

@@ -27,7 +27,7 @@ type lookup struct {
 
 // begin sends BEGIN, the claim and the look-up in one round trip.
 func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[pgx.Tx], store.Record, error) {
-	// Whether it is too late counts only if no record exists: that needs the look-up.
+	// StaleAfter counts only if no record exists, so it needs the look-up.
 	opts.First = opts.First && opts.StaleAfter.IsZero()
 	conn, err := s.acquire(ctx, opts)
 	if err != nil {
@@ -61,13 +61,15 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	rec := c.row.live()
 	switch {
 	case c.recovery && (rec.State != store.StateDone || opts.Durable):
-		// A standby lags: that it lacks a record proves nothing. A record that is done may be replayed, unless it must be durable.
-		_ = conn.Conn().Close(ctx) // the pool may find the primary
+		// A standby lags behind, so a missing record proves nothing. A done record may be replayed, unless it
+		// must be durable.
+		_ = conn.Conn().Close(ctx) // so that the pool connects again, perhaps to the primary
 		err = pgsql.ErrRecovery
 	case refusedByStandby(ctx, conn.Conn(), err):
 		err = pgsql.ErrRecovery
 	case c.watched && !lookedUp && looksUp(opts):
-		// The default level has turned out to be SERIALIZABLE: from now on the look-up goes ahead of BEGIN.
+		// The database's default level is SERIALIZABLE, as this answer shows: from now on the look-up is sent
+		// before BEGIN.
 		s.watched.Store(true)
 		t.abandon(ctx)
 		return s.begin(ctx, opts)
@@ -75,7 +77,8 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	switch {
 	case err != nil:
 		if conn.Conn().IsClosed() && !silent(err) {
-			// Begin tries another connection after a broken one. After a silent server it does not: that one may be no better.
+			// After a broken connection Begin tries another one. After a silent server it does not, because
+			// another connection leads to the same server.
 			err = &brokenError{err}
 		}
 		t.abandon(ctx)
@@ -214,9 +217,8 @@ func (s *Store) pooled(ctx context.Context, waits *waits.Waits) (*pgxpool.Conn, 
 	return s.pool.Acquire(ctx)
 }
 
-// synced ends a transaction that has found a record by a commit that waits for the
-// synchronous standby: everything before it is then as durable as it is. It waits no longer
-// than limit.
+// synced ends a transaction that has found a record, by a commit that waits for the synchronous standby:
+// everything before this commit is then as durable as the commit. It waits no longer than limit.
 func (t *txn) synced(ctx context.Context, limit time.Duration) error {
 	defer t.conn.Release() // as in abandon
 	answer := awaitAnswer(t.conn.Conn(), limit)
@@ -235,8 +237,8 @@ func (t *txn) synced(ctx context.Context, limit time.Duration) error {
 // abandonTime is how long a rollback may take when only the transaction must be ended.
 const abandonTime = 5 * time.Second
 
-// abandon rolls back, cancelled or not, and returns the connection to the pool. The pool
-// closes a connection whose transaction is still open.
+// abandon rolls back, even if ctx is cancelled, and returns the connection to the pool. The pool closes a
+// connection whose transaction is still open.
 func (t *txn) abandon(ctx context.Context) {
 	defer t.conn.Release() // also if a tracer panics
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTime)
@@ -247,15 +249,15 @@ func (t *txn) abandon(ctx context.Context) {
 	t.closed()
 }
 
-// closed gives the connection back after the end has travelled with other statements.
+// closed returns the connection to the pool after the end of the transaction was sent with other statements.
 func (t *txn) closed() {
 	t.raw.closed()
 	t.conn.Release()
 }
 
-// Begin implements [store.Store]. A connection that turns out to be broken, because
-// the server has restarted since it was last used, is replaced: the statements that begin a
-// transaction apply nothing, so they can be sent again.
+// Begin implements [store.Store]. If a connection turns out to be broken, for example because the server has
+// restarted since the connection was last used, Begin tries again on another one. That is safe, because the
+// statements that begin a transaction apply nothing.
 func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (txn store.Transaction[pgx.Tx], rec store.Record, err error) {
 	if _, known := beginText[opts.Isolation]; !known {
 		return nil, rec, &store.Error{Kind: store.KindMisused, Err: fmt.Errorf("pgxstore: no isolation level %d. Try: one of store.ReadCommitted, store.RepeatableRead, store.Serializable", opts.Isolation)}
@@ -267,7 +269,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (txn store.T
 		txn, err = s.beginBatch(ctx, opts)
 		return txn, rec, err
 	}
-	// The claim travels in a pipeline of prepared statements, without the look-up that StaleAfter needs.
+	// The claim is sent in a pipeline of prepared statements, without the look-up that StaleAfter needs.
 	if s.prepares && opts.StaleAfter.IsZero() && (opts.First || s.mayBeOptimistic(opts)) {
 		txn, err = s.beginFirst(ctx, opts)
 		return txn, rec, err
@@ -276,7 +278,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (txn store.T
 	if !isBroken(ctx, err) {
 		return txn, rec, err
 	}
-	// After a restart of the server each idle connection may be broken. The one try more is for a new connection.
+	// After a restart of the server each idle connection may be broken. One more try is for a new connection.
 	for tries := 1 + s.pool.Stat().IdleConns(); tries > 0 && isBroken(ctx, err); tries-- {
 		txn, rec, err = s.begin(ctx, opts)
 	}

@@ -102,7 +102,7 @@ func queueHeld(b *pipeline, holds []store.Hold) {
 	}
 }
 
-// keeps reports whether c is a step of an operation that goes on.
+// keeps reports whether c is a step of an operation that continues.
 func keeps(c store.Change) bool {
 	return c.KeepRequest && c.Expect.Fence != 0 && c.Next.State != store.StateAbsent
 }
@@ -150,7 +150,7 @@ func queueRecord(b *pipeline, c store.Change) {
 	}
 }
 
-// queueWrites queues the writes that travel with a commit, in the order of their locks: the appended
+// queueWrites queues the writes that are sent with a commit, in the order of their locks: the appended
 // statements, and the Writes of the Change.
 func queueWrites(b *pipeline, tail, writes []store.Statement) {
 	if len(tail) > 0 {

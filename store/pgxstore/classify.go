@@ -25,11 +25,11 @@ func (s *Store) Classify(err error) store.Kind {
 	return store.KindOther
 }
 
-// classify turns the error of a pipeline that carries the COMMIT into one of ours.
-// It is not a "no" unless the server has said so.
+// classify returns the store's error for the error of a pipeline that contains the COMMIT. It reports "not
+// applied" only if the server has said so.
 //
-// [pgconn.SafeToRetry] does not help. In the query modes exec and simple_protocol
-// pgx reports an answer that was lost as "conn closed", and calls that safe.
+// [pgconn.SafeToRetry] does not help. In the query modes exec and simple_protocol pgx reports an answer that
+// was lost as "conn closed", and calls that safe.
 //
 // at is the statement that has failed.
 func classify(err error, at statement) error {
@@ -38,7 +38,7 @@ func classify(err error, at statement) error {
 	switch {
 	case pe == nil:
 	case fatal(pe):
-		// Not a "no": the server may have committed before it ended the connection.
+		// Not applied is not proven: the server may have committed before it ended the connection.
 	case pgsql.WrongRows(pe.Code, pe.Message):
 		kind, err = store.KindOther, fmt.Errorf("%w: %w", store.ErrRows, err)
 	case at.refusal == store.KindEnded && pe.Code == pgsql.DivisionByZero, (at.sql == pgsql.SwapKeepSame || at.sql == pgsql.SwapInsertSame) && pe.Code == pgsql.OutOfRange:
@@ -77,7 +77,7 @@ func down(err error) error {
 		case pgsql.Classify(pe.Code) == store.KindBusy: // the server is there: a lock was waited for, or a statement has taken too long
 			kind = store.KindBusy
 		case pgsql.Unwritable(pe.Code):
-			// A key with a NUL, for example, which no later try can store either.
+			// For example a key with a NUL, which no later try can store either.
 			kind = store.KindOther
 		case pe.Code == pgsql.UndefinedTable, pe.Code == pgsql.UndefinedColumn:
 			err = notMigrated(err)
@@ -96,8 +96,8 @@ func notMigrated(err error) error {
 	return fmt.Errorf("%w: %w. Try: once migrate up, or pgxstore.Migrate", store.ErrNotMigrated, err)
 }
 
-// unsendable refuses a NUL where texts are sent as part of the statement: the server would
-// take it for the end of the message, and answer as if the connection were broken.
+// unsendable refuses a NUL where texts are part of the statement: the server would treat it as the end of the
+// message, and answer as if the connection were broken.
 func (s *Store) unsendable(id store.ID) error {
 	if s.simple && strings.ContainsRune(id.Scope+id.Key, 0) {
 		return &store.Error{Kind: store.KindOther, Err: errNUL}
@@ -121,15 +121,15 @@ func serverError(err error) *pgconn.PgError {
 	return pe
 }
 
-// refusedByStandby reports whether err is there because the server is a standby, and then
-// closes conn: the pool may find the primary. It ends the transaction that has failed so.
+// refusedByStandby reports whether err was returned because the server is a standby. Then it closes conn, so
+// that the pool may find the primary. It ends the failed transaction.
 func refusedByStandby(ctx context.Context, conn *pgx.Conn, err error) (standby bool) {
 	if pe := serverError(err); pe == nil || !pgsql.StandbyRefuses(pe.Code) || conn.IsClosed() {
 		return false
 	}
 	answer := awaitAnswer(conn, abandonTime)
 	defer func() { _ = answer.stop(nil) }()
-	// In a failed transaction the server would refuse the question whether it is a standby.
+	// In a failed transaction the server would refuse the query whether it is a standby.
 	if conn.PgConn().TxStatus() != 'I' {
 		if _, err := conn.Exec(ctx, "rollback"); err != nil {
 			return false

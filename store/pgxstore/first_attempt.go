@@ -14,9 +14,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// firstAttempt is BEGIN and the claim of a first attempt, which travel with the first statement
-// of the handler: the handler runs whatever a look-up would find, so this saves a round trip. The
-// claim fails if another transaction holds it, and the server then skips the statement. An optimistic claim fails also if a record exists.
+// firstAttempt is BEGIN and the claim of a first attempt. They are sent together with the first statement of
+// the handler, which runs whatever a look-up would find; that saves a round trip. If another transaction holds
+// the claim, the claim fails, and the server skips the statement. An optimistic claim also fails if a record
+// exists.
 type firstAttempt struct {
 	s        *Store
 	opts     store.BeginOptions
@@ -24,12 +25,13 @@ type firstAttempt struct {
 	start    *time.Time
 }
 
-// mayBeOptimistic reports whether the look-up may travel with the claim and a statement. At SERIALIZABLE it goes ahead of BEGIN.
+// mayBeOptimistic reports whether the look-up may be sent with the claim and a statement. At SERIALIZABLE the
+// look-up must be sent before BEGIN.
 func (s *Store) mayBeOptimistic(opts store.BeginOptions) bool {
 	return opts.Optimistic != nil && !opts.ID.IsZero() && !s.looksUpFirst(opts)
 }
 
-// beginFirst does no more than get a connection.
+// beginFirst only gets a connection.
 func (s *Store) beginFirst(ctx context.Context, opts store.BeginOptions) (store.Transaction[pgx.Tx], error) {
 	conn, err := s.acquire(ctx, opts)
 	if err != nil {
@@ -43,15 +45,15 @@ func (s *Store) beginFirst(ctx context.Context, opts store.BeginOptions) (store.
 	return t, nil
 }
 
-// sentStatement is a statement of the handler that has travelled with the claim.
+// sentStatement is a statement of the handler that was sent together with the claim.
 type sentStatement struct {
 	results pgx.BatchResults // its own only
 	trace   queryTrace
 }
 
-// open makes sure that the transaction is open. If nothing was sent before, and first can
-// be part of a pipeline, it is sent with the claim and returned. Otherwise sent is nil, and
-// first is still to be sent.
+// open makes sure that the transaction is open. If nothing was sent before, and first can be part of a
+// pipeline, first is sent with the claim and returned as sent. Otherwise sent is nil, and the caller must still
+// send first.
 func (s *session) open(ctx context.Context, first statement) (sent *sentStatement, err error) {
 	f := s.first
 	if f == nil {
@@ -62,8 +64,8 @@ func (s *session) open(ctx context.Context, first statement) (sent *sentStatemen
 		s.traceRefused(ctx, nil, first, err)
 		return nil, err
 	}
-	// Until the claim is answered nothing else may be sent, by another goroutine or after a panic:
-	// it would run outside of the transaction.
+	// Until the claim is answered, nothing else may be sent, by another goroutine or after a panic: it would
+	// run outside the transaction.
 	s.first, s.refused = nil, errNotOpen
 	defer func() {
 		if s.refused == errNotOpen { //nolint:errorlint // the identity matters: still this value means that send panicked
@@ -137,14 +139,14 @@ func (f *firstAttempt) budget() time.Duration {
 	return budgetUntil(f.deadline, f.opts.Timeouts.Statement)
 }
 
-// prepare prepares the statement that travels with the claim, if the connection has not prepared it yet.
+// prepare prepares the statement that is sent with the claim, if the connection has not prepared it yet.
 func (f *firstAttempt) prepare(ctx context.Context, conn *pgx.Conn, sql string) error {
 	p := preparedOn(conn)
 	if p.known[sql] != nil || f.opts.Timeouts.Lock == 0 && f.opts.Timeouts.Statement == 0 {
 		return nil
 	}
 	p.trips++
-	// An ALTER TABLE may make it wait: the bounds of the coming transaction must hold already.
+	// An ALTER TABLE may block the preparation, so the bounds of the coming transaction must apply already.
 	err := f.s.send(ctx, conn, f.begin()).Close()
 	if err == nil {
 		_, err = p.get(ctx, conn, sql)
@@ -159,8 +161,8 @@ func (f *firstAttempt) prepare(ctx context.Context, conn *pgx.Conn, sql string) 
 	return err
 }
 
-// answerTime is how long the answer to the claim may take: with a statement of the handler,
-// that one's time as well. 0 is no bound.
+// answerTime is how long the answer to the claim may take; if a statement of the handler is sent with it, plus
+// the time of that statement. 0 means no bound.
 func (f *firstAttempt) answerTime(withStatement bool) time.Duration {
 	limit := answerTime(f.opts.Timeouts)
 	if !withStatement || limit == 0 {
@@ -267,10 +269,11 @@ func (s *session) refuse(ctx context.Context, err error) {
 	kind := store.KindBusy
 	switch pe := serverError(err); {
 	case pe != nil && pe.Code == pgsql.DivisionByZero:
-		// The claim is held, or a record exists: the next try looks up, and says which.
+		// The claim is held by another transaction, or a record exists: the next try looks up, and finds out
+		// which.
 		kind = store.KindTaken
 	case pe != nil && outdated(pe):
-		// The tables have changed since it was prepared: on another connection it is prepared again.
+		// The tables have changed since the statement was prepared: on another connection it is prepared again.
 		kind = store.KindRetry
 		_ = s.conn.Close(ctx)
 	case refusedByStandby(ctx, s.conn, err):
@@ -292,7 +295,7 @@ func (s *session) refuse(ctx context.Context, err error) {
 	s.refused = &store.Error{Kind: kind, Err: explained(err)}
 }
 
-// failed handles a statement that has travelled with the claim and failed with err. pgx does not know its prepared
+// failed handles a statement that was sent with the claim and failed with err. pgx does not have its prepared
 // form and would not prepare it again, so a stale one is dropped here.
 func (s *session) failed(ctx context.Context, sql string, err error) error {
 	switch pe := serverError(err); {
@@ -306,7 +309,7 @@ func (s *session) failed(ctx context.Context, sql string, err error) error {
 	return err
 }
 
-// firstRows are the rows of a statement that has travelled with the claim.
+// firstRows are the rows of a statement that was sent with the claim.
 type firstRows struct {
 	pgx.Rows
 	conn   *pgx.Conn

@@ -11,9 +11,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// gate lets one call at a time use a transaction, and no call after its end. A goroutine that a
-// handler has left behind may be in the middle of a call when the transaction ends: to ask
-// whether it is over and to send a statement must be one step.
+// gate lets one call at a time use a transaction, and no call after its end. A goroutine that a handler has
+// left behind may be in the middle of a call when the transaction ends. So the check whether the transaction is
+// over and the sending of a statement must be one step.
 type gate struct{ state atomic.Uint32 }
 
 const (
@@ -43,8 +43,8 @@ func (g *gate) enter() error {
 
 func (g *gate) leave() { g.state.And(^uint32(gateBusy)) }
 
-// end refuses every later call. It reports whether one is under way: then the connection is
-// to be touched no more.
+// end refuses every later call. It reports whether a call is in progress: then the caller must not use the
+// connection any more.
 func (g *gate) end() (underWay bool) { return g.state.Or(gateOver)&gateBusy != 0 }
 
 func (g *gate) collided() bool { return g.state.Load()&gateCollided != 0 }
@@ -168,7 +168,7 @@ func (b notedBatch) Close() error {
 	return b.note(b.BatchResults.Close())
 }
 
-// note forgives reading on after the last result, which loses nothing.
+// note ignores the error of reading on after the last result, which loses nothing.
 func (b notedBatch) note(err error) error {
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) && err.Error() != "no more results in batch" {
 		return b.t.note(err)

@@ -23,8 +23,8 @@ const (
 	undoSavepoint = "rollback to savepoint once_join"
 )
 
-// Join implements [store.Joiner]: one round trip for savepoint, claim and look-up,
-// one for the record. The claim is held until the caller's transaction ends.
+// Join implements [store.Joiner]. Savepoint, claim and look-up are one round trip, and writing the record is
+// another. The claim is held until the caller's transaction ends.
 func (s *Store) Join(ctx context.Context, caller pgx.Tx, opts store.BeginOptions) (store.Transaction[pgx.Tx], store.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, store.Record{}, down(err)
@@ -152,8 +152,8 @@ func (j *joined) Tx() pgx.Tx { return j.user }
 // Statements implements [ability.Counter].
 func (j *joined) Statements() int { return int(j.user.root.statements.Load() - j.before) }
 
-// enter keeps the handler out. If a call of the handler, or of the handler around it, is under way,
-// the connection cannot be used any more: then the caller's transaction is kept from committing.
+// enter excludes the handler. If a call of the handler, or of the handler around it, is in progress, the
+// connection cannot be used any more: then the caller's transaction is prevented from committing.
 func (j *joined) enter() (leave func(), err error) {
 	gate := &j.user.root.gate
 	if j.user.outer != nil { // the gate of the outer handler's transaction, which cannot commit after a collision
@@ -206,9 +206,9 @@ func (j *joined) undo(ctx context.Context) error {
 	return nil
 }
 
-// unfit is unfit for a join. If the caller's transaction is not one of this package, its connection is not looked
-// at: if the handler has ended that transaction, the connection may belong to another goroutine by now. The
-// statements of Commit find that out.
+// unfit returns why a join cannot be used, if that is so. It does not use the connection of a transaction that
+// is not of this package: if the handler has ended that transaction, the connection may already belong to
+// another goroutine. The statements of Commit find that out.
 func (j *joined) unfit() error {
 	if _, ours := j.caller.(*session); ours {
 		return unfit(j.caller.Conn().PgConn(), j.user)

@@ -11,13 +11,13 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Migrate creates or updates the store's table and the tables of the capabilities that the program
-// uses, in one transaction:
+// Migrate creates or updates the store's table, and the tables of the capabilities that the program uses, in
+// one transaction:
 //
 //	err := pgxstore.Migrate(ctx, pool, attemptlog.Migrations)
 //
-// If the database lacks nothing, it writes nothing. Nodes that start together may all call it. A
-// database that is newer than the program is refused.
+// If the database needs no migration, Migrate writes nothing. Several nodes may call it at the same time when
+// they start. If the database has newer migrations than the program, the error says so.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...migration.Set) error {
 	// At a higher level, a node that has waited for the lock would not see the work of the node before it.
 	level := pgx.TxOptions{IsoLevel: pgx.ReadCommitted}

@@ -1,6 +1,6 @@
-// Package pgxstore keeps operations in PostgreSQL, through pgx: key, business
-// write and result commit together, with no round trip and no commit more than
-// the bare transaction.
+// Package pgxstore keeps operations in PostgreSQL, through pgx. The key, the business writes and the result
+// commit together. An operation needs no more round trips and no more commits than the same transaction without
+// once.
 //
 //	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
 //	...
@@ -8,39 +8,41 @@
 //	...
 //	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 //
-// BEGIN, the claim and the look-up travel in one pipelined round trip; the record
-// and COMMIT in another. The handler gets an ordinary [pgx.Tx]. A first attempt
-// (once.Attempt.Number is 1; over HTTP, Once-Attempt: 1) needs no look-up: BEGIN and the claim
-// travel with the handler's first statement, if that is an Exec or Query with arguments
-// (and neither a [pgx.QueryExecMode] nor [pgx.NamedArgs] before them), and pgx keeps prepared
-// statements: a round trip less than the bare transaction has.
+// BEGIN, the claim and the look-up are sent in one pipelined round trip; the record and COMMIT in another. The
+// handler gets an ordinary [pgx.Tx].
 //
-// A tracer of pgx sees statements that the store sends together, as BEGIN and the claim, as a batch
-// ([pgx.BatchTracer]). It sees each statement of the handler as a query, also the one that
-// travels with BEGIN and the claim: that query begins when all of it is sent. It is prepared before,
-// once for each connection ([pgx.PrepareTracer]). A first attempt whose claim is
-// refused is an error in both.
+// A first attempt (once.Attempt.Number is 1; over HTTP, Once-Attempt: 1) needs no look-up. Its BEGIN and its
+// claim are sent together with the handler's first statement, so that it needs one round trip less than the
+// same transaction without once. The first statement must be an Exec or Query with arguments (and neither a
+// [pgx.QueryExecMode] nor [pgx.NamedArgs] before them), and pgx must keep prepared statements.
 //
-// A batch (once.DoBatch) is one round trip altogether, and not one of its statements may
-// end a transaction: insert, update, delete, merge and select are accepted. Up to 256 texts
-// stay prepared on each connection. A duplicate fails as a whole and is then looked up,
-// which tracers of pgx see as an error.
+// A tracer of pgx sees statements that the store sends together, such as BEGIN and the claim, as a batch
+// ([pgx.BatchTracer]). It sees each statement of the handler as a query, also a statement that is sent together
+// with BEGIN and the claim: then the query begins when the whole round trip is sent. Such a statement is
+// prepared before, once for each connection ([pgx.PrepareTracer]). If the claim of a first attempt is refused,
+// the tracer sees an error of the batch and of the query.
 //
-// With several hosts in the connection string, say target_session_attrs=read-write: a standby
-// can give a replay of a record that it has, and everything else is refused there. pgx keeps
-// to a standby that it has found until the store drops the connection.
-// Claims are advisory locks. The first operation of a Store finds out whether the server keeps
-// them. If it accepts them and does nothing, as CockroachDB did before 2026, operations are claimed by their commits: see
-// [store.CommitClaimer]. The log says so once. Of duplicates on several nodes more than one may run its handler, one commits, and
-// the others replay. Only PostgreSQL itself is tested, also with advisory locks that do nothing.
+// A batch (once.DoBatch) needs one round trip in total. None of its statements may end a transaction: only
+// INSERT, UPDATE, DELETE, MERGE and SELECT are accepted. Up to 256 texts stay prepared on each connection. The
+// batch of a duplicate fails as a whole, and then the record is looked up; tracers of pgx see the failure as an
+// error.
 //
-// A handler that changes search_path or role for its transaction changes them for the
-// record's insert, too.
+// If the connection string has several hosts, set target_session_attrs=read-write. A standby can only replay a
+// record that it has, and refuses everything else, and pgx stays connected to a standby until the store drops
+// the connection.
 //
-// Behind PgBouncer in transaction mode use default_query_exec_mode=exec, or
-// PgBouncer 1.21 with max_prepared_statements. Otherwise operations fail there as soon as a
-// statement is missing in a session or was prepared by another client; none runs in place of
-// another.
+// Claims are advisory locks. The first operation of a Store finds out whether the server keeps them. If the
+// server accepts them without effect, as CockroachDB did before 2026, operations are claimed by their commits
+// (see [store.CommitClaimer]), and the log says so once. Then several nodes may run the handlers of duplicates
+// at the same time: one of them commits, and the others replay. Only PostgreSQL itself is tested, also with
+// advisory locks that do nothing.
+//
+// If a handler changes search_path or role for its transaction, the insert of the record uses the changed
+// setting, too.
+//
+// With PgBouncer in transaction mode use default_query_exec_mode=exec, or PgBouncer 1.21 or newer with
+// max_prepared_statements. Otherwise operations fail as soon as a prepared statement is missing in a session,
+// or another client has prepared one of that name; the store never runs a wrong statement.
 package pgxstore
 
 import (
@@ -85,18 +87,19 @@ var (
 	_ upkeep.Lister        = (*Store)(nil)
 )
 
-// Config of a [Store]. The zero value is ready to use.
+// Config configures a [Store]. The zero value is ready to use.
 type Config struct {
 	// NameTransactions gives the transaction of each operation an application_name that ends with the hash of
-	// its key, such as "payments 2c26b46b68ffc68f": the hash that [once.Log] writes as idempotency_key. For a statement of the handler that waits for a lock
-	// or is slow, the log of the server (log_line_prefix with %a) and pg_stat_activity then show the operation
-	// it belongs to. It is sent with BEGIN, so it takes no round trip. Without a key, and in
-	// [once.Join], the transaction has the name of the connection.
+	// its key, such as "payments 2c26b46b68ffc68f". [once.Log] writes the same hash as idempotency_key. If a
+	// statement of the handler waits for a lock or is slow, pg_stat_activity and the log of the server
+	// (log_line_prefix with %a) then show which operation the statement belongs to. The name is sent with
+	// BEGIN, so it costs no round trip. Operations without a key and operations in [once.Join] keep the
+	// application_name of the connection.
 	NameTransactions bool
 }
 
-// New returns a store on pool. Its table must exist: see [Migrate], and [Store.Check] if
-// something else migrates. Without the table each operation fails with [store.ErrNotMigrated].
+// New returns a store on pool. The store's table must exist: see [Migrate], and [Store.Check] if another
+// program migrates. Without the table each operation fails with [store.ErrNotMigrated].
 func New(pool *pgxpool.Pool, cfg Config) *Store {
 	conn := pool.Config().ConnConfig
 	s := &Store{pool: pool, prepares: mayPrepare(conn), simple: conn.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol}
@@ -112,7 +115,7 @@ func (s *Store) Check(ctx context.Context) error {
 	return err
 }
 
-// Read returns the record of id. On a standby, a record that is not Done is an error.
+// Read returns the record of id. On a standby it returns an error unless the record is done.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	if err := s.unsendable(id); err != nil {
 		return store.Record{}, err

@@ -22,10 +22,10 @@ type pipeline []statement
 type statement struct {
 	sql  string
 	args []any
-	rows bool                 // a caller reads them and their columns
-	each func(pgx.Rows) error // reads each of them, if set
+	rows bool                 // a caller reads the rows and their columns
+	each func(pgx.Rows) error // reads each row, if set
 
-	appended bool // by a Runner: its tables belong to a capability
+	appended bool // a Runner has appended it: its tables belong to a capability
 
 	// refusal is the kind of error that a division by zero in one of the store's own statements means. In such a statement a unique violation
 	// is [store.KindTaken]. Zero: it is not one of these statements.
@@ -56,9 +56,9 @@ func (t *pipeline) batch() *pgx.Batch {
 	return b
 }
 
-// send sends t in one round trip. A [pgx.Batch] is made for statements and arguments
-// of any kind, and two of them are a large part of an operation's cost in the client. The
-// few statements that are needed all the time are sent without it.
+// send sends t in one round trip. A [pgx.Batch] works for statements and arguments of any kind, and making two
+// of them is a large part of an operation's cost in the client. So the few statements that are needed all the
+// time are sent without one.
 func (s *Store) send(ctx context.Context, conn *pgx.Conn, t pipeline) pgx.BatchResults {
 	if !s.prepares || !t.own() {
 		return conn.SendBatch(ctx, t.batch())
@@ -125,7 +125,7 @@ func (e *encoder) queue(ctx context.Context, conn *pgx.Conn, b *pgconn.Batch, st
 	return nil
 }
 
-// clear keeps the buffers, unless they are large, and drops the slices of callers.
+// clear keeps the buffers for later, unless they are large, and drops the slices of callers.
 func (e *encoder) clear() {
 	clear(e.values[:cap(e.values)])
 	if cap(e.space) > 1<<12 {
@@ -138,8 +138,8 @@ type ownError struct{ error }
 
 func (e ownError) Unwrap() error { return e.error }
 
-// none is the columns of a statement that returns nothing. With no columns at all, pgconn
-// would ask the server each time whether that is still so.
+// none is the columns of a statement that returns nothing. If it had no columns at all, pgconn would ask the
+// server each time whether that has changed.
 var none = make([]pgconn.FieldDescription, 1)
 
 var binaryFormat = []int16{pgx.BinaryFormatCode} // for all parameters, or columns
@@ -310,8 +310,8 @@ func (r pipelineResults) Close() error {
 	return err
 }
 
-// close also ends a connection on which a handler has dropped our prepared statements:
-// pgx goes on believing in them.
+// close also closes a connection on which a handler has dropped our prepared statements, because pgx does not
+// notice that they no longer exist.
 func (r pipelineResults) close() error {
 	err := r.all.Close()
 	if pe := serverError(err); pe != nil && pe.Code == pgsql.NoStatement {

@@ -13,13 +13,14 @@ import (
 	"github.com/oncelib/once/internal/sql/pgsql"
 )
 
-// maxPrepared is how many statements of batches and commits stay prepared on a connection. pgx drops the statements of its own
-// cache with every pipeline that fails, and each duplicate fails one.
+// maxPrepared is how many statements of batches and commits stay prepared on a connection. They need a cache of
+// their own: pgx drops the statements of its cache with every pipeline that fails, and each duplicate makes one
+// fail.
 const maxPrepared = 256
 
-// preparedCache has a connection's prepared statements of users in pipelines. pgx does not know
-// them: it would run the user's other queries of the same text with them, and never
-// prepare them again when a table has changed.
+// preparedCache has a connection's prepared statements of users in pipelines. pgx must not have them in its
+// cache: it would run the user's other queries of the same text with them, and never prepare them again when a
+// table has changed.
 type preparedCache struct {
 	known  map[string]*preparedStatement
 	own    map[string]*pgconn.StatementDescription // see getOwn
@@ -77,22 +78,22 @@ func (p *preparedCache) getOwn(ctx context.Context, conn *pgx.Conn, sql string) 
 		return nil, err
 	}
 	describe(sd)
-	// A tracer of Prepare would see each call of it, also when pgx has nothing to prepare.
+	// A tracer of Prepare would see each call of it, even when pgx has nothing to prepare.
 	if tracersOf(conn).prepare != nil {
 		p.own[sql] = sd
 	}
 	return sd, nil
 }
 
-// forgetOwn has pgx asked again: a handler that has the connection may call DeallocateAll, which only
-// pgx knows of.
+// forgetOwn makes the next use ask pgx again: a handler that has the connection may have called DeallocateAll,
+// which only pgx notices.
 func (p *preparedCache) forgetOwn() { clear(p.own) }
 
-// name returns a name that no other connection has given, and this one no other text. Behind
-// a pooler in transaction mode a statement may meet a session in which another client has
-// prepared its own: under a name of its own it is then missing, and never another one. A hash
-// of the text would find the same text, but perhaps with the parameters of an earlier table.
-// Names of statements that failed are not used again: the server may have got half of them.
+// name returns a name that no other connection uses, and this connection uses for no other text. With a pooler
+// in transaction mode a statement may reach a session in which another client has prepared its statements. With
+// a unique name our statement is then missing, and another one is never run instead. A hash of the text would
+// find the same text, but perhaps with the parameters of an earlier table. Names of statements that failed are
+// not used again, because the server may have prepared them.
 func (p *preparedCache) name() string {
 	p.names++
 	return p.prefix + strconv.FormatUint(p.names, 10)
@@ -114,7 +115,7 @@ func (p *preparedCache) makeRoom(ctx context.Context, conn *pgconn.PgConn) (bool
 			oldest = st
 		}
 	}
-	// Every statement that is kept belongs to this pipeline, which is not sent yet.
+	// Every statement in the cache belongs to this pipeline, which is not sent yet.
 	if oldest.used == p.trips {
 		return false, nil
 	}

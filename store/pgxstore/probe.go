@@ -10,9 +10,10 @@ import (
 	"github.com/oncelib/once/internal/sql/pgsql"
 )
 
-// probe finds out whether the server keeps claims. It is asked by the first transaction or sweep of a
-// Store, and by those after it until there is an answer. Of a Join or a Swap nothing depends on that: neither
-// settles a lost commit by a claim. A connection that another Store has found to keep them need not be asked.
+// probe finds out whether the server keeps claims. It is called by the first transaction or sweep of a Store,
+// and by later ones until there is an answer. Join and Swap do not need it, because they do not settle a lost
+// commit by a claim. If another Store has found that a connection keeps claims, the connection is not asked
+// again.
 func (s *Store) probe(ctx context.Context, conn *pgx.Conn) error {
 	if s.probed.Load() {
 		return nil
@@ -24,7 +25,7 @@ func (s *Store) probe(ctx context.Context, conn *pgx.Conn) error {
 			return down(err)
 		}
 		if !listed {
-			// The server may keep locks all the same: only a second session finds out.
+			// The server may keep locks although it does not list them: only a second session finds out.
 			return s.probeApart(ctx, server)
 		}
 		conn.PgConn().CustomData()[probedKey] = true
@@ -53,7 +54,7 @@ func (s *Store) probeApart(ctx context.Context, server string) error {
 		p = &probing{done: make(chan struct{})}
 		s.probingNow = p
 		go func() {
-			// It outlives its caller, because other operations wait for the answer.
+			// The probe does not end with its caller, because other operations wait for the answer.
 			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTime)
 			defer cancel()
 			p.err = s.findOut(within, server)

@@ -24,8 +24,8 @@ func (s *Store) looksUpFirst(opts store.BeginOptions) bool {
 	return looksUp(opts) && (opts.Isolation == store.Serializable || opts.Isolation == store.DefaultIsolation && s.watched.Load())
 }
 
-// endLookUp ends the transaction of the look-up. It is written differently from the COMMIT
-// that decides, so that code which inspects the traffic can tell them apart.
+// endLookUp ends the transaction of the look-up. Its text differs from the COMMIT that decides, so that code
+// which inspects the traffic can distinguish the two.
 const endLookUp = "commit"
 
 func lookUp(ctx context.Context, opts store.BeginOptions) pipeline {
@@ -37,11 +37,11 @@ func lookUp(ctx context.Context, opts store.BeginOptions) pipeline {
 	return b
 }
 
-// lookWatched looks up inside of a SERIALIZABLE transaction of the caller. A key without a
-// record is found out by a probe, which the server does not watch.
+// lookWatched looks up inside a SERIALIZABLE transaction of the caller. That a key has no record is found out
+// by a probe, whose reads the server does not track.
 func (c *lookup) lookWatched(ctx context.Context, caller pgx.Tx, opts store.BeginOptions) error {
 	if c.granted {
-		// Without the claim the probe, an insert, would wait for its holder.
+		// Without the claim, the probe would wait for the holder of the claim, because the probe is an insert.
 		absent, err := c.probe(ctx, caller, opts)
 		if err != nil || absent {
 			return err

@@ -169,7 +169,8 @@ func (s *session) end(ctx context.Context, sql string) error {
 	return err
 }
 
-// closed makes all that was handed out useless. Under a dead context nothing is sent.
+// closed makes all objects useless that the handler has got from the session. With a context that has ended,
+// nothing is sent.
 func (s *session) closed() {
 	if s.over {
 		return

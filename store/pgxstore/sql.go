@@ -20,8 +20,8 @@ func (s *Store) Dialect() sqlplane.Dialect { return sqlplane.PostgreSQL }
 // Pool implements [sqlplane.Database]: each statement is one round trip, without BEGIN.
 func (s *Store) Pool() sqlplane.Runner { return poolRunner{s} }
 
-// On implements [sqlplane.SQL]. In a transaction that this store has begun or joined, Append puts
-// a statement into the round trip of the commit. In any other it runs the statement now.
+// On implements [sqlplane.SQL]. In a transaction that this store has begun or joined, Append sends a statement
+// in the round trip of the commit. In any other transaction Append runs the statement immediately.
 func (s *Store) On(tx pgx.Tx) sqlplane.Runner { return txRunner{tx} }
 
 // Within implements [sqlplane.Database].
@@ -39,7 +39,8 @@ func (s *Store) Within(ctx context.Context, isolation store.Isolation, fn func(c
 	if err := fn(ctx, s.On(t.Tx())); err != nil {
 		return err
 	}
-	// Before Commit: it gives the connection back also if it fails, and no Rollback may follow.
+	// Before Commit, because Commit returns the connection to the pool even if it fails, and then no Rollback
+	// may follow.
 	commits = true
 	return t.Commit(ctx, store.Change{})
 }
@@ -106,7 +107,8 @@ func (r txRunner) failed(ctx context.Context, err error) error {
 	return &store.Error{Kind: kind, Err: explained(err)}
 }
 
-// fail has the transaction fail, for an error that the server does not know: the caller may swallow it.
+// fail makes the transaction fail because of an error that the server does not have, since the caller may
+// ignore the error.
 func (r txRunner) fail(ctx context.Context, err error) {
 	if own, ok := r.tx.(*tx); ok {
 		if own.root.enter() == nil {
@@ -120,7 +122,7 @@ func (r txRunner) fail(ctx context.Context, err error) {
 		return
 	}
 	answer := awaitAnswer(conn, abandonTime)
-	// The server does not know of the error, so a statement that fails there keeps the transaction from committing.
+	// A failing statement makes the server refuse the commit.
 	_, e := r.tx.Exec(context.WithoutCancel(ctx), failing)
 	_ = answer.stop(nil)
 	if serverError(e) == nil && !errors.Is(e, pgx.ErrTxClosed) { // rows are open, for example

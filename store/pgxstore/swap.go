@@ -33,16 +33,17 @@ func (s *Store) swap(ctx context.Context, b pipeline, writes []store.Statement) 
 	if checkBatchWrites(writes, s.simple) == nil { // nothing in it can commit
 		failed, err = s.inTransaction(ctx, b, false)
 		if store.KindOf(err) != store.KindRetry || ctx.Err() != nil {
-			// KindRetry comes from concurrent changes, if the session's level is higher than READ COMMITTED: b runs again at that level.
+			// KindRetry is caused by concurrent changes if the session's level is higher than READ COMMITTED: b
+			// then runs again at READ COMMITTED.
 			return failed, err
 		}
 	}
 	return s.apart(ctx, b)
 }
 
-// apart runs b in a transaction of its own, in one round trip. At any other level than READ
-// COMMITTED, a row that has changed since the transaction began would be an error, whatever is
-// expected of it. It returns the statement that has failed.
+// apart runs b in a transaction of its own, in one round trip. It uses READ COMMITTED, because at any other
+// level a row that has changed since the transaction began would be an error, whatever b expects of the row. It
+// returns the statement that has failed.
 func (s *Store) apart(ctx context.Context, b pipeline) (failed statement, err error) {
 	return s.inTransaction(ctx, b, true)
 }

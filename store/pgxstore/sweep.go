@@ -37,8 +37,8 @@ func (s *Store) Sweep(ctx context.Context, req upkeep.Sweep) (swept upkeep.Swept
 	return upkeep.Swept{}, down(err)
 }
 
-// sweepOut is one round trip, which costs both sides less than four of them: requests
-// need the time that a sweeper takes.
+// sweepOut needs one round trip, which costs both sides less than four. The time matters, because a sweeper
+// takes it from requests.
 func (s *Store) sweepOut(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 // ends when the handler returns, with a commit if the handler returns no error.
 var errManaged = errors.New("pgxstore: the transaction ends with the handler. Try: return an error to roll back")
 
-// tx is the user's transaction. The store ends it, it knows its savepoints, and an error
-// that the server does not see (an argument that cannot be encoded) fails the
-// transaction as a server's error would. It does not see statements on Conn; a COMMIT
-// there is found out at the end, unless an answer is lost.
+// tx is the user's transaction. Only the store ends it. It keeps track of its savepoints. An error that the
+// server does not see (such as an argument that cannot be encoded) makes the transaction fail like an error of
+// the server. It does not see statements that are run on Conn; a COMMIT there is found out at the end, unless
+// an answer is lost.
 type tx struct {
 	pgx.Tx
 	parent    *tx // nil: the real transaction
@@ -44,14 +44,14 @@ type shared struct {
 	refusal    func() bool // store.BeginOptions.Refuse
 }
 
-// refuses reports whether a statement of the handler is not sent, but one that fails.
+// refuses reports whether a failing statement must be sent instead of the handler's.
 func (s *shared) refuses() bool { return s.refusal != nil && s.refusal() }
 
 var prefixes atomic.Uint32
 
-// name names the next savepoint. A savepoint that a forgotten goroutine still has from an earlier
-// transaction of the connection has another name. The number of names is small: before version 17
-// pg_stat_statements keeps each text.
+// name names the next savepoint. The prefix distinguishes it from a savepoint that a left-behind goroutine
+// still has from an earlier transaction of the connection. The number of names is small, because before version
+// 17 pg_stat_statements keeps each text.
 func (s *shared) name() string {
 	if s.prefix == "" {
 		s.prefix = fmt.Sprintf("once_%d_", prefixes.Add(1)%64)
@@ -71,8 +71,8 @@ func (t *tx) append(s store.Statement) error {
 	return nil
 }
 
-// enter is the gate's, for a call that must not follow an error or the end of t. Commands are
-// admitted.
+// enter is enter of the gate, for a call that must not follow an error or the end of t. It refuses commands
+// that would end the transaction.
 func (t *tx) enter(sql string) error {
 	if err := t.root.enter(); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (t *tx) admit(sql string) error {
 		return err
 	}
 	if sqlguard.PostgreSQL.Ends(sql) {
-		// Noted: a handler that drops this error must not commit either.
+		// Noted, because a handler that ignores this error must not commit either.
 		return t.note(errControl)
 	}
 	return nil
@@ -120,7 +120,7 @@ func (t *tx) refuse() error {
 	return nil
 }
 
-// note records an error that the server does not know. After an error that the server has reported, the
+// note records an error that the server has not reported. After an error that the server has reported, the
 // server itself refuses statements, with savepoints of any kind.
 func (t *tx) note(err error) error {
 	if err != nil && t.err == nil && serverError(err) == nil && !errors.Is(err, pgx.ErrTxClosed) {
@@ -156,7 +156,7 @@ func (t *tx) Commit(ctx context.Context) error {
 		return t.parent.note(err)
 	}
 	t.closed()
-	// Not before the release: a savepoint that is rolled back takes its appended statements along.
+	// Not before the release: if the savepoint is rolled back, its appended statements must be dropped.
 	t.parent.tail = append(t.parent.tail, t.tail...)
 	return nil
 }

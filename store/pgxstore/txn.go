@@ -39,8 +39,8 @@ func (t *txn) IsOptimistic() bool { return t.optimistic }
 // Statements implements [ability.Counter].
 func (t *txn) Statements() int { return int(t.shared.statements.Load()) }
 
-// Rollback also finds out whether the handler has sent "commit; begin": then this is
-// another transaction, and its rollback does not undo the handler's writes.
+// Rollback also finds out whether the handler has sent "commit; begin". Then this is another transaction, and
+// its rollback does not undo the handler's writes.
 func (t *txn) Rollback(ctx context.Context) error {
 	defer t.conn.Release() // also if a tracer panics
 	if t.end() {
@@ -78,8 +78,8 @@ func (t *txn) Rollback(ctx context.Context) error {
 	return rolledBack(!now.Equal(t.seen.start), nil)
 }
 
-// end keeps the handler out. If a call of it is under way, the connection is taken out of the
-// pool and cut, which undoes everything: it is neither used again nor looked at.
+// end excludes the handler. If a call of the handler is in progress, the connection is removed from the pool
+// and closed, which undoes everything: the store does not use it any more.
 func (t *txn) end() (underWay bool) {
 	t.user.over.Store(true)
 	if underWay = t.shared.end(); underWay {
@@ -106,7 +106,8 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	if t.end() {
 		return &store.Error{Kind: store.KindMisused, Err: errUnderWay}
 	}
-	// Open the transaction in a round trip of its own: if a claim travelled with its COMMIT and the answer were lost, nothing could tell whether both were applied.
+	// The transaction is opened in a round trip of its own: if its claim were sent with COMMIT and the answer
+	// were lost, nothing could show whether both were applied.
 	_, err := t.raw.open(ctx, statement{})
 	if err == nil {
 		err = unfit(t.conn.Conn().PgConn(), &t.user)
@@ -144,7 +145,7 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	return nil
 }
 
-// unfit says, without asking the server, why a transaction cannot be committed.
+// unfit returns, without asking the server, why a transaction cannot be committed.
 func unfit(pc *pgconn.PgConn, user *tx) error {
 	kind := store.KindMisused
 	var err error

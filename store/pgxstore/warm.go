@@ -10,10 +10,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Warm opens connections until the pool has n, or as many as it may have, and checks the
-// server. Call it before the service takes requests: the first requests then do not wait for
-// new connections. Later the pool closes idle connections (MaxConnIdleTime), except for its MinConns.
-// An error says how many are open.
+// Warm opens connections until the pool has n, or as many as its limit allows, and checks the server. Call it
+// before the service accepts requests, so that the first requests do not wait for new connections. Later the
+// pool closes idle connections (MaxConnIdleTime), except for MinConns of them. The text of an error says how
+// many connections are open.
 func (s *Store) Warm(ctx context.Context, n int) error {
 	n = min(n, int(s.pool.Config().MaxConns))
 	var group sync.WaitGroup

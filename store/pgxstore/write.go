@@ -23,7 +23,7 @@ var (
 	_ ability.DeadlockDetector = abilities{}
 )
 
-// Unwrap lets abilities be found.
+// Unwrap returns the underlying store, so that [store.As] finds its abilities.
 func (s *Store) Unwrap() any { return abilities{s} }
 
 // IsDeadlock implements [ability.DeadlockDetector].
@@ -50,7 +50,7 @@ func (a abilities) Write(ctx context.Context, caller pgx.Tx, c store.Change) (st
 		defer outer.root.leave()
 		caller, root = outer.Tx, outer.root
 	}
-	// undone: until the pipeline has run, no savepoint exists to go back to.
+	// undone is true, because no savepoint exists until the pipeline has run.
 	j := &joined{caller: caller, user: &tx{Tx: caller, outer: outer, root: root}, undone: true}
 	var start time.Time
 	var b pipeline

@@ -77,6 +77,7 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (rec store.Record, err
 		return rec, err
 	case answer[0] == "stale":
 		return rec, &store.Error{Kind: store.KindStale, Err: errLate}
+	// A failover may still take the record back.
 	case answer[0] == "applied" && !confirmed:
 		return rec, &store.Error{Kind: store.KindLost, Err: errBehind}
 	case answer[0] == "applied":
@@ -104,6 +105,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Durati
 		calls[i] = call{[]string{s.cfg.Prefix + recordKey + name}, []any{strconv.FormatInt(h.Fence, 10), string(h.Nonce), micros(lease)}}
 	}
 	answers, confirmed, err := s.send(ctx, renewScript, false, calls)
+	// An owner that continued would rely on a lease that a failover may shorten.
 	if err == nil && !confirmed {
 		err = &store.Error{Kind: store.KindUnavailable, Err: errBehind}
 	}

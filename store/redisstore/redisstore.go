@@ -1,5 +1,6 @@
-// Package redisstore keeps operations of leased work in Redis 7 or Valkey, for teams that have no database. The server may lose
-// a record that was answered, and the operation is then executed again: see docs/redis.md for when.
+// Package redisstore keeps operations of leased work in Redis 7 or Valkey, for teams that have no database. The
+// server may lose a record after it was confirmed, and then the operation is executed again: docs/redis.md says
+// when that happens.
 //
 //	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true})
 //	mail := once.New(lease.New(redisstore.New(rdb, redisstore.Config{VolatileRecord: true}), lease.Config{}), once.Config{})
@@ -7,7 +8,8 @@
 //		return lease.Call(ctx, run, "send", send, lease.CallPolicy{DedupedFor: 24 * time.Hour})
 //	})
 //
-// It has no transactions for a handler, so it is no [store.Store]: atomic work needs a database that has the effect and the record.
+// It has no transactions for a handler, so it does not implement [store.Store]. Atomic work needs a database
+// that holds both the effect and the record.
 package redisstore
 
 import (
@@ -31,18 +33,19 @@ const DefaultPrefix = "{once}:"
 // replicaWait is how long a call waits for replicas.
 const replicaWait = time.Second
 
-// Config of a [Store].
+// Config configures a [Store].
 type Config struct {
-	// VolatileRecord confirms that you know that Redis may lose confirmed writes. Required.
+	// VolatileRecord must be true. It confirms that you know that Redis may lose confirmed writes.
 	VolatileRecord bool
 
-	// Prefix is how the names of all keys begin, one for each service. The part in braces keeps them on one shard of a cluster.
-	// Default "{once}:".
+	// Prefix is the beginning of the names of all keys. Each service needs its own. The part in braces keeps
+	// all keys on one shard of a cluster. Default "{once}:".
 	Prefix string
 
-	// Replicas is how many replicas must have confirmed a record before it counts as written, and before it is returned by a read. It makes a loss
-	// by failover rarer, and does not exclude it: Redis may promote a replica that has confirmed nothing. Default 0: a record counts as soon as the
-	// primary has it. A call waits for them for a second, which must be shorter than the client's ReadTimeout.
+	// Replicas is how many replicas must have confirmed a record before it counts as written, and before a read
+	// returns it. Replicas make a loss by failover less likely, but do not exclude it: Redis may promote a
+	// replica that has confirmed nothing. Default 0: a record counts as soon as the primary has it. A call
+	// waits for the replicas for at most one second, so the client's ReadTimeout must be longer.
 	Replicas int
 }
 
@@ -58,8 +61,10 @@ var (
 	_ upkeep.Backlogger = (*Store)(nil)
 )
 
-// New returns a store on a server, which needs no preparation. It does not ask the server: see [Store.Check]. It panics without
-// Config.VolatileRecord, and if the client itself sends commands again: the second command would find the record of the first, and report it as another caller's.
+// New returns a store on a server. The server needs no preparation. New does not contact the server: see
+// [Store.Check]. It panics without Config.VolatileRecord. It also panics if the client repeats commands by
+// itself: the second command would find the record of the first one, and report it as the record of another
+// caller.
 func New(rdb *redis.Client, cfg Config) *Store {
 	if cfg.Prefix == "" {
 		cfg.Prefix = DefaultPrefix
@@ -84,8 +89,9 @@ func (s *Store) Volatile() string {
 	return "An operation that was answered may be forgotten, and is then executed again, when Redis " + failover + ", loses the end of its append-only file or all of it, or evicts keys."
 }
 
-// Check implements [store.Checker]. It fails if the server breaks a promise of this package: because it evicts keys, has no append-only
-// file, is a replica, or has fewer replicas than the store waits for. It asks by INFO, which managed services allow.
+// Check implements [store.Checker]. It returns an error if the server is configured so that this package cannot
+// keep its promises: if the server evicts keys, has no append-only file, is a replica, or has fewer replicas
+// than Config.Replicas. It uses the command INFO, which managed services allow.
 func (s *Store) Check(ctx context.Context) error {
 	sections, err := s.rdb.InfoMap(ctx).Result()
 	if err != nil {

@@ -54,6 +54,7 @@ func (s *Store) send(ctx context.Context, script script, writes bool, calls []ca
 		for _, a := range answers {
 			err = cmp.Or(err, a.Err())
 		}
+		// A server forgets its scripts when it restarts, so the script is sent once more.
 		if load || !redis.HasErrorPrefix(err, "NOSCRIPT") { // it has not run
 			have, unheard := wait.Int()
 			return answers, unheard == nil && have >= s.cfg.Replicas, failed(err, writes)
@@ -77,6 +78,7 @@ func failed(err error, writes bool) error {
 		if !slices.ContainsFunc(unavailable, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) }) {
 			kind = store.KindOther
 		}
+		// The server's own text does not say what to do.
 		if redis.HasErrorPrefix(err, "OOM") {
 			err = fmt.Errorf("redisstore: the memory of the server is full. Try: a larger maxmemory, or a shorter retention: %w", err)
 		}
@@ -88,6 +90,7 @@ func failed(err error, writes bool) error {
 
 func neverSent(err error) bool {
 	var network *net.OpError
+	// Only errors from before the first byte: after it, the server may have received the whole command.
 	return errors.As(err, &network) && network.Op == "dial" ||
 		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, redis.ErrClosed)
 }

@@ -18,7 +18,7 @@ const atOnce = 500
 // listed are the fields of a record in a list.
 var listed = []any{"state", "fingerprint", "nonce", "trace", "name", "since", "fence", "lease", "point", "calling"}
 
-// Unfinished implements [upkeep.Lister]. One command reads up to 500 records, whatever the limit is.
+// Unfinished implements [upkeep.Lister]. One command reads up to 500 records, even if the limit is lower.
 func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upkeep.Entry, next store.ID, err error) {
 	if page.Limit <= 0 {
 		return nil, next, nil
@@ -54,7 +54,8 @@ func asked(page *upkeep.Listing, rec *store.Record) bool {
 	return (page.State == store.StateAbsent || page.State == rec.State) && (page.Name == "" || page.Name == rec.Name)
 }
 
-// Backlog implements [upkeep.Backlogger]. It counts nothing that has expired: Redis deletes that by itself.
+// Backlog implements [upkeep.Backlogger]. It counts no expired operations, because Redis deletes these by
+// itself.
 func (s *Store) Backlog(ctx context.Context) (b upkeep.Backlog, err error) {
 	n := 0
 	err = s.walk(ctx, "-", "+", func(e upkeep.Entry, now time.Time) bool {

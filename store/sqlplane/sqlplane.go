@@ -1,5 +1,6 @@
-// Package sqlplane runs the statements of a capability with tables of its own, such as an outbox, through a store that keeps its
-// operations in tables, in transactions of the user or in its own.
+// Package sqlplane runs the SQL statements of a capability that has tables of its own, such as an outbox,
+// through the store that keeps the operations. The statements run in a transaction of the user, or in one of
+// their own.
 package sqlplane
 
 import (
@@ -11,42 +12,44 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Dialect is the SQL that a database speaks.
+// Dialect is the SQL dialect of a database.
 type Dialect string
 
 // The dialects of the stores of this module.
 const (
 	PostgreSQL Dialect = "postgres"
 	SQLite     Dialect = "sqlite"
-	MySQL      Dialect = "mysql" // and MariaDB
+	MySQL      Dialect = "mysql" // MySQL and MariaDB
 )
 
-// Database is a store that keeps operations in tables and also runs the statements of a capability,
-// such as an outbox or the attempt log: the capability needs neither a driver nor a
-// pool of its own. [SQL] adds statements inside of the user's transactions.
+// Database is a store that keeps operations in tables, and also runs the statements of a capability, such as an
+// outbox or the attempt log. So the capability needs neither a driver nor a pool of its own. [SQL] also runs
+// statements inside a transaction of the user.
 //
-// Only ctx bounds waits. Statements are in the SQL of Dialect. Every error of a [Runner] is an [*store.Error].
+// Waits are bounded only by ctx. Statements are written in the SQL of Dialect. Every error of a [Runner] is a
+// [*store.Error].
 type Database interface {
 	Dialect() Dialect
 
-	// Pool runs each statement in a transaction of its own, with one round trip where the
+	// Pool returns a Runner that runs each statement in a transaction of its own, with one round trip where the
 	// database can. Its error is [store.KindLost] if the statement may have been applied.
 	Pool() Runner
 
-	// Within runs fn in a transaction at this level, and commits if fn returns nil. Otherwise it
-	// rolls back and returns the error of fn. It runs fn once: an error of [store.KindRetry] says
-	// that another run may succeed, [store.KindLost] that the commit may have been applied.
+	// Within runs fn in a transaction at the given isolation level, and commits if fn returns nil. Otherwise it
+	// rolls back and returns the error of fn. It runs fn once. After an error of [store.KindRetry], another
+	// call may succeed; after [store.KindLost], the commit may have been applied.
 	Within(ctx context.Context, isolation store.Isolation, fn func(ctx context.Context, r Runner) error) error
 }
 
-// SQL is a [Database] that runs statements in a transaction of the user as well. It is an
-// optional ability of a [store.Store], found with [store.As].
+// SQL is a [Database] that also runs statements in a transaction of the user. It is an optional ability of a
+// [store.Store]: find it with [store.As].
 type SQL[TX any] interface {
 	Database
 
-	// On runs statements in tx: one of a handler, or one that the user has opened. They
-	// commit with it or not at all, and one that fails fails the transaction like a statement of the
-	// handler. A *sql.Tx that is not guarded is [store.KindMisused].
+	// On returns a Runner that runs statements in tx, which belongs to a handler or was opened by the user. The
+	// statements commit with tx or not at all. If one of them fails, the transaction fails, as after a failing
+	// statement of the handler. The error is [store.KindMisused] if tx is a *sql.Tx of a pool that
+	// sqlstore.Open has not opened.
 	On(tx TX) Runner
 }
 
@@ -55,15 +58,15 @@ type Runner interface {
 	// Exec runs s and returns how many rows it has affected.
 	Exec(ctx context.Context, s store.Statement) (rows int64, err error)
 
-	// Query runs s and calls each for every row it returns. An error of each ends it, and
-	// is returned as it is; the writes of s are not undone. A row is valid until each returns. If s
-	// commits by itself, the rows count only if Query returns nil. Rows of s is how many it
-	// returns.
+	// Query runs s and calls each for every row that s returns. An error of each ends the query, and Query
+	// returns this error unchanged; the writes of s are not undone. A row is valid until each returns. If s
+	// commits by itself (see Database.Pool), the rows are valid only if Query returns nil. Here s.Rows is the
+	// number of rows that s must return.
 	Query(ctx context.Context, s store.Statement, each func(Row) error) error
 
-	// Append sends s together with the commit if the store can, and runs it now if not. Statements
-	// that were appended to a savepoint are not sent if it is rolled back. The rows that s returns cannot be
-	// read.
+	// Append sends s together with the commit if the store can do so; if not, it runs s immediately. Statements
+	// that were appended under a savepoint are not sent if the savepoint is rolled back. The rows that s
+	// returns cannot be read.
 	Append(ctx context.Context, s store.Statement) error
 }
 
@@ -72,11 +75,11 @@ type Row interface {
 	Scan(dest ...any) error
 }
 
-// ErrDuplicate is in the chain of an error if a row with the same primary or unique key exists.
+// ErrDuplicate is in the chain of an error if a row with the same primary or unique key already exists.
 var ErrDuplicate = errors.New("a row with this key exists")
 
-// InLockOrder returns list in the order in which a store sends it: sorted by Locks. Statements
-// with the same Locks stay in the order in which they are, and those without come first.
+// InLockOrder returns list in the order in which a store sends statements: sorted by Locks. Statements with the
+// same Locks keep their order. Statements with empty Locks come first.
 func InLockOrder(list []store.Statement) []store.Statement {
 	byLocks := func(a, b store.Statement) int { return cmp.Compare(a.Locks, b.Locks) }
 	if slices.IsSortedFunc(list, byLocks) {
@@ -87,11 +90,11 @@ func InLockOrder(list []store.Statement) []store.Statement {
 	return list
 }
 
-// Reserver is a [Database] that can keep a connection outside its pool, for a heartbeat: the heartbeat does
-// not wait for handlers that have all connections of the pool.
+// Reserver is a [Database] that can keep a connection outside its pool, such as for a heartbeat, which then
+// does not wait when handlers use all connections of the pool.
 type Reserver interface {
-	// Reserve returns the same database with one connection of its own, which is not one of the
-	// pool's and does not count as one. It is opened when it is first used, and again after it has broken.
-	// release closes it. On SQLite there is nothing to reserve: a statement waits for its turn to write.
+	// Reserve returns the same database with one connection of its own, which is not taken from the pool and
+	// does not count towards its limit. The connection is opened when it is first used, and again after it has
+	// broken. release closes it. On SQLite nothing is reserved: a statement waits for its turn to write.
 	Reserve() (own Database, release func(), err error)
 }

@@ -17,12 +17,13 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Begin opens a guarded transaction, claims and looks up.
+// Begin implements [store.Store]. In the transaction that it opens, a statement error prevents the commit: see
+// the package documentation.
 func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[*sql.Tx], store.Record, error) {
 	if opts.Timeouts.Acquire == 0 || s.dialect.name == sqlplane.SQLite { // SQLite runs in this process: no server can be silent
 		return s.beginOn(ctx, opts)
 	}
-	// The time for a connection, the same time again for the answer, and the time for a lock.
+	// The limit is the time for a connection, the same time again for the answer, and the time for a lock.
 	limit := 2*opts.Timeouts.Acquire + opts.Timeouts.Lock
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel() // the transaction does not end with it
@@ -41,7 +42,7 @@ func (s *Store) beginOn(ctx context.Context, opts store.BeginOptions) (begun sto
 	if s.dialect.name == sqlplane.PostgreSQL {
 		begun, rec, err = s.beginPostgres(ctx, opts)
 		if s.byCommit && !opts.ID.IsZero() {
-			// Logged by the first operation, so that a command which only looks says nothing.
+			// Logged by the first operation, so that a command which only reads logs nothing.
 			s.logged.Do(func() { slog.WarnContext(ctx, pgsql.Unkept, "server", s.server) })
 		}
 	} else {
@@ -89,14 +90,16 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	switch {
 	case err != nil:
 		if errors.Is(err, pgsql.ErrRecovery) {
-			// The connection leads to a standby: back in the pool it would fail the next operation as well.
+			// The connection leads to a standby: returned to the pool, it would make the next operation fail as
+			// well.
 			_ = t.tx.Rollback()
 			sqlguard.Drop(t.conn)
 		}
 		_ = t.end()
 		return nil, store.Record{}, s.down(err)
 	case t.seen.watched && !s.looksAhead(opts):
-		// The default level has turned out to be SERIALIZABLE: from now on the look-up goes ahead of BEGIN.
+		// The database's default level is SERIALIZABLE, as this answer shows: from now on the look-up is sent
+		// before BEGIN.
 		_ = t.end()
 		s.watched.Store(true)
 		return s.begin(ctx, opts)
@@ -140,7 +143,7 @@ func (s *Store) readBeforeBegin(ctx context.Context, opts store.BeginOptions) (s
 	return s.readSQLite(ctx, conn, opts.ID)
 }
 
-// verdict returns whether the operation is free to be executed, or else the record in its way.
+// verdict reports whether the operation is free to be executed; if not, it returns the record that prevents it.
 func (c *lookup) verdict() (rec store.Record, free bool) {
 	rec = c.row.live()
 	switch {
@@ -172,7 +175,7 @@ func (s *Store) open(ctx context.Context, opts store.BeginOptions) (*txn, error)
 	})
 }
 
-// openBy is open with begin, which begins a transaction on a connection.
+// openBy is open with the function begin, which begins a transaction on a connection.
 func (s *Store) openBy(ctx context.Context, opts store.BeginOptions, begin func(t *txn, own context.Context) error) (*txn, error) {
 	for tries := -1; ; tries-- { // tries that are left; -1: not counted yet
 		t, own, err := s.connect(ctx, opts)
@@ -185,7 +188,8 @@ func (s *Store) openBy(ctx context.Context, opts store.BeginOptions, begin func(
 		isBroken := broken(t.conn)
 		t.release()
 		if tries < 0 {
-			// After a restart of the server each idle connection may be broken. The one try more is for a new connection.
+			// After a restart of the server each idle connection may be broken. One more try is for a new
+			// connection.
 			tries = 1 + s.db.Stats().Idle
 		}
 		if !isBroken || tries == 0 || ctx.Err() != nil || store.KindOf(err) == store.KindBusy {
@@ -247,9 +251,8 @@ var levels = map[store.Isolation]sql.IsolationLevel{
 	store.Serializable:   sql.LevelSerializable,
 }
 
-// found ends a transaction that has found a record. A durable answer waits for a
-// commit of its own, which waits for the synchronous standby, and unlike tx.Commit for
-// no longer than ctx lasts.
+// found ends a transaction that has found a record. If the answer must be durable, it makes a commit of its own
+// that waits for the synchronous standby. Unlike tx.Commit, this commit ends when ctx ends.
 func (t *txn) found(ctx context.Context, opts store.BeginOptions, rec store.Record) error {
 	defer t.release()
 	switch {

@@ -13,8 +13,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// write writes all of c in the transaction. After an error the transaction, or the savepoint of a
-// join, must be rolled back.
+// write writes c completely in the transaction. After an error the caller must roll back the transaction, or
+// the savepoint of a join.
 func (t *txn) write(caller context.Context, c store.Change) error {
 	if err := t.guard.Err(); err != nil {
 		return &store.Error{Kind: store.KindAborted, Err: fmt.Errorf("a statement has failed and the handler has returned no error: %w. Try: return it, or put the statement into a savepoint", err)}
@@ -29,7 +29,8 @@ func (t *txn) write(caller context.Context, c store.Change) error {
 	}
 	ctx := t.s.ownContext(caller)
 	if t.s.dialect.name == sqlplane.SQLite && len(c.Held) > 0 && t.id.IsZero() {
-		// A write before the first look, as in Join: the transaction may be a deferred one of the caller.
+		// A write precedes the first read, as in Join, because the transaction may be a deferred one of the
+		// caller.
 		if err := t.dropExpired(ctx, c.ID); err != nil {
 			return err
 		}
@@ -114,7 +115,7 @@ func (t *txn) recordFailed(err error) error {
 	return t.s.failed(err, true)
 }
 
-// swapRecord writes a record of which only the expectation of c is known. Not for MySQL.
+// swapRecord writes a record if it matches the expectation of c. It is not for MySQL.
 func (t *txn) swapRecord(ctx context.Context, c store.Change) error {
 	d := &t.s.dialect
 	args := []any{c.ID.Scope, c.ID.Key}

@@ -11,8 +11,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// deadlines ask a database whether a moment is over. Where there is no text, the clock of this
-// process decides.
+// deadlines are the statements that ask a database whether a time is over. For a database without a statement,
+// the clock of this process decides.
 var deadlines = map[sqlplane.Dialect]struct {
 	of   func(time.Time) any
 	late string // moment: whether it is over
@@ -25,8 +25,8 @@ var deadlines = map[sqlplane.Dialect]struct {
 func asTime(t time.Time) any   { return t }
 func asMillis(t time.Time) any { return t.UnixMilli() }
 
-// checkDeadline returns an error if staleAfter, the one of BeginOptions or of a Change, is over. It
-// comes after the record was found absent: a record may have expired, and been swept, in between.
+// checkDeadline returns an error if staleAfter, of BeginOptions or of a Change, is over. It must be called
+// after the record was found absent, because a record may have expired, and been swept, in between.
 func (s *Store) checkDeadline(ctx context.Context, tx *sql.Tx, staleAfter time.Time) error {
 	if staleAfter.IsZero() {
 		return nil

@@ -21,7 +21,8 @@ func (s *Store) Classify(err error) store.Kind {
 	return k
 }
 
-// IsDeadlock implements [ability.DeadlockDetector]. SQLite has no deadlocks: one writer waits for the other.
+// IsDeadlock implements [ability.DeadlockDetector]. SQLite has no deadlocks, because its writers wait for each
+// other in a line.
 func (s *Store) IsDeadlock(err error) bool {
 	switch s.dialect.name {
 	case sqlplane.PostgreSQL:

@@ -25,10 +25,9 @@ func (s *Store) joinName() string {
 	return "once_join"
 }
 
-// Join implements [store.Joiner]. From here on the caller's transaction is guarded:
-// after a statement error it commits only if a rollback to an older savepoint has
-// undone it. The claim is held until the transaction ends. Without an operation there is
-// only a savepoint.
+// Join implements [store.Joiner]. After Join, a statement error in the caller's transaction prevents its
+// commit, unless a rollback to a savepoint from before the error has undone the statement. The claim is held
+// until the transaction ends. With a zero opts.ID, Join only sets a savepoint.
 func (s *Store) Join(ctx context.Context, caller *sql.Tx, opts store.BeginOptions) (store.Transaction[*sql.Tx], store.Record, error) {
 	j := &joined{s: s, caller: caller, guard: new(sqlguard.Txn), id: opts.ID, name: s.joinName()}
 	if err := j.savepoint(j.guard.Join(ctx)); err != nil {
@@ -103,7 +102,7 @@ func (j *joined) countClaim() error {
 	return nil
 }
 
-// uncountClaim undoes countClaim: the lock has gone with the savepoint.
+// uncountClaim undoes countClaim, because the rollback to the savepoint has released the lock.
 func (j *joined) uncountClaim() {
 	if j.counted {
 		j.guard.Claims(-1)
@@ -261,7 +260,8 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	return err
 }
 
-// stands joins the error of an undo with a note that an earlier deadlock has rolled back the transaction incompletely, so that some writes remain.
+// stands returns the error of an undo. If an earlier deadlock has rolled back the transaction incompletely, so
+// that some writes remain, the error says so.
 func (j *joined) stands(undo error) error {
 	if undo == nil {
 		return nil

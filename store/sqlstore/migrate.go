@@ -11,22 +11,23 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Migrate creates or updates the store's table and the tables of the capabilities that the program
-// uses, in one transaction:
+// Migrate creates or updates the store's table, and the tables of the capabilities that the program uses, in
+// one transaction:
 //
 //	err := sqlstore.Migrate(ctx, db, attemptlog.Migrations)
 //
-// If the database lacks nothing, it writes nothing. Nodes that start together may all call it. A
-// database that is newer than the program is refused. db must come from [Open] or [OpenDB].
+// If the database needs no migration, Migrate writes nothing. Several nodes may call it at the same time when
+// they start. If the database has newer migrations than the program, the error says so. db must come from
+// [Open] or [OpenDB].
 //
-// MySQL and MariaDB commit every statement that changes a schema. There it runs under
-// GET_LOCK, and if a run is killed, the next one completes its work.
+// MySQL and MariaDB commit after every statement that changes a schema. There Migrate runs under a lock
+// (GET_LOCK). If a run is killed, the next run completes its work.
 func Migrate(ctx context.Context, db *sql.DB, sets ...migration.Set) error {
 	return MigrateOnly(ctx, db, withOperation(sets)...)
 }
 
-// MigrateOnly is [Migrate] for a database that need not keep operations: it creates or updates
-// the tables of sets and no others.
+// MigrateOnly is [Migrate] for a database that need not keep operations: it creates or updates only the tables
+// of sets.
 func MigrateOnly(ctx context.Context, db *sql.DB, sets ...migration.Set) error {
 	d, _, err := dialectOf(ctx, db)
 	if err != nil {
@@ -70,7 +71,7 @@ func migrateOnce(ctx context.Context, s *Store, opts store.BeginOptions, sets []
 	return t.tx.Commit()
 }
 
-// Status returns every migration of the store and of sets, and whether the database has it.
+// Status returns every migration of the store and of sets, and whether the database has applied it.
 func Status(ctx context.Context, db *sql.DB, sets ...migration.Set) ([]migration.Status, error) {
 	d, _, err := dialectOf(ctx, db)
 	if err != nil {

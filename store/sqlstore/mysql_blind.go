@@ -12,9 +12,10 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Where the server takes several statements in a packet, a first attempt and a batch are not looked up: the claim travels with the first
-// statement, and an existing record makes the insert fail on its primary key. A batch is one packet: it is claimed by its COMMIT. If a batch fails on any
-// primary key, the next try looks up and then runs statement by statement.
+// If the server takes several statements in a packet, a first attempt and a batch are not looked up: the claim
+// is sent with the first statement, and an existing record makes the insert fail on its primary key. A batch is
+// one packet: it is claimed by its COMMIT. If a batch fails on any primary key, the next try looks up and then
+// runs statement by statement.
 
 // mysqlFail is a number beyond the largest if a condition is true, so that its statement fails and the server ends the packet. DO would not fail.
 const mysqlFail = "set @once_failed = ~0 + (?)"
@@ -26,12 +27,13 @@ func (s *Store) claimOrFail(opts store.BeginOptions) string {
 	return fill(mysqlFail, raw(fill("? or coalesce(get_lock(?, 0), 0) <> 1", raw(s.replica(opts)), s.lockName(opts.ID))))
 }
 
-// lastMySQL has writes travel with COMMIT, and reports whether they do.
+// lastMySQL sends writes together with COMMIT, and reports whether it has.
 func (t *txn) lastMySQL(c store.Change) bool {
 	size := sizeMySQL(c)
 	var last []sqlguard.Statement
 	for _, w := range sqlplane.InLockOrder(c.Writes) {
-		// The text may hold the end of another statement in a comment or in quotes, or take the arguments of another one.
+		// The text may contain the end of another statement in a comment or in quotes, or use the arguments of
+		// another statement.
 		if strings.ContainsAny(w.SQL, ";#*\\") || strings.Contains(w.SQL, "--") || strings.Count(w.SQL, "?") != len(w.Args) {
 			return false
 		}
@@ -71,7 +73,8 @@ func (t *txn) openBlind(ctx context.Context) error {
 	if !t.blind || t.batch {
 		return nil
 	}
-	// Not with COMMIT: if the answer to that were lost, a look-up that finds no record would prove nothing.
+	// Not together with COMMIT: if the answer to that were lost, a look-up that finds no record would prove
+	// nothing.
 	return sqlguard.OpenTx(ctx, t.tx)
 }
 

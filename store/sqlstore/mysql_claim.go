@@ -42,7 +42,8 @@ func (s *Store) tryClaim(ctx context.Context, opts store.BeginOptions) (_ *txn, 
 	switch {
 	case err != nil:
 		if errors.Is(err, errReplica) {
-			// The connection leads to a replica: back in the pool it would fail the next operation as well.
+			// The connection leads to a replica: returned to the pool, it would make the next operation fail as
+			// well.
 			sqlguard.Drop(t.conn)
 		}
 		isBroken = broken(t.conn)
@@ -58,8 +59,9 @@ func (s *Store) tryClaim(ctx context.Context, opts store.BeginOptions) (_ *txn, 
 	return nil, t.seen.row.live(), isBroken, err
 }
 
-// claimMySQL asks for the lock of the operation, looks it up, and begins. For a first attempt, and for a batch, it does no more than put the
-// claim in front of BEGIN: it then fails, with the statement that it travels with.
+// claimMySQL asks for the lock of the operation, looks the operation up, and begins. For a first attempt, and
+// for a batch, it only puts the claim before BEGIN; the claim is then sent with a later statement, and fails
+// together with it.
 func (t *txn) claimMySQL(ctx, own context.Context, opts store.BeginOptions) (granted bool, err error) {
 	t.blind = t.s.several && (opts.First || opts.Batch) && opts.StaleAfter.IsZero()
 	t.batch = t.blind && opts.Batch
@@ -70,7 +72,7 @@ func (t *txn) claimMySQL(ctx, own context.Context, opts store.BeginOptions) (gra
 	}
 	// The lock belongs to the session: neither COMMIT nor ROLLBACK releases it.
 	t.guard.DoAfter(t.s.unlock(opts.ID))
-	// A rollback leaves writes to tables that are not transactional.
+	// A rollback does not undo writes to tables that are not transactional.
 	t.guard.IfIncomplete(t.s.recordUnknown(opts.ID))
 	t.guard.BeforeMark(func(ctx context.Context, session sqlguard.Session) error {
 		for _, statement := range t.replaceExpired(opts.ID, mysqlClaim, opts.ID.Scope, opts.ID.Key) {
@@ -114,7 +116,7 @@ func (t *txn) letGo(ctx context.Context, id store.ID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreTime)
 	defer cancel()
 	if sqlguard.OnConn(func() error { _, err := t.conn.ExecContext(ctx, "do "+t.s.unlock(id)); return err }) != nil {
-		// In the pool, the session would keep the operation locked.
+		// In the pool, the session would keep the lock of the operation.
 		sqlguard.Drop(t.conn)
 	}
 }

@@ -22,7 +22,7 @@ const mariadbReplica = mysqlReplica + " or exists (select 1 from information_sch
 
 var errReplica = errors.New("this server is a replica or set to read_only, or its sessions are, and what it has or lacks proves nothing. Try: the address of the primary alone")
 
-// replica is the condition that an answer to ask must not come from.
+// replica is the condition under which a server must not answer the request.
 func (s *Store) replica(opts store.BeginOptions) string {
 	if opts.Durable && s.compound {
 		return mariadbReplica

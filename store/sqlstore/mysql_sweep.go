@@ -42,9 +42,9 @@ var mysqlSweeping = sweeping{isolation: store.ReadCommitted}
 // mysqlPart is how many rows that were kept are deleted in one transaction.
 const mysqlPart = 100
 
-// sweepMySQL deletes in one statement as long as no row is locked: that costs the server the
-// least time, which requests may need. If another sweeper, or a claim of
-// an expired key, has locked a row, it locks the rows one by one and skips the locked ones.
+// sweepMySQL deletes in one statement as long as no row is locked, because that costs the server the least
+// time. If another sweeper, or a claim of an expired key, has locked a row, it locks the rows one by one and
+// skips the locked ones.
 func (s *Store) sweepMySQL(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, error) {
 	query, scan := mysqlSwept, scanSwept
 	if req.Archive != nil {
@@ -83,7 +83,7 @@ func sweepParts(ctx context.Context, req upkeep.Sweep, found []upkeep.Expired, d
 		began := time.Now()
 		dropped, err := drop(part)
 		if err != nil && all.Rows > 0 {
-			// The parts before are committed: the caller gets their number, and goes on here.
+			// The earlier parts are committed: the caller gets their number, and continues here.
 			all.More, all.Mark = true, part[0].At
 			return all, nil
 		}
@@ -135,9 +135,9 @@ func (s *Store) deleteMySQL(ctx context.Context, compound string, into ...any) (
 	return 0, true, &store.Error{Kind: store.KindLost, Err: err}
 }
 
-// deleteUnlocked deletes those rows that are not locked and are still the same.
-// They are found without locks, and then locked by the primary key: that is where claims
-// begin as well, and transactions that lock in one order do not deadlock.
+// deleteUnlocked deletes the rows that are not locked and have not changed. It finds them without locks, and
+// then locks them by the primary key, because claims also begin there, and transactions that lock in one order
+// do not deadlock.
 func (s *Store) deleteUnlocked(ctx context.Context, found []upkeep.Expired) (int, error) {
 	same := map[string]bool{}
 	for _, e := range found {

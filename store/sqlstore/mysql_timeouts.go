@@ -10,9 +10,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// sessionTimeout is a setting of a session that is only ever shortened, and restored when the
-// connection goes back. MySQL bounds only statements that read. It has no bound of its own for
-// idle transactions; the bound of idle sessions ends them as well.
+// sessionTimeout is a setting of a session that is only ever shortened, and is restored when the connection is
+// returned. MySQL bounds only statements that read. It has no separate bound for idle transactions; the bound
+// of idle sessions ends them as well.
 type sessionTimeout struct {
 	setting string
 	unit    time.Duration
@@ -75,7 +75,7 @@ func (t *txn) timeoutsMySQL(timeouts store.Timeouts) (statements []string) {
 	return []string{fill("set "+strings.Join(set, ", "), values...)}
 }
 
-// restoreTimeouts gives the connection its own timeouts back, or drops it.
+// restoreTimeouts restores the session's own timeouts, or closes the connection.
 func (t *txn) restoreTimeouts() {
 	if t.restore == "" || t.guard.Unopened() {
 		return

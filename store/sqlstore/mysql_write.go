@@ -11,8 +11,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// writeMySQL writes a record. If the transaction has claimed it from the beginning, and the server takes several statements in a packet, it
-// travels with COMMIT.
+// writeMySQL writes a record. If the transaction has claimed the operation from the beginning, and the server
+// takes several statements in a packet, the record is sent with COMMIT.
 func (t *txn) writeMySQL(ctx context.Context, c store.Change) error {
 	if t.conn != nil && (t.guard.HasMark() || t.ifEnded != nil) { // else the record would be written in a transaction of its own
 		_, err := t.tx.ExecContext(ctx, sqlguard.CheckMark)
@@ -55,7 +55,7 @@ func (t *txn) writeMySQL(ctx context.Context, c store.Change) error {
 	return nil
 }
 
-// insertMySQL inserts the record of the claim, or has it travel with COMMIT.
+// insertMySQL inserts the record of the claim, or lets it be sent with COMMIT.
 func (t *txn) insertMySQL(ctx context.Context, c store.Change) error {
 	if c.Next.State == store.StateAbsent {
 		return nil // as it has been all the while
@@ -98,7 +98,7 @@ func (s *Store) swapMySQL(ctx context.Context, c store.Change) (store.Record, er
 	case t == nil:
 		return rec, &store.Error{Kind: store.KindTaken, Err: errExpect}
 	}
-	// COMMIT is not the caller's to cancel.
+	// The caller must not be able to cancel a COMMIT.
 	t.stop()
 	if err := t.Commit(ctx, c); err != nil {
 		return store.Record{}, err
@@ -106,7 +106,7 @@ func (s *Store) swapMySQL(ctx context.Context, c store.Change) (store.Record, er
 	return c.Next, nil
 }
 
-// replaceMySQL changes a record that must be there.
+// replaceMySQL changes a record that must exist.
 func (t *txn) replaceMySQL(ctx context.Context, c store.Change) error {
 	var onReplica bool
 	id := []any{c.ID.Scope, c.ID.Key}

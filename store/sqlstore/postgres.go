@@ -23,7 +23,8 @@ func (s *Store) looksAhead(opts store.BeginOptions) bool {
 		(opts.Isolation == store.Serializable || opts.Isolation == store.DefaultIsolation && s.watched.Load())
 }
 
-// lookAhead waits no longer than the transaction would: it is sent before that has bounds.
+// lookAhead does not wait longer than the transaction would, because it is sent before the transaction has
+// bounds.
 func (t *txn) lookAhead(ctx context.Context, opts store.BeginOptions) (err error) {
 	if bound := min(cmp.Or(opts.Timeouts.Lock, opts.Timeouts.Statement), cmp.Or(opts.Timeouts.Statement, opts.Timeouts.Lock)); bound > 0 {
 		var cancel context.CancelFunc
@@ -109,8 +110,8 @@ func probe(ctx context.Context, tx *sql.Tx, id store.ID) (absent bool, err error
 	return n == 1, err
 }
 
-// beginPostgres begins again when its connection led to a standby: the pool may have another
-// one, or make one to the primary.
+// beginPostgres begins again if its connection led to a standby, because the pool may have a connection to the
+// primary, or may make one.
 func (s *Store) beginPostgres(ctx context.Context, opts store.BeginOptions) (store.Transaction[*sql.Tx], store.Record, error) {
 	for tries := -1; ; tries-- {
 		t, rec, err := s.begin(ctx, opts)

@@ -18,7 +18,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Durati
 	if len(holds) == 0 {
 		return nil, nil
 	}
-	// In the order in which Change.Held locks rows: otherwise the two could deadlock.
+	// In the order in which Change.Held locks rows, because otherwise the two could deadlock.
 	holds = slices.SortedFunc(slices.Values(holds), func(a, b store.Hold) int {
 		return cmp.Or(cmp.Compare(a.ID.Scope, b.ID.Scope), cmp.Compare(a.ID.Key, b.ID.Key))
 	})
@@ -65,11 +65,12 @@ func (s *Store) leasing(ctx context.Context, lease time.Duration, fn func(own co
 	return nil
 }
 
-// shortestIdle is how long a renewal may lie idle whatever the lease: a process on a busy machine does not lose its connection.
+// shortestIdle is how long a renewal may be idle at least, even with a short lease, so that a process on a busy
+// machine does not lose its connection.
 const shortestIdle = 2 * time.Second
 
-// boundRenewal has the server end the transaction if its process is stopped before COMMIT: until then, its operations
-// cannot be taken over. SQLite has no server that could do that.
+// boundRenewal makes the server end the transaction if the process is stopped before COMMIT, because until then
+// the operations cannot be taken over. SQLite has no server that could do that.
 func (t *txn) boundRenewal(ctx context.Context, lease time.Duration) error {
 	idle := store.Timeouts{Idle: max(lease, shortestIdle)}
 	switch t.s.dialect.name {

@@ -18,14 +18,14 @@ var _ sqlplane.SQL[*sql.Tx] = (*Store)(nil)
 // Dialect implements [sqlplane.Database].
 func (s *Store) Dialect() sqlplane.Dialect { return s.dialect.name }
 
-// On implements [sqlplane.SQL]. Append runs a statement at once, so that it is not sorted by its
-// Locks: append statements in that order. From the first statement on, a transaction of your own
-// is guarded as in a Join: that takes one round trip on servers.
+// On implements [sqlplane.SQL]. Its Append runs a statement immediately, so the store does not sort statements
+// by their Locks: call Append in the order of Locks. From the first statement on, a statement error prevents
+// the commit of tx, as after Join; if you have opened tx yourself, that costs one round trip on servers.
 func (s *Store) On(tx *sql.Tx) sqlplane.Runner { return &txRunner{s: s, tx: tx} }
 
-// Pool implements [sqlplane.Database]. On SQLite, a statement that writes takes its turn like an
-// operation, and one that only reads waits for no writer. A SELECT counts as one that only reads,
-// also if it calls a function that writes.
+// Pool implements [sqlplane.Database]. On SQLite, a statement that writes waits for its turn like an operation.
+// A statement that only reads does not wait for writers; every SELECT is treated as such a statement, even if
+// it calls a function that writes.
 func (s *Store) Pool() sqlplane.Runner { return poolRunner{s} }
 
 // Within implements [sqlplane.Database].

@@ -118,6 +118,7 @@ func (s *Store) openSQLite(ctx context.Context, opts store.BeginOptions) (*txn, 
 		return &txn{s: s, conn: m.Conn, tx: m.Tx, guard: m.Guard, cancel: m.Cancel, stop: m.Detach, member: m}, nil
 	}
 	came, patience := time.Now(), s.file.LockWait(opts.Timeouts.Lock)
+	// A replay must not wait for other writers, so an operation that has to wait is looked up first.
 	if !s.file.Take() {
 		if err := lookBeforeWait(opts, func() (store.Record, error) { return s.readBeforeBegin(ctx, opts) }); err != nil {
 			return nil, err

@@ -23,12 +23,12 @@ const (
 	sqliteDrop = `delete from once_operation where scope = ?1 and key = ?2 and +state = 2 and +expires_at <= ` + sqliteNow + ` and (?3 is null or claim = ?3)`
 )
 
-// A sweeper has the file for one part at a time, and then goes to the end of the queue. A
-// part ends as soon as a writer waits, but not before it has some rows: each costs some 20
-// microseconds, and its transaction 100.
+// A sweeper has the file for one part at a time, and then waits at the end of the queue. A part ends as soon as
+// a writer waits, but not before some rows are deleted: each row costs about 20 microseconds, and the
+// transaction of a part 100.
 //
-// Each row was on a page of its own, and after each part a checkpoint runs while requests
-// run: the smaller the part, the shorter their COMMITs wait for the disk behind it.
+// Each row is on a page of its own, and after each part a checkpoint runs while requests run. The smaller the
+// part is, the shorter the COMMITs of requests wait for the disk after it.
 const (
 	sqliteLeast = 10
 	sqliteMost  = 20
@@ -88,7 +88,8 @@ type sweptPart struct {
 func (s *Store) sweepPart(ctx context.Context, conn *sqlitegroup.Relaxed, part []upkeep.Expired) (done sweptPart, err error) {
 	done.held, err = conn.Run(ctx, sqliteDrop, func(ctx context.Context, drop *sql.Stmt) error {
 		for _, e := range part {
-			// A transaction costs as much as five rows, so that a waiting writer does not end it before sqliteLeast.
+			// A transaction costs as much as five rows, so a waiting writer does not end it before sqliteLeast
+			// rows.
 			if done.tried >= sqliteLeast && s.file.Waiting() {
 				break
 			}

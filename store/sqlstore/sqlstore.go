@@ -1,6 +1,6 @@
-// Package sqlstore keeps operations in the user's database through database/sql:
-// SQLite, PostgreSQL, MySQL and MariaDB. It imports no driver; it is tested with
-// modernc.org/sqlite, pgx's stdlib and github.com/go-sql-driver/mysql.
+// Package sqlstore keeps operations in the user's database through database/sql: SQLite, PostgreSQL, MySQL and
+// MariaDB. It imports no driver. It is tested with modernc.org/sqlite, pgx's stdlib and
+// github.com/go-sql-driver/mysql.
 //
 //	db, err := sqlstore.Open("sqlite", "file:app.db?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
 //	...
@@ -9,77 +9,83 @@
 //	...
 //	engine := once.New(s, once.Config{})
 //
-// [Open] is [sql.Open] with a guard below it: inside of an operation, a
-// transaction that has seen a statement error can neither go on nor commit, so
-// that a handler which drops an error of the database never leaves a key without
-// its effect or an effect without its key. (The guard cannot see errors that database/sql raises without
-// asking the driver, as for a context that was over before the statement.)
-// Handlers get an ordinary [*sql.Tx]; other uses of the
-// *sql.DB are not touched.
+// [Open] is [sql.Open] with a guard between database/sql and the driver. Inside an operation, the guard refuses
+// further statements and the commit after a statement has failed. So a handler that ignores an error of the
+// database never leaves a key without its effect, or an effect without its key. (The guard cannot see errors
+// that database/sql returns without calling the driver, for example because a context was over before the
+// statement.) Handlers get an ordinary [*sql.Tx]. The guard does not change other uses of the *sql.DB.
 //
-// On SQLite an operation is one BEGIN IMMEDIATE transaction: writers of one file
-// follow each other, and a duplicate in another process waits for the file as any
-// writer does. The writers of one Store wait in a queue, and hold no connection while they wait;
-// busy_timeout or Timeouts.Lock bounds that. So use one Store for a file. With many callers at
-// a time, [Config].GroupCommit gives a higher throughput. On PostgreSQL,
-// pgxstore does the same in fewer round trips. With several hosts in the data source name of
-// PostgreSQL, say target_session_attrs=read-write: a standby refuses everything but replays. A
-// server that speaks its protocol and keeps no advisory locks is used as by pgxstore: [New] finds it out, and the log says so once.
+// On SQLite an operation is one BEGIN IMMEDIATE transaction. The writers of one file run one after the other,
+// and a duplicate in another process waits for the file like any other writer. The writers of one Store wait in
+// a queue, and hold no connection while they wait; busy_timeout or Timeouts.Lock bounds this wait. So use one
+// Store for each file. With many concurrent callers, [Config].GroupCommit gives a higher throughput.
 //
-// SQLite has no server that could end a handler which hangs. The Store does it: after
-// Timeouts.Idle without a statement it rolls back and gives connection and file to the next
-// operation. The statements of the handler then fail with [sql.ErrTxDone], and its operation with
-// [store.KindBusy]. Timeouts.Statement interrupts a statement as the end of its context would;
-// a driver may be unable to interrupt the work between two rows at all. A process that is
-// stopped can do neither, and no process can while the handler uses a [sql.RawBytes].
+// On PostgreSQL, pgxstore does the same in fewer round trips. If the data source name of PostgreSQL has several
+// hosts, set target_session_attrs=read-write: on a standby only replays work. A server that speaks PostgreSQL's
+// protocol but does not keep advisory locks is used as pgxstore uses it: [New] detects such a server, and logs
+// that once.
+//
+// SQLite has no server that could end a handler which hangs, so the Store ends it. If the handler runs no
+// statement for Timeouts.Idle, the Store rolls back, and gives the connection and the file to the next
+// operation. The next statement of the handler fails with [sql.ErrTxDone], and its operation with
+// [store.KindBusy]. Timeouts.Statement interrupts a statement in the same way as the end of its context; a
+// driver may be unable to interrupt the work between two rows at all. Neither bound works while the process is
+// stopped, nor while the handler uses a [sql.RawBytes].
 //
 // # MySQL and MariaDB
 //
-// [Open] has connections take several statements in a packet, with arguments among them (multiStatements, interpolateParams), unless the data source name
-// says whether they do; for [OpenDB] the connector must allow it. An operation then has as many round trips as a bare transaction, a first attempt one
-// less, and a batch has one. Otherwise an operation has three more. A replay is one. Your own texts hold one statement each: a text that may hold several is prepared
-// first, which costs a round trip, and the server refuses it. Only outside of handlers, and if your data source name says multiStatements=true, several are
-// sent. A statement with arguments is prepared, too, if its text has a backslash, or if its connection has a charset other than utf8mb4 and the charsets of one byte
-// (charset=gbk). That [Open] may know this, each new connection is asked for its charset once.
+// [Open] makes connections that send several statements in a packet, with their arguments (multiStatements,
+// interpolateParams), unless the data source name sets these options. For [OpenDB] the connector must allow it.
+// Then an operation needs as many round trips as the same transaction without once, a first attempt needs one
+// less, and a batch needs one in total. Without these options an operation needs three more. A replay needs one
+// round trip.
 //
-// Sessions must be in
-// autocommit mode and not read uncommitted, which [New] checks. No session waits for a
-// claim, so that claims never deadlock, and a replay locks nothing. Tables must be
-// InnoDB's, yours as well: writes to others are not rolled back. If that happens and is found out,
-// the operation is in doubt, and recorded as unknown; once doctor names such tables.
+// Each of your own texts must be one statement. A text that may contain several statements is prepared first,
+// which costs a round trip, and the server refuses to prepare several. Only outside of handlers, and only if
+// your data source name has multiStatements=true, such a text is sent as it is. A statement with arguments is
+// also prepared if its text has a backslash, or if its connection has a charset other than utf8mb4 and the
+// single-byte charsets (for example charset=gbk). To know the charset, [Open] asks each new connection for it
+// once.
 //
-// A claim is a lock of the session (GET_LOCK), which is asked for together with the look-up and is released after COMMIT. A proxy must keep a session on
-// one connection: if it does not, duplicates run at the same time, and the primary key lets one commit. Nodes of an earlier release, which claim on
-// MariaDB by inserting the record, may run together with nodes of this one; a duplicate waits there for the lock of a row, as Timeouts.Lock bounds it.
+// Sessions must be in autocommit mode, and their isolation level must not be READ UNCOMMITTED; [New] checks
+// both. No session waits for a claim, so that claims never deadlock, and a replay locks nothing. All tables
+// must use InnoDB, including yours: a write to a table of another engine cannot be rolled back. If the store
+// detects such a write after a rollback, the operation is in doubt, and is recorded as unknown. The command
+// once doctor lists such tables.
 //
-// A handler that changes its session (SET, USE, GET_LOCK, a temporary table, EXECUTE) costs
-// the connection: it is closed, so that no other operation gets the session. SET STATEMENT and
-// variables of the user are free.
+// A claim is a lock of the session (GET_LOCK). It is requested in the round trip of the look-up, and is
+// released after COMMIT. A proxy must keep a session on one connection. If it does not, duplicates run at the
+// same time, and the primary key lets one of them commit. Nodes of an earlier release claim on MariaDB by
+// inserting the record. They may run at the same time as nodes of this release; then a duplicate waits for the
+// lock of a row, for Timeouts.Lock at most.
 //
-// It is tested with MariaDB 10.11 and MySQL 9.7.
+// If a handler changes its session (SET, USE, GET_LOCK, a temporary table, EXECUTE), the store closes the
+// connection afterwards, so that no other operation gets the session. SET STATEMENT and user variables do not
+// have this consequence.
 //
-// A statement that its context cuts short runs on in the server, and its operation is in
-// flight as long: [store.Timeouts] or max_statement_time bound that. Timeouts for locks and
-// idle transactions are rounded up to seconds. MySQL bounds only statements that read. It ends a
-// transaction that lies idle together with its connection (wait_timeout).
+// The package is tested with MariaDB 10.11 and MySQL 9.7.
 //
-// A value takes twice its size on its way to the server: max_allowed_packet, and the driver's
-// maxAllowedPacket, must have room for that. A result for which they have not fails with
-// an error, and nothing is applied. [store.Statement].Rows counts rows that have changed, unless the data
-// source name says clientFoundRows=true.
+// If a context ends during a statement, the statement continues in the server, and its operation stays in
+// flight until the statement ends: [store.Timeouts] or max_statement_time bound that. Timeouts for locks and
+// idle transactions are rounded up to seconds. MySQL applies the bound for statements only to statements that
+// read. MySQL ends an idle transaction by closing its connection (wait_timeout).
 //
-// A replica lags behind, so that a missing record proves nothing there. On a server that is set to
-// read_only nothing is executed, also for users who may write there, and a lost COMMIT is
-// settled neither there nor on a server that replicates from another one: it stays in doubt
-// until the primary can be asked. Set read_only on replicas: on a writable one that
-// a pool of two hosts may reach, an operation runs again.
+// A value takes twice its size in the packet to the server: max_allowed_packet and the driver's
+// maxAllowedPacket must be large enough. If a result is too large for them, the operation fails with an error,
+// and nothing is applied. [store.Statement].Rows counts rows that have changed, unless the data source name has
+// clientFoundRows=true.
 //
-// once.Config.Synced refuses replays from such servers. It adds nothing else here: no
-// statement but COMMIT waits for a replica.
-// With semi-synchronous replication and rpl_semi_sync_master_wait_point = AFTER_SYNC
-// (MySQL: rpl_semi_sync_source_wait_point) no reader sees a commit that a replica has not
-// received, so that a replayed result survives a failover to it; with AFTER_COMMIT, MariaDB's
-// default, it may not. After rpl_semi_sync_master_timeout replication is asynchronous.
+// A replica lags behind its primary, so that a missing record on a replica proves nothing. On a server that has
+// read_only set, nothing is executed, not even for users who may write there. A lost COMMIT cannot be resolved
+// on a read_only server, nor on a server that replicates from another server: the operation stays in doubt
+// until the primary can be asked. Set read_only on replicas: if a replica is writable and a pool of two hosts
+// may reach it, an operation may be executed again there.
+//
+// once.Config.Synced refuses replays from such servers. It has no other effect here, because no statement
+// except COMMIT waits for a replica. With semi-synchronous replication and rpl_semi_sync_master_wait_point =
+// AFTER_SYNC (MySQL: rpl_semi_sync_source_wait_point), no reader sees a commit that a replica has not received,
+// so that a replayed result survives a failover to the replica. With AFTER_COMMIT, MariaDB's default, it may be
+// lost. After rpl_semi_sync_master_timeout replication becomes asynchronous.
 package sqlstore
 
 import (
@@ -126,8 +132,8 @@ var (
 	_ store.Classifier      = (*Store)(nil)
 )
 
-// Open is [sql.Open] with the guard that [New] asks for. The dialect follows from
-// the driver's name: sqlite, sqlite3, pgx, pgx/v5, postgres or mysql. For others see [OpenDB].
+// Open is [sql.Open] with the guard that [New] requires. The name of the driver determines the dialect: sqlite,
+// sqlite3, pgx, pgx/v5, postgres or mysql. For other drivers see [OpenDB].
 func Open(driverName, dataSourceName string) (*sql.DB, error) {
 	d, ok := drivers[driverName]
 	if !ok {
@@ -173,7 +179,7 @@ func severalInPacket(name string) (asking string, asks bool) {
 	return name, true
 }
 
-// OpenDB is [sql.OpenDB] with the guard that [New] asks for.
+// OpenDB is [sql.OpenDB] with the guard that [New] requires.
 func OpenDB(d sqlplane.Dialect, c driver.Connector) *sql.DB {
 	return sql.OpenDB(sqlguard.Wrap(c, guards[d]))
 }
@@ -187,8 +193,8 @@ type dsnConnector struct {
 func (c dsnConnector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
 func (c dsnConnector) Driver() driver.Driver                        { return c.driver }
 
-// New returns a store on db, which must come from [Open] or [OpenDB] and have the
-// store's table: see [Migrate]. Without the table the error is [store.ErrNotMigrated].
+// New returns a store on db. db must come from [Open] or [OpenDB], and must have the store's table: see
+// [Migrate]. Without the table the error is [store.ErrNotMigrated].
 func New(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) {
 	d, connector, err := dialectOf(ctx, db)
 	if err != nil {
@@ -276,7 +282,7 @@ func (s *Store) Check(ctx context.Context) error {
 	return err
 }
 
-// Read returns the record of id. On a standby of PostgreSQL, a record that is not Done is an error.
+// Read returns the record of id. On a standby of PostgreSQL it returns an error unless the record is done.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	var on rowQuerier = s.db
 	if w := waits.Of(ctx); w != nil {

@@ -24,8 +24,8 @@ const (
 	mysqlTake    = " set o.state = 1, o.fence = o.fence + 1, o.claim = ?, o.lease_until = " + mysqlNow + " + ?"
 )
 
-// Take implements [upkeep.Taker], in one transaction: of one statement on PostgreSQL, of three on MySQL, and of one for each operation on
-// SQLite, which needs no round trips.
+// Take implements [upkeep.Taker], in one transaction. The transaction has one statement on PostgreSQL, three on
+// MySQL, and one for each operation on SQLite, where statements need no round trips.
 func (s *Store) Take(ctx context.Context, ids []store.ID, nonce []byte, lease time.Duration, then store.Statement) (taken []upkeep.Entry, err error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -62,7 +62,8 @@ func (s *Store) Take(ctx context.Context, ids []store.ID, nonce []byte, lease ti
 	return taken, nil
 }
 
-// takeMySQL first locks the rows that no other transaction has locked: an update would wait for the others.
+// takeMySQL first locks the rows that no other transaction has locked, because an update would wait for locked
+// rows.
 func (t *txn) takeMySQL(ctx context.Context, ids []store.ID, nonce []byte, lease time.Duration) ([]upkeep.Entry, error) {
 	var onReplica bool
 	if err := t.tx.QueryRowContext(ctx, "select "+mysqlReplica).Scan(&onReplica); err != nil {
@@ -106,7 +107,7 @@ func (t *txn) takeSQLite(ctx context.Context, ids []store.ID, nonce []byte, leas
 	return taken, nil
 }
 
-// thenAlso is the statement that travels with Take, with the table that it sees.
+// thenAlso is the statement that is executed together with Take, with the table that it sees.
 func (s *Store) thenAlso(query string, taken []upkeep.Entry) store.Statement {
 	var ids []store.ID
 	var args []any

@@ -41,8 +41,8 @@ func (t *txn) began() {
 	t.guard.ForbidCommit()
 }
 
-// limit rolls the transaction back when it is idle for too long, as a server would. That
-// frees connection and file at once; the handler finds it rolled back when it uses it again.
+// limit rolls the transaction back when it is idle for too long, as a server would. That frees the connection
+// and the file immediately; the handler gets an error when it uses the transaction again.
 func (t *txn) limit(opts store.BeginOptions) {
 	t.guard.Limit(txlimit.Limits{Idle: opts.Timeouts.Idle, Statement: opts.Timeouts.Statement}, func() {
 		_ = t.tx.Rollback() // or the handler has been quicker
@@ -104,7 +104,7 @@ func (t *txn) end() error {
 	return err
 }
 
-// commit commits. When it returns, that is on the disk.
+// commit commits. When it returns, the commit is on the disk.
 func (t *txn) commit() error {
 	if t.member != nil {
 		return t.member.Commit()

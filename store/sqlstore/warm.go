@@ -9,10 +9,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Warm opens connections until the pool has n, or as many as it may have. Call it before the service takes
-// requests: the first ones then do not wait for connections to be made. A [sql.DB] keeps
-// two idle connections unless SetMaxIdleConns allows more: if it closes the others, that is an error.
-// An error says how many there are.
+// Warm opens connections until the pool has n, or as many as its limit allows. Call it before the service
+// accepts requests, so that the first requests do not wait for new connections. A [sql.DB] keeps only two idle
+// connections unless SetMaxIdleConns allows more: if it closes the others, Warm returns an error. The text of
+// an error says how many connections are open.
 func (s *Store) Warm(ctx context.Context, n int) error {
 	before := s.db.Stats()
 	if before.MaxOpenConnections > 0 {

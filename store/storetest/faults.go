@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Point is a way in which one call of a store can fail.
+// Point is a place where a call of a store can fail, and the way in which it fails.
 type Point string
 
 const (
@@ -33,37 +33,38 @@ const (
 	JoinDown          Point = "join: not reached"
 )
 
-// Plan says when a [Faults] fails. Every call passes the points that it has, in the
-// order above.
+// Plan says when a [Faults] fails. Every call of the store passes each [Point] of its method once, in the order
+// in which the constants are declared.
 type Plan struct {
-	// Nth are points by number: the first one counts from Arm, each other one
-	// from the one before.
+	// Nth chooses points by number. The first number counts the points since Arm was called, each other number
+	// the points since the one before.
 	Nth []int
 
-	// At are points by name: each fails the first time that it is passed.
+	// At chooses points by name: each of them fails when it is passed for the first time.
 	At []Point
 
-	// Outage keeps the store out of reach after the last point of Nth or At has failed.
+	// Outage makes the store unreachable after the last point of Nth or At has failed.
 	Outage bool
 
-	// Later is how many calls of Read, Begin and Swap do not see a delayed commit yet,
-	// by default one. After 10 milliseconds it is applied in any case: a transaction that is
-	// open meanwhile may keep the calls waiting.
+	// Later is how many calls of Read, Begin and Swap do not see the change of a "LostLater" point yet. Default
+	// 1. After 10 ms the change is applied in any case, because a transaction that is open meanwhile may block
+	// the calls.
 	Later int
 
-	// Rival acts as the faster caller at CommitTaken and SwapTaken. By
-	// default it does nothing, and the error is false.
+	// Rival acts as the faster caller at CommitTaken and SwapTaken. By default no other caller acts, and the
+	// store returns the error although the record has not changed.
 	Rival func(context.Context)
 }
 
-// Faults is a store that fails at the planned points, the way a database does: after
-// "not applied" nothing was applied; after "lost" the change was applied, was not, or will be.
+// Faults is a store that fails at the planned points as a database fails. After a "not reached" error
+// nothing was applied. After an "answer lost" error the change was applied, was not applied, or will be
+// applied.
 type Faults[TX any] struct {
 	faults
 	s store.Store[TX]
 }
 
-// NewFaults returns s with no fault planned.
+// NewFaults returns a Faults on s. No fault is planned.
 func NewFaults[TX any](s store.Store[TX]) *Faults[TX] {
 	return &Faults[TX]{faults: faults{ops: s}, s: s}
 }
@@ -84,7 +85,7 @@ type late struct {
 	apply  func()
 }
 
-// Arm plans faults, and drops those planned before.
+// Arm plans the faults of p, and drops the faults that were planned before.
 func (f *faults) Arm(p Plan) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,8 +93,8 @@ func (f *faults) Arm(p Plan) {
 	f.plan, f.out, f.hits = p, false, nil
 }
 
-// Heal drops the plan and returns the points that have failed. When it returns, all delayed
-// changes are applied.
+// Heal drops the plan and returns the points that have failed. Before it returns, it applies all delayed
+// changes.
 func (f *faults) Heal() []Point {
 	f.mu.Lock()
 	hits, late := f.hits, f.late
@@ -134,7 +135,7 @@ func (f *faults) reached() {
 	}
 }
 
-// Unwrap returns the store below, for [store.As].
+// Unwrap returns the underlying store, for [store.As].
 func (f *Faults[TX]) Unwrap() any { return f.s }
 
 // pass reports whether p fails now.
@@ -178,7 +179,7 @@ var errInjected = errors.New("storetest: injected")
 
 func injected(k store.Kind) error { return &store.Error{Kind: k, Err: errInjected} }
 
-// Read implements [store.Operations].
+// Read implements [store.Operations]. It passes the point ReadDown.
 func (f *faults) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	if f.down(ReadDown) {
 		return store.Record{}, injected(store.KindUnavailable)
@@ -187,7 +188,7 @@ func (f *faults) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	return f.ops.Read(ctx, id)
 }
 
-// Swap implements [store.Operations].
+// Swap implements [store.Operations]. It passes the points of Swap.
 func (f *faults) Swap(ctx context.Context, c store.Change) (store.Record, error) {
 	switch {
 	case f.down(SwapDown):
@@ -232,7 +233,7 @@ func (f *Faults[TX]) Begin(ctx context.Context, opts store.BeginOptions) (store.
 	return txn, rec, err
 }
 
-// Join implements [store.Joiner], if the store below does.
+// Join implements [store.Joiner] if the underlying store does.
 func (f *Faults[TX]) Join(ctx context.Context, tx TX, opts store.BeginOptions) (store.Transaction[TX], store.Record, error) {
 	j, ok := store.As[store.Joiner[TX]](f.s)
 	if !ok {

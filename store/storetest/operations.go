@@ -12,25 +12,26 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// OperationsHarness describes, for [RunOperations], a store that has no
-// transactions of the user.
+// OperationsHarness describes a store that has no transactions for the user. It is the argument of
+// [RunOperations].
 type OperationsHarness struct {
-	// Open returns an empty store. It is called a few times. tb's clean-up closes what it has
-	// opened.
+	// Open returns an empty store. The suite calls it a few times. Open registers clean-up functions on tb that
+	// close what it has opened.
 	Open func(tb testing.TB) store.Operations
 
-	// Peer returns a second handle on the records of s, as another process has it.
+	// Peer returns a second store on the records of s, as another process would open it.
 	Peer func(tb testing.TB, s store.Operations) store.Operations
 
-	// Advance moves the clock by which s judges leases, retention and Since: for
-	// every existing record, d more has passed.
+	// Advance moves the clock by which s judges leases, retention and Since, so that every existing record is
+	// older by d.
 	Advance func(tb testing.TB, s store.Operations, d time.Duration)
 
-	// OneRecord says that a Change of this store reaches one operation only. It then refuses
-	// every Change with Held, with [store.KindMisused].
+	// OneRecord says that a Change of this store can write only one operation. The store must then refuse every
+	// Change with Held, with [store.KindMisused].
 	OneRecord bool
 
-	// Expires says that the database itself deletes expired records, some time later: the store's Backlog does not count them.
+	// Expires says that the database itself deletes expired records, some time after they expire. Then the
+	// store's Backlog does not count them.
 	Expires bool
 
 	// MaxResult and ClockError mean the same as in [Harness].
@@ -38,9 +39,9 @@ type OperationsHarness struct {
 	ClockError time.Duration
 }
 
-// RunOperations runs the part of the suite that needs no transactions, on a store that keeps
-// operations and nothing else, such as one in Redis or DynamoDB. It keeps no tables, so that it
-// must refuse every Change with Writes: the error is [store.KindMisused].
+// RunOperations runs the part of the suite that needs no transactions. It is for a store that keeps only
+// operations, such as a store in Redis or DynamoDB. Such a store has no tables, so it must refuse every Change
+// with Writes: the error is [store.KindMisused].
 func RunOperations(t *testing.T, h OperationsHarness) {
 	if h.Open == nil || h.Peer == nil || h.Advance == nil {
 		t.Fatal("storetest: the harness is incomplete")
@@ -81,8 +82,8 @@ func RunOperations(t *testing.T, h OperationsHarness) {
 	}
 }
 
-// Operations returns the harness for [RunOperations] of the same store, which then shows nothing of
-// its transactions.
+// Operations returns a harness of the same store for [RunOperations]. The returned harness hides the store's
+// transactions.
 func (h Harness[TX]) Operations() OperationsHarness {
 	of := func(o store.Operations) store.Store[TX] {
 		if l, ok := o.(leasedOperations[TX]); ok {

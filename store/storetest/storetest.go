@@ -1,13 +1,13 @@
-// Package storetest proves that a store keeps the promises of package store: one
-// suite for every database.
+// Package storetest tests whether a store keeps the promises of package store. The same suite runs for every
+// database:
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, storetest.Harness[pgx.Tx]{ ... })
 //	}
 //
-// [RunOperations] is the part of it for a store that has no transactions of the user.
+// [RunOperations] runs the part of the suite for a store that has no transactions for the user.
 //
-// It also has [Faults], a store that fails at chosen points.
+// The package also has [Faults], a store that fails at chosen points.
 package storetest
 
 import (
@@ -20,83 +20,87 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Harness describes a store for the suite. An effect is a write
-// that transactions of the store can make and that can be counted by key, such as
-// a row of a table with no unique constraint.
+// Harness describes a store for the suite. In its documentation, an effect is a write that a transaction of the
+// store can make, and that can be counted by key, such as a row of a table without a unique constraint.
 type Harness[TX any] struct {
-	// Open returns a store on an empty database of its own. It is called a few
-	// times. tb's clean-up closes what it has opened.
+	// Open returns a store on an empty database of its own. The suite calls it a few times. Open registers
+	// clean-up functions on tb that close what it has opened.
 	Open func(tb testing.TB) store.Store[TX]
 
-	// Peer returns a second handle on the database of s, as another process has it.
+	// Peer returns a second store on the database of s, as another process would open it.
 	Peer func(tb testing.TB, s store.Store[TX]) store.Store[TX]
 
-	// Advance moves the clock by which s judges leases, retention and Since: for
-	// every record that is there already, d more has passed.
+	// Advance moves the clock by which s judges leases, retention and Since, so that every existing record is
+	// older by d.
 	Advance func(tb testing.TB, s store.Store[TX], d time.Duration)
 
 	// Write makes one effect.
 	Write func(ctx context.Context, tx TX, key string) error
 
-	// Statement is Write as a statement that affects one row.
+	// Statement returns a statement that makes the same effect as Write, and affects one row.
 	Statement func(key string) store.Statement
 
-	// Fail runs a statement that the database refuses, and returns its error.
+	// Fail runs a statement that the database refuses, and returns the error.
 	Fail func(ctx context.Context, tx TX) error
 
 	// Effects counts the committed effects of key.
 	Effects func(tb testing.TB, s store.Store[TX], key string) int
 
-	// Own opens a transaction on the database of s as the caller of once.Join
-	// does; end commits it or rolls it back. Needed if the store is a Joiner.
+	// Own opens a transaction on the database of s, as the caller of once.Join does; end commits it or rolls it
+	// back. Required if the store is a [store.Joiner].
 	Own func(tb testing.TB, s store.Store[TX]) (tx TX, end func(commit bool) error)
 
-	// End ends a handler's transaction by a raw COMMIT, behind the store's back,
-	// and returns an error if that was refused. nil if TX knows no such thing.
+	// End ends a handler's transaction by a COMMIT that bypasses the store, and returns an error if that was
+	// refused. It is nil if the handler cannot do that with a TX.
 	End func(ctx context.Context, tx TX) error
 
-	// Savepoint sets a savepoint in tx, and returns the transaction for statements in it; end
-	// releases it or rolls back to it. nil if TX knows no such thing.
+	// Savepoint sets a savepoint in tx, and returns the transaction for statements under it; end releases the
+	// savepoint or rolls back to it. It is nil if TX has no savepoints.
 	Savepoint func(ctx context.Context, tb testing.TB, tx TX) (inner TX, end func(keep bool) error)
 
-	// Isolations are the levels that the store offers.
+	// Isolations are the isolation levels that the store offers.
 	Isolations []store.Isolation
 
-	// OneLevel says that all levels are the same, so that no test can distinguish
-	// them: a transaction either never sees later commits of others, or fails.
+	// OneLevel says that all isolation levels behave in the same way, so that no test can distinguish them: a
+	// transaction either never sees later commits of others, or fails.
 	OneLevel bool
 
-	// Set is a statement that gives key a value, whether it had one or not, and Get reads
-	// it. READ COMMITTED must see what another transaction has set since it read before,
-	// REPEATABLE READ must not, and two SERIALIZABLE transactions that have each read what
-	// the other one sets must not both commit. Needed unless there is one level.
+	// Set returns a statement that sets the value of key, whether or not key has a value, and Get reads the
+	// value. A READ COMMITTED transaction must see a value that another transaction has set since its last
+	// read. A REPEATABLE READ transaction must not see it. If each of two SERIALIZABLE transactions has read
+	// the key that the other one sets, at most one of them may commit. Required unless OneLevel is set.
 	Set func(key, value string) store.Statement
 	Get func(ctx context.Context, tx TX, key string) (string, error)
 
-	// OneWriter says that one transaction at a time can write in this database. A
-	// duplicate then waits for the holder's transaction, and may be answered with
-	// KindBusy, or KindUnavailable if its context ends, where others answer StateRunning at once.
+	// OneWriter says that only one transaction at a time can write in this database. Then a duplicate waits for
+	// the transaction of the first caller. The store may return KindBusy, or KindUnavailable if the duplicate's
+	// context ends, where other stores return StateRunning at once.
 	OneWriter bool
 
-	// ClaimsByCommit says that only a commit claims, see [store.CommitClaimer]: a duplicate is granted
-	// while another transaction is open, and of both one commits. No other node gets "in flight".
+	// ClaimsByCommit says that an operation is claimed only by its commit, see [store.CommitClaimer]. A
+	// duplicate is then granted while another transaction is open, and one of the two commits. Other nodes
+	// never get "in flight".
 	ClaimsByCommit bool
 
-	// MaxResult is the size in bytes of the largest body of a result that the store accepts with all other
-	// fields filled; twice as much must be refused. 0: every body up to 1 MiB is accepted.
+	// MaxResult is the size in bytes of the largest body of a result that the store accepts when all other
+	// fields are filled. The store must refuse a body of twice this size. 0: the store accepts every body up to
+	// 1 MiB.
 	MaxResult int
 
-	// ClockError is how far the store's clock may be behind, if the store only estimates the time of its database.
+	// ClockError is by how much the store's clock may lag behind the clock of its database, for a store that
+	// only estimates the time.
 	ClockError time.Duration
 
-	// Shared, if it is set, is the once.Config.Shared of every engine. Advance then removes its entries, too.
+	// Shared, if it is set, is the once.Config.Shared of every engine in the suite. Advance must then remove
+	// its entries, too.
 	Shared once.SharedCache
 
-	// Brief leaves out the pairs of faults, as -short does: each call fails, and no second call after it.
+	// Brief leaves out tests with two faults, as -short does: each single call fails in some test, but no
+	// second call fails after it.
 	Brief bool
 }
 
-// Run runs the suite. A failure prints everything that is needed to run it again.
+// Run runs the suite. The output of a failure has everything that is needed to repeat it.
 func Run[TX any](t *testing.T, h Harness[TX]) {
 	h.check(t)
 	u := open(t, h)

@@ -7,29 +7,31 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// MaxBacklog is how many operations a [Backlogger] counts at most: a count reads them all.
+// MaxBacklog is the highest number that a [Backlogger] counts to, because a count reads each operation.
 const MaxBacklog = 100_000
 
-// Backlogger counts operations that are unfinished or expired. That is cheap enough for a metric: it reads
-// no operation that is done and kept.
+// Backlogger counts operations that are unfinished or expired. The count is cheap enough for a metric: it does
+// not read operations that are done and not expired.
 type Backlogger interface {
 	Backlog(ctx context.Context) (Backlog, error)
 }
 
-// Backlog counts the operations of a store, except the finished ones that are kept. Each number is at most [MaxBacklog].
+// Backlog is a count of the operations of a store that are unfinished or expired. Each number is at most
+// [MaxBacklog].
 type Backlog struct {
-	Running Count // under a lease, whether it is over or not; since they were first written
-	Waiting Count // for their next owner; since they were first written
-	Unknown Count // their outcome cannot be found out; since they were first written
-	Expired Count // their retention is over and they are not swept yet; since it was over
+	Running Count // under a lease, whether the lease is over or not; Oldest counts from the first write of the operation
+	Waiting Count // waiting for their next owner; Oldest counts from the first write of the operation
+	Unknown Count // operations whose outcome cannot be found out automatically; Oldest counts from the first write of the operation
+	Expired Count // operations whose retention is over and whose rows are not deleted yet; Oldest counts from the end of the retention
 
 	Names map[string]Named // the operations that are not done, by Operation.Name
 }
 
-// Named is how many operations of a name are not done.
+// Named is the number of operations of one name that are not done.
 type Named struct{ Running, Waiting, Unknown int }
 
-// Add counts n operations in a state, the oldest for that long. StateDone counts expired operations.
+// Add adds n operations of a state and a name to b. The oldest of them has been in that state for the time
+// oldest. StateDone means expired operations.
 func (b *Backlog) Add(state store.State, name string, n int, oldest time.Duration) {
 	named := b.Names[name]
 	count := &b.Expired
@@ -55,19 +57,21 @@ func (b *Backlog) Add(state store.State, name string, n int, oldest time.Duratio
 	b.Names[name] = named
 }
 
-// Count is a number of operations, and how long the oldest of them has been in that state, by the clock of the store.
+// Count is a number of operations, and how long the oldest of them has been in its state, by the clock of the
+// store.
 type Count struct {
 	Number int
 	Oldest time.Duration // 0 if Number is 0
 }
 
-// Pooled counts the connections of its pool. It asks only the pool, so it also answers when no connection is free.
+// Pooled is a store that reports the connections of its pool. It asks only the pool, so it also answers when no
+// connection is free.
 type Pooled interface {
 	Connections() Connections
 }
 
-// Connections is how many connections a pool has.
+// Connections is the numbers of connections of a pool.
 type Connections struct {
 	InUse, Idle int
-	Max         int // 0: the pool has no limit
+	Max         int // 0 means that the pool has no limit
 }

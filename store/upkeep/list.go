@@ -1,5 +1,5 @@
-// Package upkeep has the abilities of a store for all of its operations together: to list them, to count them, and to delete
-// the expired ones. All of them are optional, and found with [store.As].
+// Package upkeep defines the abilities of a store that concern all of its operations: to list operations, to
+// count them, and to delete expired ones. Each ability is optional; find it with [store.As].
 package upkeep
 
 import (
@@ -12,19 +12,21 @@ import (
 
 // Lister lists operations that are running, waiting or unknown.
 type Lister interface {
-	// Unfinished reads a page of them, by scope and key in the order of their bytes, and lists the ones that match,
-	// without Data, Request and Result. It reads no more than page.Limit, and no finished operation. next is Listing.After of the
-	// following page, zero after the last page: a page may list fewer operations than its limit, or none, although others follow.
-	// An operation that stays unfinished all the while is listed once.
+	// Unfinished reads one page of operations, ordered by the bytes of scope and key. It returns the operations
+	// that match page, without Data, Request and Result. It reads at most page.Limit operations, and none that
+	// are done. next is the Listing.After of the following page; it is zero after the last page. A page may
+	// return fewer operations than its limit, even none, although more pages follow. An operation that stays
+	// unfinished during the whole listing is returned exactly once.
 	Unfinished(ctx context.Context, page Listing) (list []Entry, next store.ID, err error)
 }
 
-// Taker takes over operations that wait, many in one transaction.
+// Taker takes over waiting operations, many in one transaction.
 type Taker interface {
-	// Take makes the waiting operations among ids running, under a lease and with a nonce, and raises their fences. It returns them, without
-	// Request and Result, and leaves out operations that another transaction has locked. then, in the dialect of the store, commits with it: it sees
-	// the taken operations as a table (scope, key), which it names once, as "taken t", and it has no arguments. An error of [store.KindLost]
-	// means that some may have been taken.
+	// Take makes the waiting operations among ids running: it gives them a lease and the nonce, and raises
+	// their fences. It returns these operations without Request and Result. It leaves out operations that
+	// another transaction has locked. then is a statement in the dialect of the store that commits in the same
+	// transaction. It has no arguments, and must name the table "taken t" once, which has the columns scope and
+	// key of the taken operations. After an error of [store.KindLost], some operations may have been taken.
 	Take(ctx context.Context, ids []store.ID, nonce []byte, lease time.Duration, then store.Statement) ([]Entry, error)
 }
 
@@ -36,23 +38,25 @@ type Entry struct {
 
 // Listing selects a page for a [Lister].
 type Listing struct {
-	After store.ID // the next that the page before has returned; zero: the first page, unless WithPrefix has set it
-	Limit int      // operations that the database reads at most, including those it leaves out
+	After store.ID // the next that the call for the previous page has returned; zero means the first page (but see WithPrefix)
+	Limit int      // how many operations the database reads at most, including operations that do not match
 
-	// Due leaves out operations that an owner holds: the page has operations that wait or are unknown, or whose lease is over.
+	// Due restricts the page to operations without an active owner: they wait, or are unknown, or their lease
+	// is over.
 	Due bool
 
-	// State leaves out operations in other states. [store.StateAbsent]: all states.
+	// State restricts the page to operations in this state. [store.StateAbsent] means all states.
 	State store.State
 
-	// Name leaves out operations of other names. "": all names.
+	// Name restricts the page to operations of this name. "" means all names.
 	Name string
 
-	// Before leaves out scopes that do not come before this one in the order of their bytes. "": no such bound.
+	// Before restricts the page to scopes that sort before this one, by their bytes. "" means all scopes.
 	Before string
 }
 
-// WithPrefix returns l for the operations in scopes that begin with prefix, from the first page on. The database reads no others.
+// WithPrefix returns l restricted to scopes that begin with prefix, from the first page on. The database reads
+// no other scopes.
 func (l Listing) WithPrefix(prefix string) Listing {
 	l.After, l.Before = store.ID{Scope: prefix}, prefixes.After(prefix)
 	return l

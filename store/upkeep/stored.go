@@ -6,22 +6,27 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// RecordSize is about how many bytes an operation takes besides its answer, its request and its data: its names, its columns and its indexes.
+// RecordSize is about how many bytes an operation takes in addition to its answer, its request and its data:
+// its names, the other columns and the indexes.
 const RecordSize = 400
 
-// Measurer reports how many bytes scopes have stored. A store in an SQL database need not be one: a query asks it.
+// Measurer reports how many bytes the operations of scopes take in the store. A store in an SQL database need
+// not implement it, because a query can compute the sizes.
 type Measurer interface {
-	// Stored reads up to limit operations after the given one, by scope and key in the order of their bytes, and adds up the bytes of each
-	// scope among them. next is the after of the next page, zero after the last one. A page begins where the page before has ended, also within a scope.
-	// Stored reads lengths, and no answer where the database knows the length without it.
+	// Stored reads up to limit operations that sort after the operation after, by the bytes of scope and key.
+	// It returns their total size for each scope. The result next is the argument after of the next page, or
+	// zero after the last page. A page continues where the previous page has ended, which may be within a
+	// scope. Stored reads only the lengths of answers where the database knows a length without reading the
+	// answer.
 	Stored(ctx context.Context, after store.ID, limit int) (list []Stored, next store.ID, err error)
 }
 
-// Stored is the size of a scope's operations.
+// Stored is the size of the operations of one scope.
 type Stored struct {
 	Scope string
 
-	// Bytes is the size of the answers, requests and data, as they are stored and before the database compresses them, and [RecordSize] for each
-	// operation. Expired operations do not count, swept or not.
+	// Bytes is the size of the answers, requests and data, as they are stored and before the database
+	// compresses them, and [RecordSize] for each operation. Expired operations do not count, even if their rows
+	// still exist.
 	Bytes int64
 }

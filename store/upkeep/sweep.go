@@ -8,50 +8,49 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Sweeper is a store that deletes finished
-// operations whose retention is over by the store's own clock. For every
-// call they are absent already; sweeping frees their space.
+// Sweeper is a store that deletes finished operations whose retention is over by the store's own clock. Every
+// call treats such operations as absent already; sweeping frees their space.
 type Sweeper interface {
-	// Sweep deletes up to s.Limit expired operations, oldest first, in one transaction, or
-	// in several where each of them keeps all others from writing. Operations that are
-	// running or unknown stay, however old. Rows that another transaction holds are left
-	// for the next time: any number of nodes may sweep, and none of them waits for another,
-	// nor for a request.
+	// Sweep deletes up to s.Limit expired operations, the oldest first. It uses one transaction, or several
+	// short ones on a database where a writing transaction blocks all other writers. It never deletes
+	// operations that are running or unknown, however old they are. It skips rows that another transaction has
+	// locked: a later Sweep deletes them. So any number of nodes may sweep at the same time, and a Sweep waits
+	// neither for another Sweep nor for a request.
 	//
-	// With s.Archive the rows are read, passed to it, and deleted if they have not
-	// changed since. No row is locked meanwhile, so that no request waits for
-	// the archive. A process that is killed in between has deleted nothing, and the rows come
-	// again: the same Nonce shows that they are the same. Where the database can, one node at a time does this, and
-	// another node finds nothing to do; on SQLite two nodes that work at the same time archive rows twice.
+	// With s.Archive, Sweep reads the rows, passes them to s.Archive, and deletes each row that has not changed
+	// since. It holds no lock while s.Archive runs, so that no request waits for the archive. If the process is
+	// killed meanwhile, nothing was deleted, and a later Sweep passes the rows to its Archive again: they have
+	// the same Nonce. Where the database can do so, only one node at a time sweeps with an archive, and another
+	// node finds nothing to do. On SQLite, two nodes that sweep at the same time archive rows twice.
 	//
-	// An error means that the rows are still there, unless it is [store.KindLost]: then they may be deleted,
-	// and were archived.
+	// After an error the rows still exist, except after [store.KindLost]: then they may be deleted, and were
+	// archived.
 	Sweep(ctx context.Context, s Sweep) (Swept, error)
 }
 
 // Sweep is a request to a [Sweeper].
 type Sweep struct {
-	Limit int // rows at most, at least 1
+	Limit int // how many rows to delete at most; at least 1
 
-	// After is a mark that an earlier Sweep has returned: rows that expired before it
-	// are not looked for. It saves the database from walking over rows that are deleted and not
-	// yet cleaned up. Zero: all rows are looked for.
+	// After is the Swept.Mark of an earlier Sweep: Sweep does not look for rows that expired before this time.
+	// That spares the database a scan over rows that are deleted but not yet cleaned up. Zero: Sweep looks for
+	// all expired rows.
 	After time.Time
 
-	// Archive is called once with the rows that are about to be deleted, unless there are no such rows.
-	// When it returns nil they must be safe. An error keeps them in the store. nil:
+	// Archive is called once with the rows that Sweep is about to delete, unless no row is expired. It returns
+	// nil after it has saved the rows safely. After an error the rows stay in the store. If Archive is nil,
 	// rows are deleted without a copy.
 	Archive func(ctx context.Context, rows []Expired) error
 }
 
 // Swept is the result of a [Sweeper].
 type Swept struct {
-	Rows int       // deleted
-	More bool      // there may be more: ask again
-	Mark time.Time // for Sweep.After
+	Rows int       // how many rows were deleted
+	More bool      // there may be more expired rows: call Sweep again
+	Mark time.Time // the value for Sweep.After of the next Sweep
 
-	// Held is for how long other transactions could not write, where a store knows that it was less
-	// than the whole time. Zero: all of it.
+	// Held is for how long this Sweep kept other transactions from writing, where the store knows that this was
+	// shorter than the whole Sweep. Zero means the whole duration of the Sweep.
 	Held time.Duration
 }
 
@@ -59,12 +58,13 @@ type Swept struct {
 type Expired struct {
 	store.ID
 	store.Record
-	At time.Time // when it was over
+	At time.Time // when the retention was over
 
-	// Table is the table of a row that is not an operation, such as "once_receipt". Such a row has an ID, by which it
-	// is found, and no Record. "" means an operation.
+	// Table is the table of a row that is not an operation, such as "once_receipt". Such an Expired has an ID,
+	// which identifies the row, and a Row, but no Record. "" means an operation.
 	Table string
 
-	// Row is that row: an object of JSON with all its columns. Bytes are in base64, and encrypted if they were.
+	// Row is the row of Table as a JSON object with all its columns. Bytes are in base64; columns that are
+	// stored encrypted stay encrypted.
 	Row json.RawMessage
 }

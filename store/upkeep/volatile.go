@@ -1,7 +1,9 @@
 package upkeep
 
-// Volatile is a store that may lose confirmed writes. A store without this method loses nothing that its database has committed.
+// Volatile is a store that may lose confirmed writes. A store without this method never loses a write that its
+// database has confirmed.
 type Volatile interface {
-	// Volatile says when, and with which consequences, in a sentence for people: doctor, console and documents of routes show it.
+	// Volatile returns a sentence for people that says when writes may be lost, and with which consequences.
+	// The command doctor, the console and the documentation of routes show it.
 	Volatile() string
 }

@@ -77,7 +77,7 @@ func find(list []named, a netip.Addr) *named {
 	return nil
 }
 
-// CheckAddr returns an error with the reason if no connection to a is allowed.
+// CheckAddr returns an error with the reason if the guard allows no connection to the address a.
 func (g *Guard) CheckAddr(a netip.Addr) error {
 	switch {
 	case !a.IsValid():

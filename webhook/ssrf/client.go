@@ -16,8 +16,10 @@ const (
 	defaultAnswer  = 64 << 10
 )
 
-// Client returns a client behind the guard. It follows no redirect: an answer 3xx is returned as it is, and counts as a failure of the receiver. It verifies certificates, asks no
-// proxy but [Guard.Proxy], does not decompress answers, and bounds their time, headers and body. Make one, and use it for all requests.
+// Client returns an HTTP client behind the guard. It follows no redirects: an answer 3xx is returned as it is,
+// and the caller should treat it as a failure of the receiver. It verifies certificates, uses no proxy except
+// [Guard.Proxy], and does not decompress answers. It bounds their time, headers and body. Make one client, and
+// use it for all requests.
 func (g *Guard) Client() *http.Client {
 	most := cmp.Or(g.MaxAnswer, defaultAnswer)
 	dialer := &net.Dialer{Timeout: dialTimeout, Resolver: g.Resolver, Control: g.Control}

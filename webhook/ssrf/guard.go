@@ -1,15 +1,19 @@
-// Package ssrf guards a client whose URLs are chosen by others, such as the receivers of webhooks. It connects to public addresses only, so that no
-// user can make a service send requests into its own network, or read secrets from the metadata service of its cloud (server-side request forgery).
+// Package ssrf guards an HTTP client whose URLs are chosen by other people, such as the receivers of webhooks.
+// The client connects only to public addresses. So no user can make a service send requests into its own
+// network, or read secrets from the metadata service of its cloud (server-side request forgery).
 //
 //	guard := &ssrf.Guard{}
-//	err := guard.CheckURL(ctx, url)         // when an endpoint is created: an answer at once
-//	resp, err := guard.Client().Do(request) // when it is used: what counts
+//	err := guard.CheckURL(ctx, url)         // when an endpoint is created: an early error for the user
+//	resp, err := guard.Client().Do(request) // when the endpoint is used: the check that protects
 //
-// The address is checked after the resolver and before the connection, so that a name which changes its address between the two checks gains nothing. IPv4 is allowed less a list,
-// IPv6 only 2000::/3 less a list; neither an IPv4 address inside an IPv6 one nor a zone is. Addresses for metadata are refused, whatever the settings are.
+// The address is checked after the name is resolved and before the connection is made. So it does not help an
+// attacker to change the address of a name between the two checks. Of IPv4, all addresses are allowed except a
+// list. Of IPv6, only 2000::/3 is allowed, except a list. IPv6 addresses that contain an IPv4 address, and
+// addresses with a zone, are refused. Addresses of metadata services are refused, whatever the settings are.
 //
-// What it does not do: it does not know that a public address is one of your own, such as that of this host; put a firewall there. Behind [Guard.Proxy] the proxy resolves names: it
-// must guard itself. The text of a refusal shows an address of your resolver: show a stranger no more than that the URL is not allowed.
+// The guard cannot know that a public address belongs to yourself, such as the address of this host: protect it
+// by a firewall. With [Guard.Proxy], the proxy resolves the names, so the proxy must have such a guard itself.
+// The text of a refusal contains an address of your resolver: tell a user only that the URL is not allowed.
 package ssrf
 
 import (
@@ -26,39 +30,45 @@ import (
 	"time"
 )
 
-// ErrRefused matches each error with which the guard refuses a URL or an address. If a name cannot be resolved now, the error is another one.
+// ErrRefused matches, by errors.Is, each error with which the guard refuses a URL or an address. If a name cannot
+// be resolved, the error is another one.
 var ErrRefused = errors.New("ssrf: refused")
 
-// Guard says where a client may connect. The zero value allows https to port 443 of public addresses. Set its fields before the first use.
+// Guard says where a client may connect. The zero value allows https to port 443 of public addresses. Set its
+// fields before the first use.
 type Guard struct {
-	// AllowPrefixes are addresses that are allowed although they are not public, such as 10.20.0.0/16 for receivers in your own network. Behind 64:ff9b::/96
-	// (NAT64) the address inside counts.
+	// AllowPrefixes are addresses that are allowed although they are not public, such as 10.20.0.0/16 for
+	// receivers in your own network. For an address in 64:ff9b::/96 (NAT64), the IPv4 address inside it is
+	// checked.
 	AllowPrefixes []netip.Prefix
 
-	// AllowPorts are the ports. Default: 443, and 80 with AllowHTTP.
+	// AllowPorts are the allowed ports. Default: 443, and also 80 with AllowHTTP.
 	AllowPorts []uint16
 
-	// AllowHTTP allows URLs with http. Every network on the path can read their requests and answers.
+	// AllowHTTP allows URLs with http. Every network between client and receiver can then read requests and
+	// answers.
 	AllowHTTP bool
 
-	// Proxy, if it is set, gets all requests, and may have any address. The variables HTTP_PROXY and HTTPS_PROXY are not read.
+	// Proxy, if it is set, receives all requests. It may have any address. The variables HTTP_PROXY and
+	// HTTPS_PROXY are not used.
 	Proxy *url.URL
 
-	// Resolver of names. Default: [net.DefaultResolver].
+	// Resolver resolves names. Default: [net.DefaultResolver].
 	Resolver *net.Resolver
 
-	// RootCAs verify certificates. Default: the root certificates of the system.
+	// RootCAs are the certificates by which servers are verified. Default: the root certificates of the system.
 	RootCAs *x509.CertPool
 
-	// Timeout of a request with its answer. Default 15 s.
+	// Timeout bounds a request with its answer. Default 15 s.
 	Timeout time.Duration
 
-	// MaxAnswer is how many bytes of the body of an answer can be read; the next read returns an [http.MaxBytesError]. Default 64 kB. Headers have
-	// the same bound.
+	// MaxAnswer is how many bytes of the body of an answer can be read; after that, a read returns an
+	// [http.MaxBytesError]. The same limit applies to the headers. Default 64 kB.
 	MaxAnswer int64
 }
 
-// Control is for [net.Dialer.Control]: it refuses an address that is about to be connected to.
+// Control is a function for [net.Dialer.Control]: it refuses a connection to an address that the guard does not
+// allow.
 func (g *Guard) Control(network, address string, _ syscall.RawConn) error {
 	if network != "tcp4" && network != "tcp6" {
 		return refused("the network is %q. Try: tcp", network)
@@ -73,8 +83,8 @@ func (g *Guard) Control(network, address string, _ syscall.RawConn) error {
 	return g.CheckAddr(to.Addr())
 }
 
-// CheckURL returns an error at once if no connection to a URL is allowed, because of its form, its port, or one of the addresses that its name has
-// now. An error that is not [ErrRefused] comes from the resolver.
+// CheckURL returns an error if no connection to a URL is allowed, because of its form, its port, or one of the
+// addresses that its name has now. An error that is not [ErrRefused] is an error of the resolver.
 func (g *Guard) CheckURL(ctx context.Context, text string) error {
 	u, err := url.Parse(text)
 	if err != nil {

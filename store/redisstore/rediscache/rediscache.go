@@ -1,12 +1,13 @@
-// Package rediscache keeps the results of operations in Redis 7 or Valkey, where all processes of a service find them: a retry that
-// comes to another process than its first attempt does not ask the database.
+// Package rediscache keeps the results of operations in Redis 7 or Valkey, where all processes of a service
+// find them. So a retry that reaches another process than its first attempt does not ask the database.
 //
 //	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{
 //		Shared: rediscache.New(client, rediscache.Config{Prefix: "shop-prod:"}),
 //	})
 //
-// Redis answers only whether an operation is done: it claims nothing, and locks nothing. A server that is down, that hangs, that
-// evicts or that has lost everything costs a look-up, and never an effect: docs/cache.md.
+// Redis only answers whether an operation is done. It is not used for claims or locks. If the server is down,
+// hangs, evicts keys or has lost all data, that costs a look-up, but no effect is lost or repeated: see
+// docs/cache.md.
 package rediscache
 
 import (
@@ -17,10 +18,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Config of a [Cache].
+// Config configures a [Cache].
 type Config struct {
-	// Prefix begins each key. It must name the database of the operations: two databases that share a prefix, such
-	// as staging and production, replay each other's results. Required.
+	// Prefix is the beginning of each key. It must name the database of the operations: if two databases share
+	// a prefix, such as staging and production, each replays the results of the other. Required.
 	Prefix string
 }
 
@@ -30,8 +31,8 @@ type Cache struct {
 	prefix string
 }
 
-// New returns a cache on client. The client may send commands again by itself: that is harmless here. New panics if cfg is
-// invalid.
+// New returns a cache on client. The client may repeat commands by itself, because that is harmless here. New
+// panics if cfg is invalid.
 func New(client redis.UniversalClient, cfg Config) *Cache {
 	if client == nil || cfg.Prefix == "" {
 		panic(`rediscache: New: client and Config.Prefix are required. Try: Config{Prefix: "shop-prod:"}, which names the database`)
