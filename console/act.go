@@ -17,7 +17,7 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// action is an act of an operator. It takes two steps: the first page says what it would do, and its form does it.
+// action is an act of an operator, in two steps: the first page says what the action would do, and the form on this page does it.
 type action struct {
 	Name  string
 	Title string
@@ -30,7 +30,7 @@ type action struct {
 
 // plan describes the effect of an action, for its form.
 type plan struct {
-	What   string   // it would do
+	What   string   // what the action would do
 	Button string   // with the number of affected items
 	Flags  []string // of the equivalent command
 	Values [][2]string
@@ -109,7 +109,7 @@ func (q *request) do() error {
 	if err != nil {
 		return errNotFound
 	}
-	q.Form = q.PostForm // values in the address are ignored
+	q.Form = q.PostForm // values in the URL are ignored, so that a link cannot change what the form shows
 	maps.Copy(q.Form, of)
 	by := operate.By{Who: q.user.Name, Reason: strings.TrimSpace(q.PostForm.Get("reason"))}
 	if by.Reason == "" {

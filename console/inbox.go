@@ -74,7 +74,7 @@ func messageOf(g operate.Gap) operate.InboxMessage {
 	return operate.InboxMessage{Consumer: g.Consumer, Source: g.Source, Topic: g.Topic, Key: g.Key}
 }
 
-// notOurs returns err if it comes from the database, and else "not found": the address names something that cannot exist.
+// notOurs returns err if it comes from the database. Otherwise it returns "not found", because the address names something that cannot exist.
 func notOurs(err error) error {
 	if refused(err) != err { //nolint:errorlint // it is made a refusal
 		return errNotFound
@@ -321,5 +321,5 @@ func (q *request) waitingInboxes() (t operate.Tally, known bool, err error) {
 	return t, len(p.Items) > 0, err
 }
 
-// keysAtAGlance is how many keys of each inbox the overview reads.
+// keysAtAGlance is the number of keys of each inbox that the overview reads.
 const keysAtAGlance = 5

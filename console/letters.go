@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/operate"
 )
 
-// mostLetters is how many letters, the oldest ones, are grouped by cause.
+// mostLetters is the number of letters that are grouped by cause; the oldest letters are read.
 const mostLetters = 5000
 
 // causeRow is a group of letters with the same cause.

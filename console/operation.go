@@ -16,7 +16,7 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// operationBody is all stored facts about an operation.
+// operationBody has all stored facts about an operation.
 type operationBody struct {
 	operate.KeyView
 
@@ -72,7 +72,7 @@ func (q *request) operation() error {
 		if e.Sent != nil {
 			body.Hooks = append(body.Hooks, e)
 		}
-		if e.Sent == nil || e.Topic != "" { // an ID may belong to both
+		if e.Sent == nil || e.Topic != "" { // a message of the outbox and a webhook may have the same ID
 			body.Events = append(body.Events, e)
 		}
 	}
@@ -91,7 +91,7 @@ func (q *request) operation() error {
 	return q.render("operation", "Operation", body)
 }
 
-// seenEvents are the events without the webhooks of tenants that the user may not see: an operation can send webhooks to any tenant.
+// seenEvents returns the events without webhooks of tenants that the user may not see, because an operation can send webhooks to any tenant.
 func (q *request) seenEvents(list []operate.Event) []operate.Event {
 	for i := range list {
 		if s := list[i].Sent; s != nil && !q.seesTenant(s.Tenant) {

@@ -42,7 +42,7 @@ func (c *console) volatile() (rows []volatileRow) {
 }
 
 func (q *request) overview() error {
-	if q.user.Tenants != nil { // for the tenants of a user no total is stored
+	if q.user.Tenants != nil { // the totals of the overview count all tenants
 		redirect(q.w, "operations")
 		return nil
 	}
@@ -154,7 +154,7 @@ func (q *request) list(f operate.KeyFilter, key, hash string) (p operate.Page[op
 	return p, err
 }
 
-// find turns a key that a user has entered into a link that does not show it.
+// find redirects from a key that a user has entered to a link in which the key is encrypted.
 func (q *request) find() error {
 	key, tenant := q.PostFormValue("key"), q.PostFormValue("tenant")
 	switch {

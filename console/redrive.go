@@ -99,8 +99,8 @@ func (q *request) redrive(by operate.By) (string, error) {
 	return q.begin(func(ctx context.Context) (operate.Redrive, error) { return q.Operate.Letters.Redrive(ctx, by, f, o) })
 }
 
-// begin lets a redrive go on after the answer is sent: its first letter may take long, and the others are chosen after it. If the process ends, the
-// command resumes it.
+// begin continues a redrive in the background after the answer is sent, because its first letter may take long, and the other letters are chosen only
+// after that. If the process ends, the command once can continue the redrive.
 func (q *request) begin(redrive func(context.Context) (operate.Redrive, error)) (string, error) {
 	var r operate.Redrive
 	ended, err := q.goOn(func(ctx context.Context) (err error) {
@@ -118,7 +118,7 @@ func (q *request) planDiscard() (plan, error) {
 	if err != nil {
 		return p, err
 	}
-	if len(p.Values) == 1 { // a link that has lost its filter must not mean all
+	if len(p.Values) == 1 { // a link that has lost its filter must not choose all letters
 		return p, &refusal{"which dead letters? Choose a cause, or one letter"}
 	}
 	n, more, err := q.Operate.Letters.Count(q.ctx, f)

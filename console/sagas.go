@@ -294,7 +294,7 @@ func (q *request) decideSaga(by operate.By, do saga.Action) (string, error) {
 		return "", errNotFound
 	}
 	d := saga.Decision{Action: do, Step: step}
-	if do != saga.ActionCancel && do != saga.ActionWake { // a saga that is not stuck can be woken and cancelled as well
+	if do != saga.ActionCancel && do != saga.ActionWake { // waking and cancelling is allowed while a saga runs, when its fence may change between the page and the form
 		d.Fence = fence
 	}
 	if do == saga.ActionForce {

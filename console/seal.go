@@ -13,7 +13,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// sealer encrypts keys in links, because links are in the history of a browser and in the logs of proxies. The same text gives the same link.
+// sealer encrypts keys in links, because browsers keep links in their history and proxies write links to their logs. The same text always gives the
+// same link.
 type sealer struct {
 	aead  cipher.AEAD
 	nonce []byte // key of nonces

@@ -223,7 +223,8 @@ type refusal struct{ why string }
 
 func (r *refusal) Error() string { return r.why }
 
-// redirect sends the browser to another page of the console, by a relative path, which is right behind any proxy.
+// redirect sends the browser to another page of the console. The path is relative, so it is right also if a proxy has changed the path of the
+// request.
 func redirect(w http.ResponseWriter, to string) {
 	w.Header().Set("Location", to)
 	w.WriteHeader(http.StatusSeeOther)

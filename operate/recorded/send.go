@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// ReplayHeader marks a replay, with the ID of the file.
+// ReplayHeader is the name of a header that every replay has. Its value is Request.ID.
 const ReplayHeader = "Once-Replay-Of"
 
-// HTTP returns the request, to be sent to a service at target, whose path goes before the path of the request. Each header of changed replaces the
-// recorded one; an empty one removes it.
+// HTTP returns r as an [http.Request] to the service at target. The path of target is put before the path of the request. Each header of changed
+// replaces the recorded header; an empty one removes it.
 func (r *Request) HTTP(ctx context.Context, target *url.URL, changed http.Header) (*http.Request, error) {
 	u, err := exactly(strings.TrimSuffix(target.EscapedPath(), "/") + r.Path)
 	if err != nil {
@@ -70,7 +70,7 @@ func exactly(path string) (*url.URL, error) {
 	return u, nil
 }
 
-// Resolver is the part of a [net.Resolver] that is used.
+// Resolver is the method of [net.Resolver] that [Request.CameFrom] uses.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
