@@ -11,7 +11,7 @@ type Fault string
 // These are the kinds of faults, in the order in which they are tried.
 const (
 	FaultConcurrent  Fault = "concurrent"         // the same request is sent eight times at the same time
-	FaultMismatch    Fault = "mismatch" // another request is sent with the key of an earlier request
+	FaultMismatch    Fault = "mismatch"           // another request is sent with the key of an earlier request
 	FaultStore       Fault = "store fails"        // a call does not reach the store, the store refuses it, or its answer is lost; see [Store]
 	FaultStatement   Fault = "statement refused"  // the database refuses a statement of the handler, and the connection stays open; see [Store]
 	FaultNotSent     Fault = "write not sent"     // a connection breaks before a write; see [Process]
