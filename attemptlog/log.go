@@ -154,7 +154,7 @@ func (l *Log) Observe(_ context.Context, e once.Event) {
 	defer l.mu.Unlock()
 	switch {
 	case l.closed:
-		l.dropped, l.told = l.dropped+1, l.told+1 // counted without a row, because after Close nothing writes rows
+		l.dropped, l.told = l.dropped+1, l.told+1 // counted without a row: otherwise Close would have another row to write after each write
 	case l.queue.n == len(l.queue.list):
 		l.dropped++
 	default:

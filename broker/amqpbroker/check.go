@@ -11,8 +11,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Check reads the settings of queues. It returns one sentence for each setting that endangers the promises of an outbox or of an inbox, and an error
-// if it cannot read the settings. It sees neither the settings that a policy adds to a queue, nor the limits of the server (max_message_size).
+// Check reads the settings of queues. It returns one sentence for each setting that endangers a promise of an outbox or of an inbox, and an error if
+// it cannot read the settings. Check cannot see settings that a policy adds to a queue, nor limits of the server such as max_message_size.
 func Check(ctx context.Context, conn *Conn, queues ...string) ([]string, error) {
 	var findings []string
 	for _, queue := range queues {
@@ -31,8 +31,8 @@ func Check(ctx context.Context, conn *Conn, queues ...string) ([]string, error) 
 	return findings, nil
 }
 
-// CheckExchange returns what endangers messages that are sent to an exchange. Whether a queue is bound for a topic cannot be asked;
-// [Publisher] confirms no message that no queue takes.
+// CheckExchange returns one sentence for each setting of an exchange that endangers messages sent to it. AMQP cannot report whether a queue is bound
+// for a topic, so CheckExchange does not check that; [Publisher] treats a message that no queue takes as not delivered.
 func CheckExchange(ctx context.Context, conn *Conn, exchange string) ([]string, error) {
 	if exchange == "" {
 		return nil, nil

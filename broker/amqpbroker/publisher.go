@@ -23,8 +23,8 @@ const (
 	silence = 6 // heartbeats after which a missing confirmation is an error
 )
 
-// Publisher returns a publisher that sends messages to an exchange, with the topic as routing key. exchange "" is the default
-// exchange: the topic is the name of the queue.
+// Publisher returns a publisher that sends messages to an exchange, with the topic as routing key. If exchange is "", the default exchange is used,
+// and the topic is the name of the queue.
 func Publisher(conn *Conn, exchange string) outbox.Publisher {
 	return &publisher{conn: conn, exchange: exchange, sender: keyed.NewSender(onTheWay), turn: make(chan struct{}, 1)}
 }

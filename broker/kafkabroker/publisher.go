@@ -19,7 +19,7 @@ const onTheWay = 512 // messages at once
 
 var errAcks = errors.New("kafkabroker: the client does not wait until all replicas in sync have a record. Try: kgo.RequiredAcks(kgo.AllISRAcks())")
 
-// Publisher returns a publisher that writes messages with client.
+// Publisher returns a publisher that writes messages to Kafka with client. The caller closes client after the relay has stopped.
 func Publisher(client *kgo.Client) outbox.Publisher {
 	return &publisher{client: client, sender: keyed.NewSender(onTheWay), waits: waitsForAll(client)}
 }
