@@ -71,7 +71,7 @@
 // # Errors
 //
 // Errors of the engine have the detail google.rpc.ErrorInfo, with the domain oncelib.dev and the metadata retryable and safe_new_key, which package
-// oncehttp explains. They also have a google.rpc.RetryInfo if they are retryable.
+// oncehttp explains. If the server knows when a retry makes sense, they also have a google.rpc.RetryInfo.
 //
 //	reason              code                 retryable
 //	UNAUTHENTICATED     unauthenticated      no
