@@ -13,9 +13,9 @@
 // (SQLite has one writer, so there a batch waits for its turn like a request.) While the database cannot be reached, attempts are kept in memory.
 // When the buffer is full, new attempts are dropped, and a row with the outcome "dropped" says how many and when.
 //
-// A process that is killed loses the attempts that it has not written yet: those of one Config.Interval while the database keeps up, and never more
-// than Config.Buffer. So a missing row does not prove that no attempt was made. The proof of an effect is the record of the operation, which is
-// committed together with the effect.
+// A process that is killed loses the attempts that it has not written yet. These are the attempts of one Config.Interval while the database keeps up,
+// and never more than Config.Buffer attempts. So a missing row does not prove that no attempt was made. The proof of an effect is the record of the
+// operation, which is committed together with the effect.
 //
 // Requests that never become an operation are not logged: HTTP requests that are refused before their key is accepted (401, a missing or malformed
 // key, a body that is too large), and requests without a key.

@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/store/storetest"
 )
 
-// Process stands for one process that runs the handler, from its start to its death. The handler opens its connections by the methods of Process. So
+// Process represents one process that runs the handler, from its start to its death. The handler opens its connections by the methods of Process. So
 // the test sees each write, can lose the write or its answer, and can end the process at it.
 type Process struct {
 	suite *suite

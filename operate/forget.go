@@ -33,7 +33,7 @@ var (
 
 // Forget erases the stored data of a finished operation: its answer, its captured request, its trace, the data of its recovery points, and the
 // request and correlation ids of its attempts so far. State, scope, key and fingerprint of the operation stay until its retention is over. So a retry
-// is not executed: it gets [once.CodeNoResult] (409 over HTTP). Forget returns a text that says what was erased; the audit gets the same text in the
+// is not executed: it gets [once.CodeNoResult] (409 over HTTP). Forget returns a text that names the erased data; the audit gets the same text in the
 // same commit.
 //
 // The key stays even if it is personal data, because only the key prevents that a retry executes; set [once.Config].HashKeys to store hashes of keys.

@@ -31,7 +31,7 @@ type ConsumerConfig struct {
 
 	Concurrency int // the largest number of concurrent transactions. Default: 8
 	Batch       int // the largest number of messages in one transaction. Default: 64
-	Prefetch    int // the largest number of messages in memory, without those in the client's buffer and those that wait (see PrefetchBytes). Default: 512
+	Prefetch    int // the largest number of messages in memory; messages in the client's buffer and waiting messages (see PrefetchBytes) are not counted. Default: 512
 
 	// PrefetchBytes is the largest number of bytes that messages in memory have, including the buffer of the client. The same number of further bytes
 	// is for messages that wait: messages that have failed, and later messages of their keys. Each partition has an equal share of the bytes for

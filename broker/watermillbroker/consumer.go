@@ -94,7 +94,7 @@ func (c *consumer) consume(arrived *message.Message) error {
 	return fmt.Errorf("watermillbroker: message %s: %w", arrived.UUID, err)
 }
 
-// shortestWait is the pause after errors without a time, such as those of a database that cannot be reached.
+// shortestWait is the pause after errors without a time, for example if the database cannot be reached.
 const shortestWait = 200 * time.Millisecond
 
 func wait(ctx context.Context, d time.Duration) {
