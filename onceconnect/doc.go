@@ -44,8 +44,9 @@
 //	Idempotency-Key        request   "key" or key, as in package oncehttp
 //	Once-Attempt           request   1 for the first attempt, 2 for the next, ...; 1 saves a look-up
 //	                                 (Grpc-Previous-Rpc-Attempts, of a gRPC client with a retryPolicy, is added)
-//	Once-First-Sent        request   when that was, on every attempt alike: 1767225600000 (milliseconds since 1970), 2026-01-01T00:00:00Z
-//	Once-Undoes            request   in place of Idempotency-Key where a call undoes another one: the key of that
+//	Once-First-Sent        request   the time of the first attempt, the same in every attempt: 1767225600000
+//	                                 (milliseconds since 1970), 2026-01-01T00:00:00Z
+//	Once-Undoes            request   instead of Idempotency-Key, in a call that undoes: the key of the call to undo
 //	Traceparent            request   W3C Trace Context: [once.Operation].Trace; a malformed one is ignored
 //	Idempotency-Status     answer    stored, replayed, or ignored (a retry executes again); undone, nothing: see Undo
 //	Idempotent-Replayed    answer    true on a replay
@@ -98,8 +99,8 @@
 //
 //	unavailable, deadline_exceeded, internal, unknown, canceled by the server   again
 //	IN_FLIGHT                                      again; it costs three tenths of a retry
-//	resource_exhausted with a RetryInfo            again, not earlier than that says
-//	Idempotent-Replayed, with an error             final: the key has that answer for good
+//	resource_exhausted with a RetryInfo            again, not before the time in it
+//	Idempotent-Replayed, with an error             final: the key will always get this answer
 //	anything else                                  final
 //
 // The client converts errors of the server's engine to [once.Error]. If it gives up, it returns a [retry.Error]. [connect.CodeOf] finds the code

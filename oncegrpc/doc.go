@@ -41,8 +41,9 @@
 //	idempotency-key        request   "key" or key, as in package oncehttp
 //	once-attempt           request   1 for the first attempt, 2 for the next, ...; 1 saves a look-up
 //	                                 (grpc-previous-rpc-attempts, of a client with a retryPolicy, is added)
-//	once-first-sent        request   when that was, on every attempt alike: 1767225600000 (milliseconds since 1970), 2026-01-01T00:00:00Z
-//	once-undoes            request   in place of idempotency-key where a call undoes another one: the key of that
+//	once-first-sent        request   the time of the first attempt, the same in every attempt: 1767225600000
+//	                                 (milliseconds since 1970), 2026-01-01T00:00:00Z
+//	once-undoes            request   instead of idempotency-key, in a call that undoes: the key of the call to undo
 //	traceparent            request   W3C Trace Context: [once.Operation].Trace; a malformed one is ignored
 //	idempotency-status     answer    stored, replayed, or ignored (a retry executes again); undone, nothing: see Undo
 //	idempotent-replayed    answer    true on a replay
@@ -95,9 +96,9 @@
 //
 //	Unavailable, DeadlineExceeded, Internal, Unknown, Canceled by the server   again
 //	IN_FLIGHT                                      again; it costs three tenths of a retry
-//	ResourceExhausted with a RetryInfo             again, not earlier than that says
-//	grpc-retry-pushback-ms                         not earlier; negative: final
-//	idempotent-replayed, with an error             final: the key has that answer for good
+//	ResourceExhausted with a RetryInfo             again, not before the time in it
+//	grpc-retry-pushback-ms                         again, not before that time; final if it is negative
+//	idempotent-replayed, with an error             final: the key will always get this answer
 //	anything else                                  final
 //
 // The client converts errors of the server's engine to [once.Error]. If it gives up, it returns a [retry.Error]. [status.Code] finds the status

@@ -48,20 +48,21 @@
 // # Headers
 //
 //	Idempotency-Key        request   "key" or key; X-Idempotency-Key is the same
-//	X-Request-Timeout      request   how long the client waits: 1500 (milliseconds), 1.5s; the handler's deadline
+//	X-Request-Timeout      request   how long the client waits: 1500 (milliseconds), 1.5s; it becomes the handler's deadline
 //	Once-Attempt           request   1 for the first attempt, 2 for the next, ...; 1 saves a look-up
-//	Once-First-Sent        request   when that was, on every attempt alike: 1767225600000 (milliseconds since 1970), 2026-01-01T00:00:00Z
-//	Once-Undoes            request   in place of Idempotency-Key where a request undoes another one: the key of that
+//	Once-First-Sent        request   the time of the first attempt, the same in every attempt: 1767225600000
+//	                                 (milliseconds since 1970), 2026-01-01T00:00:00Z
+//	Once-Undoes            request   instead of Idempotency-Key, on a route that undoes: the key of the request to undo
 //	Traceparent            request   W3C Trace Context: [once.Operation].Trace; a malformed one is ignored
-//	X-Request-Id, X-Correlation-Id   request   for the observer; without the second one, the id of the trace is taken
+//	X-Request-Id, X-Correlation-Id   request   for the observer; without X-Correlation-Id, the id of the trace is used
 //	Idempotency-Status     answer    stored; replayed; omitted (executed, but too large to be stored: a retry is
 //	                                 refused); not-stored (nothing was applied, as with a 409: a retry with the
 //	                                 same key executes); ignored (there is no key, or the method is not keyed);
-//	                                 missing (work under a lease has stopped after a part of it);
+//	                                 no header (work under a lease has stopped after a part of it);
 //	                                 undone, nothing: see Undo
-//	WWW-Authenticate       answer    on our own 401: Preset.Challenge
+//	WWW-Authenticate       answer    on a 401 of this package: Preset.Challenge
 //	Idempotent-Replayed    answer    true on a replay
-//	Idempotency-Redacted   answer    on a replay: JSON Pointers to what the first answer had, and is null here ([Config].Redact)
+//	Idempotency-Redacted   answer    on a replay: JSON Pointers to the values that are not stored and are null here ([Config].Redact)
 //	Idempotency-Retention  answer    for how many seconds after its execution the answer is replayed
 //
 // The key has 1 to 255 bytes. A key in quotation marks is a String of RFC 9651, whose parameters are ignored. A key without quotation marks is

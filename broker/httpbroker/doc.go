@@ -14,8 +14,8 @@
 //	2xx                                         is delivered
 //	400, 413, 415, 422, 431                     is refused for good: [retry.Permanent]
 //	502, 503, 504, and 429 with Retry-After     waits, and so do all others of its topic: [outbox.Unavailable]
-//	no connection, a reset one, bad certificate waits, and so do all others of its topic: [outbox.Unavailable]
-//	all others, also redirects; no answer       is tried again by the policy of the relay
+//	no connection, reset, bad certificate       waits, and so do all others of its topic: [outbox.Unavailable]
+//	any other answer, redirects too; no answer  is tried again by the policy of the relay
 //
 // After 401, 403, 404 and 410 a message is tried again, because these are errors of the configuration. So no message is lost until the configuration
 // is corrected.
@@ -35,16 +35,17 @@
 //	go in.Run(ctx, book) // what needs no request: parked messages, redriven dead letters, expired rows
 //
 //	answer                    the message
-//	200 {"outcome":"..."}     is applied, now or before (duplicate, stale), or kept: parked or a dead letter; several: {"outcomes":["...", ...]}
-//	204                       is empty: the decoder finds nothing to apply in the body
-//	401                       is not verified ([ReceiverConfig.Verify]); nothing of it is kept
-//	400                       is not an event; a dead letter of class "malformed" if it has an ID
+//	200 {"outcome":"..."}     is applied, now or before (duplicate, stale), or stored: parked or as a dead letter.
+//	                          For several messages: {"outcomes":["...", ...]}
+//	204                       is empty: the body has nothing to apply
+//	401                       is not verified ([ReceiverConfig.Verify]); nothing of it is stored
+//	400                       is not an event; if it has an ID, it becomes a dead letter of class "malformed"
 //	405                       was not sent with POST
-//	408                       was cut on its way: send it again
-//	413                       is larger than inbox.Config.MaxPayload; a dead letter of class "too_large" if it has an ID and
-//	                          needs no Verify
+//	408                       has not arrived completely: send it again
+//	413                       is larger than inbox.Config.MaxPayload; if it has an ID and Verify is nil, it becomes a
+//	                          dead letter of class "too_large"
 //	500                       is not applied: send it again, after Retry-After
-//	503                       is not applied, or it is not known because the database was not reached: send it again
+//	503                       is not applied, or the outcome is unknown because the database cannot be reached: send it again
 //
 // Answers with 4xx and 5xx are problems of RFC 9457. They do not contain the error of the handler; the observer of the inbox receives this error.
 //

@@ -19,14 +19,14 @@
 //	connection refused, reset, closed; no answer in time    again
 //	425                                                      again, also without a key
 //	408, 429, 5xx but not 501, 505, 511                      again
-//	429 with Retry-After                                     again; rate limits have a budget of their own
+//	429 with Retry-After                                     again; rate limits have a separate budget
 //	409 of oncehttp, "in flight"                             again; it costs three tenths of a retry
-//	409 with Stripe-Should-Retry: true                       likewise: it is Stripe's "in flight"
+//	409 with Stripe-Should-Retry: true                       the same: Stripe's "in flight"
 //	409 for a key, with Retry-After (0 as well) or
-//	"retryable": true                                        likewise: that of others
-//	Stripe-Should-Retry: true                                again, whatever the status else
+//	"retryable": true                                        the same: "in flight" of other services
+//	Stripe-Should-Retry: true                                again, with any other status
 //	Stripe-Should-Retry: false                               final
-//	Idempotent-Replayed: true, with a failure                final: the key has that answer for good
+//	Idempotent-Replayed: true, with a failure                final: the key will always get this answer
 //	"retryable": false in a problem document                 final
 //	any other 4xx, a bare 409 included                       final
 //	an untrusted certificate, an alert of TLS                final
@@ -42,14 +42,15 @@
 //
 // # Headers
 //
-//	Idempotency-Key      the key, if the request has none in its header: as it is, or as
+//	Idempotency-Key      the key, if the caller has not set this header: as key, or as
 //	                     "key" with [Dialect.Quoted]
-//	Once-Attempt         1, 2, ...; if the request has one, it is counted from there. Only
-//	                     to hosts that have answered with Idempotency-Status, or with
-//	                     [Dialect.Announce]; and so is
-//	X-Request-Timeout    how long this attempt waits, in milliseconds, if it is bounded; one
-//	                     of the caller is shortened by the time that has passed, and ends the call
-//	Once-First-Sent      for a resumed intent: when it was stored in the journal
+//	Once-Attempt         1, 2, ...; if the caller has set it, the count begins there. It is
+//	                     sent only to hosts that have answered with Idempotency-Status, or
+//	                     with [Dialect.Announce]
+//	X-Request-Timeout    how long this attempt waits, in milliseconds, if it has a limit; sent
+//	                     to the same hosts. If the caller has set it, it also limits the
+//	                     whole call, and each attempt sends the time that is left
+//	Once-First-Sent      for a resumed request: when it was stored in the journal
 //
 // If another attempt follows an answer, that answer and its cookies are dropped. The Jar of an [http.Client] gets only the cookies of the last
 // answer, which the caller gets.
