@@ -69,6 +69,7 @@ func (q *request) operator() error {
 }
 
 // scopeOf returns the prefix of the scopes of a tenant.
+// The blank belongs to the prefix: without it, tenant "a" would see the scopes of tenant "ab".
 func scopeOf(tenant string) string { return url.PathEscape(tenant) + " " }
 
 // sees reports whether the user may see operations of a scope.

@@ -120,6 +120,7 @@ func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range headers {
 		w.Header().Set(name, value)
 	}
+	// Before User is called: a browser sends the cookies of the user also with a form on a page of another site.
 	if err := c.origin.Check(r); err != nil {
 		c.refuse(w, r, errOrigin)
 		return
@@ -190,6 +191,7 @@ func (c *console) serve(page func(*request) error) http.HandlerFunc {
 func everything(page func(*request) error) func(*request) error {
 	return func(q *request) error {
 		if q.user.Tenants != nil {
+			// Not 403, which would tell a user of one tenant that data without a tenant exists here.
 			return errNotFound
 		}
 		return page(q)

@@ -97,6 +97,7 @@ func (q *request) seenEvents(list []operate.Event) []operate.Event {
 		if s := list[i].Sent; s != nil && !q.seesTenant(s.Tenant) {
 			list[i].Sent = nil
 			if list[i].Topic == "" {
+				// Only the ID and the step are left, which the operation's own record has.
 				list[i] = operate.Event{ID: list[i].ID, Step: list[i].Step, State: operate.EventGone}
 			}
 		}
@@ -121,6 +122,7 @@ func (a answer) Fields() (list []store.Field) {
 func (q *request) timeline(v operate.KeyView, trail operate.Trail) (list []event) {
 	op := v.Operation
 	began := "begun"
+	// An operation without phases stores one time, that of its commit.
 	if len(v.Phases) == 0 && v.Call == nil && op.State != store.StateRunning.String() && op.State != store.StateWaiting.String() {
 		began = "executed, and its answer is committed"
 	}

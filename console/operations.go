@@ -142,14 +142,17 @@ var states = []string{"", "running", "waiting", "unknown", "done", operate.State
 func (q *request) list(f operate.KeyFilter, key, hash string) (p operate.Page[operate.Operation], err error) {
 	switch {
 	case key != "":
+		// Search limits scopes by Most, and not operations: its own default applies.
 		f.Most = 0
 		return q.Operate.Keys.Search(q.ctx, key, f)
 	case hash == "":
 		return q.Operate.Keys.List(q.ctx, f)
 	}
+	// No index has the hashes of keys, so a page of the list is read and the other keys are left out.
 	f.Limit = f.Most
 	p, err = q.Operate.Keys.List(q.ctx, f)
 	p.Items = slices.DeleteFunc(p.Items, func(op operate.Operation) bool { return !slices.Contains(keyname.Hashes(op.Key), hash) })
+	// The operations after this page were not compared with the hash.
 	p.Cut = p.Next != ""
 	return p, err
 }

@@ -26,6 +26,7 @@ func (q *request) matching() (f operate.LetterFilter, p plan, err error) {
 	} else if f.Before, err = time.Parse(time.RFC3339Nano, at); err != nil {
 		return f, p, errNotFound
 	}
+	// The form carries the time, so that the letters of the preview and of the redrive are the same.
 	p.Values = [][2]string{{"before", at}}
 	for _, c := range [][2]string{{"uid", f.UID}, {"origin", f.Origin}, {"consumer", f.Consumer}, {"topic", f.Topic}, {"class", f.Class}, {"cause", f.Cause}} {
 		switch {
@@ -49,6 +50,7 @@ func (q *request) planRedrive() (plan, error) {
 		return p, err
 	}
 	r, err := q.Operate.Letters.Redrive(q.ctx, operate.By{}, f, deadletter.RedriveOptions{DryRun: true})
+	// With More, letters that match may come after the counted ones.
 	if err == nil && r.Total == 0 && !r.More {
 		err = &refusal{"no dead letter is left that matches and waits for a person"}
 	}

@@ -125,6 +125,7 @@ func (q *request) theSaga() (v operate.SagaView, unread, err error) {
 	switch {
 	case errors.Is(err, saga.ErrNothing):
 		return v, nil, errNotFound
+	// The saga was read, and only its inputs and results could not be decrypted.
 	case err != nil && v.Progress.Steps != nil:
 		return v, err, nil
 	}
@@ -185,6 +186,7 @@ func (q *request) saga() error {
 			}
 		}
 	}
+	// The scope of a saga does not begin with its tenant, so a user with Tenants cannot open its operation.
 	if q.user.Tenants == nil {
 		body.Operation = link("operation", "id", body.ID)
 	}

@@ -46,6 +46,7 @@ func (s sealer) seal(kind, text string) string {
 	}
 	h := hmac.New(sha256.New, s.nonce)
 	h.Write([]byte(kind + "\x00" + text))
+	// A nonce repeats only for the same text of the same kind, and then it reveals only that the two texts are equal.
 	nonce := h.Sum(nil)[:s.aead.NonceSize()]
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nonce, nonce, []byte(text), []byte(kind)))
 }
@@ -69,6 +70,7 @@ const (
 )
 
 func (s sealer) operation(id store.ID) string {
+	// The length separates scope and key, because both may contain any character.
 	return s.seal(sealedOperation, strconv.Itoa(len(id.Scope))+" "+id.Scope+id.Key)
 }
 
