@@ -2,7 +2,7 @@ package gauge
 
 import "context"
 
-// Value is one measured number.
+// Value is one measured value of a gauge.
 type Value struct {
 	Name   string // the Name of one of [Instruments], such as "once_dead_letters"
 	Label  string // the value of its label; "" if it has no label

@@ -20,8 +20,8 @@
 // will probably come within Config.Wait, and if its answer will probably come while the client still waits (X-Request-Timeout, or the deadline of the
 // request's context). All other requests are refused at once, without reading their bodies:
 //
-//	RATE_LIMIT.exceeded     429  this tenant has more waiting than its share
-//	TRANSIENT.overloaded    503  no place is free, or not in time
+//	RATE_LIMIT.exceeded     429  this tenant has more waiting requests than its share of the queue
+//	TRANSIENT.overloaded    503  no place in the queue is free, or the answer would come too late
 //
 // After either refusal the client may send the same request with the same key again, after the time in Retry-After. This time is computed from how
 // long requests have taken lately, how many requests wait, and how long ago the last request has ended. It is at most a minute. Requests that are

@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// Config of a [Limiter].
+// Config configures a [Limiter].
 type Config struct {
 	// Limit is the largest number of requests that are served at the same time. Set it to a few less than the size of the connection pool that the
 	// handlers use. Default: 64.

@@ -20,8 +20,8 @@ const (
 // not safe, because an earlier request with this key may have been executed.
 type Refusal struct {
 	Code   string        // the code for programs, such as CodeOverloaded
-	Status int           // of the answer
-	Title  string        // of the answer
+	Status int           // the HTTP status of the answer
+	Title  string        // the title of the problem, as in RFC 9457
 	Detail string        // a text for the client
 	After  time.Duration // the time after which the client may try again
 }

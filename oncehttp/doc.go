@@ -57,7 +57,7 @@
 //	X-Request-Id, X-Correlation-Id   request   for the observer; without X-Correlation-Id, the id of the trace is used
 //	Idempotency-Status     answer    stored; replayed; omitted (executed, but too large to be stored: a retry is
 //	                                 refused); not-stored (nothing was applied, as with a 409: a retry with the
-//	                                 same key executes); ignored (there is no key, or the method is not keyed);
+//	                                 same key executes); ignored (the request has no key, or its method carries no keys);
 //	                                 no header (work under a lease has stopped after a part of it);
 //	                                 undone, nothing: see Undo
 //	WWW-Authenticate       answer    on a 401 of this package: Preset.Challenge

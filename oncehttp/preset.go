@@ -55,7 +55,7 @@ type Preset struct {
 	StatusHeader    string // its value is "stored", "omitted", "replayed", "not-stored" or "ignored"
 	ReplayedHeader  string // its value is "true"; sent on a replay only
 	RetentionHeader string // its value is the number of seconds after the execution for which the answer is replayed
-	KeyHeader       string // the key
+	KeyHeader       string // its value is the key of the request
 	RetryHeader     string // its value is "false" on a stored error, which a retry would get again; on a problem it is Problem.Retryable
 
 	// Retain is how long answers are kept if Config.Retain is 0. Default: the retention of the engine.

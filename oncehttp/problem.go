@@ -76,8 +76,8 @@ type Problem struct {
 
 // FieldError says why one field of a request is wrong.
 type FieldError struct {
-	Pointer string `json:"pointer"` // JSON Pointer into the body, such as "/amount"
-	Detail  string `json:"detail"`
+	Pointer string `json:"pointer"` // a JSON Pointer (RFC 6901) to the field in the body, such as "/amount"
+	Detail  string `json:"detail"`  // why the value is wrong, for a person
 }
 
 // MarshalJSON implements [json.Marshaler].

@@ -28,7 +28,7 @@ var (
 	errStreamed = &refusal{problemStreaming, "a protected handler cannot stream: its answer is held back until the commit"}
 )
 
-// WriteProblem answers with p, in the dialect of the route.
+// WriteProblem answers the request with p, as the Preset of the route writes problems.
 func (x *Exchange) WriteProblem(p Problem) {
 	if name := x.plan.preset.KeyHeader; name != "" && x.key != "" {
 		x.w.Header()[name] = []string{x.key}

@@ -34,7 +34,7 @@ import (
 //		}))
 //	}
 //
-// Any number of requests may be read at the same time.
+// Several goroutines may use one Route at the same time.
 type Route struct {
 	plan   *plan
 	engine any

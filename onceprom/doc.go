@@ -1,4 +1,4 @@
-// Package onceprom counts the work of the engine, the outbox, the inbox, sagas and the retry client for Prometheus.
+// Package onceprom exports metrics of the engine, the outbox, the inbox, sagas and the retry client to Prometheus.
 //
 //	metrics := onceprom.New(onceprom.Config{Gauges: watch})
 //	prometheus.MustRegister(metrics)

@@ -112,7 +112,7 @@ type faultyStore[TX any] struct {
 	process *Process
 }
 
-// Unwrap returns the store below, for [store.As].
+// Unwrap returns the wrapped store, for [store.As].
 func (s *faultyStore[TX]) Unwrap() any { return s.Faults }
 
 // Begin implements [store.Store].

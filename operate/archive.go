@@ -20,7 +20,7 @@ import (
 // Archive is a directory of files into which sweeps have written expired operations and expired rows of other tables, before they deleted them.
 type Archive struct{ dir string }
 
-// OpenArchive returns the archive in dir.
+// OpenArchive opens the archive in the directory dir.
 func OpenArchive(dir string) (*Archive, error) {
 	_, err := archive.Segments(dir)
 	switch {

@@ -11,7 +11,7 @@ import (
 
 // Decided is a decision about an operation and its effect, in the form that people and scripts read.
 type Decided struct {
-	Resolved bool   `json:"resolved"` // false for a preview
+	Resolved bool   `json:"resolved"` // true if the decision is written; false in a preview
 	Already  bool   `json:"already"`  // the same decision was written before, so nothing was changed now
 	Effect   string `json:"effect"`   // what a retry of the operation does now; if Already is true, the text in the audit
 

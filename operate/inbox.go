@@ -79,7 +79,7 @@ type InboxChange struct {
 	Parked  int64 `json:"parked"`  // the number of parked messages before the change
 	Dropped int64 `json:"dropped"` // the number of parked messages that the change drops
 	Dead    bool  `json:"dead"`    // the message with the number Next is a dead letter, before the change
-	Changed bool  `json:"changed"` // false for a preview
+	Changed bool  `json:"changed"` // true if the change was made; false in a preview
 }
 
 // GapFilter chooses the waiting keys to list. The zero value chooses all of them.
@@ -113,7 +113,7 @@ type ParkedMessage struct {
 	NextAt   time.Time `json:"next_at,omitzero"` // the time of its next attempt
 }
 
-// InboxMessage names a message of a consumer by its position in its key.
+// InboxMessage names a message of a consumer by its source, topic and ordering key and by its number in this key.
 type InboxMessage struct {
 	Consumer string `json:"consumer"`
 	Source   string `json:"source"`

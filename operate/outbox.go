@@ -95,7 +95,7 @@ func (o *Outbox) Backlog(ctx context.Context) (outbox.Backlog, error) {
 	return o.box.Backlog(ctx) //nolint:wrapcheck // likewise
 }
 
-// Topics returns the state of each topic: its oldest message, and why its messages wait.
+// Topics returns the state of each topic: how old its oldest message is, and the reasons why its messages wait.
 func (o *Outbox) Topics(ctx context.Context) ([]outbox.Topic, error) {
 	return o.box.Topics(ctx) //nolint:wrapcheck // likewise
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Attempt is a row of the attempt log.
+// Attempt is a row of the attempt log (package attemptlog): one call of the engine.
 type Attempt struct {
 	At            time.Time     `json:"at"` // when the attempt ended
 	Scope         string        `json:"scope"`

@@ -19,7 +19,7 @@ const (
 	ClassRateLimited              // the attempt had no effect: the caller has used up its quota, and the answer says when to try again
 )
 
-// String returns the class in words.
+// String returns the name of the class, such as "rate limited".
 func (c Class) String() string {
 	if int(c) < len(classes) {
 		return classes[c]

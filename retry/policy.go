@@ -53,7 +53,7 @@ type FailedAttempt struct {
 
 	Silent int64 // the result of Budget.Begin if the attempt was given up without an answer; -1 if it was given up and has no number; 0 if it was not given up
 
-	Begun, Now time.Duration // when that attempt began and was given up, on the clock of Budget.Begin
+	Begun, Now time.Duration // the times at which the attempt began and was given up, on the clock of Budget.Begin
 
 	Random float64 // a random number in [0, 1), from which Next computes the pause
 }

@@ -38,9 +38,9 @@ type Tracer interface {
 // part, fills the fields for reporting, and returns it. Fields that are already set are not replaced; an observer that is already set is called
 // before the new ones. The zero value logs warnings and errors to [slog.Default], as parts without any telemetry do.
 type Telemetry struct {
-	Logger  *slog.Logger // default: warnings and errors go to slog.Default()
-	Metrics Metrics      // default: no metrics
-	Tracer  Tracer       // default: no spans
+	Logger  *slog.Logger // gets the log; default: warnings and errors go to slog.Default()
+	Metrics Metrics      // counts the work of all parts; default: nil, no metrics
+	Tracer  Tracer       // makes spans of all parts; default: nil, no spans
 }
 
 // recorders are Metrics and the tracer's own counters, each once.

@@ -40,7 +40,7 @@ type ConsumerConfig struct {
 	SlowAcquire time.Duration
 
 	Decode func(d amqp.Delivery) (message.Message, error) // makes a message of a delivery; default: [Decode]
-	Log    *slog.Logger                                   // default: slog.Default()
+	Log    *slog.Logger                                   // gets warnings and errors; default: slog.Default()
 }
 
 // longestHeld is how long a message waits in this process for its next attempt, at most. The server closes the channel of a consumer that has not

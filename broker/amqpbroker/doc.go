@@ -15,7 +15,10 @@
 // and key at a time, and at most 512 messages of different keys. So a queue has the messages of a key in their order, even if one of them fails.
 // [Conn] connects again after a lost connection.
 //
-// # What the promise needs
+// # Requirements
+//
+// An outbox promises that each message is delivered at least once, and the messages of a key in their order. For this promise, and for one effect of
+// each message in the consumer, you need:
 //
 //   - A durable queue for each topic, without auto-delete, that exists well before the first message. [Declare] makes quorum queues, which have
 //     copies on several servers and call fsync before they confirm a message.
@@ -44,7 +47,7 @@
 // A process has one transaction at a time with messages of a key. Several processes may have messages of one key; the inbox keeps their order. While
 // the database refuses work, Consume takes one message at a time, with pauses.
 //
-// In addition to the settings above, the promise of an inbox needs:
+// To consume with an inbox, you also need:
 //
 //   - No x-delivery-limit, or one with an x-dead-letter-exchange. The inbox decides when a message is given up, and stores it as a dead letter in its
 //     table. RabbitMQ 4 has a default limit of 20 deliveries for quorum queues: set a policy with delivery-limit: -1 there.

@@ -20,9 +20,9 @@
 // After 401, 403, 404 and 410 a message is tried again, because these are errors of the configuration. So no message is lost until the configuration
 // is corrected.
 //
-// # What the promise needs
+// # Requirements for receivers
 //
-// [Receiver] meets all of these conditions. Any other receiver must answer 2xx only after it has stored the message durably. It may receive a message
+// [Receiver] meets the requirements of this section. Any other receiver must answer 2xx only after it has stored the message durably. It may receive a message
 // more than once, and, after a lost answer, after later messages of the same key. So it must drop a message whose Idempotency-Key it knows, or whose
 // ce-sequence is not greater than the last one of the topic and key.
 //

@@ -20,7 +20,7 @@ import (
 
 // ConsumerConfig configures [Consume]. Client and Topics are required.
 type ConsumerConfig struct {
-	Client []kgo.Opt // options to reach the brokers, such as kgo.SeedBrokers("kafka:9092")
+	Client []kgo.Opt // the options to connect to the brokers, such as kgo.SeedBrokers("kafka:9092")
 	Topics []string  // the topics to consume
 	Group  string    // the consumer group. Default: Consumer of the inbox
 
@@ -47,7 +47,7 @@ type ConsumerConfig struct {
 	SlowAcquire time.Duration
 
 	Decode func(r *kgo.Record) (message.Message, error) // makes a message of a record; default: [Decode]
-	Log    *slog.Logger                                 // default: slog.Default()
+	Log    *slog.Logger                                 // gets warnings and errors; default: slog.Default()
 }
 
 const (

@@ -11,7 +11,10 @@
 // A message counts as delivered when all in-sync replicas have it. The publisher sends one message of a topic and key at a time, and at most 512
 // messages of different keys. So a partition has the messages of a key in their order, even if one of them fails.
 //
-// # What the promise needs
+// # Requirements
+//
+// An outbox promises that each message is delivered at least once, and the messages of a key in their order. For this promise, and for one effect of
+// each message in the consumer, you need:
 //
 //   - A client that waits for all in-sync replicas (kgo.AllISRAcks, the default) and writes idempotently (the default). With a client that does not
 //     wait, [Publisher] returns an error for every message.
@@ -46,7 +49,7 @@
 // kgo.RebalanceTimeout. If that is not long enough, or if the broker has lost contact with the process, two processes may have the same record at the
 // same time; the inbox applies it once.
 //
-// In addition to the settings above, the promise of an inbox needs:
+// To consume with an inbox, you also need:
 //
 //   - A group that begins at the start of a topic if no offset is committed (the default of the client), and an offsets.retention.minutes of the
 //     brokers that is longer than a consumer may be stopped.

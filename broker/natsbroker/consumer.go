@@ -44,7 +44,7 @@ type ConsumerConfig struct {
 	SlowAcquire time.Duration
 
 	Decode func(m jetstream.Msg) (message.Message, error) // makes a message of a delivery; default: [Decode]
-	Log    *slog.Logger                                   // default: slog.Default()
+	Log    *slog.Logger                                   // gets warnings and errors; default: slog.Default()
 }
 
 const (

@@ -13,7 +13,10 @@
 // A message counts as delivered when the stream has confirmed it. The publisher sends one message of a topic and key at a time, and at most 512
 // messages of different keys. So the stream stores the messages of a key in their order, even if one of them fails.
 //
-// # What the promise needs
+// # Requirements
+//
+// An outbox promises that each message is delivered at least once, and the messages of a key in their order. For this promise, and for one effect of
+// each message in the consumer, you need:
 //
 //   - Streams with file storage and acknowledgements, with three replicas if the loss of one disk must lose no message.
 //   - Replicas on other machines, or "sync_interval: always" in the configuration of the server. By default nats-server confirms a message before it
@@ -46,7 +49,7 @@
 // A process has one transaction at a time with messages of a key. Several processes may have messages of one key; the inbox keeps their order. While
 // the database refuses work, Consume takes one message at a time, with pauses.
 //
-// In addition to the settings above, the promise of an inbox needs:
+// To consume with an inbox, you also need:
 //
 //   - A durable pull consumer with explicit acknowledgements, an unlimited MaxDeliver and no BackOff: the inbox decides when a message is tried again
 //     and given up. Consume creates such a consumer; [CheckConsumer] and the command "once doctor --to" report changed settings.

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// EnsureStream creates a stream, if no stream with its name exists:
+// EnsureStream creates a stream if no stream with the name settings.Name exists:
 //
 //	err := natsbroker.EnsureStream(ctx, js, jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"refunds"}, Replicas: 3})
 //

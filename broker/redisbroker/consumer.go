@@ -50,7 +50,7 @@ type ConsumerConfig struct {
 	SlowAcquire time.Duration
 
 	Decode func(stream string, m redis.XMessage) (message.Message, error) // makes a message of an entry of a stream; default: [Decode]
-	Log    *slog.Logger                                                   // default: slog.Default()
+	Log    *slog.Logger                                                   // gets warnings and errors; default: slog.Default()
 }
 
 const (

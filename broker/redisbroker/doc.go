@@ -13,7 +13,10 @@
 // answer is lost, the message is sent again and is in the stream twice. Consumers must drop it by its ce_id, or by a ce_sequence that is not greater
 // than the last one of the key.
 //
-// # What the promise needs
+// # Requirements
+//
+// An outbox promises that each message is delivered at least once, and the messages of a key in their order. For this promise, and for one effect of
+// each message in the consumer, you need:
 //
 //   - A server with an append-only file and "appendfsync always". With "everysec" the server answers before a message is on the disk, and, while the
 //     disk is busy, even before the operating system has it. A power failure or a kill then loses the messages of the last one or two seconds.
@@ -48,7 +51,7 @@
 // consumers have no pending messages. Do not delete a consumer by hand: XGROUP DELCONSUMER removes its pending messages from the group, and no
 // process gets them again.
 //
-// In addition to the settings above, the promise of an inbox needs:
+// To consume with an inbox, you also need:
 //
 //   - A MinIdle that is longer than a process may pause (for garbage collection, or while its virtual machine is moved). With a shorter MinIdle
 //     messages are delivered twice, and the inbox still applies them once.

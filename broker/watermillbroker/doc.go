@@ -10,7 +10,10 @@
 // message of a topic and key is published at a time, and at most 16 messages of different keys. Watermill requires that publishers can be called
 // concurrently.
 //
-// # What the promise needs
+// # Requirements
+//
+// An outbox promises that each message is delivered at least once, and the messages of a key in their order. For this promise, and for one effect of
+// each message in the consumer, you need:
 //
 //   - A publisher whose Publish returns nil only after the broker has stored the message durably: for AMQP with
 //     Publish.ConfirmDelivery, for NATS with JetStream and without async publishing, for SQL with a transaction that has committed.

@@ -35,13 +35,13 @@ type Config struct {
 	Host    string // the host name of the server in the service's configuration; some cloud services are recognised by their host names
 
 	AsService bool // the connections of DB have the same settings as the connections of the service
-	Synced    bool // the service sets once.Config.Synced
+	Synced    bool // the service sets once.Config.Synced to true
 
 	// RestoredTo is the time of the backup from which the database was restored. If it is set, Examine makes only the checks that find work which an
 	// operator must examine after a restore.
 	RestoredTo time.Time
 
-	// Status returns the migrations of all capabilities, as sqlstore.Status and pgxstore.Status do.
+	// Status returns which migrations of all capabilities the database has, as sqlstore.Status and pgxstore.Status do.
 	Status func(ctx context.Context) ([]migration.Status, error)
 
 	// Operator returns an [operate.Operator] of the database, and a function that Examine calls when it no longer needs the Operator.
@@ -94,7 +94,7 @@ type Finding struct {
 	Check   string   `json:"check"` // the name of the check, for scripts; it does not change between versions
 	Verdict Verdict  `json:"level"`
 	Says    string   `json:"says"`              // the result in a sentence
-	Try     string   `json:"try,omitempty"`     // advice; "" if the verdict is VerdictOK
+	Try     string   `json:"try,omitempty"`     // advice for the operator; "" if the verdict is VerdictOK
 	First   []string `json:"first,omitempty"`   // IDs or names of the first rows that were found
 	Runbook string   `json:"runbook,omitempty"` // the page for the alert about the same problem, or ""
 }

@@ -5,15 +5,15 @@
 //
 //	format       "once-request"
 //	version      1
-//	id           names the export; each replay has it in the header Once-Replay-Of
+//	id           a unique id of the file; each replay has it in the header Once-Replay-Of
 //	exported_at  when it was exported
 //	operation    scope, key, fingerprint, state, since, status (of the recorded answer), trace
-//	method       of the request
-//	path         with the query, as they came over the wire
-//	host         that the request was sent to: it is never a target
-//	headers      names and their lines
+//	method       the method of the request
+//	path         path and query of the request, exactly as they were received
+//	host         the host that the request was sent to; a replay is never sent there
+//	headers      the names of the headers, each with its lines
 //	redacted     names of the headers that were left out as secrets
-//	body         its bytes, in base64
+//	body         the bytes of the body, in base64
 package recorded
 
 import (

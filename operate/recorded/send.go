@@ -76,7 +76,8 @@ type Resolver interface {
 }
 
 // CameFrom reports whether target may be the server that recorded the request. It is true if the host name of target is the recorded name, at any
-// port, or if target has an IP address of the recorded host and the same port. If resolver cannot find the recorded host, CameFrom compares only the name.
+// port, or if target has an IP address of the recorded host and the same port. If resolver cannot resolve the recorded host, CameFrom compares only
+// the names.
 func (r *Request) CameFrom(ctx context.Context, target *url.URL, resolver Resolver) bool {
 	recorded, err := url.Parse("//" + r.Host)
 	if err != nil {

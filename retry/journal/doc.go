@@ -23,10 +23,10 @@
 // This applies to requests with an idempotency key that the caller has set. Such a request is sent only after its intent (method, URL, key, body, and
 // headers without secrets) is on the disk. The intent is open until one of these outcomes closes it:
 //
-//	answered    by a 2xx, by a refusal of the operation itself, by an answer that says that
+//	answered    a 2xx, a refusal of the operation itself, or an answer whose header says that
 //	            it is stored or replayed (Idempotency-Status, Idempotent-Replayed)
-//	untouched   no attempt can have had an effect: no connection, or a mere 4xx
-//	resolved    a person has decided about its outcome
+//	untouched   no attempt can have had an effect: no connection was made, or the only answers were 4xx
+//	resolved    an operator has found out its outcome
 //
 // Any other outcome leaves the intent open: no answer, an incomplete answer, a 5xx, a redirect (for example to a login page), or a 4xx such as 401
 // after a redirect or after an attempt that may have been executed. If a 307 or 308 is followed, the answer of its target counts. An open intent may

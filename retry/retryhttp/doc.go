@@ -28,7 +28,7 @@
 //	Stripe-Should-Retry: false                               final
 //	Idempotent-Replayed: true, with a failure                final: the key will always get this answer
 //	"retryable": false in a problem document                 final
-//	any other 4xx, a bare 409 included                       final
+//	any other 4xx, a 409 without these headers included      final
 //	an untrusted certificate, an alert of TLS                final
 //	a name that does not exist, a refusal of CONNECT         final
 //	a malformed request, a header that is too large          final
