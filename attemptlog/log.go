@@ -84,7 +84,7 @@ type Log struct {
 	queue   queue
 	id      [16]byte // of the next attempt: the first half is this log's own, the second counts
 	dropped int64
-	told    int64 // of these, in rows or after the end
+	told    int64 // dropped attempts that a row counts, or that came after Close
 	closed  bool
 
 	full chan struct{} // a batch is waiting

@@ -152,8 +152,8 @@ func (s *watched) end(values []Value, err error, now time.Time) (first bool) {
 	return false
 }
 
-// last returns the last answer if it is not too old, and its age: of a source that has never answered, since
-// the watch was made.
+// last returns the last values, if they are not too old, and their age. For a source that has never answered, the age is the time since the watch was
+// made.
 func (s *watched) last(now time.Time, most time.Duration) (values []Value, age time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -136,7 +136,7 @@ func (s *suite) tryEach(f Fault, format string) {
 		})
 	}
 	switch {
-	case s.hung: // it is said
+	case s.hung: // it was reported already
 	case ran > 0 && struck == 0:
 		s.tb.Errorf("oncetest: no fault of the kind %q has struck. Try: Store and the methods of Process for each connection, or Skip", f)
 	case s.leased && f == FaultDeath && struck > 1 && s.takeovers == 0:

@@ -62,7 +62,7 @@ func (t Telemetry) traceOf(set func(context.Context) string) func(context.Contex
 	return set
 }
 
-// observers are that which is set, one of each recorder, and the log.
+// observers returns the observer that is set already, one observer for each recorder, and the log.
 func observers[O comparable](t Telemetry, set O, metrics func(instrument.Recorder) O, log O) (list []O) {
 	var none O
 	if set != none {

@@ -75,14 +75,14 @@ func declareAgain(ctx context.Context, conn *Conn, exchange, kind string) error 
 	return ch.ExchangeDeclare(exchange, kind, true, false, false, false, nil)
 }
 
-// settings are what a queue differs in from a durable quorum queue without arguments, by name.
+// settings are the settings in which a queue differs from a durable quorum queue without arguments, by name.
 type settings struct {
 	differs   map[string]string
 	exclusive bool // to another connection
 }
 
-// ask finds the settings of a queue that is there. AMQP has no question for them: a declaration that differs is refused with the name of the first
-// setting in which it does and its value, so it is repeated with that value until none differs.
+// ask finds the settings of an existing queue. AMQP cannot read settings. But the server refuses a declaration that differs, and names the first
+// setting that differs and its value. So ask repeats the declaration with this value until nothing differs.
 func ask(ctx context.Context, conn *Conn, queue string) (settings, error) {
 	found := settings{differs: map[string]string{}}
 	durable, autoDelete, arguments := true, false, amqp.Table{queueType: quorum}
@@ -117,7 +117,7 @@ func ask(ctx context.Context, conn *Conn, queue string) (settings, error) {
 	return found, errors.New("it has too many settings")
 }
 
-// declareQueue declares a queue that is there. It does not make one that is not.
+// declareQueue declares an existing queue. It does not create a queue that does not exist.
 func declareQueue(ctx context.Context, conn *Conn, queue string, durable, autoDelete bool, arguments amqp.Table) error {
 	ch, err := conn.channel(ctx)
 	if err != nil {

@@ -27,7 +27,7 @@
 //   - A consumer that drops a message whose cloudEvents_id it knows, or whose cloudEvents_sequence is not greater than the last one of its key.
 //     RabbitMQ does not recognise a message that a relay sends again.
 //
-// [Check] reports which of these conditions are not met. It does not see policies.
+// [Check] reports which of these requirements are not met. It does not see policies.
 //
 // # Consumers
 //

@@ -25,7 +25,7 @@
 //   - A consumer that drops a record whose ce_id it knows, or whose ce_sequence is not greater than the last one of its key. Kafka does not recognise
 //     a record that a relay sends again.
 //
-// [Check] reports which of these conditions are not met.
+// [Check] reports which of these requirements are not met.
 //
 // # Consumers
 //

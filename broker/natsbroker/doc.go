@@ -28,7 +28,7 @@
 //   - If a consumer needs the order of a key, it must handle one message of the key at a time, and drop messages whose ce-sequence is not greater
 //     than the last one, because JetStream delivers an unacknowledged message again later.
 //
-// [EnsureStream] creates such a stream, and returns an error if an existing stream has other settings. [Check] reports which of these conditions are
+// [EnsureStream] creates such a stream, and returns an error if an existing stream has other settings. [Check] reports which of these requirements are
 // not met.
 //
 // # Consumers

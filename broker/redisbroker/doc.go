@@ -28,7 +28,7 @@
 //   - No deletion of messages before they are read. [PublisherConfig].MaxLen and XTRIM also delete messages that no consumer has read;
 //     [ConsumerConfig].Keep deletes only messages that every group has acknowledged.
 //
-// [Check] reports which of these conditions are not met.
+// [Check] reports which of these requirements are not met.
 //
 // # Consumers
 //
