@@ -55,7 +55,7 @@
 //
 // Without Verify, put authentication around a receiver. The receiver trusts the source, the ID and the key that the sender has chosen, and any sender
 // can fill the table of dead letters. If several tenants send to the receiver, set [ReceiverConfig.Source] to separate their messages. To limit the
-// number of requests that wait for the database, put [limit.Limiter.Middleware] around the receiver: it answers 429 or 503 with Retry-After, which
+// number of requests that wait for the database, put the Middleware of a limit.Limiter around the receiver: it answers 429 or 503 with Retry-After, which
 // [Publisher] and other senders respect. [http.Server.Shutdown] waits for the running requests of a receiver.
 //
 // A sender should wait longer for an answer than the handler may take, because the transaction is rolled back when the sender gives up. Allow a relay

@@ -1,4 +1,4 @@
-// Package adaptive measures how many requests a server can serve at the same time. It makes the adaptive limiter of [failsafe-go] a [limit.Capacity].
+// Package adaptive measures how many requests a server can serve at the same time. It makes the adaptive limiter of [failsafe-go] a limit.Capacity.
 //
 //	l := limit.New(limit.Config{Capacity: adaptive.New(4, 200), Queue: 20})
 //
@@ -14,7 +14,7 @@ import (
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
 )
 
-// Capacity is a [limit.Capacity] whose number of places depends on how long requests take.
+// Capacity is a limit.Capacity whose number of places depends on how long requests take.
 type Capacity struct {
 	limiter adaptivelimiter.AdaptiveLimiter[any]
 }
