@@ -1,7 +1,7 @@
 // Package kafkabroker delivers messages of an outbox to Kafka. It also consumes the records of Kafka topics, and applies each of them once through an
 // inbox.
 //
-//	client, err := kgo.NewClient(kgo.SeedBrokers("kafka:9092"))
+//	client, err := kgo.NewClient(kgo.SeedBrokers("kafka:9092"), kgo.DisableIdempotentWrite())
 //	relay := box.Relay(kafkabroker.Publisher(client), outbox.RelayConfig{})
 //
 // The topic of a message is the Kafka topic, and its ordering key is the key of the record, so that all messages of a key are in one partition. Each
@@ -16,8 +16,11 @@
 // An outbox promises that each message is delivered at least once, and the messages of a key in their order. For this promise, and for one effect of
 // each message in the consumer, you need:
 //
-//   - A client that waits for all in-sync replicas (kgo.AllISRAcks, the default) and writes idempotently (the default). With a client that does not
-//     wait, [Publisher] returns an error for every message.
+//   - A client that waits for all in-sync replicas (kgo.AllISRAcks, the default). With another client, [Publisher] returns an error for every message.
+//   - A client that is made with kgo.DisableIdempotentWrite. With another client, [Publisher] returns an error for every message, because an idempotent
+//     client can lose a record. This happens if the broker writes a record, its answer is lost, and the broker refuses the second attempt. The client
+//     then gives the number of this record to the next record, which the broker discards as a duplicate and confirms. Without idempotent writes no
+//     record is lost: a relay sends a message again, and the consumer drops duplicates.
 //   - A client that chooses the partition by the key (the default). If partitions are added, keys move to other partitions: add partitions only while
 //     no message waits.
 //   - Topics with three replicas, min.insync.replicas=2 and unclean.leader.election.enable=false. Kafka does not call fsync before it confirms a
@@ -25,7 +28,7 @@
 //   - A consumer that drops a record whose ce_id it knows, or whose ce_sequence is not greater than the last one of its key. Kafka does not recognise
 //     a record that a relay sends again.
 //
-// [Check] reports which of these requirements are not met.
+// [Check] reports which of these requirements are not met. It does not report idempotent writes, which matter only to a client that publishes.
 //
 // # Consumers
 //
