@@ -52,6 +52,20 @@ func (e *noAnswerError) Unwrap() error { return e.a.err }
 // has failed after its commit.
 func (a *answer) doubted() bool { return a.said >= 500 || a.said == http.StatusConflict }
 
+// saysRunning reports whether the answer to a repeated forward is a conflict with an earlier one, which the service still executes: such an answer says
+// nothing about the outcome. Stripe and package oncehttp say so by a header. A service that recognises keys may say so without one, unless it replays a
+// stored conflict.
+func (rt *route) saysRunning(a *answer) bool {
+	if a.said != http.StatusConflict || a.streamed {
+		return false
+	}
+	if a.header.Get("Retry-After") != "" || a.header.Get("Stripe-Should-Retry") == "true" {
+		return true
+	}
+	replayed := a.header.Get(wire.ReplayedHeader) == "true" || a.header.Get(wire.StatusHeader) == wire.StatusReplayed
+	return rt.OnUnknown == PolicyForwardSameKey && !replayed
+}
+
 // kept returns the headers of an answer that later callers may see too: the stored ones. The status of gRPC is one of them.
 func (rt *route) kept(h http.Header) http.Header {
 	kept, grpc := http.Header{}, isGRPC(h)

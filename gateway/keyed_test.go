@@ -53,6 +53,57 @@ func TestPoliciesAfterALostAnswer(t *testing.T) {
 	}
 }
 
+// TestAConflictOfARepeatedForwardIsNoOutcome: the service answers 409 to a repeated forward, because it still executes the first one. That is not the outcome.
+func TestAConflictOfARepeatedForwardIsNoOutcome(t *testing.T) {
+	t.Parallel()
+	const conflict = "HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n"
+	same := gateway.Route{OnUnknown: gateway.PolicyForwardSameKey, UpstreamKeepsKeys: time.Hour}
+	for name, c := range map[string]struct {
+		route  gateway.Route
+		header string
+		final  int // status of the next retry
+	}{
+		"the service says nothing more":   {same, "", 201},
+		"Stripe":                          {same, "Stripe-Should-Retry: true\r\n", 201},
+		"once":                            {same, "Retry-After: 1\r\n", 201},
+		"a stored conflict of Stripe":     {same, "Idempotent-Replayed: true\r\n", 409},
+		"a stored conflict of once":       {same, "Idempotency-Status: replayed\r\n", 409},
+		"a service without keys":          {gateway.Route{OnUnknown: gateway.PolicyRetry}, "", 409},
+		"a service without keys, not yet": {gateway.Route{OnUnknown: gateway.PolicyRetry}, "Retry-After: 1\r\n", 201},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newRaw1(t, func(n int64) (string, bool) {
+				switch n {
+				case 1:
+					return "", false
+				case 2:
+					return conflict + c.header + "\r\n", true
+				}
+				return ok1, true
+			})
+			c.route.Pattern = "POST /pay"
+			g := newGateway(t, "http://"+s.addr, func(cfg *gateway.Config) { cfg.Routes = []gateway.Route{c.route} })
+			want(t, "the first caller", codeOf(t, ask(g, "k", "1")), "TRANSIENT.upstream_unavailable")
+			status := ask(g, "k", "1").StatusCode
+			if c.final == 201 {
+				want(t, "while it runs", status, 503)
+			}
+			for range 2 {
+				want(t, "afterwards", ask(g, "k", "1").StatusCode, c.final)
+			}
+			want(t, "forwards", s.seen.Load(), map[int]int64{201: 3, 409: 2}[c.final])
+		})
+	}
+	s := newRaw1(t, func(int64) (string, bool) { return conflict + "Retry-After: 1\r\n\r\n", true })
+	same.Pattern = "POST /pay"
+	g := newGateway(t, "http://"+s.addr, func(cfg *gateway.Config) { cfg.Routes = []gateway.Route{same} })
+	for range 2 {
+		want(t, "a conflict of the first forward", ask(g, "k", "1").StatusCode, 409)
+	}
+	want(t, "forwards of it", s.seen.Load(), int64(1))
+}
+
 // TestStatusURL: a client that is told that the outcome is unknown is told where to see what becomes of it.
 func TestStatusURL(t *testing.T) {
 	t.Parallel()
@@ -468,20 +519,24 @@ func TestReceiptIsBelieved(t *testing.T) {
 			m := &memory{}
 			var s *raw
 			s = newRaw1(t, func(n int64) (string, bool) {
-				if n > 1 {
+				if n > 2 {
 					return ok1, false
 				}
-				if c.commits {
+				if c.commits || n == 1 {
 					m.put(gateway.Receipt{Operation: s.last.Header.Get(gateway.OperationHeader), Status: 201, Body: []byte("paid")})
+				}
+				if n == 1 {
+					return ok1, false
 				}
 				return c.answer, false
 			})
 			g := newGateway(t, "http://"+s.addr, func(cfg *gateway.Config) {
 				cfg.Receipts, cfg.Routes[0].OnUnknown = m, gateway.PolicyCheck
 			})
+			warm(t, g, "/pay")
 			resp := ask(g, "k", "1")
 			want(t, "status", resp.StatusCode, c.status)
-			want(t, "requests", s.seen.Load(), c.seen)
+			want(t, "requests", s.seen.Load()-1, c.seen)
 			if c.status == http.StatusCreated {
 				want(t, "body", bodyOf(t, resp), "paid")
 				retry(t, g, s, replays)
