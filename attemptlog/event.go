@@ -34,8 +34,7 @@ func short(s string, n int) string {
 	return strings.Clone(s[:n])
 }
 
-// clean makes texts that a caller may have chosen fit for any database. An invalid
-// scope is refused by the engine, and its attempt is noted all the same.
+// clean makes texts that a caller may have chosen fit for any database. The engine refuses an invalid scope, but its attempt is logged too.
 func clean(a *attempts.Attempt) {
 	for _, s := range []*string{&a.Scope, &a.Cause, &a.RequestID, &a.CorrelationID, &a.Node} {
 		*s = strings.Map(func(r rune) rune {

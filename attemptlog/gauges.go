@@ -7,7 +7,7 @@ import (
 	"github.com/oncelib/once/internal/base/gaugename"
 )
 
-// Gauges implements [gauge.Source] with [Log.Dropped].
+// Gauges implements [gauge.Source]. It returns the number of [Log.Dropped].
 func (l *Log) Gauges(context.Context) ([]gauge.Value, error) {
 	return []gauge.Value{{Name: gaugename.AttemptLogDropped, Number: float64(l.Dropped())}}, nil
 }

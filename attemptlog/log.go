@@ -1,29 +1,24 @@
-// Package attemptlog keeps a log of every attempt at an operation, also of attempts that
-// have failed and left no record:
+// Package attemptlog writes a log of all attempts at operations to a table. The log also has attempts that have failed and left no record:
 //
 //	attempts := attemptlog.New(s, attemptlog.Config{}) // s is the SQL store of the engine
 //	defer attempts.Close(ctx)
 //	engine := once.New(s, once.Config{Observer: once.Observers(once.Log(slog.Default()), attempts)})
 //
-// Each call that names an operation has one row: how it has ended, in which
-// state it has found and left the operation, how long that took, and which client and node made it. The key
-// is in it as a hash ([once.KeyHash]), and errors as a short code: neither a client's
-// data nor a database's message about it gets into the log. "once keys show KEY"
-// prints the rows of a key.
+// Each call of the engine with an operation has one row. The row says how the call ended, in which state it found and left the operation, how long it
+// took, and which client and node made it. The row has a hash of the key ([once.KeyHash]), and a short code instead of the text of an error. So the
+// log contains neither data of clients nor error messages of the database, which may contain such data. "once keys show KEY" prints the rows of a
+// key.
 //
-// The log never blocks a request. It is written in batches, behind the
-// requests and outside of their transactions, on one connection at a time. (On SQLite,
-// which has one writer, a batch takes its turn as a request does.) While the
-// database cannot be reached, attempts are kept in memory; when the buffer is full,
-// new ones are dropped, and a row with outcome "dropped" says how many and when.
-// A process that is killed loses the attempts that it has not written yet: no more than
-// Config.Interval's worth while the database keeps up, and Config.Buffer attempts in
-// any case. So a missing row does not prove that no attempt was made; the record of the
-// operation, which is committed with its effect, is the proof of that.
+// The log never delays a request. It is written in batches, after the requests and outside of their transactions, on one connection at a time.
+// (SQLite has one writer, so there a batch waits for its turn like a request.) While the database cannot be reached, attempts are kept in memory.
+// When the buffer is full, new attempts are dropped, and a row with the outcome "dropped" says how many and when.
 //
-// Some work never becomes an operation, and so is not an attempt: HTTP requests that are refused
-// before their key is known to be one (401, a missing or malformed key, a body that is
-// too large), and work without a key.
+// A process that is killed loses the attempts that it has not written yet. These are the attempts of one Config.Interval while the database keeps up,
+// and never more than Config.Buffer attempts. So a missing row does not prove that no attempt was made. The proof of an effect is the record of the
+// operation, which is committed together with the effect.
+//
+// Requests that never become an operation are not logged: HTTP requests that are refused before their key is accepted (401, a missing or malformed
+// key, a body that is too large), and requests without a key.
 package attemptlog
 
 import (
@@ -41,48 +36,46 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Defaults of [Config].
+// These are the defaults of [Config].
 const (
 	DefaultBatch    = 256
-	DefaultBuffer   = 8192 // some 2 MiB, and the texts
+	DefaultBuffer   = 8192 // about 2 MiB, plus the texts
 	DefaultInterval = time.Second
 	DefaultRetain   = 30 * 24 * time.Hour
 )
 
-// OutcomeDropped is the outcome of a row that counts attempts which have no row.
+// OutcomeDropped is the outcome of a row that counts dropped attempts, which have no rows.
 const OutcomeDropped = "dropped"
 
 // writeTimeout bounds each statement of the log.
 const writeTimeout = 5 * time.Second
 
-// Config of a [Log]. The zero value is ready to use.
+// Config configures a [Log]. The zero value is ready to use.
 type Config struct {
-	// Batch is how many attempts are written at once, and at which number they are
-	// written without waiting for Interval. Default 256.
+	// Batch is the largest number of attempts that one statement writes. As soon as so many attempts wait, they are written without waiting for
+	// Interval. Default: 256.
 	Batch int
 
-	// Interval is how long an attempt waits for others. Default 1 s.
+	// Interval is the longest time that an attempt waits for other attempts before it is written. Default: 1 s.
 	Interval time.Duration
 
-	// Buffer is how many attempts are kept in memory while they cannot be written.
-	// Default 8192.
+	// Buffer is the largest number of attempts that are kept in memory while they cannot be written. Default: 8192.
 	Buffer int
 
-	// Retain is how long attempts are kept, by the database's clock. The log itself
-	// deletes older ones, some thousands at a time. Negative: for ever. Default 30
-	// days.
+	// Retain is how long attempts are kept, by the database's clock. The log deletes older attempts itself, a few thousand at a time. If Retain is
+	// negative, attempts are kept for ever. Default: 30 days.
 	Retain time.Duration
 
-	// Node is the name of this process in its rows. Default: the host's name.
+	// Node is the name of this process in its rows. Default: the name of the host.
 	Node string
 
-	// Failed receives the error when the log cannot be written or swept, once for each outage,
-	// and must not block. Default: a warning to [slog.Default].
+	// Failed is called with the error if attempts cannot be written or deleted, once for each outage. It must not block. Default: the error is logged
+	// as a warning by [slog.Default].
 	Failed func(error)
 }
 
-// Log is an [once.Observer] that writes attempts to a database. Share it between
-// engines of one database; use [once.Observers] to combine it with other observers.
+// Log is a [once.Observer] that writes attempts to a database. Use one Log for all engines of a database, and [once.Observers] to combine it with
+// other observers.
 type Log struct {
 	journal journal
 	cfg     Config
@@ -91,7 +84,7 @@ type Log struct {
 	queue   queue
 	id      [16]byte // of the next attempt: the first half is this log's own, the second counts
 	dropped int64
-	told    int64 // of these, in rows or after the end
+	told    int64 // dropped attempts that a row counts, or that came after Close
 	closed  bool
 
 	full chan struct{} // a batch is waiting
@@ -111,8 +104,8 @@ type journal interface {
 	Sweep(ctx context.Context, keep time.Duration, limit int) (int, error)
 }
 
-// New returns a log that writes to db, which is a *pgxstore.Store or *sqlstore.Store and has been
-// migrated. It panics if cfg is invalid. Its goroutine ends with [Log.Close].
+// New returns a log that writes to db, a *pgxstore.Store or *sqlstore.Store that was migrated with [Migrations]. New starts a goroutine, which
+// [Log.Close] ends. It panics if cfg is invalid.
 func New(db sqlplane.Database, cfg Config) *Log { return newLog(attempts.New(db), cfg) }
 
 func newLog(journal journal, cfg Config) *Log {
@@ -150,8 +143,7 @@ func newLog(journal journal, cfg Config) *Log {
 	return l
 }
 
-// Observe implements [once.Observer]. It notes the end of a call in memory and
-// returns; nothing is waited for.
+// Observe implements [once.Observer]. It stores the end of a call in memory, and never waits.
 func (l *Log) Observe(_ context.Context, e once.Event) {
 	if e.Type != once.EventFinished || e.KeyHash == "" {
 		return
@@ -162,7 +154,7 @@ func (l *Log) Observe(_ context.Context, e once.Event) {
 	defer l.mu.Unlock()
 	switch {
 	case l.closed:
-		l.dropped, l.told = l.dropped+1, l.told+1 // no row: there would be no end of them
+		l.dropped, l.told = l.dropped+1, l.told+1 // counted without a row: otherwise Close would have another row to write after each write
 	case l.queue.n == len(l.queue.list):
 		l.dropped++
 	default:
@@ -183,18 +175,15 @@ func (l *Log) push(a *attempts.Attempt) {
 	}
 }
 
-// Dropped returns how many attempts were not noted since the start, because there was
-// no room, or because the log was closed.
+// Dropped returns how many attempts were dropped since New, because the buffer was full or the log was closed.
 func (l *Log) Dropped() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.dropped
 }
 
-// Close writes the noted attempts and ends the log. It does not try again if they cannot be
-// written, and waits no longer than ctx lasts; the error says how many attempts may
-// be lost. Later attempts are dropped. Close it when the server has
-// stopped and before its database is closed.
+// Close writes the attempts in memory and ends the log. If a write fails, Close does not repeat it. Close returns when ctx ends at the latest; its
+// error says how many attempts may be lost. Later attempts are dropped. Call Close after the server has stopped and before the database is closed.
 func (l *Log) Close(ctx context.Context) error {
 	l.mu.Lock()
 	if !l.closed {

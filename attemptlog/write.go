@@ -7,8 +7,8 @@ import (
 	"github.com/oncelib/once/internal/sql/attempts"
 )
 
-// run writes and sweeps until the log is closed. While the database is down it tries
-// once in an interval: a queue that is not written becomes full of a batch only once.
+// run writes and sweeps until the log is closed. While the database is down, run tries once in each interval, because the signal that a batch is full
+// comes only once for a queue that is not written.
 func (l *Log) run(ctx context.Context) {
 	defer close(l.done)
 	tick := time.NewTicker(l.cfg.Interval)
@@ -52,8 +52,8 @@ func (l *Log) write(ctx context.Context, batch []attempts.Attempt, least int) {
 	}
 }
 
-// written forgets the first n attempts and puts a row where others have found no
-// room. It comes before all that have room again.
+// written removes the first n attempts from the queue. If attempts were dropped because the queue was full, written adds a row that counts them,
+// before the attempts that come after them.
 func (l *Log) written(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

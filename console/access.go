@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/operate"
 )
 
-// Reasons why a request is refused.
+// These are the reasons why a request is refused.
 var (
 	errOrigin   = errors.New("the request comes from another site")
 	errLoopback = errors.New("this console has no users, and so it answers only over the loopback interface, to localhost. Try: console.Config.User")
@@ -38,14 +38,14 @@ func (c *console) userOf(r *http.Request) (User, error) {
 	return u, nil
 }
 
-// isLocal reports whether a request has come over the loopback interface, and under a loopback name. A page of another site that resolves to this
-// address has its own name in Host.
+// isLocal reports whether a request has come over the loopback interface, and under a loopback name. The header Host protects against DNS rebinding:
+// a request of a page whose host name resolves to this address has that name in Host.
 func isLocal(r *http.Request) bool {
 	addr, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if addr == nil || !isLoopback(addr.String()) || !isLoopback(r.RemoteAddr) {
 		return false
 	}
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"} { // a proxy sends for others
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"} { // the request comes through a proxy, perhaps from another machine
 		if r.Header.Get(name) != "" {
 			return false
 		}
@@ -69,6 +69,7 @@ func (q *request) operator() error {
 }
 
 // scopeOf returns the prefix of the scopes of a tenant.
+// The blank belongs to the prefix: without it, tenant "a" would see the scopes of tenant "ab".
 func scopeOf(tenant string) string { return url.PathEscape(tenant) + " " }
 
 // sees reports whether the user may see operations of a scope.

@@ -17,7 +17,7 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// action is an act of an operator. It takes two steps: the first page says what it would do, and its form does it.
+// action is an act of an operator, in two steps: the first page says what the action would do, and the form on this page does it.
 type action struct {
 	Name  string
 	Title string
@@ -30,7 +30,7 @@ type action struct {
 
 // plan describes the effect of an action, for its form.
 type plan struct {
-	What   string   // it would do
+	What   string   // what the action would do
 	Button string   // with the number of affected items
 	Flags  []string // of the equivalent command
 	Values [][2]string
@@ -105,11 +105,12 @@ func (q *request) do() error {
 	if err := q.operator(); err != nil {
 		return err
 	}
+	// The values are encoded in one field, because a browser changes line breaks in the fields of a form.
 	of, err := url.ParseQuery(q.PostForm.Get("of"))
 	if err != nil {
 		return errNotFound
 	}
-	q.Form = q.PostForm // values in the address are ignored
+	q.Form = q.PostForm // values in the URL are ignored, so that a link cannot change what the form shows
 	maps.Copy(q.Form, of)
 	by := operate.By{Who: q.user.Name, Reason: strings.TrimSpace(q.PostForm.Get("reason"))}
 	if by.Reason == "" {
@@ -134,6 +135,7 @@ func refused(err error) error {
 	case errors.Is(err, operate.ErrNothing), errors.Is(err, outbox.ErrNotFound), errors.Is(err, deadletter.ErrNoRun), errors.Is(err, deadletter.ErrNotFound),
 		errors.Is(err, webhook.ErrNotFound), errors.Is(err, saga.ErrNothing):
 		return errNotFound
+	// These errors come from rules and not from the database: their texts tell an operator how to go on.
 	case kind == store.KindTaken, kind == store.KindMisused, !errors.As(err, &of) && kind == store.KindOther:
 		return &refusal{err.Error()}
 	}
@@ -166,6 +168,7 @@ func (q *request) planForget() (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
+	// The preview makes the change and rolls it back, so the page shows exactly the change that the form will make.
 	what, err := q.Operate.Keys.Forget(q.ctx, operate.By{Who: q.user.Name, Reason: "preview"}, operate.ForgetRequest{Scope: v.Scope, Key: v.Key, Preview: true})
 	id := q.FormValue("id")
 	return plan{
@@ -189,11 +192,13 @@ func (q *request) paused() (topic, key string, about plan, err error) {
 	about = plan{Values: [][2]string{{"topic", topic}, {"id", id}}, Back: "outbox"}
 	if id != "" {
 		m, err := q.Operate.Outbox.Show(q.ctx, id)
+		// Not err != nil: a message whose payload cannot be decrypted can be paused too.
 		if m.ID == "" {
 			return "", "", about, err
 		}
 		topic, key, about.Back = m.Topic, m.Key, link("message", "id", id)
 	}
+	// Without an ordering key no other message waits for this one, so only its topic can be paused.
 	if err := everything(func(*request) error { return nil })(q); err != nil || topic == "" || id != "" && key == "" {
 		return "", "", about, errNotFound
 	}
@@ -250,6 +255,7 @@ func (q *request) planSkip() (plan, error) {
 }
 
 func (q *request) skip(by operate.By) (string, error) {
+	// The plan is made again, because another operator may have skipped the message after the page was shown.
 	p, err := q.planSkip()
 	if err != nil {
 		return "", err

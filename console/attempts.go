@@ -6,14 +6,14 @@ import (
 	"github.com/oncelib/once/operate"
 )
 
-// attemptsBody is the last attempts at any key.
+// attemptsBody has the last attempts at any key.
 type attemptsBody struct {
 	Rows     []operate.LoggedAttempt
 	Outcome  string
 	Outcomes []string
 }
 
-// outcomes are those to choose from; "" is all.
+// outcomes are the outcomes that a user can choose; "" means all.
 var outcomes = []string{"", "executed", "replayed", "conflict", "failed", "unknown", "unavailable"}
 
 func (q *request) attempts() error {

@@ -6,7 +6,7 @@ import (
 	"github.com/oncelib/once/operate"
 )
 
-// auditBody is a page of what operators have done.
+// auditBody is a page of the acts of operators.
 type auditBody struct {
 	Rows []operate.Entry
 	Next string

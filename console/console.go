@@ -1,17 +1,17 @@
-// Package console has web pages on which operators inspect and repair the data that once keeps in a database: operations, outbox, dead letters, sagas
-// and webhooks.
+// Package console serves web pages on which operators inspect and repair the data that once keeps in a database: operations, outbox, inboxes, dead
+// letters, sagas and webhooks.
 //
 //	op := operate.New(s, operate.Config{Caches: []operate.Cache{engine}}) // s is the SQL store of the engine
 //	mux.Handle("/once/", console.Handler(console.Config{Operate: op, Prefix: "/once/", User: who}))
 //
-// The pages are made on the server and work without JavaScript. They send no request to another host, and run only scripts of this package. All lists
-// have pages, and no page reads more than some thousand rows: a page says so if it was cut.
+// The server renders the pages, and they work without JavaScript. They load nothing from other hosts, and run only scripts of this package. Long
+// lists are divided into pages. A page reads at most a few thousand rows from the database, and says so if it could not show everything.
 //
-// All changes go through package operate, as with the command once, with a reason, and the audit has the name of the user. Keys, payloads and stored
-// answers are hidden until an operator asks for one, which is written to the audit as well.
+// All changes are made by package operate, which the command once uses too. Each change needs a reason, and is written to the audit with the name of
+// the user. Keys, payloads and stored answers are hidden. An operator can show them, and each such read is written to the audit as well.
 //
-// Without [Config.User] the pages only read, and answer only requests that come over the loopback interface to the name
-// localhost, or a loopback address.
+// If [Config].User is nil, the pages change nothing, and only requests over the loopback interface are answered, whose host is localhost or a
+// loopback address.
 package console
 
 import (
@@ -25,47 +25,48 @@ import (
 	"github.com/oncelib/once/operate"
 )
 
-// Config of [Handler].
+// Config configures [Handler].
 type Config struct {
-	// Operate reads and changes the data of the pages; required.
+	// Operate reads and changes the data of the pages. Required.
 	Operate *operate.Operator
 
-	// Stores are other stores of the service, such as a redisstore, by their names. The overview says which data they may lose, if they are
-	// [upkeep.Volatile].
+	// Stores are other stores of the service, such as a redisstore; the keys of the map are names to show. If a store is an [upkeep.Volatile], the
+	// overview says which data it may lose. Default: nil.
 	Stores map[string]any
 
-	// Prefix is the beginning of the paths of the pages. Default: "/". A proxy may remove it from the path.
+	// Prefix is the beginning of the paths of the pages, such as "/once/". It may be missing in requests from a proxy that removes it. Default: "/".
 	Prefix string
 
-	// User returns the user of a request; its error refuses the request with 403. Default: a viewer, over loopback only.
+	// User returns the user of a request. If it returns an error, the request is answered with 403. Default: nil, every request over the loopback
+	// interface comes from a viewer, and other requests are refused.
 	User func(*http.Request) (User, error)
 
-	// Secret encrypts keys and cursors in the links of the pages. Several processes behind one address need the same secret. Default: random, so that
-	// links are valid until the end of the process.
+	// Secret is the key that encrypts idempotency keys and cursors in the links of the pages. If several processes serve one address, give them the
+	// same secret. Default: a random secret, so that links are valid until the process ends.
 	Secret []byte
 }
 
 // User is the user of a request.
 type User struct {
-	Name string // for the audit; required of an operator
+	Name string // the name for the audit; required if Role is RoleOperator
 	Role Role
 
-	// Tenants are the tenants whose data the user may see; nil means everything. The scope of an operation begins with its tenant and a blank, as
-	// package oncehttp makes it of a principal. Sagas and endpoints of webhooks have tenants of their own. Outbox, dead letters and audit have no
-	// tenant: a user with Tenants does not see them.
+	// Tenants are the tenants whose data the user may see; nil means all data. The tenant of an operation is the beginning of its scope up to the
+	// first blank, which in package oncehttp is the principal. Sagas and endpoints of webhooks have a tenant field. Outbox, inboxes, dead letters and
+	// audit have no tenant, so a user with Tenants cannot see them.
 	Tenants []string
 }
 
-// Role is what a user may do.
+// Role says what a user may do.
 type Role uint8
 
-// The roles.
+// These are the roles.
 const (
-	RoleViewer   Role = iota // sees which items exist, and their states
-	RoleOperator             // sees keys, payloads and stored answers, which is audited, and changes things
+	RoleViewer   Role = iota // sees which items exist and their states, and changes nothing
+	RoleOperator             // may also show keys, payloads and stored answers, and may make changes; both are audited
 )
 
-// Bounds of one handler.
+// These are the limits of one handler.
 const (
 	mostAtOnce = 4                // requests that use the database
 	readTime   = 5 * time.Second  // for a page
@@ -76,7 +77,7 @@ const (
 //go:embed console.css console.js page/*.html
 var files embed.FS
 
-// Handler returns the pages.
+// Handler returns the handler of all pages. It panics if cfg is invalid.
 func Handler(cfg Config) http.Handler {
 	c := &console{
 		Config: cfg, seal: newSealer(cfg.Secret), pages: parsePages(), running: make(chan struct{}, mostAtOnce),
@@ -119,12 +120,13 @@ func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range headers {
 		w.Header().Set(name, value)
 	}
+	// Before User is called: a browser sends the cookies of the user also with a form on a page of another site.
 	if err := c.origin.Check(r); err != nil {
 		c.refuse(w, r, errOrigin)
 		return
 	}
 	if rest, ok := strings.CutPrefix(r.URL.Path, c.prefix); ok && c.prefix != "/" && (rest == "" || rest[0] == '/') {
-		if rest == "" { // links are relative: they need the slash
+		if rest == "" { // links on the pages are relative, so the address must end with a slash
 			redirect(w, c.prefix[strings.LastIndexByte(c.prefix, '/')+1:]+"/")
 			return
 		}
@@ -173,7 +175,7 @@ func (c *console) serve(page func(*request) error) http.HandlerFunc {
 		defer cancel()
 		q := &request{console: c, Request: r, w: w, ctx: ctx, user: user}
 		select {
-		case c.running <- struct{}{}: // the pool belongs to the service: the console uses only a few connections of it
+		case c.running <- struct{}{}: // the connection pool belongs to the service, so the console may use only a few of its connections
 			defer func() { <-c.running }()
 		case <-ctx.Done():
 			q.fail(errBusy)
@@ -189,6 +191,7 @@ func (c *console) serve(page func(*request) error) http.HandlerFunc {
 func everything(page func(*request) error) func(*request) error {
 	return func(q *request) error {
 		if q.user.Tenants != nil {
+			// Not 403, which would tell a user of one tenant that data without a tenant exists here.
 			return errNotFound
 		}
 		return page(q)

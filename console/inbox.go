@@ -74,7 +74,7 @@ func messageOf(g operate.Gap) operate.InboxMessage {
 	return operate.InboxMessage{Consumer: g.Consumer, Source: g.Source, Topic: g.Topic, Key: g.Key}
 }
 
-// notOurs returns err if it comes from the database, and else "not found": the address names something that cannot exist.
+// notOurs returns err if it comes from the database. Otherwise it returns "not found", because the address names something that cannot exist.
 func notOurs(err error) error {
 	if refused(err) != err { //nolint:errorlint // it is made a refusal
 		return errNotFound
@@ -114,6 +114,7 @@ func (q *request) place() error {
 	}
 	for _, one := range parked.Items {
 		row := parkedRow{ParkedMessage: one}
+		// A key can only be set forward: set back, it would apply messages twice.
 		if one.Seq > m.Seq {
 			row.Begin = link("do", "action", "start-at", "id", id, "seq", strconv.FormatInt(one.Seq, 10))
 		}
@@ -131,6 +132,7 @@ func (q *request) placed() (m operate.InboxMessage, p inbox.Place, err error) {
 	if !ok {
 		return m, p, errNotFound
 	}
+	// The key may have no position yet. Then 1 is the number that it waits for; otherwise it is read again below.
 	m.Seq = 1
 	if p, err = q.Operate.Inbox.Place(q.ctx, m); err != nil {
 		return m, p, notOurs(err)
@@ -276,6 +278,7 @@ func (q *request) startAt(by operate.By) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	// Dropped messages cannot be recovered, so the number that the operator has confirmed must still be right.
 	if said := q.FormValue("dropped"); said != about.Values[len(about.Values)-1][1] {
 		return "", &refusal{"other messages are parked than when the form was made. Try: the form again, which says how many are dropped"}
 	}
@@ -307,6 +310,7 @@ func (q *request) showPlace(id string) error {
 // waitingInboxes counts the waiting keys of the first inboxes. Without tables it returns no number.
 func (q *request) waitingInboxes() (t operate.Tally, known bool, err error) {
 	p, err := q.Operate.Inbox.Summaries(q.ctx, operate.Window{Limit: mostInboxes}, keysAtAGlance)
+	// A database without an inbox is in order: the overview leaves the part out.
 	if sqlguard.IsMissing(err) {
 		return t, false, nil
 	}
@@ -321,5 +325,5 @@ func (q *request) waitingInboxes() (t operate.Tally, known bool, err error) {
 	return t, len(p.Items) > 0, err
 }
 
-// keysAtAGlance is how many keys of each inbox the overview reads.
+// keysAtAGlance is the number of keys of each inbox that the overview reads.
 const keysAtAGlance = 5

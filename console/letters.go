@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/operate"
 )
 
-// mostLetters is how many letters, the oldest ones, are grouped by cause.
+// mostLetters is the number of letters that are grouped by cause; the oldest letters are read.
 const mostLetters = 5000
 
 // causeRow is a group of letters with the same cause.
@@ -38,6 +38,7 @@ func (q *request) causes() error {
 		read += c.Letters
 		body.Rows = append(body.Rows, causeRow{c, link("", "origin", c.Origin, "consumer", c.Consumer, "topic", c.Topic, "class", c.Class, "cause", c.Cause)})
 	}
+	// Causes returns one page without saying whether more exist, so both limits are checked here.
 	body.Cut = read >= mostLetters || len(list) >= operate.DefaultLimit
 	running, err := q.Operate.Letters.Redrives(q.ctx)
 	if err != nil {
@@ -132,6 +133,7 @@ func (q *request) letter() error {
 	switch {
 	case errors.Is(err, deadletter.ErrNotFound):
 		return errNotFound
+	// If the letter has a UID, only its payload could not be decrypted, and the rest of the page is shown.
 	case err != nil && l.UID == "":
 		return err
 	}

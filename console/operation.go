@@ -16,7 +16,7 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// operationBody is all stored facts about an operation.
+// operationBody has all stored facts about an operation.
 type operationBody struct {
 	operate.KeyView
 
@@ -72,7 +72,7 @@ func (q *request) operation() error {
 		if e.Sent != nil {
 			body.Hooks = append(body.Hooks, e)
 		}
-		if e.Sent == nil || e.Topic != "" { // an ID may belong to both
+		if e.Sent == nil || e.Topic != "" { // a message of the outbox and a webhook may have the same ID
 			body.Events = append(body.Events, e)
 		}
 	}
@@ -91,12 +91,13 @@ func (q *request) operation() error {
 	return q.render("operation", "Operation", body)
 }
 
-// seenEvents are the events without the webhooks of tenants that the user may not see: an operation can send webhooks to any tenant.
+// seenEvents returns the events without webhooks of tenants that the user may not see, because an operation can send webhooks to any tenant.
 func (q *request) seenEvents(list []operate.Event) []operate.Event {
 	for i := range list {
 		if s := list[i].Sent; s != nil && !q.seesTenant(s.Tenant) {
 			list[i].Sent = nil
 			if list[i].Topic == "" {
+				// Only the ID and the step are left, which the operation's own record has.
 				list[i] = operate.Event{ID: list[i].ID, Step: list[i].Step, State: operate.EventGone}
 			}
 		}
@@ -121,6 +122,7 @@ func (a answer) Fields() (list []store.Field) {
 func (q *request) timeline(v operate.KeyView, trail operate.Trail) (list []event) {
 	op := v.Operation
 	began := "begun"
+	// An operation without phases stores one time, that of its commit.
 	if len(v.Phases) == 0 && v.Call == nil && op.State != store.StateRunning.String() && op.State != store.StateWaiting.String() {
 		began = "executed, and its answer is committed"
 	}

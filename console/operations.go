@@ -42,7 +42,7 @@ func (c *console) volatile() (rows []volatileRow) {
 }
 
 func (q *request) overview() error {
-	if q.user.Tenants != nil { // for the tenants of a user no total is stored
+	if q.user.Tenants != nil { // the totals of the overview count all tenants
 		redirect(q.w, "operations")
 		return nil
 	}
@@ -142,19 +142,22 @@ var states = []string{"", "running", "waiting", "unknown", "done", operate.State
 func (q *request) list(f operate.KeyFilter, key, hash string) (p operate.Page[operate.Operation], err error) {
 	switch {
 	case key != "":
+		// Search limits scopes by Most, and not operations: its own default applies.
 		f.Most = 0
 		return q.Operate.Keys.Search(q.ctx, key, f)
 	case hash == "":
 		return q.Operate.Keys.List(q.ctx, f)
 	}
+	// No index has the hashes of keys, so a page of the list is read and the other keys are left out.
 	f.Limit = f.Most
 	p, err = q.Operate.Keys.List(q.ctx, f)
 	p.Items = slices.DeleteFunc(p.Items, func(op operate.Operation) bool { return !slices.Contains(keyname.Hashes(op.Key), hash) })
+	// The operations after this page were not compared with the hash.
 	p.Cut = p.Next != ""
 	return p, err
 }
 
-// find turns a key that a user has entered into a link that does not show it.
+// find redirects from a key that a user has entered to a link in which the key is encrypted.
 func (q *request) find() error {
 	key, tenant := q.PostFormValue("key"), q.PostFormValue("tenant")
 	switch {

@@ -117,6 +117,7 @@ func (q *request) message() error {
 	switch {
 	case errors.Is(err, outbox.ErrNotFound):
 		return errNotFound
+	// If the message has an ID, only its payload could not be decrypted, and the rest of the page is shown.
 	case err != nil && m.ID == "":
 		return err
 	}

@@ -26,6 +26,7 @@ func (q *request) matching() (f operate.LetterFilter, p plan, err error) {
 	} else if f.Before, err = time.Parse(time.RFC3339Nano, at); err != nil {
 		return f, p, errNotFound
 	}
+	// The form carries the time, so that the letters of the preview and of the redrive are the same.
 	p.Values = [][2]string{{"before", at}}
 	for _, c := range [][2]string{{"uid", f.UID}, {"origin", f.Origin}, {"consumer", f.Consumer}, {"topic", f.Topic}, {"class", f.Class}, {"cause", f.Cause}} {
 		switch {
@@ -49,6 +50,7 @@ func (q *request) planRedrive() (plan, error) {
 		return p, err
 	}
 	r, err := q.Operate.Letters.Redrive(q.ctx, operate.By{}, f, deadletter.RedriveOptions{DryRun: true})
+	// With More, letters that match may come after the counted ones.
 	if err == nil && r.Total == 0 && !r.More {
 		err = &refusal{"no dead letter is left that matches and waits for a person"}
 	}
@@ -99,8 +101,8 @@ func (q *request) redrive(by operate.By) (string, error) {
 	return q.begin(func(ctx context.Context) (operate.Redrive, error) { return q.Operate.Letters.Redrive(ctx, by, f, o) })
 }
 
-// begin lets a redrive go on after the answer is sent: its first letter may take long, and the others are chosen after it. If the process ends, the
-// command resumes it.
+// begin continues a redrive in the background after the answer is sent, because its first letter may take long, and the other letters are chosen only
+// after that. If the process ends, the command once can continue the redrive.
 func (q *request) begin(redrive func(context.Context) (operate.Redrive, error)) (string, error) {
 	var r operate.Redrive
 	ended, err := q.goOn(func(ctx context.Context) (err error) {
@@ -118,7 +120,7 @@ func (q *request) planDiscard() (plan, error) {
 	if err != nil {
 		return p, err
 	}
-	if len(p.Values) == 1 { // a link that has lost its filter must not mean all
+	if len(p.Values) == 1 { // a link that has lost its filter must not choose all letters
 		return p, &refusal{"which dead letters? Choose a cause, or one letter"}
 	}
 	n, more, err := q.Operate.Letters.Count(q.ctx, f)

@@ -41,7 +41,7 @@ func (q *request) resolve(by operate.By) (string, error) {
 		return "", err
 	}
 	to := link("operation", "id", q.FormValue("id"))
-	if v.Operation.RecoveryPoint == "" && how.RunAgain { // its key is free again, so it has no page
+	if v.Operation.RecoveryPoint == "" && how.RunAgain { // the record is deleted and the key is free again, so the operation has no page
 		to = "operations"
 	}
 	return to, q.Operate.Keys.Decide(q.ctx, by, v.Operation.ID(), how)

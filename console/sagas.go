@@ -125,6 +125,7 @@ func (q *request) theSaga() (v operate.SagaView, unread, err error) {
 	switch {
 	case errors.Is(err, saga.ErrNothing):
 		return v, nil, errNotFound
+	// The saga was read, and only its inputs and results could not be decrypted.
 	case err != nil && v.Progress.Steps != nil:
 		return v, err, nil
 	}
@@ -185,6 +186,7 @@ func (q *request) saga() error {
 			}
 		}
 	}
+	// The scope of a saga does not begin with its tenant, so a user with Tenants cannot open its operation.
 	if q.user.Tenants == nil {
 		body.Operation = link("operation", "id", body.ID)
 	}
@@ -294,7 +296,7 @@ func (q *request) decideSaga(by operate.By, do saga.Action) (string, error) {
 		return "", errNotFound
 	}
 	d := saga.Decision{Action: do, Step: step}
-	if do != saga.ActionCancel && do != saga.ActionWake { // a saga that is not stuck can be woken and cancelled as well
+	if do != saga.ActionCancel && do != saga.ActionWake { // waking and cancelling is allowed while a saga runs, when its fence may change between the page and the form
 		d.Fence = fence
 	}
 	if do == saga.ActionForce {

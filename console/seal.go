@@ -13,7 +13,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// sealer encrypts keys in links, because links are in the history of a browser and in the logs of proxies. The same text gives the same link.
+// sealer encrypts keys in links, because browsers keep links in their history and proxies write links to their logs. The same text always gives the
+// same link.
 type sealer struct {
 	aead  cipher.AEAD
 	nonce []byte // key of nonces
@@ -45,6 +46,7 @@ func (s sealer) seal(kind, text string) string {
 	}
 	h := hmac.New(sha256.New, s.nonce)
 	h.Write([]byte(kind + "\x00" + text))
+	// A nonce repeats only for the same text of the same kind, and then it reveals only that the two texts are equal.
 	nonce := h.Sum(nil)[:s.aead.NonceSize()]
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nonce, nonce, []byte(text), []byte(kind)))
 }
@@ -68,6 +70,7 @@ const (
 )
 
 func (s sealer) operation(id store.ID) string {
+	// The length separates scope and key, because both may contain any character.
 	return s.seal(sealedOperation, strconv.Itoa(len(id.Scope))+" "+id.Scope+id.Key)
 }
 

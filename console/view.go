@@ -63,6 +63,7 @@ const mostShown = 64 << 10
 func printed(b []byte) string {
 	cut := ""
 	var indented bytes.Buffer
+	// A longer payload is cut below, and a part of a JSON text is not JSON.
 	if len(b) <= mostShown && json.Indent(&indented, b, "", "  ") == nil {
 		b = indented.Bytes()
 	}
@@ -163,7 +164,8 @@ func (q *request) render(name, title string, body any) error {
 	}
 	done, _ := actionOf(q.URL.Query().Get("done"))
 	return q.write(http.StatusOK, name, page{
-		Done:  done.Title,
+		Done: done.Title,
+		// A page that shows hidden data does not reload itself, because the reload would hide the data again.
 		Title: title, Nav: nav, User: q.user, Operator: q.user.Role == RoleOperator, All: q.user.Tenants == nil, Seen: q.seen, Now: now, Live: live[name] && !q.seen, Body: body,
 	})
 }
@@ -197,6 +199,7 @@ func (q *request) fail(err error) {
 	case errors.As(err, new(*refusal)):
 		status = http.StatusConflict
 	case errors.Is(err, errBusy), errors.Is(err, context.DeadlineExceeded), kind == store.KindUnavailable, kind == store.KindLost, kind == store.KindRetry:
+		// A change is not offered again, because it may be committed although its answer was lost.
 		status, p.Again = http.StatusServiceUnavailable, q.Method != http.MethodPost
 	}
 	p.What, p.Try = words.Advice(sqlguard.Said(err).Error())
@@ -215,6 +218,7 @@ func (q *request) fail(err error) {
 
 // refuse answers a request without a known user.
 func (c *console) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	// An empty list of tenants: nil would be a user who sees all data.
 	(&request{console: c, Request: r, w: w, user: User{Tenants: []string{}}}).fail(err)
 }
 
@@ -223,7 +227,8 @@ type refusal struct{ why string }
 
 func (r *refusal) Error() string { return r.why }
 
-// redirect sends the browser to another page of the console, by a relative path, which is right behind any proxy.
+// redirect sends the browser to another page of the console. The path is relative, so it is right also if a proxy has changed the path of the
+// request.
 func redirect(w http.ResponseWriter, to string) {
 	w.Header().Set("Location", to)
 	w.WriteHeader(http.StatusSeeOther)

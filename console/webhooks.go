@@ -40,7 +40,7 @@ type endpointsBody struct {
 	Next    string
 }
 
-// endpointRow is an endpoint. Of its URL only the host is shown: the rest is a secret for some services.
+// endpointRow is an endpoint. Only the host of its URL is shown, because some services put a secret into the path.
 type endpointRow struct {
 	operate.Endpoint
 
@@ -68,6 +68,7 @@ func (q *request) endpoints() error {
 		return errNotFound
 	}
 	p, err := q.Operate.Hooks.Endpoints(q.ctx, operate.EndpointFilter{State: body.State, Tenant: tenant, Most: mostHooks, Window: operate.Window{After: form.Get("after")}})
+	// Without the tables the list is empty: the service sends no webhooks.
 	if err != nil && !sqlguard.IsMissing(err) {
 		return err
 	}
@@ -173,7 +174,7 @@ func (q *request) delivery() error {
 	if d.Operation != nil && q.sees(d.Operation.Scope) {
 		body.From = q.operationOf(d.Operation)
 	}
-	body.Answers = q.seen && q.user.Tenants == nil // an endpoint could be an address that only this network can read
+	body.Answers = q.seen && q.user.Tenants == nil // an endpoint may be an address inside of this network, whose answers a tenant must not read
 	for i := range attempts {
 		if !body.Answers {
 			attempts[i].Answer = ""
@@ -295,6 +296,7 @@ func (q *request) period() (p webhook.Period, missed bool, err error) {
 	if p.Until, err = instant(q.FormValue("until"), now); err != nil {
 		return p, false, err
 	}
+	// The form carries this time, so that the preview and the change have the same deliveries.
 	if p.Until.IsZero() {
 		p.Until = now
 	}
@@ -377,11 +379,13 @@ func (q *request) hookRecover(by operate.By) (string, error) {
 // mostTime bounds work that goes on after its answer.
 const mostTime = time.Hour
 
-// goOn runs do, and waits for readTime. If do takes longer, it goes on in the background, and its error is not shown. If the process ends, a part of
-// the work is done.
+// goOn runs do, and waits at most readTime for its end. If do takes longer, it continues in the background, and its error is not shown. If the
+// process ends before do, only a part of the work is done.
 func (q *request) goOn(do func(ctx context.Context) error) (ended bool, err error) {
+	// With room for the error, so that the goroutine ends even if the answer does not wait for it.
 	done := make(chan error, 1)
 	go func() {
+		// Not the context of the request, which ends with the answer.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(q.ctx), mostTime)
 		defer cancel()
 		done <- do(ctx)

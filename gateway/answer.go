@@ -48,7 +48,7 @@ func (e *noAnswerError) Error() string {
 
 func (e *noAnswerError) Unwrap() error { return e.a.err }
 
-// doubted reports whether the receipt must be asked before the answer is believed: a service answers like this also if it has met its own receipt, or
+// doubted reports whether the receipt must be read before the answer is used: a service sends such an answer also if it has found its own receipt, or
 // has failed after its commit.
 func (a *answer) doubted() bool { return a.said >= 500 || a.said == http.StatusConflict }
 

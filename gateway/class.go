@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// class is what a forward has come to.
+// class is the result of a forward.
 type class string
 
 const (
-	classNotSent     class = "not_sent"     // the service has not got the request, and never will
-	classRefused     class = "refused"      // it has answered that it does not execute it, now or for this caller
-	classCompleted   class = "completed"    // the answer is there, all of it
-	classUnknownBody class = "unknown_body" // the answer is there, and nothing tells whether its body is whole
-	classUnknown     class = "unknown"      // it may have taken effect
+	classNotSent     class = "not_sent"     // the service has not received the request, and never will
+	classRefused     class = "refused"      // the service has answered that it does not execute the request, now or for this caller
+	classCompleted   class = "completed"    // the complete answer has arrived
+	classUnknownBody class = "unknown_body" // an answer has arrived, and nothing shows whether its body is complete
+	classUnknown     class = "unknown"      // the request may have taken effect
 )
 
 // classOf returns the class of an answer with a status, whose body is whole.
@@ -27,7 +27,7 @@ func classOf(status int, h http.Header) class {
 	}
 	switch status {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, statusClosed:
-		return classUnknown // of a proxy, which may have lost the service's answer
+		return classUnknown // sent by a proxy, which may have lost the service's answer
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout,
 		http.StatusMisdirectedRequest, http.StatusTooEarly, http.StatusTooManyRequests:
 		return classRefused
@@ -35,7 +35,7 @@ func classOf(status int, h http.Header) class {
 	return classCompleted
 }
 
-const statusClosed = 499 // of nginx: its client has hung up
+const statusClosed = 499 // sent by nginx if its client has disconnected
 
 // isGRPC reports whether the status of gRPC is in headers or trailers. That of gRPC-Web is in the body.
 func isGRPC(h http.Header) bool {

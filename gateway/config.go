@@ -19,7 +19,7 @@ import (
 	"github.com/oncelib/once/oncehttp"
 )
 
-// Defaults of [Config] and [Route].
+// These are the defaults of [Config] and [Route].
 const (
 	DefaultIdle       = time.Second
 	DefaultTimeout    = 30 * time.Second
@@ -34,7 +34,7 @@ const (
 	maxMemory = 256 << 10 // of the body of a request; the rest is in a file
 )
 
-// Policy says how to treat a forward whose outcome is not known.
+// Policy says what a gateway does if the outcome of a forwarded request is unknown.
 type Policy string
 
 // The policies of a [Route].
@@ -46,20 +46,21 @@ const (
 	PolicyFail           Policy = "fail"             // like stop; after Route.FailAfter the final answer is that the outcome is unknown
 )
 
-// Config of a [Gateway].
+// Config configures a [Gateway].
 type Config struct {
-	// Name of the service, such as "payments". It is a part of each key: gateways of one service have the same name, and services that share a store,
-	// or a table of receipts, have different ones. After a change of the name a gateway does not find its earlier keys, so the name does not depend
-	// on the address of the service. Letters, digits, '-', '_' and '.', at most 64. Required.
+	// Name is the name of the service, such as "payments". It is part of the scope of each key. All gateways of one service must have the same name;
+	// services that share a store or a table of receipts must have different names. Do not change the name: the gateway would not find its earlier
+	// keys. A name has at most 64 characters: letters, digits, '-', '_' and '.'. Required.
 	Name string
 
-	// Upstream is the service: http://host:port, https://host:port, or h2c://host:port for HTTP/2 without TLS. Required.
+	// Upstream is the address of the service: http://host:port, https://host:port, or h2c://host:port for HTTP/2 without TLS. Required.
 	Upstream *url.URL
 
-	// Store keeps the operations. If it is nil, the gateway stores nothing, and the receipts of the service decide alone.
+	// Store stores the operations. If it is nil, the gateway stores nothing, and only the receipts of the service decide whether a request was
+	// executed.
 	Store *lease.Store
 
-	// Engine is the configuration of the engine on Store.
+	// Engine configures the engine that executes operations on Store.
 	Engine once.Config
 
 	// Receipts of the service. Required by PolicyCheck, and without a Store.
@@ -74,105 +75,107 @@ type Config struct {
 	// so that a route whose transactions hold their receipts does not block another route. Default 16.
 	ReceiptsAtOnce int
 
-	// Principal returns the caller, for routes with keys: [HeaderPrincipal], or [oncehttp.SharedPrincipal]. Required.
+	// Principal returns the caller of a request, for routes with keys: see [HeaderPrincipal] and [oncehttp.SharedPrincipal]. Required.
 	Principal func(*http.Request) string
 
-	// Quota bounds what each principal has stored, under all its routes: a new request of one that has more is refused with 429 and not forwarded. It
-	// needs a Store. Default: nothing does.
+	// Quota limits the bytes that are stored for each principal, over all routes. If a principal is above the limit, its new requests are refused
+	// with 429 and not forwarded. Quota requires Store. Default: nil, no limit.
 	Quota *limit.Quota
 
-	// TrustedProxies may set the headers of the original client (X-Forwarded-For), scheme and host (-Proto, -Host); from other senders these headers
-	// are replaced.
+	// TrustedProxies are the networks of proxies that may set X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host. In requests from other senders
+	// the gateway replaces these headers. Default: none is trusted.
 	TrustedProxies []netip.Prefix
 
-	// Routes whose requests have keys. All other requests pass through.
+	// Routes are the kinds of requests that have keys. All other requests are forwarded without a key.
 	Routes []Route
 
-	// Hidden are prefixes of paths that clients cannot reach: 404. Hide an endpoint of the service for receipts: it shows stored answers, and can
-	// keep operations from committing.
+	// Hidden are prefixes of paths for which clients get 404. Hide the endpoint of the service that serves receipts: it shows stored answers, and can
+	// prevent operations from committing.
 	Hidden []string
 
-	// Idle is how long an unused connection to the service is kept. It must be less than the service's own keep-alive timeout: a request on a
-	// connection that the service is about to close has an unknown outcome. Default 1 s.
+	// Idle is how long an unused connection to the service is kept open. It must be shorter than the keep-alive timeout of the service, because a
+	// request on a connection that the service closes at the same time has an unknown outcome. Default: 1 s.
 	Idle time.Duration
 
-	// TLS to an https upstream. Default: the configuration of net/http.
+	// TLS configures TLS for an https Upstream. Default: the configuration of net/http.
 	TLS *tls.Config
 
-	// StatusPath is the path of the state of an operation (status_url of problems). Default: /once/status.
+	// StatusPath is the path under which the gateway serves the state of an operation; problems have its URL as status_url. Default: /once/status.
 	StatusPath string
 
-	// Dial connects to the service. Default: a [net.Dialer].
+	// Dial opens a connection to the service. Default: the method DialContext of a [net.Dialer].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Route is a kind of request that has a key.
+// Route describes a kind of requests that have keys.
 type Route struct {
-	// Pattern is a pattern of [http.ServeMux], such as "POST /payments" or "PUT /refunds/{id}". Without a method it means POST and PATCH. A request
-	// that differs from it in a trailing slash or in letter case does not match, and passes through.
+	// Pattern is a pattern of [http.ServeMux], such as "POST /payments" or "PUT /refunds/{id}". A pattern without a method means POST and PATCH. A
+	// request whose path differs from the pattern in a trailing slash or in letter case does not match, and is forwarded without a key.
 	Pattern string
 
-	// OnUnknown says what to do if the outcome of a forward is not known. Default: stop.
+	// OnUnknown says what the gateway does if the outcome of a forwarded request is unknown. Default: PolicyStop.
 	OnUnknown Policy
 
-	// UpstreamKeepsKeys is how long the service remembers a key, for PolicyForwardSameKey.
+	// UpstreamKeepsKeys is how long the service itself keeps a key. Required by PolicyForwardSameKey, and used by no other policy.
 	UpstreamKeepsKeys time.Duration
 
-	// FailAfter is how long after the forward PolicyFail gives up. Default 24 h.
+	// FailAfter is how long after a request was forwarded PolicyFail gives the operation up. Default: 24 h.
 	FailAfter time.Duration
 
-	// Optional lets requests without a key pass through. Default: 400.
+	// Optional forwards requests without a key. Default: false, such a request is answered with 400.
 	Optional bool
 
-	// Timeout bounds a forward until its answer is complete, or streams. It also bounds how long a client may take to read a part of an answer.
-	// Default 30 s.
+	// Timeout limits the time from the beginning of a forward until its answer is complete or begins to stream. It also limits how long a client may
+	// take to read a part of an answer. Default: 30 s.
 	Timeout time.Duration
 
-	// BodyTimeout bounds the time in which a client sends its body, because it holds a place of the Gate meanwhile. Default 30 s.
+	// BodyTimeout limits the time in which a client sends its body, because the request occupies a place of the Gate meanwhile. Default: 30 s.
 	BodyTimeout time.Duration
 
-	// Wait is how long a duplicate waits for the answer. Default: 409 at once.
+	// Wait is how long a duplicate waits for the answer while another request with its key is in flight. Default: 0, the duplicate gets 409 at once.
 	Wait time.Duration
 
 	// Retain is how long answers are kept. Default: the engine's; without a Store, Config.ReceiptsKept.
 	Retain time.Duration
 
-	// KeyTime is as in [oncehttp.Config]: a UUID of version 7 has the time at which its operation was first sent. An operation that was first sent so
-	// long ago that it may be forgotten is refused.
+	// KeyTime takes the time in a key that is a UUID of version 7 as the time of the first attempt: see [oncehttp.Config]. A request whose first
+	// attempt is so old that its record may be deleted is refused.
 	KeyTime bool
 
-	// UUIDKeys refuses keys that are not UUIDs in lower case, without a forward: as in [oncehttp.KeyFormat].
+	// UUIDKeys accepts only keys that are UUIDs in lower case: see [oncehttp.KeyFormat]. A request with another key is refused and not forwarded.
 	UUIDKeys bool
 
-	// MaxRequest is the largest body of a request. A larger one gets 413. More than 256 KiB are kept in a file. Default 64 MiB.
+	// MaxRequest is the largest accepted request body, in bytes. A request with a larger body is answered with 413. A body of more than 256 KiB is
+	// held in a file. Default: 64 MiB.
 	MaxRequest int64
 
-	// MaxStored is the largest answer that is kept. A larger one streams to the first caller, and its retry gets 409. Default 1 MiB.
+	// MaxStored is the largest answer that is stored, in bytes. A larger answer is streamed to the first caller, and a retry gets 409. Default: 1
+	// MiB.
 	MaxStored int64
 
-	// Headers of the answer to keep, in addition to those of [oncehttp.Config].
+	// Headers are the names of answer headers that are stored in addition to the headers that [oncehttp.Config] stores by default.
 	Headers []string
 
-	// Gate is asked before a request is executed, and before its body is read: see [oncehttp.Config]. A refused request claims nothing. Default: no
-	// gate.
+	// Gate decides whether a request may be executed, before the request's body is read: see [oncehttp.Config]. A request that the gate refuses
+	// leaves no record. Default: nil, every request is executed.
 	Gate oncehttp.Gate
 
-	// Begin is called before each forward; again says that an earlier forward was made impossible. If it returns an error, the request is not
-	// forwarded, and the key is free. done is called with the result of the forward. Default: not called.
+	// Begin is called before each forward. again is true if an earlier forward of the same request can no longer take effect. If Begin returns an
+	// error, the request is not forwarded, and its key can be used again. done is called with the result of the forward. Default: nil, not called.
 	Begin func(again bool) (done func(Forwarded), err error)
 }
 
-// Forwarded is the result of a forward, for Begin of a [Route].
+// Forwarded is the result of a forward, as the function done of [Route].Begin receives it.
 type Forwarded struct {
-	Class     string      // not_sent, refused, completed, unknown_body or unknown
-	Status    int         // of the answer, or the HTTP status for its grpc-status; 0 means no answer
-	Header    http.Header // of the answer; it must not be changed
+	Class     string      // one of not_sent, refused, completed, unknown_body and unknown
+	Status    int         // the status of the answer, or the HTTP status that corresponds to its grpc-status; 0 means no answer
+	Header    http.Header // the header of the answer; done must not change it
 	Took      time.Duration
-	Abandoned bool // its own caller has ended it, which says nothing about the service
+	Abandoned bool // the forward was ended by its own caller, which says nothing about the service
 }
 
-// HeaderPrincipal returns a Config.Principal that trusts the header of a request which comes from one of the trusted networks. Any other request has
-// no principal.
+// HeaderPrincipal returns a Config.Principal that reads the principal from a header of requests from the trusted networks. A request from any other
+// address has no principal, and gets 401 on a route with keys.
 func HeaderPrincipal(header string, trusted ...netip.Prefix) func(*http.Request) string {
 	name := http.CanonicalHeaderKey(header)
 	return func(r *http.Request) string {

@@ -1,9 +1,9 @@
-// Package gateway puts idempotency keys in front of a service that does not know them, whatever language it is written in: an [http.Handler] that
-// forwards requests, at most once for each caller and key.
+// Package gateway adds idempotency keys to an HTTP service that does not support them, in whatever language the service is written. A [Gateway] is an
+// [http.Handler] in front of the service. It forwards requests to the service, at most once for each caller and key.
 //
-// It commits an intent before each forward and the answer after it, on an engine of package lease. It cannot join the transaction of the service:
-// after a lost answer the outcome is unknown, and [Policy] says what to do then. With a commit receipt, one row that the service writes in its own
-// transaction ([Receipts]), the outcome is always known.
+// A gateway commits a record before it forwards a request, and commits the answer after that, with an engine of package lease. It cannot take part in
+// the transaction of the service. So if the answer of the service is lost, the outcome is unknown, and a [Policy] says what to do. If the service
+// writes a commit receipt, one row in its own transaction ([Receipts]), the outcome can always be found out.
 //
-// docs/gateway.md has the guarantee, the classes of forwards, and the effects of a killed process.
+// docs/gateway.md describes the guarantee, the kinds of outcomes of a forwarded request, and what happens if a process is killed.
 package gateway

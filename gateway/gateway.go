@@ -18,7 +18,7 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-// Gateway is an [http.Handler] in front of a service.
+// Gateway is an [http.Handler] that forwards requests to a service, at most once for each caller and key.
 type Gateway struct {
 	cfg     Config
 	engine  *once.Engine[*lease.Run] // nil if the receipts decide alone
@@ -30,7 +30,7 @@ type Gateway struct {
 	status  http.Handler
 }
 
-// New returns a gateway, or an error that names the wrong field of cfg.
+// New returns a gateway. If cfg is invalid, it returns an error that names the field.
 func New(cfg Config) (g *Gateway, err error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
@@ -79,7 +79,7 @@ func New(cfg Config) (g *Gateway, err error) {
 	return g, nil
 }
 
-// Close closes the unused connections to the service.
+// Close closes the idle connections to the service. Running requests continue.
 func (g *Gateway) Close() { g.client.CloseIdleConnections() }
 
 // ServeHTTP implements [http.Handler].

@@ -8,7 +8,7 @@ import (
 
 const schemeH2C = "h2c"
 
-// address makes of a request one to the service.
+// address changes a client's request into a request to the service.
 func (g *Gateway) address(p *httputil.ProxyRequest) {
 	u := *g.cfg.Upstream
 	if u.Scheme == schemeH2C {
@@ -37,8 +37,8 @@ func isForwarded(name string) bool {
 		!isAlphanumeric(name[1]) && !isAlphanumeric(name[11]) && !strings.HasPrefix(name, like)
 }
 
-// stripOwn removes all headers that only the gateway may send. A service behind CGI or WSGI reads Once_Operation as
-// Once-Operation, and behind some servers Once.Operation, so those are some of them.
+// stripOwn removes all headers that only the gateway may send. A service behind CGI or WSGI reads Once_Operation, and behind some servers also
+// Once.Operation, as Once-Operation, so such spellings are removed too.
 func stripOwn(h http.Header) {
 	for name := range h {
 		if isOwn(name) || isForwarded(name) {

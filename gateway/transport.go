@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// pingTime is after how long without a frame a connection of HTTP/2 is asked whether it is alive, and how long the answer may take: all requests
-// share it, so that a dead one would take them all.
+// pingTime is how long an HTTP/2 connection may be silent before it is pinged, and how long the answer to the ping may take. All requests share the
+// connection, so a dead connection that is not noticed would take them all.
 const pingTime = 5 * time.Second
 
 // newTransport returns the client of the service. It asks for no compression: an answer is stored as it came.
@@ -78,7 +78,7 @@ func (c *countedConn) count() int64 {
 	return c.taken
 }
 
-// seal reports whether nothing was written since the count was that, and makes sure that nothing will be.
+// seal reports whether no byte was written since the number of bytes was count. If so, it makes every later write fail.
 func (c *countedConn) seal(count int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,9 +86,9 @@ func (c *countedConn) seal(count int64) bool {
 	return c.sealed && c.taken == count
 }
 
-// sending watches one request on its way.
+// sending records what is written to a connection for one request.
 type sending struct {
-	conn   *countedConn // nil: no connection was had
+	conn   *countedConn // nil if the request got no connection
 	http2  bool
 	reused bool
 	before int64 // bytes that the connection had taken
@@ -109,9 +109,8 @@ func (s *sending) trace(ctx context.Context, h2c bool) context.Context {
 	}})
 }
 
-// notOnHTTP2 are the errors of net/http that say of a stream of HTTP/2 that the server has not looked at it: it has refused
-// it, or has said with GOAWAY that the last stream it knows is an earlier one. The text is matched as a whole, since
-// that of other errors contains what the server has said.
+// notOnHTTP2 matches the errors of net/http which say that the server has not read an HTTP/2 stream: the server has refused the stream, or its GOAWAY
+// names an earlier stream as the last one. The text is matched as a whole, because other errors contain text that the server has chosen.
 var notOnHTTP2 = regexp.MustCompile(`^http2: Transport: cannot retry err \[(stream error: stream ID \d+; REFUSED_STREAM; received from peer|` +
 	`http2: Transport received Server's graceful shutdown GOAWAY)\] after Request\.Body was written; define Request\.GetBody to avoid this error$`)
 

@@ -11,13 +11,13 @@ const (
 	lowest
 )
 
-// Instrument describes the values with one name.
+// Instrument describes a gauge: all values with the same name.
 type Instrument struct {
-	Name  string // of Prometheus
+	Name  string // its name for Prometheus
 	OTel  string // its name for OpenTelemetry
-	Unit  string // its unit, in the words of UCUM
-	Label string // the name of its one label; "": it has none
-	Grows bool   // it counts since the process began, and only grows
+	Unit  string // its unit, as a UCUM code
+	Label string // the name of its only label; "" if it has no label
+	Grows bool   // it is a counter: its values count since the start of the process
 	Help  string
 
 	fold fold
@@ -95,5 +95,5 @@ var byName = func() map[string]*Instrument {
 	return m
 }()
 
-// Instruments returns the description of each name.
+// Instruments returns the descriptions of all gauges of once.
 func Instruments() []Instrument { return append([]Instrument(nil), instruments...) }

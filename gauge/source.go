@@ -2,19 +2,19 @@ package gauge
 
 import "context"
 
-// Value is one measured number.
+// Value is one measured value of a gauge.
 type Value struct {
-	Name   string // such as "once_dead_letters": one of [Instruments]
-	Label  string // the value of its label, if it has one
+	Name   string // the Name of one of [Instruments], such as "once_dead_letters"
+	Label  string // the value of its label; "" if it has no label
 	Number float64
 }
 
-// Source measures the present values. Gauges may be called at any time, but not twice at the same time.
+// Source measures the current values of gauges. Gauges may be called at any time, but only one call runs at a time.
 type Source interface {
 	Gauges(ctx context.Context) ([]Value, error)
 }
 
-// Func is a function that is a [Source].
+// Func makes a function a [Source].
 type Func func(ctx context.Context) ([]Value, error)
 
 // Gauges implements [Source].

@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Operations returns a source that counts the operations of s, except the finished ones that are kept.
+// Operations returns a source that counts the unfinished operations of s.
 func Operations(s upkeep.Backlogger) Func {
 	return func(ctx context.Context) ([]Value, error) {
 		b, err := s.Backlog(ctx)
@@ -33,8 +33,8 @@ func Operations(s upkeep.Backlogger) Func {
 	}
 }
 
-// Pool returns a source of how many connections the pool of s has. It asks only the pool, so it also answers when
-// no connection is free. A pool without a limit has no once_pool_max_connections.
+// Pool returns a source that reports the connections of the pool of s. It reads only the pool's counters, so it also works while no connection is
+// free. For a pool without a limit, the gauge once_pool_max_connections is missing.
 func Pool(s upkeep.Pooled) Func {
 	return func(context.Context) ([]Value, error) {
 		c := s.Connections()

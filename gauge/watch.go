@@ -14,28 +14,28 @@ import (
 	"github.com/oncelib/once/internal/base/label"
 )
 
-// Defaults of [Config].
+// These are the defaults of [Config].
 const (
 	DefaultEvery   = 15 * time.Second
 	DefaultTimeout = 5 * time.Second
 )
 
-// Config of a [Watch].
+// Config configures a [Watch].
 type Config struct {
-	// Every is how often each source is asked. Default 15 s, the interval of most scrapes.
+	// Every is the time between two calls of each source. Default: 15 s, the interval of most scrapes.
 	Every time.Duration
 
-	// Timeout bounds one answer. Default 5 s, and at most Every.
+	// Timeout limits one call of a source. Default: 5 s. It is never longer than Every.
 	Timeout time.Duration
 
-	// Log receives a warning when a source fails, once until the source has answered again. Default [slog.Default].
+	// Log gets a warning when a source fails; the warning is not repeated until the source has succeeded again. Default: [slog.Default].
 	Log *slog.Logger
 }
 
 // rounds is how long the values of a source are valid if it does not answer again, in multiples of Config.Every.
 const rounds = 3
 
-// Watch asks sources in the background and keeps their last answers.
+// Watch calls sources in the background and keeps their last values.
 type Watch struct {
 	cfg     Config
 	mu      sync.Mutex // of sources and running
@@ -55,7 +55,7 @@ type watched struct {
 	failing bool
 }
 
-// NewWatch returns a watch of sources. It asks no source before [Watch.Run].
+// NewWatch returns a watch of these sources. It calls no source before [Watch.Run] runs.
 func NewWatch(cfg Config, sources ...Source) *Watch {
 	if cfg.Every < 0 || cfg.Timeout < 0 {
 		panic("gauge: NewWatch: Every " + cfg.Every.String() + " and Timeout " + cfg.Timeout.String() + " must not be negative")
@@ -72,8 +72,8 @@ func NewWatch(cfg Config, sources ...Source) *Watch {
 	return w
 }
 
-// Add adds sources, before [Watch.Run]. So a watch can be made first: metrics are given the watch, an engine the metrics, and the watch
-// the engine.
+// Add adds sources; call it before [Watch.Run]. Use it where parts depend on each other: make the watch, make the metrics with the watch, make the
+// engine with the metrics, and then add the engine to the watch.
 func (w *Watch) Add(sources ...Source) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,8 +96,8 @@ func (w *Watch) all() []*watched {
 	return w.sources
 }
 
-// Run asks the sources until ctx ends, each in a goroutine of its own: a source that does not answer does not delay the
-// others. It returns when all have returned, with the error of ctx.
+// Run calls the sources until ctx ends. Each source has its own goroutine, so a source that hangs does not delay the others. Run returns the error of
+// ctx after all calls have returned.
 func (w *Watch) Run(ctx context.Context) error {
 	w.mu.Lock()
 	w.running = true
@@ -152,8 +152,8 @@ func (s *watched) end(values []Value, err error, now time.Time) (first bool) {
 	return false
 }
 
-// last returns the last answer if it is not too old, and its age: of a source that has never answered, since
-// the watch was made.
+// last returns the last values, if they are not too old, and their age. For a source that has never answered, the age is the time since the watch was
+// made.
 func (s *watched) last(now time.Time, most time.Duration) (values []Value, age time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,9 +166,9 @@ func (s *watched) last(now time.Time, most time.Duration) (values []Value, age t
 	return values, age
 }
 
-// Values returns the last values, in the order of their names and labels, and asks no source. The values of a
-// source that has not answered for three rounds are missing. once_watch_age_seconds is always there, and grows also while Run is not called. If
-// several sources have values of one name and label, counts are added, and of ages the highest counts.
+// Values returns the last values, sorted by name and label. It calls no source. If a source has not succeeded for three times Config.Every, its
+// values are missing. The gauge once_watch_age_seconds is always present, and grows also if Run was never called. If several sources return a value
+// with the same name and label, counts are added, and the highest age is taken.
 func (w *Watch) Values() []Value {
 	type series struct{ name, label string }
 	now, found := time.Now(), map[series]float64{}

@@ -9,42 +9,44 @@ import (
 	"github.com/oncelib/once/oncehttp"
 )
 
-// HopHeader is in a request that another region has forwarded. Its value is the name of that region.
+// HopHeader is a header of requests that another region has forwarded. Its value is the name of that region.
 const HopHeader = "Once-Home-Hop"
 
-// Codes of the problems of [Handler].
+// These are the codes of the problems of [Handler].
 const (
-	ProblemUnavailable oncehttp.ProblemCode = "TRANSIENT.home_unavailable"  // 503: the home is not reached, or its answer was lost
-	ProblemMisdirected oncehttp.ProblemCode = "TRANSIENT.home_elsewhere"    // 421: two regions do not agree where the tenant lives
-	ProblemLost        oncehttp.ProblemCode = "DEPENDENCY.home_answer_lost" // 502: a request without a key, which may have been executed
+	ProblemUnavailable oncehttp.ProblemCode = "TRANSIENT.home_unavailable"  // 503: the home cannot be reached, or its answer was lost
+	ProblemMisdirected oncehttp.ProblemCode = "TRANSIENT.home_elsewhere"    // 421: two regions disagree about the home of the tenant
+	ProblemLost        oncehttp.ProblemCode = "DEPENDENCY.home_answer_lost" // 502: the answer of the home was lost, and the request has no key, so it may have been executed
 )
 
-// Config of a [Handler].
+// Config configures [Handler].
 type Config struct {
-	Region string // of this process. Required.
-	Map    *Map   // Required.
+	Region string // the region of this process. Required.
+	Map    *Map   // the homes of the tenants. Required.
 
-	// Tenant returns the tenant of a request, "" if it has none: the region that receives such a request serves it. The scopes of the
-	// request's operations must begin with this tenant: see [TenantOf]. Required.
+	// Tenant returns the tenant of a request, or "" if the request has no tenant. A request without a tenant is served by the region that receives
+	// it. The scopes of the request's operations must begin with this tenant: see [TenantOf]. Required.
 	Tenant func(*http.Request) string
 
-	// URL returns the scheme and the host of the service in a region, which [Handler] serves there; nil: the region is not reached. Required.
+	// URL returns a URL with the scheme and the host under which [Handler] is served in a region. The result nil means that the region cannot be
+	// reached. Required.
 	URL func(region string) *url.URL
 
-	// Transport makes the requests. It must not itself send a request again. Default: a transport of its own, without a proxy.
+	// Transport sends the forwarded requests. It must not repeat requests by itself. Default: an [http.Transport] without a proxy.
 	Transport http.RoundTripper
 
-	// Timeout bounds a request to another region. Default 30 s.
+	// Timeout limits the time of a request to another region, including its answer. Default: 30 s.
 	Timeout time.Duration
 
-	// MaxBody is how many bytes the body of a forwarded request may have (above: 413), and the body of its answer (above: 503, as for an answer that is cut off).
-	// Both are kept in memory meanwhile. Default 16 MiB.
+	// MaxBody is the largest body of a forwarded request and of its answer, in bytes. A request with a larger body is answered with 413. If the
+	// answer has a larger body, the client gets 503, as if the answer were incomplete. Both bodies are held in memory. Default: 16 MiB.
 	MaxBody int64
 }
 
-// Handler serves the requests of tenants that live in this region by next, and forwards all other requests to the tenant's home, once:
-// whole, and the answer whole or not at all. If a request was forwarded and its tenant does not live here either, the answer is 421. So
-// two maps that differ never send a request around. It panics if cfg is invalid.
+// Handler returns a handler that serves requests of this region's tenants with next, and forwards all other requests to the home of their tenant. It
+// reads the whole request before it forwards it, and sends the answer only if it has received all of it. If a forwarded request arrives and its
+// tenant has its home elsewhere, the answer is 421. So a request never circulates between regions whose maps differ. Handler panics if cfg is
+// invalid.
 func Handler(cfg Config, next http.Handler) http.Handler {
 	if cfg.Region == "" || cfg.Map == nil || cfg.Tenant == nil || cfg.URL == nil || cfg.Timeout < 0 || cfg.MaxBody < 0 {
 		panic("home: Handler: Region, Map, Tenant and URL are required, and Timeout and MaxBody must not be negative")

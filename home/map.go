@@ -10,13 +10,13 @@ import (
 	"sync"
 )
 
-// Pin is where a tenant lives.
+// Pin names the home of a tenant.
 type Pin struct {
 	Region string `json:"region"`
-	Epoch  int64  `json:"epoch"` // of the ownership; 0: the hash has chosen the region, and no move
+	Epoch  int64  `json:"epoch"` // the epoch of the ownership; 0 if the hash has chosen the region, and the tenant was never moved
 }
 
-// Map says where tenants live, as far as this process knows. Its methods can be called concurrently.
+// Map has the homes of tenants, as far as this process knows them. Its methods can be called concurrently.
 type Map struct {
 	regions []string
 
@@ -24,7 +24,7 @@ type Map struct {
 	pins map[string]Pin
 }
 
-// NewMap returns the map of these regions, without pins. It panics if one is empty or there twice.
+// NewMap returns a map of these regions, without pins. It panics if the name of a region is empty or occurs twice.
 func NewMap(regions ...string) *Map {
 	regions = slices.Sorted(slices.Values(regions))
 	if len(regions) == 0 || slices.Contains(regions, "") || len(slices.Compact(slices.Clone(regions))) < len(regions) {
@@ -33,8 +33,8 @@ func NewMap(regions ...string) *Map {
 	return &Map{regions: regions, pins: map[string]Pin{}}
 }
 
-// Home returns where a tenant lives: where it is pinned, or the region with the highest hash of region and tenant (rendezvous
-// hashing), so that a new region takes over only its own share of the tenants without a pin.
+// Home returns the home of a tenant: its pin, or else the region with the highest hash of region and tenant (rendezvous hashing). With this hash, a
+// new region takes over only its own share of the tenants that have no pin.
 func (m *Map) Home(tenant string) Pin {
 	m.mu.RLock()
 	p, is := m.pins[tenant]
@@ -52,7 +52,8 @@ func (m *Map) Home(tenant string) Pin {
 	return p
 }
 
-// Pin notes where a tenant lives, unless a later move is known: pins may arrive late and in any order. It reports whether p was news.
+// Pin stores p as the home of a tenant, unless the map has a pin with a higher epoch. So pins may arrive late and in any order. Pin reports whether
+// it has changed the map.
 func (m *Map) Pin(tenant string, p Pin) (news bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,7 +64,7 @@ func (m *Map) Pin(tenant string, p Pin) (news bool) {
 	return true
 }
 
-// ReadFile notes the pins of a file that "once home move --pins" has written.
+// ReadFile stores the pins of a file that "once home move --pins" has written.
 func (m *Map) ReadFile(name string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {

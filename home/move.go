@@ -15,42 +15,43 @@ import (
 
 // Mover moves tenants between regions.
 type Mover struct {
-	// Regions are the databases of all regions, with [Migrations]; their dialects must be the same.
+	// Regions are the databases of all regions, by the names of the regions. All must be migrated with [Migrations] and have the same dialect.
 	Regions map[string]sqlplane.Database
 
-	// Rows moves the rows of the service, and of an outbox or inbox if their messages move along, while no region executes operations of the tenant. If a move does
-	// not complete, it is called again, so it must be repeatable. nil: the service has no rows to move.
+	// Rows moves the service's own rows of the tenant, and rows of an outbox or inbox if its messages must move too. It is called while no region
+	// executes operations of the tenant. If a move is interrupted, Rows is called again, so it must be safe to repeat. Default: nil, there are no
+	// rows to move.
 	Rows func(context.Context, Handover) error
 
-	// Publish updates the maps of all regions: see [Map.Pin]. It is called again with the same pin by a move that has nothing
-	// else to do. nil: they learn of it when a request reaches the old home.
+	// Publish updates the maps of all regions, by [Map.Pin]. It may be called again with the same pin. Default: nil, a region learns the new home
+	// when it sends a request to the old home.
 	Publish func(ctx context.Context, tenant string, p Pin) error
 }
 
-// Handover is the argument of Mover.Rows.
+// Handover describes a move to Mover.Rows.
 type Handover struct {
 	Tenant, From, To string
 
-	// Epoch is of this run of the move. A transaction that moves rows should begin with
+	// Epoch is the epoch of this run of the move. A transaction that moves rows should begin with
 	//
 	//	select 1 from once_home where tenant = 'TENANT' and epoch = EPOCH and not owned for update
 	//
-	// in the database of To, and give up without a row: then another run has taken over.
+	// in the database of the region To. If this query returns no row, another run has taken over the move, and the transaction must be rolled back.
 	Epoch int64
 }
 
 // Standing is the state of a tenant in the database of a region.
 type Standing struct {
 	Tenant string `json:"tenant"`
-	Region string `json:"region"` // the region of the database
+	Region string `json:"region"` // the region that the database belongs to
 	Owned  bool   `json:"owned"`
 	Epoch  int64  `json:"epoch"`
-	Home   string `json:"home"`             // where the tenant lives, as far as this database knows
-	Moving string `json:"moving,omitempty"` // the tenant is being moved there from here
+	Home   string `json:"home"`             // the home of the tenant, as far as this database knows
+	Moving string `json:"moving,omitempty"` // the region to which the tenant is being moved from here; "" if it is not being moved
 }
 
-// Show returns the state of a tenant in all databases, or of all tenants if tenant is "". An error is about databases that cannot be read; list has the
-// answers of the others.
+// Show returns the state of a tenant in all databases. If tenant is "", it returns the states of all tenants. If some databases cannot be read, Show
+// returns an error and also the states in the other databases.
 func (m Mover) Show(ctx context.Context, tenant string) (list []Standing, err error) {
 	var errs []error
 	for _, region := range slices.Sorted(maps.Keys(m.Regions)) {
@@ -69,11 +70,13 @@ func (m Mover) Show(ctx context.Context, tenant string) (list []Standing, err er
 	return list, errors.Join(errs...)
 }
 
-// Move moves a tenant to a region. Killed at any point, or after any error, the tenant lives in one region or in none. While it lives in none, nothing of it is executed
-// and callers are asked to come again; the same Move then completes it. A tenant that is new gets its first row.
+// Move moves a tenant to the region to. If Move is killed at any point or returns an error, one region owns the tenant, or none does. While no region
+// owns the tenant, no operation of it is executed, and callers receive an error after which they may try again. Call Move again with the same
+// arguments to complete the move. For a new tenant, Move creates the first row.
 //
-// It drains: it waits for transactions that are committing, and no others follow. It calls Rows. It takes the tenant's operations along, and the times at
-// which its sagas go on, and makes the new region the owner in the same transaction. Then it deletes them at the old home and publishes.
+// A move has these steps. The old home refuses new commits of the tenant, and Move waits for transactions that are committing. Move calls Rows. It
+// copies the tenant's operations and the times at which its sagas continue to the new region, and makes the new region the owner, in one transaction.
+// Then it deletes the copied rows in the old region, and calls Publish.
 func (m Mover) Move(ctx context.Context, tenant, to string) error {
 	if err := m.check(tenant, to); err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Store is a [store.Store] for the tenants of its region: whatever it commits of an operation commits only if the region owns the tenant of
-// the operation. On pgxstore that takes no round trip more.
+// Store is a [store.Store] that executes operations only of the tenants that its region owns. Every commit of an operation checks this in its own
+// transaction. On pgxstore the check needs no additional round trip.
 type Store[TX any] struct {
 	base    store.Store[TX]
 	joiner  store.Joiner[TX]
@@ -44,8 +44,8 @@ var (
 	_ upkeep.Writer[any] = (*Store[any])(nil)
 )
 
-// New returns a store on s, a pgxstore or a sqlstore on PostgreSQL or SQLite whose database has [Migrations]. It adds
-// moves to regions that the database knows and regions does not. New panics if s is another store.
+// New returns a store that wraps s. s must be a pgxstore or a sqlstore on PostgreSQL or SQLite, whose database was migrated with [Migrations];
+// otherwise New panics. If the database knows of a later move of a tenant than regions does, the Store adds the move to regions.
 func New[TX any](s store.Store[TX], regions *Map) *Store[TX] {
 	h := &Store[TX]{base: s, regions: regions}
 	var ok bool
@@ -71,18 +71,18 @@ func New[TX any](s store.Store[TX], regions *Map) *Store[TX] {
 	return h
 }
 
-// Unwrap lets the abilities of the store below be found.
+// Unwrap gives [store.As] access to the optional interfaces of the store below.
 func (s *Store[TX]) Unwrap() any { return s.seen }
 
-// owned fail unless the tenant lives here and is not about to leave. A row that a move has locked counts as one that is not there: nothing waits for a
-// move. Until the commit, no move can take the tenant away.
+// owned are statements that fail unless this region owns the tenant and no move has begun. A row that a move has locked is skipped like a missing
+// row, so that no transaction waits for a move. The lock that the statement takes keeps a move from beginning before the commit.
 var owned = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: "select case count(*) when 1 then 1 else (count(*) || ' rows of once_home')::int end from (" +
 		"select 1 from once_home h where h.tenant = $1 and h.owned and " + stays + " for share of h skip locked) as here",
 	sqlplane.SQLite: "update once_home as h set owned = owned where h.tenant = ? and h.owned and " + stays,
 }
 
-// stays is false from the beginning of a move on: share locks without end would keep the move from its lock.
+// stays is false as soon as a move has begun. Otherwise new transactions could take share locks for ever, and the move would never get its lock.
 const stays = "not exists (select 1 from once_home_move m where m.tenant = h.tenant)"
 
 func (s *Store[TX]) check(tenant string) store.Statement {
@@ -93,8 +93,8 @@ func (s *Store[TX]) check(tenant string) store.Statement {
 	return st
 }
 
-// Require has tx commit only if tenant lives here, for a transaction that no operation is in. On pgxstore it is checked together with the
-// commit, which then returns the error.
+// Require makes tx commit only if this region owns tenant. Call it in transactions that execute no operation. On pgxstore the check runs together
+// with the commit, and the commit returns the error.
 func (s *Store[TX]) Require(ctx context.Context, tx TX, tenant string) error {
 	return s.refused(ctx, tenant, s.seen.On(tx).Append(ctx, s.check(tenant)))
 }
@@ -107,11 +107,11 @@ func (s *Store[TX]) under(c store.Change) store.Change {
 	return c
 }
 
-// NotHomeError says that a tenant is not owned by the region that was asked, or is about to leave it. Nothing was applied, and the same key
-// may be sent again.
+// NotHomeError is returned if the region does not own a tenant, or is moving the tenant to another region. Nothing was applied, and the request may
+// be sent again with the same key.
 type NotHomeError struct {
 	Tenant string
-	Pin    // where it lives, as far as the database knows; zero if it does not
+	Pin    // the home of the tenant, as far as the database knows; zero if it does not know the home
 }
 
 func (e *NotHomeError) Error() string {
@@ -135,7 +135,7 @@ func (s *Store[TX]) refused(ctx context.Context, tenant string, err error) error
 	return &store.Error{Kind: store.KindUnavailable, Err: e}
 }
 
-// Read implements [store.Operations]. It still finds operations that were executed here before the tenant left.
+// Read implements [store.Operations]. It also finds operations that this region executed before the tenant was moved away, while their rows exist.
 func (s *Store[TX]) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	return s.base.Read(ctx, id)
 }
@@ -176,7 +176,7 @@ type transaction[TX any] struct {
 	s *Store[TX]
 }
 
-// Unwrap lets the abilities of the transaction below be found.
+// Unwrap gives access to the optional interfaces of the transaction below.
 func (t *transaction[TX]) Unwrap() any { return t.Transaction }
 
 // Commit implements [store.Transaction].

@@ -1,6 +1,5 @@
-// Package limit keeps a server from doing more at the same time than it can. Requests above the limit
-// wait for a moment, or are refused before any work was done for them, with the time
-// after which to come again.
+// Package limit bounds the number of requests that a server executes at the same time. Requests above the limit wait for a moment, or are refused
+// before the server has done any work for them. A refusal says when the client may try again.
 //
 //	l := limit.New(limit.Config{Limit: 20, Tenant: account})
 //
@@ -10,45 +9,39 @@
 //		Gate:      l,
 //	})(refunds)))
 //
-// Put it inside of authentication, if that says which tenant a request belongs to, and outside of
-// all expensive work. Handlers that oncehttp protects have it as their
-// Config.Gate, not around them: there, when all places are taken, a retry
-// that was executed before is answered from the record, and only new work is refused. One
-// limiter may serve both kinds, and should, if they use the same pool.
+// Put [Limiter.Middleware] outside of all expensive work, but inside of authentication if authentication determines the tenant of a request. For a
+// handler that oncehttp protects, set the limiter as oncehttp.Config.Gate, and do not put the middleware around the handler. A full gate then still
+// answers retries of executed requests from their records, and refuses only new work. One limiter may serve both kinds of handlers; use one limiter
+// if the handlers use the same connection pool.
 //
 // # Which requests are refused
 //
-// At most Limit requests are served at the same time. Up to Queue more wait for their
-// turn, if it is likely to come within Wait and if the answer is likely to come while the
-// client still waits (X-Request-Timeout, or the deadline of the request's context). All
-// other requests are refused at once, unread:
+// At most Config.Limit requests are served at the same time. Up to Config.Queue more requests wait for their turn. A request waits only if its turn
+// will probably come within Config.Wait, and if its answer will probably come while the client still waits (X-Request-Timeout, or the deadline of the
+// request's context). All other requests are refused at once, without reading their bodies:
 //
-//	RATE_LIMIT.exceeded     429  this tenant has more waiting than its share
-//	TRANSIENT.overloaded    503  no place is free, or not in time
+//	RATE_LIMIT.exceeded     429  this tenant has more waiting requests than its share of the queue
+//	TRANSIENT.overloaded    503  no place in the queue is free, or the answer would come too late
 //
-// Both are retryable, with the same key, after Retry-After. It is computed from how long
-// requests have taken lately, how many are waiting, and how long no request has ended. It is
-// a minute at most. Requests that are refused at the same time get different
-// moments, as far apart as they can be served.
+// After either refusal the client may send the same request with the same key again, after the time in Retry-After. This time is computed from how
+// long requests have taken lately, how many requests wait, and how long ago the last request has ended. It is at most a minute. Requests that are
+// refused at the same time get different times, so that they return at the rate at which the server can serve them.
 //
 // # Tenants
 //
-// A free place goes to the tenant with the fewest running requests; tenants with
-// equally many take turns. So a tenant that sends more than others waits behind its own requests.
-// When the queue is full, a tenant with fewer waiting requests takes the place of the last request
-// of the tenant with the most.
+// A place that becomes free is given to the tenant with the fewest running requests; tenants with equally many take turns. So a tenant that sends
+// more requests than others waits for its own requests, and does not delay the others. When the queue is full and a request of a tenant with fewer
+// waiting requests comes, the limiter refuses the last waiting request of the tenant with the most.
 //
 // # How many places
 //
-// Limit is right for handlers that have a pool of connections for themselves. Where other code uses
-// the pool as well, or it is behind a proxy, [Pool] has as many places as the pool has connections
-// available. Where the bottleneck is a processor or another service, package limit/adaptive finds
-// out how many places to offer from how long requests take.
+// Use Config.Limit if only the limited handlers use the connection pool. If other code uses the pool too, or if the database is behind a proxy such
+// as PgBouncer, use a [Pool] as Config.Capacity: it offers as many places as the pool has connections available. If the bottleneck is a processor or
+// another service, use package limit/adaptive, which computes the number of places from how long requests take.
 //
 // # Limits of this package
 //
-// A place is held from before the body is read until the handler has returned: bound slow
-// clients with ReadTimeout of [net/http.Server]. Several processes do not know of each
-// other: each has its own Limit. Requests that oncehttp passes straight through, because their
-// method has no keys, do not pass the Gate.
+// A request occupies its place from before its body is read until its handler has returned. So limit slow clients with ReadTimeout of
+// [net/http.Server]. Each process has its own Limit; processes do not share one. A request whose method does not carry keys, such as GET, is passed
+// by oncehttp to its handler without asking the Gate.
 package limit

@@ -11,46 +11,43 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// Config of a [Limiter].
+// Config configures a [Limiter].
 type Config struct {
-	// Limit is how many requests are served at the same time: how many connections the
-	// pool under the handlers has, less a few. Default 64.
+	// Limit is the largest number of requests that are served at the same time. Set it to a few less than the size of the connection pool that the
+	// handlers use. Default: 64.
 	Limit int
 
-	// Capacity replaces Limit by a limit that adapts itself. Default: Limit.
+	// Capacity replaces Limit by a limit that changes at run time, such as a [Pool]. Default: nil, Limit applies.
 	Capacity Capacity
 
-	// Queue is how many requests may wait for their turn. Keep it short: a client gives up
-	// a request that waits long. Default: as many as Limit (with a Capacity: 64);
-	// negative: no request waits.
+	// Queue is the largest number of requests that wait for their turn. Keep it small, because clients give up requests that wait long. Default: the
+	// value of Limit, or 64 with a Capacity. If Queue is negative, no request waits.
 	Queue int
 
-	// Wait is how long a request may wait for its turn. Default 1 s.
+	// Wait is the longest time that a request waits for its turn. Default: 1 s.
 	Wait time.Duration
 
-	// Tenant returns the tenant of a request. Default: all requests belong to one tenant.
+	// Tenant returns the tenant of a request. Default: nil, all requests belong to one tenant.
 	Tenant func(*http.Request) string
 
-	// Replays is how many requests may be looked up and answered from the record at the
-	// same time, beyond Limit, when all places are taken; and, apart from these, how many
-	// may be answered from the engine's cache. With a Tenant, one tenant may take as many of these places
-	// as it leaves free: half of them, if it is alone. Default: a quarter of Limit (with a
-	// Capacity: 16), at least 1, with a Tenant 2; negative: no places.
+	// Replays is the number of extra places for retries when all other places are taken: so many requests at the same time may be looked up and
+	// answered from their records. The same number of further places is for answers from the engine's cache. If Tenant is set, a tenant may take one
+	// of these places only while more are free than the tenant holds: half of them, if it is the only one. Default: a quarter of Limit, or 16 with a
+	// Capacity, but at least 1, and at least 2 if Tenant is set. If Replays is negative, there are no extra places.
 	Replays int
 }
 
-// Capacity is a limit that changes. It is called under a lock.
+// Capacity is a limit that changes at run time. A [Limiter] calls its methods while it holds a lock, so they must not block or call the limiter.
 type Capacity interface {
-	// Acquire takes a place if one is free. release gives it back: useful says that
-	// the request ran to its end, so that its duration can be measured.
+	// Acquire takes a place if one is free, and reports whether it did. release returns the place. useful is true if the request ran to its end, so
+	// that its duration may be used as a measurement.
 	Acquire() (release func(useful bool), ok bool)
 
-	// Limit returns the present number of places.
+	// Limit returns the current number of places, free or taken.
 	Limit() int
 }
 
-// Limiter serves as many requests as it may, and no more. Any number of handlers may
-// share it.
+// Limiter admits at most as many requests at the same time as its Config allows. Any number of handlers may share a Limiter.
 type Limiter struct {
 	tenant func(*http.Request) string
 	wait   time.Duration
@@ -63,7 +60,7 @@ type Limiter struct {
 	state    State
 }
 
-// New returns a limiter. It panics if cfg is invalid, which is a mistake in the program.
+// New returns a limiter. It panics if cfg is invalid.
 func New(cfg Config) *Limiter {
 	if cfg.Limit < 0 || cfg.Wait < 0 {
 		panic(fmt.Sprintf("limit: New: Limit %d and Wait %v must not be negative.\nTry: leaving them out.", cfg.Limit, cfg.Wait))
@@ -96,7 +93,7 @@ func New(cfg Config) *Limiter {
 	return l
 }
 
-// Middleware limits a handler that knows no idempotency keys.
+// Middleware limits the requests of a handler that oncehttp does not protect. For a handler that oncehttp protects, set oncehttp.Config.Gate instead.
 func (l *Limiter) Middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ticket, refused := l.admit(r, nil)
@@ -109,18 +106,17 @@ func (l *Limiter) Middleware(next http.Handler) http.Handler {
 	})
 }
 
-// Replay reports whether a request would be answered from the record. Ask Cached first: it works
-// also while the database is down.
+// Replay reports whether a request would be answered from its record. Call Cached first, because Cached works also while the database is down.
 type Replay interface {
-	// Cached reports whether the engine's cache has the answer. It asks no server.
+	// Cached reports whether the engine's cache has the answer. It sends nothing to the database.
 	Cached() bool
 
-	// Stored reports whether the answer is known: with one look-up, without a transaction (with no look-up if
-	// the cache has it), that ends with ctx.
+	// Stored reports whether the engine's cache or the database has the answer. If the cache does not have it, Stored makes one look-up in the
+	// database, without a transaction. The look-up is cancelled when ctx ends.
 	Stored(ctx context.Context) bool
 }
 
-// Enter implements Gate of package oncehttp.
+// Enter implements oncehttp.Gate: it admits r, at once or after a wait, or refuses it. leave must be called once when an admitted request ends.
 func (l *Limiter) Enter(r *http.Request, replay Replay) (leave func(), refused *Refusal) {
 	ticket, refused := l.admit(r, replay)
 	if refused != nil {
@@ -129,7 +125,7 @@ func (l *Limiter) Enter(r *http.Request, replay Replay) (leave func(), refused *
 	return func() { l.leave(r, ticket) }, nil
 }
 
-// ticket is a request that was let in.
+// ticket is a request that was admitted.
 type ticket struct {
 	fairqueue.Ticket
 
@@ -164,8 +160,8 @@ func (l *Limiter) admit(r *http.Request, replay Replay) (ticket, *Refusal) {
 	return ticket{Ticket: t}, nil
 }
 
-// replay lets r in as a replay, if it is one and a place for it is free, and returns the
-// share that the place is from. A replay from the cache takes no place from replays that read the store.
+// replay admits r as a replay, if r is one and a place for replays is free. It returns the share that the place is from. A replay from the cache
+// takes no place from replays that read the store.
 func (l *Limiter) replay(r *http.Request, tenant string, replay Replay) *share {
 	if replay.Cached() {
 		// It needs no database, so that it takes no place from a replay which does.

@@ -9,37 +9,34 @@ import (
 	"github.com/oncelib/once"
 )
 
-// PoolConfig is the config of a [Pool].
+// PoolConfig configures a [Pool].
 type PoolConfig struct {
-	// Limit is the most requests that are served at the same time. Default 64.
+	// Limit is the largest number of places: requests that are served at the same time. Default: 64.
 	Limit int
 
-	// Acquire is how long a call may wait for a connection of the pool. If more than 1 % of
-	// the calls of the last Window have waited longer (that is, if the p99 is above Acquire),
-	// there are fewer places. There are more again when no more than 1 % have waited longer than half of
-	// Acquire. Default 50 ms.
+	// Acquire is the longest time that a call should wait for a connection of the pool. If more than 1 % of the calls in the last Window have waited
+	// longer than Acquire (p99 above Acquire), Pool reduces the number of places. If at most 1 % have waited longer than half of Acquire, Pool
+	// increases the number again, up to Limit. Default: 50 ms.
 	Acquire time.Duration
 
-	// Window is how far back the waits of calls count, and the shortest time after which there are more
-	// places. Default 2 s.
+	// Window is the time over which waits are counted. It is also the shortest time between two increases of the number of places. Default: 2 s.
 	Window time.Duration
 
-	// Stat returns how many connections of the pool are in use, and how many it has at most
-	// (0: no bound). There are then never more places than there are connections that others
-	// have left. It is called for each request, under a lock. Default: only Acquire counts.
+	// Stat returns how many connections of the pool are in use, and the largest number of connections of the pool (0 means no limit). With Stat, the
+	// number of places is at most the number of connections that other code does not use. Stat is called for each request while a lock is held, so it
+	// must be fast. Default: nil, only waits decide.
 	Stat func() (inUse, most int)
 }
 
-// Pool is a [Capacity] that follows a pool of connections: how long calls wait for one, and how many
-// are in use. New work is refused before the pool is drowned.
+// Pool is a [Capacity] that adapts to a connection pool. It measures how long calls wait for a connection, and how many connections are in use. So
+// new work is refused before the connection pool is overloaded.
 //
 //	pool := limit.NewPool(limit.PoolConfig{})
 //	limiter := limit.New(limit.Config{Capacity: pool})
 //	engine := once.New(s, once.Config{Observer: once.Observers(pool, once.Log(log))})
 //
-// It learns how long calls wait as an observer of the engine. As the only observer it leaves the
-// engine's default log on. There is always one place: the call that has it shows when the
-// pool has recovered.
+// Set it as an observer of the engine, as above: the engine's events say how long calls waited. If Pool is the only observer, the engine still writes
+// its default log. At least one place always exists, because only a call that uses a connection can show that the pool has recovered.
 type Pool struct {
 	cfg   PoolConfig
 	start time.Time
@@ -67,8 +64,7 @@ var (
 	_ once.Observer = (*Pool)(nil)
 )
 
-// NewPool returns a capacity that begins with Limit places. It panics if cfg is invalid, which is a mistake
-// in the program.
+// NewPool returns a capacity that begins with cfg.Limit places. It panics if cfg is invalid.
 func NewPool(cfg PoolConfig) *Pool {
 	if cfg.Limit < 0 || cfg.Acquire < 0 || cfg.Window < 0 {
 		panic(fmt.Sprintf("limit: NewPool: Limit %d, Acquire %v and Window %v must not be negative.\nTry: leaving them out.", cfg.Limit, cfg.Acquire, cfg.Window))
@@ -119,8 +115,7 @@ func (p *Pool) stat() (inUse, most int) {
 	return p.cfg.Stat()
 }
 
-// limit is at least 1: only a call that asks for a connection shows that there are some
-// again.
+// limit is at least 1, because only a call that uses a connection can show that connections are available again.
 func (p *Pool) limit(inUse, most int) int {
 	n := p.places
 	if most > 0 {

@@ -16,29 +16,31 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// QuotaConfig says how much each principal may have stored.
+// QuotaConfig configures a [Quota].
 type QuotaConfig struct {
-	// Bytes is the limit: for stored answers and requests, and [upkeep.RecordSize] for each operation, until their retention
-	// is over. Required.
+	// Bytes is the largest number of bytes that a principal may have stored. The stored answers and requests of operations count, plus
+	// [upkeep.RecordSize] bytes for each operation, until the retention of the operation is over. Required.
 	Bytes int64
 
-	// Every is how often the stored bytes of all principals are counted. Default: one minute.
+	// Every is the time between two counts of the stored bytes of all principals. Default: one minute.
 	Every time.Duration
 
-	// Log receives a warning when counting fails, once until it succeeds again. Default: [slog.Default].
+	// Log gets a warning when a count fails; the warning is not repeated until a count has succeeded. Default: [slog.Default].
 	Log *slog.Logger
 }
 
-// Quota bounds how much each principal of package oncehttp has stored: a new operation of a principal above the limit is refused with 429, RATE_LIMIT.stored_bytes,
-// before its handler runs. Operations that were begun, replays and undos are never refused. One Quota serves any number of routes.
+// Quota limits the bytes that each principal of package oncehttp has stored. If a principal is above the limit, its new operations are refused with
+// 429, RATE_LIMIT.stored_bytes, before their handlers run. Replays, undos and operations that have a record are never refused. One Quota may serve
+// any number of routes.
 //
 //	quota := limit.NewQuota(engine.Store(), limit.QuotaConfig{Bytes: 100 << 20})
 //	go quota.Run(ctx)
 //	cfg := oncehttp.Config{Principal: account, Quota: quota}
 //
-// It costs no statement for an operation that is executed. [Quota.Run] counts in the background, and the bytes that this process stores are added at once. So a
-// principal can have more than Bytes: bytes that other processes store between two counts, and the answers of requests that are being served, are not counted yet. Bytes that are stored during
-// a count may be counted twice until the next one. If counting fails for three times QuotaConfig.Every, no request is refused.
+// A quota adds no statement to the execution of an operation. [Quota.Run] counts in the background, and bytes that this process stores are added at
+// once. A principal can exceed Bytes, because two things are not yet counted: bytes that other processes store between two counts, and the answers of
+// requests that are being served. Bytes that are stored during a count may be counted twice until the next count. If no count has succeeded for three
+// times QuotaConfig.Every, no request is refused.
 type Quota struct {
 	cfg      QuotaConfig
 	measurer upkeep.Measurer
@@ -64,7 +66,8 @@ const (
 	quotaAdded        = 100_000          // principals that are remembered between two counts
 )
 
-// NewQuota returns a quota for routes on a store. It panics if cfg is invalid, or if the store cannot measure its contents, as stores on Redis and DynamoDB cannot.
+// NewQuota returns a quota for routes whose engine uses the store s. It panics if cfg is invalid, or if s cannot measure the size of its contents (no
+// [upkeep.Measurer]), as the stores on Redis and DynamoDB cannot.
 func NewQuota(s any, cfg QuotaConfig) *Quota {
 	m, ok := dialect.Measurer(s)
 	switch {
@@ -77,7 +80,7 @@ func NewQuota(s any, cfg QuotaConfig) *Quota {
 	return &Quota{cfg: cfg, measurer: m, counted: map[string]int64{}, added: map[string]int64{}, made: time.Now()}
 }
 
-// Run counts the stored bytes, again and again, until ctx ends. It returns the error of ctx.
+// Run counts the stored bytes every QuotaConfig.Every until ctx ends, and returns the error of ctx.
 func (q *Quota) Run(ctx context.Context) error {
 	q.mu.Lock()
 	q.running = true
@@ -89,7 +92,7 @@ func (q *Quota) Run(ctx context.Context) error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	// No count comes any more: soon the last one is too old to refuse a request by.
+	// No further count follows, so the last one soon becomes too old to refuse requests.
 	q.failing = true
 	return ctx.Err()
 }
@@ -173,8 +176,9 @@ func principalOf(scope string) string {
 	return principal
 }
 
-// Admit reports whether an operation in scope may begin, and if not, after which time to ask again. It is for transports. begun is called only if the quota is
-// used up: it reports whether the operation has a record already; then the quota does not refuse it.
+// Admit reports whether an operation in scope may begin. If ok is false, after is the time after which to try again. Only transports, such as package
+// oncehttp, call Admit. begun reports whether the operation has a record already; such an operation is not refused. begun is called only if the quota
+// is used up.
 func (q *Quota) Admit(scope string, begun func() bool) (after time.Duration, ok bool) {
 	after, full := q.full(scope)
 	if !full || begun() {
@@ -186,7 +190,7 @@ func (q *Quota) Admit(scope string, begun func() bool) (after time.Duration, ok 
 	return after, false
 }
 
-// full reports whether the principal of scope has used its quota up, and when to ask again.
+// full reports whether the principal of scope has used its quota up, and after which time to try again.
 func (q *Quota) full(scope string) (after time.Duration, full bool) {
 	p := principalOf(scope)
 	q.mu.Lock()
@@ -202,7 +206,8 @@ func (q *Quota) full(scope string) (after time.Duration, full bool) {
 	return max(q.due.Sub(now), time.Second), true
 }
 
-// Add notes that an operation in scope has stored so many bytes in addition to [upkeep.RecordSize]. It is for transports.
+// Add records that an operation in scope has stored this number of bytes; [upkeep.RecordSize] is added to it. Only transports, such as package
+// oncehttp, call Add.
 func (q *Quota) Add(ctx context.Context, scope string, bytes int) {
 	if q.forgotten() {
 		q.log().WarnContext(ctx, "limit: the stored bytes of principals are not counted, and no request is refused for them. Try: go quota.Run(ctx)")
@@ -217,7 +222,7 @@ func (q *Quota) Add(ctx context.Context, scope string, bytes int) {
 	}
 }
 
-// forgotten reports once that Run was not called.
+// forgotten returns true, at its first call only, if Run was not called.
 func (q *Quota) forgotten() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -228,8 +233,8 @@ func (q *Quota) forgotten() bool {
 	return true
 }
 
-// Gauges implements [gauge.Source]: the bytes of the principal with the most, and how many requests were refused. It asks no database, and names
-// no principal.
+// Gauges implements [gauge.Source]. It returns the bytes of the principal that has stored the most, and the number of requests that were refused. It
+// sends no statement to the database, and does not reveal names of principals.
 func (q *Quota) Gauges(context.Context) ([]gauge.Value, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -10,23 +10,23 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// Codes of a [Refusal].
+// These are the codes of a [Refusal].
 const (
-	CodeExceeded   = "RATE_LIMIT.exceeded"  // 429: this tenant has more waiting than its share
-	CodeOverloaded = "TRANSIENT.overloaded" // 503: there is no room, or not in time
+	CodeExceeded   = "RATE_LIMIT.exceeded"  // 429: this tenant has more waiting requests than its share of the queue
+	CodeOverloaded = "TRANSIENT.overloaded" // 503: the queue is full, or the answer would come too late
 )
 
-// Refusal says why a request was not let in. Nothing was done for it, and it may come again, with the
-// same key. That says nothing of an earlier request with this key: another key is not safe.
+// Refusal says why a request was not admitted. Nothing was done for the request, and the client may send it again with the same key. Another key is
+// not safe, because an earlier request with this key may have been executed.
 type Refusal struct {
-	Code   string        // for programs, such as CodeOverloaded
-	Status int           // of the answer
-	Title  string        // of the answer
-	Detail string        // for the client
-	After  time.Duration // when to come again
+	Code   string        // the code for programs, such as CodeOverloaded
+	Status int           // the HTTP status of the answer
+	Title  string        // the title of the problem, as in RFC 9457
+	Detail string        // a text for the client
+	After  time.Duration // the time after which the client may try again
 }
 
-// Refusals returns the refusals of a [Limiter], for documents: After is not set.
+// Refusals returns the refusals that a [Limiter] can return, for documentation. Their field After is 0.
 func Refusals() []Refusal { return []Refusal{exceeded, overloaded} }
 
 var (
@@ -50,7 +50,7 @@ func refusalOf(r fairqueue.Refusal) *Refusal {
 	return &refused
 }
 
-// ServeHTTP answers with r, as package oncehttp does for a handler that it protects. It implements [http.Handler].
+// ServeHTTP implements [http.Handler]. It answers with r as application/problem+json, as package oncehttp does.
 func (r *Refusal) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	body, err := json.Marshal(struct {
 		Type       string `json:"type"`

@@ -6,21 +6,21 @@ import (
 	"github.com/oncelib/once/internal/base/fairqueue"
 )
 
-// State is a snapshot of a limiter and its counters.
+// State is a snapshot of a [Limiter]. Its counters begin with 0 at the start of the process.
 type State struct {
-	Running  int           // requests that are served
+	Running  int           // requests that are being served
 	Waiting  int           // requests that wait for their turn
 	Capacity int           // requests that may be served at the same time
 	Took     time.Duration // how long requests have lately been served, on average
 
-	Admitted uint64 // requests that were served, or are
-	Replays  uint64 // answered from the record where all places were taken
-	Exceeded uint64 // refused with 429
-	Full     uint64 // refused with 503: the queue was full
-	Late     uint64 // refused with 503: it would have taken too long, or has
+	Admitted uint64 // requests that were admitted
+	Replays  uint64 // requests that were answered from their records while all places were taken
+	Exceeded uint64 // requests that were refused with 429
+	Full     uint64 // requests that were refused with 503 because the queue was full
+	Late     uint64 // requests that were refused with 503 because they would have waited too long, or did
 }
 
-// State returns the state of l.
+// State returns a snapshot of l.
 func (l *Limiter) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,25 +13,22 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// ClientConfig says how the calls of a client are repeated. The zero value is ready to use.
+// ClientConfig says how a client repeats failed calls. The zero value is ready to use.
 type ClientConfig struct {
-	// Policy bounds the attempts and their time. The default budget is the budget of the host and
-	// port in the URL.
+	// Policy limits the attempts and their time. The default budget is [retry.BudgetFor] of the host and port in the URL.
 	Policy retry.Policy
 
-	// Keys gives a new key to calls that have none and are not declared
-	// harmless. Do not set it for servers that do not know idempotency keys: there a
-	// repeated call takes effect twice.
+	// Keys adds a new key to calls that have no key and are not declared harmless (see the package documentation). Do not set it for servers that
+	// ignore idempotency keys: there a repeated call takes effect twice. Default: false.
 	Keys bool
 }
 
-// WithKey returns a context that adds key to calls without one in their header. All
-// of these calls are one operation: give each intent a context of its own. Store the key with
-// the intent, so that a client that has crashed goes on with it.
+// WithKey returns a context that adds key to the calls made with it, unless their header has a key already. All calls with this context are the same
+// operation, so make a new context for each operation. Store the key with your data, so that a client can use the same key after a crash.
 func WithKey(ctx context.Context, key string) context.Context { return rpc.WithKey(ctx, key) }
 
-// NewClientInterceptor repeats unary RPCs that have failed, all attempts with one key. On
-// a handler it does nothing; streams are opened once.
+// NewClientInterceptor returns an interceptor that repeats failed unary RPCs. All attempts of a call have the same key. Streams are opened once. On a
+// handler the interceptor does nothing.
 func NewClientInterceptor(cfg ClientConfig) connect.Interceptor {
 	c := &rpc.Client{Policy: cfg.Policy, Keys: cfg.Keys}
 	return connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {

@@ -94,7 +94,7 @@ func errorFrom(s *rpc.Status, cause error) *connect.Error {
 	return e
 }
 
-// statusError is an error with the text that its client is sent.
+// statusError is an error with the text that the client receives.
 type statusError struct {
 	message string
 	cause   error

@@ -22,65 +22,61 @@ import (
 
 // Config says how the calls of a handler are protected. Only Principal must be set.
 type Config struct {
-	// Principal returns the caller: the tenant or account that authentication, which comes
-	// before this interceptor, has established. Keys of different principals never meet.
-	// "" is answered with unauthenticated. nil is a panic at start-up; where there is
-	// really only one caller, write [SharedPrincipal]().
+	// Principal returns the caller of a call: the tenant or account that was authenticated before this interceptor. Each principal has its own keys:
+	// the same key of two principals names two operations. If Principal returns "", the answer is unauthenticated. If Principal is nil, the
+	// interceptor panics at start-up; for an API that really has only one caller, write [SharedPrincipal]().
 	//
-	// An interceptor does not see the path of a request. Where one service is mounted under
-	// several prefixes with http.StripPrefix, such as /test and /live, the prefix must be
-	// part of the principal: otherwise one call answers for both.
+	// An interceptor does not see the path of a request. If one service is mounted under several prefixes with http.StripPrefix, such as /test and
+	// /live, make the prefix part of the principal. Otherwise a key that was used under one prefix is a replay under the other.
 	Principal func(context.Context, connect.AnyRequest) string
 
-	// Protects chooses the calls. Others pass straight through, without a transaction.
-	// Default: see the package.
+	// Protects reports whether calls of a method are protected. Other calls are passed to their handlers without a transaction. Default: see the
+	// section "Which calls" of the package documentation.
 	Protects func(connect.Spec) bool
 
-	// Optional lets calls without a key through. They run in a transaction as well, but a
-	// retry of them executes again, and the answer says "Idempotency-Status: ignored".
-	// Default: invalid_argument.
+	// Optional accepts calls without a key. Such a call also runs in a transaction, but a retry of it executes again, and the answer has
+	// "Idempotency-Status: ignored". Default: a call without a key is answered with invalid_argument.
 	Optional bool
 
-	// Wait is how long a duplicate waits for the call in flight before it receives aborted.
-	// A waiting call holds no connection of the database. Default: aborted at once.
+	// Wait is how long a duplicate waits while another call with its key is in flight, before the duplicate receives aborted. A waiting call holds no
+	// database connection. Default: 0, aborted at once.
 	Wait time.Duration
 
-	// Retain is how long answers are replayed. Default: the engine's.
+	// Retain is how long answers are kept and replayed. Default: the engine's Config.Retain.
 	Retain time.Duration
 
-	// KeyTime uses the time in a key that is a UUID of version 7 as the time at which
-	// the client has sent the call first, unless once-first-sent says it: see
-	// [once.Operation]. A key must then not be made long before it is used. Default: keys
-	// are opaque.
+	// KeyTime takes the time in a key that is a UUID of version 7 as the time of the first attempt, if the call has no once-first-sent: see
+	// [once.Attempt]. Clients must then make a key when they send the first attempt, and not long before. Default: no time is read from keys.
 	KeyTime bool
 
-	// Undoes maps each method that undoes another one to that method: "/bank.v1.Bank/TakeBack": "/bank.v1.Bank/Deposit". See the package. Default: no method.
+	// Undoes maps a method that undoes another method to that other method, such as "/bank.v1.Bank/TakeBack": "/bank.v1.Bank/Deposit". The section
+	// Undo of the package documentation explains it. Default: nil, no method undoes another one.
 	Undoes map[string]string
 
-	// MaxStored is the largest message that is stored, in bytes. A larger one is committed and
-	// answered once; a retry receives RESULT_UNAVAILABLE and never executes. Default 1 MiB.
+	// MaxStored is the largest answer that is stored, in bytes. If an answer is larger, the handler's writes are committed, and the answer is sent
+	// only once; a retry receives RESULT_UNAVAILABLE and is never executed. Default: 1 MiB.
 	MaxStored int64
 
-	// Quota bounds what each principal has stored. A new call beyond it is answered with resource_exhausted, and is not executed.
-	// Default: nothing does.
+	// Quota limits the bytes that are stored for each principal. A new call of a principal above the limit is answered with resource_exhausted and
+	// not executed. Default: nil, no limit.
 	Quota *limit.Quota
 
-	// Isolation of the transactions. Default: the database's.
+	// Isolation is the isolation level of the transactions. Default: the default of the database.
 	Isolation store.Isolation
 
-	// Timeouts of the transactions, which take precedence over the engine's.
+	// Timeouts are the time limits of the transactions. They override the engine's Config.Timeouts.
 	Timeouts store.Timeouts
 }
 
-// SharedPrincipal returns a principal for an API that has only one, or whose clients all trust
-// each other: a client that knows a key gets the answer that is stored under it.
+// SharedPrincipal returns a Config.Principal that gives every call the same principal. Use it only if the API has one client, or if all clients trust
+// each other: every client that knows a key gets the answer that is stored under that key.
 func SharedPrincipal() func(context.Context, connect.AnyRequest) string {
 	return func(context.Context, connect.AnyRequest) string { return "global" }
 }
 
-// NewInterceptor protects the unary RPCs of a handler. It panics if cfg has no Principal.
-// Inside of itself, and on a client, it does nothing; inside of one with another Config,
-// where its own would have no effect, a call is refused with internal and not executed.
+// NewInterceptor returns an interceptor that protects the unary RPCs of a handler. It panics if cfg.Principal is nil. On a client the interceptor
+// does nothing. If two such interceptors of the same engine are nested, the inner one does nothing. If their Configs differ, the inner one refuses
+// the call with internal, because its Config would have no effect; nothing is executed then.
 func NewInterceptor[TX any](e *once.Engine[TX], cfg Config) connect.Interceptor {
 	if cfg.Principal == nil {
 		panic("onceconnect: Config.Principal is not set, so that all callers would share their keys and answers.\n" +
@@ -125,7 +121,8 @@ func hasSideEffects(s connect.Spec) bool { return !rpc.Own(s.Procedure) && !harm
 
 func harmless(s connect.Spec) bool { return s.IdempotencyLevel != connect.IdempotencyUnknown }
 
-// Undone returns the answer of the call that the call of ctx undoes: see Config.Undoes. It panics if this call undoes nothing, or if the answer is another message.
+// Undone returns the answer of the undone call. ctx is the context of the undo's handler: see Config.Undoes. Undone panics if the handler's method
+// undoes no other method, or if the answer is not an M.
 func Undone[M proto.Message](ctx context.Context) M {
 	a, ok := rpc.UndoneOf(ctx)
 	if !ok {
@@ -142,10 +139,9 @@ func Undone[M proto.Message](ctx context.Context) M {
 	return message
 }
 
-// Tx returns the transaction in which the handler that ctx belongs to must do its work:
-// it commits together with the key and the answer. Tx panics if ctx has no transaction, or one
-// of another type: a handler that went on without it would be executed once only by
-// luck.
+// Tx returns the transaction of the call that ctx belongs to. The handler must do its writes in this transaction, which is committed together with
+// the key and the answer. Tx panics if ctx has no transaction or a transaction of another type, because the handler's writes would then not be
+// protected against repetition.
 func Tx[TX any](ctx context.Context) TX { return rpc.Tx[TX](ctx, "onceconnect") }
 
 func serve[TX any](ctx context.Context, s *rpc.Server[TX], c rpc.Call, req connect.AnyRequest, next connect.UnaryFunc) (connect.AnyResponse, error) {
@@ -181,7 +177,7 @@ func serve[TX any](ctx context.Context, s *rpc.Server[TX], c rpc.Call, req conne
 		}
 		last = replay(m)
 	}
-	if answer.Status != nil { // of the first time, too: the handler may return one error to many callers
+	if answer.Status != nil { // also the first time, because the handler may return the same error value to many callers
 		err := errorFrom(answer.Status, refused)
 		addOutcome(err.Meta(), outcome, says, s.Retention())
 		return nil, err

@@ -1,6 +1,5 @@
-// Package oncegrpc makes unary gRPC calls take effect once per idempotency key: the
-// handler's writes, the key and the answer are one commit, and a retry gets that answer
-// again.
+// Package oncegrpc makes unary gRPC calls take effect once per idempotency key. The writes of the handler, the key and the answer are committed in
+// one transaction. A retry with the same key gets the same answer again.
 //
 //	server := grpc.NewServer(grpc.UnaryInterceptor(
 //		oncegrpc.UnaryServerInterceptor(engine, oncegrpc.Config{Principal: account})))
@@ -10,7 +9,7 @@
 //		... write through tx, return as usual ...
 //	}
 //
-// and the other half, a client that retries with the same key:
+// A client that retries with the same key:
 //
 //	conn, err := grpc.NewClient(target, grpc.WithDisableRetry(), grpc.WithUnaryInterceptor(
 //		oncegrpc.UnaryClientInterceptor(oncegrpc.ClientConfig{})))
@@ -20,34 +19,31 @@
 //
 // # Which calls
 //
-// All unary calls, except calls that the .proto file declares to be harmless with
-// idempotency_level NO_SIDE_EFFECTS or IDEMPOTENT, and calls of the services that come
-// with gRPC (health, channelz). Streams are not protected.
+// All unary calls are protected, with two exceptions: methods that the .proto file declares to be harmless (idempotency_level NO_SIDE_EFFECTS or
+// IDEMPOTENT), and the services that come with gRPC (health, channelz). Streams are not protected.
 //
 // # Rules for handlers
 //
-// Its answer is sent after the commit, and so is metadata that it sets; [grpc.SendHeader]
-// sends nothing early. It can run more than once before one run commits. Authentication
-// comes before this interceptor, in a chain further to the left, and decides for each call.
+// The handler's answer and the metadata that the handler sets are sent after the commit; [grpc.SendHeader] sends nothing earlier. A handler can run
+// more than once before one run commits. Put authentication before this interceptor, further to the left in the chain, so that it decides about each
+// call.
 //
-// A message commits. InvalidArgument, NotFound, AlreadyExists, FailedPrecondition and
-// OutOfRange are final: the writes are rolled back and the status, details included, is
-// stored and replayed. After any other error nothing is stored and a retry executes. An
-// error that is no status, such as one of the database, is best returned as it is: after a
-// serialization failure or a deadlock the handler runs again, and the client does not see
-// its text.
+// If the handler returns a message, the writes are committed and the message is stored. InvalidArgument, NotFound, AlreadyExists, FailedPrecondition
+// and OutOfRange are final errors: the writes are rolled back, and the status with its details is stored and replayed. After any other error the
+// writes are rolled back, nothing is stored, and a retry executes. Return an error that is not a status, such as an error of the database, without
+// converting it: after a serialization failure or a deadlock the handler then runs again, and the client never sees the text of the error.
 //
-// The message or the status of an answer is stored; its metadata is not. A message
-// of more than [Config].MaxStored (1 MiB) is committed and answered once, and no retry gets
-// it again: a retry receives RESULT_UNAVAILABLE, and does not execute.
+// The message or the status of an answer is stored; the metadata is not. If a message is larger than [Config].MaxStored (1 MiB), the writes are
+// committed, and the message is sent only once: a retry receives RESULT_UNAVAILABLE and is not executed.
 //
 // # Metadata
 //
 //	idempotency-key        request   "key" or key, as in package oncehttp
 //	once-attempt           request   1 for the first attempt, 2 for the next, ...; 1 saves a look-up
 //	                                 (grpc-previous-rpc-attempts, of a client with a retryPolicy, is added)
-//	once-first-sent        request   when that was, on every attempt alike: 1767225600000 (milliseconds since 1970), 2026-01-01T00:00:00Z
-//	once-undoes            request   in place of idempotency-key where a call undoes another one: the key of that
+//	once-first-sent        request   the time of the first attempt, the same in every attempt: 1767225600000
+//	                                 (milliseconds since 1970), 2026-01-01T00:00:00Z
+//	once-undoes            request   instead of idempotency-key, in a call that undoes: the key of the call to undo
 //	traceparent            request   W3C Trace Context: [once.Operation].Trace; a malformed one is ignored
 //	idempotency-status     answer    stored, replayed, or ignored (a retry executes again); undone, nothing: see Undo
 //	idempotent-replayed    answer    true on a replay
@@ -55,27 +51,25 @@
 //
 // [once.Operation].Name is the full method, such as /payments.v1.Refunds/CreateRefund.
 //
-// After the retention an answer is forgotten, and a retry would execute again. A retry that
-// carries once-first-sent receives STALE instead, and so does one with an old key under
-// [Config].KeyTime.
+// After the retention an answer is deleted, and a retry would execute again. A retry that has once-first-sent receives STALE instead. With
+// [Config].KeyTime, a retry whose key is too old receives STALE too.
 //
-// The same key with another request is refused. Requests are compared in the form that
-// [proto.MarshalOptions] calls deterministic: after an upgrade of the protobuf module of
-// a server it could, in principle, differ, and then a retry across the upgrade would be
-// refused, not executed.
+// If a key was used before with another request, the call is refused. Requests are compared in the form that [proto.MarshalOptions] calls
+// deterministic. This form could change when the protobuf module of a server is upgraded. A retry that is sent after such an upgrade would then be
+// refused, and not executed.
 //
 // # Undo
 //
-// A service that takes part in the saga of another one has a method that undoes another method: it is [once.Undo] over gRPC.
-// [Config].Undoes names both. A call of it names in once-undoes the key of a call of the other method, which may not have arrived yet. If that call was
-// executed, the handler runs once, and [Undone] is the answer of that call; the status is "undone". If not, the answer is an empty message with the
-// status "nothing", and a call that comes late receives UNDONE. While the call runs the undo receives IN_FLIGHT. An idempotency-key of the
-// undo is ignored.
+// A service that takes part in the saga of another service has, for each of its methods, a second method that undoes it. This is [once.Undo] over
+// gRPC. [Config].Undoes maps the undoing method to the undone method. A call of the undoing method has the metadata once-undoes with the key of a
+// call of the other method, which may not have arrived yet. If that call was executed, the handler of the undo runs once, [Undone] returns the answer
+// of that call, and the status is "undone". If that call was not executed, the answer is an empty message with the status "nothing"; if that call
+// arrives later, it is refused with UNDONE. While that call is in flight, the undo receives IN_FLIGHT. An idempotency-key of the undo is ignored.
 //
 // # Errors
 //
-// Errors of the engine carry a google.rpc.ErrorInfo with domain oncelib.dev and the
-// metadata retryable and safe_new_key (see package oncehttp), and a google.rpc.RetryInfo.
+// Errors of the engine have the detail google.rpc.ErrorInfo, with the domain oncelib.dev and the metadata retryable and safe_new_key, which package
+// oncehttp explains. If the server knows when a retry makes sense, they also have a google.rpc.RetryInfo.
 //
 //	reason              code                retryable
 //	UNAUTHENTICATED     Unauthenticated     no
@@ -97,19 +91,17 @@
 //
 // # Which calls a client repeats
 //
-// Calls with a key, by [WithKey], in their metadata or by [ClientConfig].Keys, and calls
-// that are declared to be harmless. Others are made once, and a [retry.Error] says that a
-// key was missing.
+// Calls with a key, by [WithKey], in their metadata or by [ClientConfig].Keys, and calls that are declared to be harmless, are repeated. All other
+// calls are made once, and a [retry.Error] says that a key was missing.
 //
 //	Unavailable, DeadlineExceeded, Internal, Unknown, Canceled by the server   again
 //	IN_FLIGHT                                      again; it costs three tenths of a retry
-//	ResourceExhausted with a RetryInfo             again, not earlier than that says
-//	grpc-retry-pushback-ms                         not earlier; negative: final
-//	idempotent-replayed, with an error             final: the key has that answer for good
+//	ResourceExhausted with a RetryInfo             again, not before the time in it
+//	grpc-retry-pushback-ms                         again, not before that time; final if it is negative
+//	idempotent-replayed, with an error             final: the key will always get this answer
 //	anything else                                  final
 //
-// Errors of the server's engine come back as [once.Error], and errors of the retry loop as
-// [retry.Error]; [status.Code] sees through both. Budgets are per target of the connection.
-// gRPC has a retry policy of its own in service configs: [grpc.WithDisableRetry] leaves
-// the counting to one of the two.
+// The client converts errors of the server's engine to [once.Error]. If it gives up, it returns a [retry.Error]. [status.Code] finds the status
+// inside of both. Each target of a connection has its own retry budget. gRPC itself can retry too, by a policy in service configs; disable that with
+// [grpc.WithDisableRetry], so that only one layer retries.
 package oncegrpc

@@ -10,8 +10,7 @@ import (
 	"github.com/oncelib/once/internal/rpc"
 )
 
-// held is the metadata that one run of a handler has set. It is sent after the commit; the metadata
-// of a run in vain is dropped.
+// held is the metadata that one run of a handler has set. It is sent after the commit. The metadata of a run that is rolled back is dropped.
 type held struct {
 	grpc.ServerTransportStream
 

@@ -24,7 +24,7 @@ func marshal(message any) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }
 
-// fresh returns a request as it was before a handler had it.
+// fresh returns a request as it was before a handler could change it.
 func fresh(req any, asked []byte) (proto.Message, error) {
 	m := req.(proto.Message).ProtoReflect().New().Interface() //nolint:forcetypeassert // it was marshalled
 	return m, proto.Unmarshal(asked, m)

@@ -83,9 +83,9 @@ func (x *Exchange) send(status string) {
 	x.write(rec.status, rec.body)
 }
 
-// sendStored sends a stored answer. A replay has the stored headers of the first answer. All other headers, and guards that the first answer did not
-// have, come from the middleware around this one, which has set them for this request. So does a Content-Encoding: it tells how that middleware
-// encodes the body.
+// sendStored sends a stored answer. A replay has the stored headers of the first answer. The middleware around this one has set all other headers for
+// this request, and it may have set a stored header that the first answer did not have (see restrictsReader). The Content-Encoding of a replay also
+// comes from that middleware, because that middleware encodes the body again.
 func (x *Exchange) sendStored(rec *store.Record) {
 	res := &rec.Result
 	// It was undone before it was executed, so that no answer of a handler exists.
@@ -150,7 +150,7 @@ func (x *Exchange) write(status int, body []byte) {
 	}
 }
 
-// Context returns the context of the request. It ends when the client no longer waits (X-Request-Timeout).
+// Context returns the context of the request. The context ends when the client no longer waits, which the header X-Request-Timeout says.
 func (x *Exchange) Context() (context.Context, context.CancelFunc) {
 	if x.deadline.IsZero() {
 		return x.r.Context(), func() {}
@@ -158,7 +158,7 @@ func (x *Exchange) Context() (context.Context, context.CancelFunc) {
 	return context.WithDeadline(x.r.Context(), x.deadline)
 }
 
-// Body returns the body of the request from its beginning, and its size. It can be read until Body is called again, and until Finish or Close.
+// Body returns the body of the request from its beginning, and its size. The body can be read until the next call of Body, Finish or Close.
 func (x *Exchange) Body() (body io.ReadCloser, size int64) {
 	x.endBody()
 	x.sent = newBody(&x.body)
@@ -172,9 +172,10 @@ func (x *Exchange) endBody() {
 	}
 }
 
-// Answer returns the form of an answer that the engine stores, as for the answer of a handler: by the verdict of the Preset on its status, and with
-// the headers that are stored. An answer that is too large is omitted. Answer returns an error if the answer must not be stored at all: with this
-// error the engine rolls back, and Finish still sends the answer.
+// Answer converts an answer into the form that the engine stores. The rules are those for the answer of a handler: Preset.Verdicts decides by the
+// status whether the answer is stored, and only the headers named at Config.Headers are stored. An answer that is larger than Config.MaxStored is not
+// stored. If the verdict is that the answer must not be stored at all, Answer returns an error. Return this error to the engine: the engine rolls
+// back, and Finish still sends the answer.
 func (x *Exchange) Answer(status int, header http.Header, body []byte) (once.Answer, error) {
 	last := &run{engine: x.engine, key: x.ownKey(), principal: x.principal}
 	x.lastRun = last
@@ -194,9 +195,9 @@ func (x *Exchange) Answer(status int, header http.Header, body []byte) (once.Ans
 	return last.answer()
 }
 
-// Finish answers the request with the result of [once.Engine.Exec]: the stored answer, or the answer of the last call of Answer, or a problem. A
-// caller that sends its answers itself, without Answer, calls Finish for errors and replays only. After Finish the body of the request cannot be read
-// any more.
+// Finish answers the request with the result of [once.Engine.Exec]. It sends the stored answer, the answer of the last call of Answer, or a
+// [Problem]. A caller that sends new answers itself, without Answer, calls Finish for errors and replays only. After Finish the body of the request
+// can no longer be read.
 func (x *Exchange) Finish(rec store.Record, replayed bool, err error) {
 	x.endBody()
 	if x.plan.preset.Body == nil { // Preset.Body, a function, may have kept the body
@@ -228,7 +229,7 @@ func (x *Exchange) Finish(rec store.Record, replayed bool, err error) {
 	}
 }
 
-// Close leaves the gate and releases the memory and the file of the body.
+// Close leaves the Config.Gate that the request entered, and releases the memory and the file of the request's body.
 func (x *Exchange) Close() error {
 	x.endBody()
 	if leave := x.leaveGate; leave != nil {

@@ -10,7 +10,8 @@ import (
 	"sync"
 )
 
-// firstRead bounds the memory that is allocated because of a Content-Length alone: a client that announces much and sends little costs little.
+// firstRead bounds the memory that is allocated because of a Content-Length alone, so that a client that announces many bytes and sends few costs
+// little memory.
 const firstRead = 64 << 10
 
 // readBody reads the body of r, at most limit bytes; ok is false if it has more. A body of more than memory bytes is written to a file.
@@ -19,7 +20,7 @@ func readBody(r *http.Request, limit, memory int64) (c content, ok bool, err err
 		return c, true, nil
 	}
 	if r.ContentLength > limit {
-		// Refused by its announcement: nothing of it is read.
+		// The Content-Length alone is too large: the body is not read.
 		return c, false, nil
 	}
 	room := int64(bytes.MinRead)
@@ -103,7 +104,7 @@ func (c *content) open(b *body) {
 	}
 }
 
-// recycle releases the memory, which is not read any more.
+// recycle releases the memory. The caller reads it no more.
 func (c *content) recycle() {
 	recycle(c.memory)
 	c.memory = nil
@@ -205,7 +206,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 // Close implements [io.Closer].
 func (*body) Close() error { return nil }
 
-// end makes sure that there are no more reads.
+// end makes every later Read fail.
 func (b *body) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -42,7 +42,7 @@ func nameOf(r *http.Request) string {
 // otherMethod is OpenTelemetry's name for an unknown method.
 const otherMethod = "_OTHER"
 
-// attemptOf returns the attempt of r, with this traceparent, for logs. Texts that cannot be a name there are left out.
+// attemptOf returns the attempt of r, with this traceparent, for logs. Texts that are too long or not printable are left out.
 func attemptOf(r *http.Request, trace string) once.Attempt {
 	c := once.Attempt{
 		Trace:         trace,

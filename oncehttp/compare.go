@@ -17,40 +17,41 @@ import (
 )
 
 // Compare chooses the parts of a request that are compared between two requests with the same key. Method, route, path and content type are always
-// compared. An empty field has no effect: its part is compared as without a Compare.
+// compared. If a field of Compare is empty, its part of the request is compared as if there were no Compare.
 //
 //	oncehttp.Config{
 //		Principal: account,
 //		Compare:   oncehttp.Compare{JSON: []string{"/amount", "/currency"}, Headers: []string{"X-Api-Version"}},
 //	}
 //
-// Parts that are not compared may differ between two attempts, and the later attempt gets the answer to the first one. So name in a Compare all parts
-// that decide about the effect.
+// Parts that are not compared may differ between two attempts, and the later attempt still gets the answer to the first one. So name in a Compare
+// every part on which the effect of the request depends.
 //
-// If a request does not fit its Compare, more is compared and never less: the whole body, as without a Compare. This applies to a body of another
-// content type, a body that is not valid, a body without any of the values, and JSON in which a member on the way to a value exists twice.
+// If a body does not fit its Compare, the whole body is compared, as without a Compare. This happens with a body of another content type, a body that
+// cannot be parsed, a body that has none of the named values, and JSON in which a member on the path to a value exists twice.
 //
-// After a change of a route's Compare, answers that were stored before are replayed without any comparison, as long as they are kept: their
-// fingerprints cannot be computed any more, and a retry that began before a deployment must not be refused after it.
+// After you change the Compare of a route, answers that were stored before the change are replayed without any comparison until their retention ends.
+// Their fingerprints were made by the old rule, and a retry that began before a deployment must not be refused after it.
 type Compare struct {
-	// Headers of the request. All lines of a header count, in their order. Default: none but Content-Type.
+	// Headers are the names of the compared request headers, in addition to Content-Type. All lines of a header are compared, in their order.
+	// Default: only Content-Type.
 	Headers []string
 
-	// Query are the compared query parameters. The order of parameters does not count, the order of the values of one parameter does. Default: the
-	// query as it was sent.
+	// Query are the names of the compared query parameters. Parameters may come in any order, but the values of one parameter must come in the same
+	// order. Default: the whole query, as it was sent.
 	Query []string
 
-	// JSON are JSON Pointers (RFC 6901) to the compared values, such as "/amount", of a body with a JSON content type.
-	// White space, the order of members and escapes do not count, numbers are compared as they are written (1.0 is not 1), and
-	// a value that is missing is not null. Default: the whole body.
+	// JSON are JSON Pointers (RFC 6901) to the compared values, such as "/amount", of a body with a JSON content type. Differences in white space, in
+	// the order of members and in escapes are ignored. Numbers are compared as they are written (1.0 is not 1), and a missing value differs from
+	// null. Default: the whole body.
 	JSON []string
 
-	// JSONExcept are JSON Pointers to values that are not compared, such as "/sent_at": the rest of the body is. Whether the value exists is
-	// compared. Not together with JSON.
+	// JSONExcept are JSON Pointers to values that are not compared, such as "/sent_at". The rest of the body is compared, and also whether each of
+	// these values exists. JSON and JSONExcept cannot be set together.
 	JSONExcept []string
 
-	// Form are the compared fields of an urlencoded form. The order of fields does not count, the order of the values of one field does. A multipart
-	// form is compared as a whole. Default: the whole body.
+	// Form are the names of the compared fields of an urlencoded form. Fields may come in any order, but the values of one field must come in the
+	// same order. A multipart form is always compared as a whole. Default: the whole body.
 	Form []string
 }
 

@@ -18,126 +18,131 @@ const (
 
 // Config says how a route is protected. Only Principal must be set.
 type Config struct {
-	// Principal returns the caller: the tenant or account that authentication, which comes before this middleware, has established. Each principal
-	// has keys of its own. "" is answered with 401, and nothing is stored. nil is a panic at start-up; if the API really has only one caller, write
-	// [SharedPrincipal]().
+	// Principal returns the caller of a request: the tenant or account that was authenticated before this middleware. Each principal has its own
+	// keys: the same key of two principals names two operations. If Principal returns "", the answer is 401 and nothing is stored. If Principal is
+	// nil, the middleware panics at start-up; for an API that really has only one caller, write [SharedPrincipal]().
 	Principal func(*http.Request) string
 
-	// Route returns the name of the route. Keys are unique per principal and route. Default: method and pattern of the route, if
-	// [http.Request.Pattern] is known here (the middleware is inside of the router), otherwise method and path. If you rename a route, keys that are
-	// stored under its old name are no longer found.
+	// Route returns the name of the route. Keys are unique per principal and route. Default: the method and the pattern of the route if the
+	// middleware is inside of the router, where [http.Request.Pattern] is set; otherwise the method and the path. If you rename a route, keys that
+	// are stored under its old name are no longer found.
 	//
-	// Behind [http.StripPrefix] the pattern belongs to the inner router, so that two prefixes share their keys. The path is compared as it was sent:
-	// one key under both prefixes is refused as a mismatch, unless Route gives them different names.
+	// Inside of [http.StripPrefix] the pattern is that of the inner router, so two prefixes share their keys. The path, however, is compared as the
+	// client sent it. One key that is sent under both prefixes is therefore refused as a mismatch, unless Route returns a different name for each
+	// prefix.
 	//
-	// The host counts only if it is in the pattern. It is not compared either, since one service has many names. Around a router that serves several
-	// hosts, write
+	// The host is part of the name only if the pattern contains it. The host is also not compared between two requests, because one service may have
+	// many host names. If the middleware is around a router that serves several hosts, write
 	//
 	//	func(r *http.Request) string { return r.Method + " " + r.Host + r.URL.Path }
 	Route func(*http.Request) string
 
-	// Undoes makes this a route that undoes the operations of another route. It is the name of the other route: the part of the scope after the
-	// principal, such as "POST /deposits". All other fields are the same as in the Config of the other route. See the package documentation. Default:
-	// none.
+	// Undoes is the name of another route, such as "POST /deposits", whose operations this route undoes. The name of a route is the result of Route.
+	// Set all other fields to the same values as in the Config of the other route. The section Undo of the package documentation explains it.
+	// Default: "", the route undoes nothing.
 	Undoes string
 
-	// Preset is the dialect. Default: [DefaultPreset]().
+	// Preset is the dialect of the API: methods, headers, stored statuses and problems. Default: [DefaultPreset]().
 	Preset *Preset
 
-	// Optional lets requests without a key through. They run in a transaction as well, but a retry executes again, and the answer has
-	// "Idempotency-Status: ignored". Default: 400.
+	// Optional accepts requests without a key. Such a request also runs in a transaction, but a retry of it executes again, and its answer has
+	// "Idempotency-Status: ignored". Default: a request without a key is answered with 400.
 	Optional bool
 
-	// FormField is the field of an HTML form, urlencoded or multipart, that holds the key if no header does. With a hidden field, a form that an
-	// impatient user sends twice takes effect once. Default: none.
+	// FormField is the name of a field of an HTML form, urlencoded or multipart. The key is read from this field if no header has a key. If the field
+	// is hidden and filled by the server, a form that an impatient user sends twice takes effect once. Default: "", keys are not read from forms.
 	FormField string
 
-	// Key replaces headers and FormField as the source of the key. The request has its body. "" means that the request has no key; an error is
-	// answered with 400, and its text goes to the client. Default: headers, then FormField.
+	// Key returns the key of a request, and replaces headers and FormField as its source. Key may read the body of the request. The result "" means
+	// that the request has no key. After an error the answer is 400, and the client receives the text of the error. Default: the key is read from the
+	// headers, then from FormField.
 	Key func(*http.Request) (string, error)
 
-	// KeyFormat is the form that keys must have. Default: 1 to 255 bytes of text.
+	// KeyFormat is the form that keys must have. Default: any text of 1 to 255 bytes.
 	KeyFormat KeyFormat
 
-	// Compare chooses the parts of a request that are compared with the first request of its key. Default: all parts except headers.
+	// Compare chooses the parts of a request that must be the same as in the first request with the same key. Default: all parts except headers.
 	Compare Compare
 
-	// Wait is how long a duplicate waits for the request in flight before the answer is 409. A waiting request holds no connection of the database.
-	// The wait ends early with the client's time, see X-Request-Timeout. Default: 409 at once.
+	// Wait is how long a duplicate waits while another request with its key is in flight, before the answer is 409. A waiting request holds no
+	// database connection. The wait ends earlier when the time in the client's X-Request-Timeout is over. Default: 0, the answer is 409 at once.
 	Wait time.Duration
 
-	// Retain is how long the answers of this route are replayed; [once.Forever] means without end. Default: the preset's, then the engine's.
+	// Retain is how long the answers of this route are kept and replayed; [once.Forever] means without end. Default: Preset.Retain, and if that is 0
+	// the engine's Config.Retain.
 	Retain time.Duration
 
-	// KeyTime reads the first sending time of an operation from a key that is a UUID of version 7, unless Once-First-Sent has it: see [once.Attempt].
-	// A key must then be made when it is used, and not long before, as in a form that stays open for days. Default: keys are opaque.
+	// KeyTime takes the time in a key that is a UUID of version 7 as the time of the first attempt, if the request has no Once-First-Sent: see
+	// [once.Attempt]. Clients must then make a key when they send the first attempt, and not long before, as a form that stays open for days would.
+	// Default: no time is read from keys.
 	KeyTime bool
 
-	// Optimistic sets [once.Operation].Optimistic: the handler begins before the database was asked whether the operation is done. An unexpected
-	// replay stops the handler at its first statement. Use it for handlers that do nothing outside of the transaction before that. It has no effect
-	// on requests with a first sending time, so with KeyTime it never has.
+	// Optimistic sets [once.Operation].Optimistic: the handler begins before the database was asked whether the operation is done. If the operation
+	// is done already, the handler is stopped at its first statement. Use Optimistic only for handlers that do nothing outside of the transaction
+	// before their first statement. It has no effect on requests whose first sending time is known, so do not combine it with KeyTime.
 	Optimistic bool
 
-	// Isolation of the transactions of this route. Default: the database's.
+	// Isolation is the isolation level of this route's transactions. Default: the default of the database.
 	Isolation store.Isolation
 
-	// Timeouts of the transactions of this route. They override those of the engine.
+	// Timeouts are the time limits of this route's transactions. They override the engine's Config.Timeouts.
 	Timeouts store.Timeouts
 
-	// MaxRequest is the largest body that is read. Beyond: 413, not executed.
-	// Default 1 MiB.
+	// MaxRequest is the largest accepted request body, in bytes. A request with a larger body is answered with 413 and not executed. Default: 1 MiB.
 	MaxRequest int64
 
-	// MaxMemory is the largest body that is held in memory. A longer one, up to MaxRequest, is written to a file without a name in [os.TempDir],
-	// which saves memory only if it is a disk (on Windows the file has a name until the end of the request). CaptureRequest, FormField and
-	// Preset.Body need the whole body in memory. Default: MaxRequest.
+	// MaxMemory is the largest request body that is held in memory, in bytes. A longer body, up to MaxRequest, is written to a temporary file in
+	// [os.TempDir]. This saves memory only if that directory is on a disk. The file has no name, so it disappears with the process (on Windows it has
+	// a name until the end of the request). CaptureRequest, FormField and Preset.Body need the whole body in memory. Default: MaxRequest.
 	MaxMemory int64
 
-	// MaxResponse is the largest answer that is held in memory until the commit. A larger one is rolled back and answered with 500. Default 8 MiB.
+	// MaxResponse is the largest answer, in bytes, that a handler may write; the answer is held in memory until the commit. If an answer is larger,
+	// the handler's writes are rolled back and the client gets 500. Default: 8 MiB.
 	MaxResponse int64
 
-	// MaxStored is the largest answer, headers included, that is stored. The writes of a larger one are committed, and it is sent once, with
-	// "Idempotency-Status: omitted"; a retry gets 409 and never executes. Default 1 MiB.
+	// MaxStored is the largest answer that is stored, in bytes, including its headers. If an answer is larger, the handler's writes are committed,
+	// and the answer is sent only once, with "Idempotency-Status: omitted". A retry then gets 409 and is never executed. Default: 1 MiB.
 	MaxStored int64
 
-	// Headers of the answer that are stored in addition to Content-Type, Content-Encoding, Content-Language, Content-Disposition, Content-Location,
-	// Location, ETag, Cache-Control, Last-Modified, Link, Vary, Allow and X-Content-Type-Options. Credentials (Set-Cookie, Authorization, ...) and
-	// headers of one connection (Connection, Upgrade, ...) are never stored, even if they are listed here. Default: none.
+	// Headers are the names of answer headers that are stored in addition to Content-Type, Content-Encoding, Content-Language, Content-Disposition,
+	// Content-Location, Location, ETag, Cache-Control, Last-Modified, Link, Vary, Allow and X-Content-Type-Options. Credentials (Set-Cookie,
+	// Authorization, ...) and headers of one connection (Connection, Upgrade, ...) are never stored, even if they are listed here. Default: no
+	// further headers.
 	Headers []string
 
-	// Redact are JSON Pointers (RFC 6901) to values of answers that are not stored, such as "/card/token". The first answer has them. In a replay
-	// each of them is null, every other byte is as in the first answer, and the header Idempotency-Redacted names them: "/card/token", "/cvc". An
-	// answer with a body that is not JSON is not stored at all: it is "omitted", see MaxStored. Headers need no entry here: only those in Headers are
-	// stored. An undo gets the answer as it is stored. Default: none.
+	// Redact are JSON Pointers (RFC 6901) to values of an answer's body that are not stored, such as "/card/token". The first answer has these
+	// values. In a replay each of them is null, every other byte is as in the first answer, and the header Idempotency-Redacted names them:
+	// "/card/token", "/cvc". If Redact is set, an answer whose body is not JSON is not stored: its status is "omitted", see MaxStored. An undo gets
+	// the answer as it is stored, without these values. Default: all values are stored.
 	Redact []string
 
-	// OnReplay is called before a stored answer is sent again. rec is the record of the operation, and must not be changed. OnReplay may add lines to
-	// header, which are sent as well, except lines of the answer itself: stored headers, and headers such as Idempotency-Status. It must be fast, and
-	// it may be called for a client that has gone. Default: not called.
+	// OnReplay is called before a stored answer is sent again. rec is the record of the operation, which OnReplay must not change. The lines that
+	// OnReplay adds to header are sent too, except stored headers of the answer and headers such as Idempotency-Status. OnReplay must be fast, and it
+	// may be called for a client that has disconnected. Default: nil, not called.
 	OnReplay func(r *http.Request, rec store.Record, header http.Header)
 
-	// RequestID returns the id that outer middleware has put into the context of the request, for the observer: [once.Attempt]. If it is "", too long
-	// or not printable, the header X-Request-Id is used. Default: the header.
+	// RequestID returns the request id that outer middleware has put into the context of the request. The engine's observer receives it as
+	// [once.Attempt].RequestID. If it is "", too long or not printable, the header X-Request-Id is used. Default: the header X-Request-Id.
 	RequestID func(context.Context) string
 
-	// StatusURL returns the URL of the state of an operation, for the status_url of problems about an operation that exists. [StatusHandler] serves
-	// it. Default: none.
+	// StatusURL returns the URL under which a client can read the state of an operation; [StatusHandler] serves this URL. Problems about an existing
+	// operation have it in their member status_url. Default: problems have no status_url.
 	StatusURL func(r *http.Request, key string) string
 
-	// Gate is asked before an operation is executed, and before its body is read. When it refuses new work, it still lets replays pass, but only if
-	// the key is in a header: a key in the body is not known yet, so its replay is refused like new work. Default: every request is executed.
+	// Gate decides whether a request may be executed; it is asked before the request's body is read. A full gate still lets replays pass if their key
+	// is in a header. A key in the body is not yet known then, so its replay is refused like new work. Default: nil, every request is executed.
 	Gate Gate
 
-	// Quota bounds the stored bytes of each principal. Default: no bound.
+	// Quota limits the bytes that are stored for each principal. Default: nil, no limit.
 	Quota *limit.Quota
 
-	// CaptureRequest keeps the request with the operation, as it was sent, but without its credentials. The engine must have an Encrypter. Default:
-	// no.
+	// CaptureRequest stores the request with its operation, as it was sent but without credentials, so that [Resume] can execute it without the
+	// client. The engine must have an Encrypter. Default: false, requests are not stored.
 	CaptureRequest bool
 }
 
-// SharedPrincipal returns the principal of an API that has only one, or whose clients all trust each other: a client that knows a key gets the answer
-// that is stored under it.
+// SharedPrincipal returns a Config.Principal that gives every request the same principal. Use it only if the API has one client, or if all clients
+// trust each other: every client that knows a key gets the answer that is stored under that key.
 func SharedPrincipal() func(*http.Request) string {
 	return func(*http.Request) string { return "global" }
 }

@@ -1,5 +1,5 @@
-// Package oncehttp makes HTTP handlers take effect once per idempotency key: the writes of the handler, the key and the answer are one commit, and a
-// retry gets the same answer again, byte for byte.
+// Package oncehttp makes HTTP handlers take effect once per idempotency key. The writes of the handler, the key and the answer are committed in one
+// transaction. A retry with the same key gets the same answer again, byte for byte.
 //
 //	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 //	protect := oncehttp.Middleware(engine, oncehttp.Config{Principal: account})
@@ -10,86 +10,98 @@
 //			... write through tx, answer to w as usual ...
 //		}))))
 //
-// Use [Handler] for handlers that take the transaction as an argument, and [BatchHandler] for handlers that read nothing between their writes.
+// Use [Handler] for a handler that takes the transaction as an argument, and [BatchHandler] for a handler that reads nothing between its writes.
 //
 // # What a handler can rely on
 //
-// Nothing reaches the client before the commit. The answer is held in memory: Flush does nothing, 1xx answers and trailers are dropped, and calls
-// that cannot wait (Hijack, server-sent events, deadlines of [http.ResponseController]) are refused. The body of the request has been read. Answers
-// of 2xx and 3xx commit; with a definitive 4xx the writes are rolled back and the answer is stored; any other answer is sent as it is and nothing is
-// stored ([DefaultPreset] has the list, [Decide] overrides it, [Fail] reports an error). After a panic the transaction is rolled back, and the panic
-// goes on to the server.
+// The client receives nothing before the commit. The answer of the handler is held in memory until then. Flush therefore does nothing, and 1xx
+// answers and trailers are dropped. Calls that cannot be delayed (Hijack, server-sent events, deadlines of [http.ResponseController]) are refused.
+// The body of the request has been read before the handler begins.
 //
-// A handler can run more than once before one run commits. Each run has a fresh body and a fresh answer; it must not use results of an earlier run,
-// nor change the header of the request.
+// The status of the answer decides about the transaction. With 2xx and 3xx the writes are committed and the answer is stored. With a definitive 4xx
+// the writes are rolled back and the answer is stored. With any other status the writes are rolled back, and the answer is sent but not stored.
+// [DefaultPreset] has the list, [Decide] overrides it for one answer, and [Fail] reports an error. After a panic the transaction is rolled back, and
+// the panic continues in the server.
+//
+// A handler can run more than once before one run commits. Each run has the body of the request from its beginning, and an empty answer. A run must
+// not use results of an earlier run, and must not change the header of the request.
 //
 // # Order of middleware
 //
-// Authentication comes first, outside of this middleware: it decides for each request, retries included, and its 401 and 403 are never stored. A
-// client that has lost access does not get the stored answer either. Rate limits come before as well. A bound on concurrent requests is a
-// [Config].Gate, which lets replays pass. Middleware that reads the body or the form belongs inside: a body that was read outside, or a multipart
-// form that was parsed there (CSRF middleware that calls FormValue), cannot be compared any more, and is answered with 500.
+// Put authentication outside of this middleware, so that it runs first. It then decides about each request, including retries, and its 401 and 403
+// are never stored. A client that has lost its access does not get a stored answer either. Rate limits belong outside as well. A limit of concurrent
+// requests is a [Config].Gate, which lets replays pass.
 //
-// Recovery from panics, compression, logging and [http.TimeoutHandler] belong outside, too:
-// docs/middleware.md has the whole order, and why.
+// Put middleware that reads the body or the form inside of this middleware. A body that was read outside can no longer be compared, nor can a
+// multipart form that was parsed outside, for example by CSRF middleware that calls FormValue. Such a request is answered with 500.
 //
-// [http.TimeoutHandler] belongs outside: its 503 says nothing about the operation, and a retry with the same key gets the outcome. Inside, its 503
-// rolls back while the handler still runs: later statements of that handler fail, and pgxstore closes the connection if a statement is running.
+// Put recovery from panics, compression, logging and [http.TimeoutHandler] outside, too. docs/middleware.md has the whole order and its reasons.
 //
-// Headers of outer middleware are visible to the handler. They are part of the stored answer if they are among the stored headers, except
-// Content-Encoding. A replay has the same status, the same body and the same stored headers as the first answer. Other headers (Set-Cookie, Date,
-// ...) are in the first answer only.
+// If [http.TimeoutHandler] is outside, its 503 says nothing about the operation, and a retry with the same key gets the outcome. If it is inside, its
+// 503 rolls the transaction back while the handler still runs. Later statements of that handler then fail, and pgxstore closes the connection if a
+// statement is running.
+//
+// The handler sees the answer headers that outer middleware has set. They are stored with the answer if they are among the stored headers
+// (Config.Headers), except Content-Encoding. A replay has the same status, the same body and the same stored headers as the first answer. Other
+// headers of the handler (Set-Cookie, Date, ...) are in the first answer only.
 //
 // # Headers
 //
 //	Idempotency-Key        request   "key" or key; X-Idempotency-Key is the same
-//	X-Request-Timeout      request   how long the client waits: 1500 (milliseconds), 1.5s; the handler's deadline
+//	X-Request-Timeout      request   how long the client waits: 1500 (milliseconds), 1.5s; it becomes the handler's deadline
 //	Once-Attempt           request   1 for the first attempt, 2 for the next, ...; 1 saves a look-up
-//	Once-First-Sent        request   when that was, on every attempt alike: 1767225600000 (milliseconds since 1970), 2026-01-01T00:00:00Z
-//	Once-Undoes            request   in place of Idempotency-Key where a request undoes another one: the key of that
+//	Once-First-Sent        request   the time of the first attempt, the same in every attempt: 1767225600000
+//	                                 (milliseconds since 1970), 2026-01-01T00:00:00Z
+//	Once-Undoes            request   instead of Idempotency-Key, on a route that undoes: the key of the request to undo
 //	Traceparent            request   W3C Trace Context: [once.Operation].Trace; a malformed one is ignored
-//	X-Request-Id, X-Correlation-Id   request   for the observer; without the second one, the id of the trace is taken
+//	X-Request-Id, X-Correlation-Id   request   for the observer; without X-Correlation-Id, the id of the trace is used
 //	Idempotency-Status     answer    stored; replayed; omitted (executed, but too large to be stored: a retry is
 //	                                 refused); not-stored (nothing was applied, as with a 409: a retry with the
-//	                                 same key executes); ignored (there is no key, or the method is not keyed);
-//	                                 missing (work under a lease has stopped after a part of it);
+//	                                 same key executes); ignored (the request has no key, or its method carries no keys);
+//	                                 no header (work under a lease has stopped after a part of it);
 //	                                 undone, nothing: see Undo
-//	WWW-Authenticate       answer    on our own 401: Preset.Challenge
+//	WWW-Authenticate       answer    on a 401 of this package: Preset.Challenge
 //	Idempotent-Replayed    answer    true on a replay
-//	Idempotency-Redacted   answer    on a replay: JSON Pointers to what the first answer had, and is null here ([Config].Redact)
+//	Idempotency-Redacted   answer    on a replay: JSON Pointers to the values that are not stored and are null here ([Config].Redact)
 //	Idempotency-Retention  answer    for how many seconds after its execution the answer is replayed
 //
-// The key has 1 to 255 bytes. In quotation marks it is a String of RFC 9651, whose
-// parameters are ignored; a bare key is printable ASCII without quotation marks, commas
-// and semicolons, which could be a sign of two headers or of parameters. Two different
-// keys in one request are refused, and so are two lines of one header.
+// The key has 1 to 255 bytes. A key in quotation marks is a String of RFC 9651, whose parameters are ignored. A key without quotation marks is
+// printable ASCII without quotation marks, commas and semicolons, because these could mean that there are two keys or parameters. A request with two
+// different keys is refused, and so is a request with two lines of one key header.
 //
-// A route may ask for keys of one form ([KeyFormat]) and say what makes two requests the same one ([Compare]).
+// A route may require keys of one form ([KeyFormat]), and may choose the parts of a request that are compared between two requests with the same key
+// ([Compare]).
 //
-// [once.Operation].Name, for metrics and logs, is the method and the pattern of the route:
-// "POST /refunds/{id}". Where [http.Request.Pattern] is not known, because the middleware is
-// outside of the router, it is the method alone; a path may be one of too many for a metric.
+// Metrics and logs name an operation by [once.Operation].Name: the method and the pattern of the route, such as "POST /refunds/{id}". If the
+// middleware is outside of the router, [http.Request.Pattern] is not set, and the name is the method alone. A path is never the name, because a
+// metric cannot have a label with so many values.
 //
-// The retention is a number of seconds, like Retry-After and max-age. It is not the rest of it: only the database's clock could tell that.
+// Idempotency-Retention is a number of seconds, like Retry-After and max-age. It is the whole retention, counted from the execution, and not the time
+// that remains, because only the clock of the database knows that.
 //
 // # Retries after the retention
 //
-// A key is forgotten after its retention, and a retry would be executed again. A client that sends Once-First-Sent with its retries gets 412 instead,
-// unless the answer is still stored: the first attempt may have been executed and forgotten. A new key would not help, since the operation may be
-// done: the client must look at the data that it wanted to change. A client that sends Once-First-Sent with its first attempt too is also protected
-// against copies that arrive days late, at the cost of a look-up. Clocks may differ by [once.Config].Skew.
+// A key is deleted after its retention, and a later retry with this key would be executed again. A client that sends Once-First-Sent with its retries
+// gets 412 instead, unless the answer is still stored, because the first attempt may have been executed and its record deleted. A new key would not
+// help, since the operation may be done: the client must read the data that it wanted to change. If a client sends Once-First-Sent with its first
+// attempt too, it is also protected against copies of that attempt that arrive days late. The price is one look-up. The clocks of client and server
+// may differ by [once.Config].Skew.
 //
 // # Work under leases
 //
-// On an engine of package lease the handler gets a *lease.Run instead of a transaction, and its writes and calls are phases. Its context does not end
-// with the context of the request: if a client hangs up, the work goes on, and its retry waits for it, on any node. A duplicate waits for
-// Config.Wait, and then gets 409 with Retry-After and, with Config.StatusURL, the URL of the state, which [StatusHandler] serves. A failure rolls
-// back no finished phase: the retry goes on after it. [Resume] finishes work without its client. Every request needs a key: Config.Optional is
-// refused, and a [Handler] accepts only keyed methods. A [BatchHandler] is refused: a batch has no phases.
+// With an engine of package lease the handler gets a *lease.Run instead of a transaction, and does its writes and calls in phases, each with its own
+// commit. The handler's context does not end with the context of the request. If a client disconnects, the work goes on, and a retry waits for it, on
+// any node. A duplicate waits for Config.Wait, and then gets 409 with Retry-After. If Config.StatusURL is set, this 409 has the URL of the
+// operation's state, which [StatusHandler] serves.
+//
+// A failure rolls back no finished phase; the retry continues after the last finished phase. [Resume] finishes work without its client. Every request
+// needs a key: Middleware panics if Config.Optional is set, and a [Handler] accepts only the methods that carry keys (Preset.Methods). BatchHandler
+// panics, because a batch has no phases.
 //
 // # Undo
 //
-// A service that takes part in the saga of another one has a second route that undoes the operations of a route: it is [once.Undo] over HTTP.
+// A service that takes part in the saga of another service has, for each of its routes, a second route that undoes the operations of the first one.
+// Config.Undoes makes such a route. It is [once.Undo] over HTTP.
 //
 //	deposits := oncehttp.Config{Principal: account}
 //	undos := deposits
@@ -97,30 +109,32 @@
 //	mux.Handle("POST /deposits", authenticate(oncehttp.Handler(engine, deposits, deposit)))
 //	mux.Handle("POST /deposits/undo", authenticate(oncehttp.Handler(engine, undos, takeBack)))
 //
-// A request to the second route names in Once-Undoes the key of a request to the first route, which may still arrive later. The undo has a scope and
-// a key of its own, derived from those of the undone operation, however many clients ask for it; an Idempotency-Key of the request is ignored.
-// Requests to undo are compared with each other, and not with the operation that they undo.
+// A request to the second route has the header Once-Undoes with the key of a request to the first route. The request to the first route may still
+// arrive later. The undo is an operation with its own scope and key, which are derived from the scope and key of the undone operation. So the undo
+// happens once, even if many clients ask for it. An Idempotency-Key of the undo request is ignored. Requests to undo are compared with each other,
+// and not with the operation that they undo.
 //
-//   - The deposit was made: the handler runs once. [http.Request.Response] is the answer to the deposit, as it is stored. The answer has
-//     "Idempotency-Status: undone", on a replay as well; if the handler writes no answer it is 204.
-//   - It was not made: 204, "Idempotency-Status: nothing". It never will be made: a request that arrives late gets 409,
-//     CONFLICT.idempotency.undone. The same 204 is the answer if the deposit has a stored 4xx, which had no effect.
-//   - It is under way: 409 with Retry-After, after Config.Wait.
+//   - If the deposit was made, the handler of the undo runs once. Its [http.Request.Response] is the stored answer to the deposit. The answer to the
+//     undo has "Idempotency-Status: undone", on a replay as well; if the handler writes no answer, the status is 204.
+//   - If the deposit was not made, the answer is 204 with "Idempotency-Status: nothing". The deposit can then never be made: a request for it that
+//     arrives late gets 409, CONFLICT.idempotency.undone. The answer is the same 204 if the deposit has a stored 4xx, because that had no effect.
+//   - If the deposit is in flight, the undo waits for Config.Wait, and then the answer is 409 with Retry-After.
 //
 // # Programs that are not handlers
 //
-// [Middleware] consists of a [Route], which reads requests, and an [Exchange] for each of them. A gateway uses these two directly.
+// [Middleware] is made of a [Route], which reads requests, and an [Exchange] for each request. A program that is not a handler, such as a gateway,
+// uses Route and Exchange directly.
 //
 // # Dialects
 //
-// All differences between APIs with such keys are in a [Preset], which is data: [DefaultPreset], the presets of the packages oncehttp/stripe and
-// oncehttp/refundplaybook, or a changed copy of one of them. The rest of this page is about DefaultPreset.
+// APIs with idempotency keys differ in headers, statuses and errors. All these differences are data in a [Preset]: [DefaultPreset], the presets of
+// the packages oncehttp/stripe and oncehttp/refundplaybook, or a changed copy of one of them. The rest of this page describes DefaultPreset.
 //
 // # Problems
 //
-// Errors are application/problem+json ([Problem]). The type is
-// https://oncelib.dev/problems/ (or Preset.ProblemBase) and the code in lower case, with slashes and hyphens:
-// .../conflict/idempotency/in-flight. [ProblemPages] serves a page for each.
+// Errors are sent as application/problem+json ([Problem]). The type of a problem is a URI: Preset.ProblemBase (default
+// https://oncelib.dev/problems/), followed by the code in lower case with slashes and hyphens, such as .../conflict/idempotency/in-flight.
+// [ProblemPages] serves a page for each type.
 //
 //	code                                    status  retryable  safe_new_key
 //	AUTH.unauthenticated                       401  no         no
@@ -148,25 +162,25 @@
 //	INTERNAL.form_parsed                       500  no         no
 //	INTERNAL.body_consumed                     500  no         no
 //
-// A Gate adds its own codes. The codes of package limit are RATE_LIMIT.exceeded (429) and TRANSIENT.overloaded (503), both retryable, neither with a
-// safe new key.
+// A Gate adds its own codes. The gates of package limit add RATE_LIMIT.exceeded (429) and TRANSIENT.overloaded (503); for both, retryable is yes and
+// safe_new_key is no.
 //
-// [Fail] outside of the middleware, where nothing is rolled back, has the code INTERNAL.handler_failed and is not retryable.
+// If [Fail] is called outside of the middleware, nothing is rolled back. The code is then INTERNAL.handler_failed too, but retryable is no.
 //
-// retryable: the same request with the same key may succeed later. If the outcome is unknown it is yes, with a Retry-After, if the called service can
-// be asked (lease.Check). safe_new_key: it is proven that nothing was applied under this key and nothing can be, so that a new attempt under another
-// key repeats no effect. That is rare:
+// retryable is yes if the same request with the same key may succeed later. CONFLICT.idempotency.unknown is retryable, with a Retry-After, if the
+// called service can be asked for the outcome (lease.Check).
 //
-//   - After a rollback, or while the database is away, an earlier or delayed copy of the
-//     request may have been applied or may yet be. The same key is safe, another one is not.
-//   - A refusal before the key was looked up (401, 413) says nothing about
-//     earlier attempts.
-//   - A mismatch says that the key was used before. If the client has changed
-//     its request between two attempts, it was used by the client's own first attempt, and a
-//     new key would repeat the effect. Only the programmer of the client can tell.
-//   - A retry that is too old may repeat a finished operation.
-//   - An operation that was undone before its request arrived is not wanted under another key either.
-//   - A missing or malformed key has never named an operation. But if one source
-//     of keys is malformed, another source may have named one.
-//   - A stored 4xx of a handler is final: there a handler can say yes in its own problem.
+// safe_new_key is yes if nothing was applied under this key and nothing can be applied later, so that a new attempt under another key repeats no
+// effect. This is rare:
+//
+//   - After a rollback, or while the database cannot be reached, an earlier or delayed copy of the request may have been applied or may be applied
+//     later. A retry with the same key is safe, a retry with another key is not.
+//   - A request that was refused before its key was looked up (401, 413) says nothing about earlier attempts.
+//   - A mismatch means that the key was used before with another request. If the client itself has changed its request between two attempts, a new
+//     key would repeat the effect of its first attempt. Only the programmer of the client knows whether this is so.
+//   - A stale retry (412) may repeat a finished operation whose record was deleted.
+//   - An operation that was undone before its request arrived must not be executed under another key either.
+//   - A missing or malformed key has never named an operation, so there a new key is safe. But if the key in one place, such as a header, is
+//     malformed, another place, such as a form field, may hold a key that was used.
+//   - A stored 4xx of a handler is final: the handler can set Problem.SafeNewKey in its own problem.
 package oncehttp

@@ -5,14 +5,12 @@ import (
 	"strings"
 )
 
-// IfMatch evaluates the If-Match field of r (RFC 9110, section 13.1.1) against etag,
-// the present ETag of the resource as it would be sent, such as `"v7"`, or "" if there
-// is no such resource. If present and not ok, the answer is 412 and nothing is to be
-// changed. A weak tag matches nothing, and neither does a malformed field.
+// IfMatch evaluates the header If-Match of r (RFC 9110, section 13.1.1) against etag. etag is the current ETag of the resource with its quotation
+// marks, such as `"v7"`, or "" if the resource does not exist. present reports whether r has the header. If present is true and ok is false, answer
+// with 412 and change nothing. A weak tag matches nothing, and neither does a malformed header.
 //
-// Read the present version in the transaction that writes the next one, and let the
-// write depend on it, as in UPDATE ... WHERE version = 7: the field says which version
-// the client has seen, only the write can say that it is still the last.
+// Read the current version in the transaction that writes the next version, and make the write conditional on it, as in UPDATE ... WHERE version = 7.
+// If-Match says only which version the client has seen; only the write can check that this version is still the latest.
 func IfMatch(r *http.Request, etag string) (ok, present bool) {
 	lines := r.Header["If-Match"]
 	if len(lines) == 0 {

@@ -17,9 +17,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Exchange is one request on its way through: [Route.Read] makes it. It is used by one goroutine at a time.
+// Exchange is one request and its answer. [Route.Read] makes it. Only one goroutine at a time may use an Exchange.
 type Exchange struct {
-	// Operation is the requested operation. Without a key it is a plain transaction.
+	// Operation is the operation that the request asks for, as [once.Engine.Exec] takes it. If the request has no key, Operation has no key, and the
+	// engine executes it as a plain transaction.
 	Operation once.Operation
 
 	route   *Route
@@ -79,7 +80,7 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 	if r.MultipartForm != nil { // its files are not compared: a request with another file could count as a retry
 		return x.cannotCompare(errParsed), nil
 	}
-	// Behind the gate: a request that is shed costs no memory for its body.
+	// After the gate, so that a request that the gate refuses costs no memory for its body.
 	body, fits, err := readBody(r, p.MaxRequest, p.MaxMemory)
 	x.body = body
 	var unwritten *spoolError
@@ -129,7 +130,8 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 	return op, nil
 }
 
-// admit notes how long the client waits and asks the gate. The scope and the key of the operation are known by then, its body is not.
+// admit notes how long the client waits and asks the gate. At this point the scope and the key of the operation are known, but its body has not been
+// read.
 func (x *Exchange) admit() (refused *Problem) {
 	d, ok := wire.Timeout(x.r.Header)
 	if !ok {
@@ -162,14 +164,14 @@ func (x *Exchange) cannotCompare(why *refusal) once.Operation {
 	return x.plan.described(x.r)
 }
 
-// comparesBody reports whether the body matters: there is a key, or it may be in there.
+// comparesBody reports whether the body must be comparable: the request has a key, or its key may be in the body.
 func (x *Exchange) comparesBody() bool {
 	return x.keyed && (x.key != "" || x.plan.FormField != "" || x.plan.Key != nil)
 }
 
 // execute runs the handler with a new request and a new recorder.
 func (x *Exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
-	// New for each run: a handler that was left behind still writes to the one before.
+	// New for each run: an abandoned handler of the run before may still write to the recorder of that run.
 	last := &run{Context: ctx, engine: x.engine, key: x.ownKey(), principal: x.principal, tx: tx}
 	x.lastRun = last
 	before := x.w.Header()

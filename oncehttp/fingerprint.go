@@ -67,9 +67,9 @@ func (x *Exchange) comparedBody(contentType string) (comparedType string, body [
 	return contentType, body, pieces
 }
 
-// pathOf returns the path of r. If the client has sent another path, that one comes before it: with [http.StripPrefix] and routers that rewrite paths
-// two routes look alike, and a charge on one must not count as a retry of a charge on the other. An unchanged path stays as it is, since fingerprints
-// are stored.
+// pathOf returns the path of r. If a router has changed the path, the path that the client sent is put before it. Otherwise two routes under
+// [http.StripPrefix] would look alike, and a charge on one route would count as a retry of a charge on the other. An unchanged path stays as it is,
+// because fingerprints are stored and must not change.
 func pathOf(r *http.Request) string {
 	path := r.URL.EscapedPath()
 	rest, same := strings.CutPrefix(r.RequestURI, path)

@@ -18,18 +18,18 @@ import (
 )
 
 // KeyFormat is the form of the keys of a route. A key of another form is refused with 400, VALIDATION.idempotency_key_invalid, before any look-up.
-// The answer does not say that a new key is safe: the route may have accepted such keys before.
+// Problem.SafeNewKey is false in this answer, because the route may have accepted keys of that form before.
 type KeyFormat struct {
-	// UUID accepts only UUIDs (RFC 9562), of any version: 36 characters, in lower case. Capitals are refused and not changed: a key with them and one
-	// without them are two operations wherever keys are text, and some clients change the letters between two attempts. The UUIDs of all zeros and
-	// all ones are refused too: clients send them that have never generated a key.
+	// UUID accepts only UUIDs (RFC 9562), of any version: 36 characters, in lower case. Capital letters are refused, and not converted: other systems
+	// see the key in capitals and the key in lower case as two operations, and some clients change the case between two attempts. The UUIDs of all
+	// zeros and of all ones are refused too, because they come from clients that have not generated a key.
 	UUID bool
 
-	// MinLength and MaxLength are bounds in bytes. Default: 1 and 255.
+	// MinLength and MaxLength are the smallest and the largest length of a key, in bytes. Default: 1 and 255.
 	MinLength, MaxLength int
 
-	// Check returns an error if a key is not valid, for a program with a form of its own. The text of the error goes to the client. Default: no
-	// check.
+	// Check returns an error if a key does not have the form that your program requires. The client receives the text of the error. Default: nil, no
+	// further check.
 	Check func(key string) error
 }
 
@@ -87,7 +87,8 @@ func isUUID(s string) bool {
 	return true
 }
 
-// headerKey returns the key in the headers of r, or "". After an unusable header the other sources are still read: an operation may have their key.
+// headerKey returns the key in the headers of r, or "". After an unusable header the other sources of keys are still read, because a key there may
+// have been used.
 func (p *plan) headerKey(r *http.Request) (key string, err error) {
 	carried := p.FormField != "" && r.ContentLength != 0 // the form has not been read yet
 	var unusable *wire.KeyError

@@ -12,15 +12,16 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Middleware protects handlers of the ordinary shape, which get their transaction from [Tx]. Requests with other than keyed methods pass through,
-// without a transaction.
+// Middleware protects ordinary [http.Handler] values, which get their transaction from [Tx]. A request whose method does not carry keys
+// (Preset.Methods), such as GET, is passed to the handler without a transaction.
 //
-// Inside of itself, or of a [Handler] or [BatchHandler] of the same engine, it does nothing: a request with the context of a request that is being
-// executed is part of that operation. Its own Config then has no effect, so it panics at the first request if that is not the same as the outer one.
-// This also applies to requests that a handler makes in its own process, whatever their key and route. Such a request can be an operation of its own
-// only with a context of its own, and the handler must not wait for it.
+// If Middleware is nested in a Middleware, [Handler] or [BatchHandler] of the same engine, the inner one does nothing: a request whose context
+// belongs to a request that is being executed is part of that operation. The Config of the inner middleware then has no effect, so the inner
+// middleware panics at the first request if its Config differs from the outer one. The same applies to requests that a handler sends to its own
+// process with its own context, whatever their key and route. To make such a request a separate operation, give it another context, and do not wait
+// for its answer in the handler.
 //
-// It panics if cfg is invalid.
+// Middleware panics if cfg is invalid.
 func Middleware[TX any](e *once.Engine[TX], cfg Config) func(http.Handler) http.Handler {
 	rt := NewRoute(e, cfg)
 	if isLeased(e) && cfg.Optional {
@@ -31,21 +32,22 @@ func Middleware[TX any](e *once.Engine[TX], cfg Config) func(http.Handler) http.
 	}
 }
 
-// Handler is [Middleware] for a handler that takes its transaction as an argument. The handler gets one for every method. For a method without a key
-// the answer is still held back until the commit, and a retry executes again.
+// Handler is [Middleware] for a handler that takes its transaction as an argument. The handler gets a transaction for every method. For a method that
+// does not carry keys, the answer is also held back until the commit, and a retry executes again.
 func Handler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter, r *http.Request, tx TX)) http.Handler {
 	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h(w, r, Tx[TX](r.Context())) })
 	return &server[TX]{Route: NewRoute(e, cfg), engine: e, next: next, everyMethod: true}
 }
 
-// BatchHandler is [Handler] for a handler that reads nothing between its writes: it declares them, answers, and returns. If the store can do it
-// (pgxstore), key, writes, answer and COMMIT are one round trip, see [once.DoBatch].
+// BatchHandler is [Handler] for a handler that reads nothing between its writes: the handler declares its writes on the batch, writes its answer, and
+// returns. A store that supports it (pgxstore) then sends key, writes, answer and COMMIT in one round trip, see [once.DoBatch].
 //
-// The handler runs before the database is asked whether an answer exists already, also for a retry that is then replayed: it must do nothing but
-// declare and answer. If a write fails, nothing of its answer is sent: the client gets a problem, and a retry executes. If the answer depends on the
-// results of writes, use [Handler].
+// The handler runs before the database is asked whether an answer exists, also for a retry whose stored answer is then replayed. So the handler must
+// do nothing but declare writes and write its answer. If a write fails, the answer of the handler is not sent: the client gets a [Problem], and a
+// retry executes. If the answer depends on the results of writes, use [Handler].
 //
-// Work under a lease writes in phases, and not in a batch: BatchHandler panics if the engine is one of package lease.
+// BatchHandler panics if the engine is one of package lease, because work under a lease writes in phases and not in a batch. It panics too if cfg is
+// invalid.
 func BatchHandler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter, r *http.Request, b *once.Batch)) http.Handler {
 	if isLeased(e) {
 		panic("oncehttp: a BatchHandler on an engine of package lease cannot run: its work is done in phases, and a batch has no phases.\nTry: Handler, and lease.InTx for the writes.")
@@ -118,12 +120,13 @@ func (s *server[TX]) nested(r *http.Request, batch bool) {
 	}
 }
 
-// Gate limits the load. [limit.Limiter] is one. Package oncehttp/openapi assumes that every gate refuses with the codes of that one.
+// Gate limits the requests that are executed. [limit.Limiter] is a Gate. Package oncehttp/openapi documents the codes of [limit.Limiter] for every
+// Gate.
 type Gate interface {
-	// Enter lets r through, at once or after a while, or refuses it. If r is let through, leave is called exactly once at its end.
+	// Enter admits r, at once or after a wait, or refuses it. If r is admitted, refused is nil, and leave is called exactly once when r ends.
 	//
-	// When the gate is full, replay tells whether r would be answered from the record: Enter may then let it through anyway. replay is nil if r is
-	// not a retry or cannot be looked up: it has no key, its key is in the body, or it says that it is a first attempt (Once-Attempt: 1).
+	// A gate that is full can ask replay whether r would be answered from its record, and may then admit r anyway. replay is nil if r cannot be a
+	// retry or cannot be looked up: r has no key, its key is in the body, or r says that it is a first attempt (Once-Attempt: 1).
 	Enter(r *http.Request, replay limit.Replay) (leave func(), refused *limit.Refusal)
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // withoutBoundary removes the boundary from a multipart body and its type. The parts become a list, so that they stay separate. A body in which the
-// boundary also appears inside of a part is not changed: readers do not agree on its meaning.
+// boundary also appears inside of a part is not changed, because programs disagree about where such a part ends.
 func withoutBoundary(contentType string, body []byte) (string, [][]byte) {
 	mediaType, params, err := mime.ParseMediaType(contentType)
 	boundary := params["boundary"]
@@ -61,7 +61,7 @@ func fingerprintFile(file io.ReaderAt, size int64, contentType string, parts ...
 	return h.Sum(), err
 }
 
-// multipartFile is a body in a file. The places of its parts are not kept: they are searched again each time.
+// multipartFile is a body in a file. The positions of its parts are not kept: each call searches them again, so that memory stays small.
 type multipartFile struct {
 	file    io.ReaderAt
 	size    int64

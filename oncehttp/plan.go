@@ -89,7 +89,7 @@ var storedByDefault = []string{
 }
 
 // restrictsReader reports whether a header restricts the use of the answer by others. If outer middleware has set such a header, a replay of an
-// answer without it keeps it. Old answers, from before these headers were stored, do not have them.
+// answer without it keeps the header. Answers that were stored before this package stored these headers do not have them.
 func restrictsReader(name string) bool { return name == "Vary" || name == "X-Content-Type-Options" }
 
 // neverStored reports whether a header, by its canonical name, is never stored: it is a

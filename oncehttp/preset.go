@@ -7,93 +7,84 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// Verdict is what becomes of a request whose handler has answered.
+// Verdict says what happens to the transaction and to the answer after a handler has answered.
 type Verdict uint8
 
 const (
-	VerdictDiscard    Verdict = iota // roll back and store nothing: a retry executes
-	VerdictAnswerOnly                // roll back, then store the answer: a retry replays it
-	VerdictCommit                    // commit the handler's writes and the answer together
+	VerdictDiscard    Verdict = iota // VerdictDiscard rolls back and stores nothing: a retry executes
+	VerdictAnswerOnly                // VerdictAnswerOnly rolls back, then stores the answer: a retry replays the answer
+	VerdictCommit                    // VerdictCommit commits the handler's writes and the answer together
 )
 
-// Preset is a dialect: everything in which APIs with idempotency keys differ, as
-// data. Take [DefaultPreset], or one of the packages oncehttp/stripe and oncehttp/refundplaybook, and
-// change what differs.
+// Preset is a dialect of APIs with idempotency keys, as data: the methods, headers, statuses and problems in which such APIs differ. Start with
+// [DefaultPreset], or with the preset of package oncehttp/stripe or oncehttp/refundplaybook, and change the fields that differ.
 type Preset struct {
-	// Name of the dialect, for documentation.
+	// Name is the name of the dialect, for documentation.
 	Name string
 
-	// Methods whose requests carry a key. HEAD, OPTIONS, TRACE and CONNECT
-	// cannot be among them.
+	// Methods are the HTTP methods whose requests carry a key. HEAD, OPTIONS, TRACE and CONNECT cannot be listed.
 	Methods []string
 
-	// KeyHeaders are the request headers that carry the key, the documented name
-	// first. None: keys come from Config.FormField or Config.Key alone.
+	// KeyHeaders are the names of the request headers that carry the key; the first one is the name in documentation. If KeyHeaders is empty, keys
+	// come only from Config.FormField or Config.Key.
 	KeyHeaders []string
 
-	// QuotedKeys accepts the quoted form of a key header only: "8e03978e", not 8e03978e.
-	// Default: both, as names of the same key.
+	// QuotedKeys accepts a key header only in its quoted form: "8e03978e", not 8e03978e. Default: false, both forms are accepted and mean the same
+	// key.
 	QuotedKeys bool
 
-	// OpaqueKeys takes the value of a key header for the key as it is, quotation marks
-	// and all; QuotedKeys has no effect. Default: "key" and key are the same, see the
-	// package documentation.
+	// OpaqueKeys makes the whole value of a key header the key, including quotation marks; QuotedKeys then has no effect. Default: false, "key" and
+	// key are the same key, see the section Headers of the package documentation.
 	OpaqueKeys bool
 
-	// Verdicts by status of the handler's answer: 200 to 999, or 2 to 9 for a
-	// class whose status is not listed itself. [VerdictDiscard] is the rest.
+	// Verdicts are the verdicts by the status of the handler's answer. A key of the map is a status (200 to 999) or a class (2 to 9); a class applies
+	// to its statuses that are not listed themselves. For all other statuses the verdict is [VerdictDiscard].
 	Verdicts map[int]Verdict
 
-	// Problems are the codes (such as [ProblemMismatch]) whose status differs from
-	// that in the package's table.
+	// Problems are the HTTP statuses of those codes (such as [ProblemMismatch]) whose status differs from the table in the package documentation.
 	Problems map[ProblemCode]int
 
-	// Codes are the names of those codes of this package that the dialect calls
-	// something else.
+	// Codes maps codes of this package to the names that the dialect uses instead. Codes that are not listed keep their names.
 	Codes map[ProblemCode]ProblemCode
 
-	// ProblemBase is what the types of problems of this package begin with, such as "https://api.example.com/problems/", where
-	// [ProblemPages] serves their pages. Default: "https://oncelib.dev/problems/".
+	// ProblemBase is the beginning of the type URI of every problem of this package, such as "https://api.example.com/problems/". Serve
+	// [ProblemPages] there. Default: "https://oncelib.dev/problems/".
 	ProblemBase string
 
-	// These are the names of headers in which the answer says something about itself.
-	// "": it does not.
-	StatusHeader    string // "stored", "omitted", "replayed", "not-stored" or "ignored"
-	ReplayedHeader  string // "true", on a replay only
-	RetentionHeader string // for how many seconds after its execution an answer is replayed
-	KeyHeader       string // the key
-	RetryHeader     string // "false" on an error that is stored: a retry would get it again; on a problem Problem.Retryable
+	// These are the names of the answer headers that report how the request was handled. If a name is "", the header is not sent.
+	StatusHeader    string // its value is "stored", "omitted", "replayed", "not-stored" or "ignored"
+	ReplayedHeader  string // its value is "true"; sent on a replay only
+	RetentionHeader string // its value is the number of seconds after the execution for which the answer is replayed
+	KeyHeader       string // its value is the key of the request
+	RetryHeader     string // its value is "false" on a stored error, which a retry would get again; on a problem it is Problem.Retryable
 
-	// Retain is how long answers are kept unless Config.Retain says otherwise.
-	// Default: the engine's.
+	// Retain is how long answers are kept if Config.Retain is 0. Default: the retention of the engine.
 	Retain time.Duration
 
-	// Route is the part of the scope that follows the principal unless
-	// Config.Route says otherwise. Default: see there.
+	// Route returns the name of the route, which follows the principal in the scope of a key. It is used if Config.Route is nil. Default: see
+	// Config.Route.
 	Route func(*http.Request) string
 
-	// Scope says in words what a key is unique within, for documentation. Default:
-	// "caller" and "route", or "custom" if there is a Route.
+	// Scope are words for documentation that say within what a key is unique. Default: "caller" and "route", or "custom" if Route is set.
 	Scope []string
 
-	// Body returns what of a body is compared when a key comes again. Default: all
-	// bytes as they are. Package oncehttp/canonical has two. It is not asked about multipart bodies, of which all but the
-	// boundary is compared, since clients draw a new one for each try; nor about a
-	// form that middleware outside has parsed, which is compared by its values.
+	// Body returns the bytes that are compared in place of a request body when a key is used again. Default: all bytes of the body, as they are.
+	// Package oncehttp/canonical has two such functions. Body is not called for multipart bodies: they are compared without their boundary, because
+	// clients choose a new boundary for each attempt. Body is also not called for a form that outer middleware has parsed; such a form is compared by
+	// its values.
 	Body func(contentType string, body []byte) []byte
 
-	// Challenge is the WWW-Authenticate of our own 401, which every 401 must have, unless the
-	// header is set already. Default: Bearer.
+	// Challenge is the value of the header WWW-Authenticate in this package's 401, if no other middleware has set that header. HTTP requires the
+	// header in every 401. Default: Bearer.
 	Challenge string
 
-	// WriteProblem sends an error. Default: [WriteProblem].
+	// WriteProblem sends a problem to the client. Default: the function [WriteProblem].
 	WriteProblem func(http.ResponseWriter, Problem)
 }
 
-// DefaultPreset returns the preset that is used if none is configured: POST and PATCH;
-// 2xx, 3xx and definitive 4xx are stored, the writes of a 4xx are not kept. A status
-// that says "not now" or "not you" (401, 403, 408, 409, 423, 425, 429, 5xx) is never
-// stored.
+// DefaultPreset returns the preset that is used if Config.Preset is nil. Requests with POST and PATCH carry keys. Answers with 2xx, 3xx and
+// definitive 4xx are stored; the writes of a 4xx are rolled back. A status that another attempt may change (401, 403, 408, 409, 423, 425, 429, 5xx)
+// is never stored.
 func DefaultPreset() *Preset {
 	return &Preset{
 		Name:       "default",

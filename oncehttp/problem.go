@@ -13,11 +13,11 @@ import (
 	"github.com/oncelib/once/internal/engine/voided"
 )
 
-// ProblemCode names a kind of problem, for programs: VALIDATION.amount, RATE_LIMIT.exceeded, ... A service can have its own codes next to those of
-// this package.
+// ProblemCode names a kind of problem, for programs: VALIDATION.amount, RATE_LIMIT.exceeded, ... A service can define its own codes in addition to
+// the codes of this package.
 type ProblemCode string
 
-// Codes of the problems of this package. The package documentation has a table of them.
+// These are the codes of the problems of this package. The section Problems of the package documentation has a table of their statuses and meanings.
 const (
 	ProblemUnauthenticated   ProblemCode = "AUTH.unauthenticated"
 	ProblemKeyMissing        ProblemCode = "VALIDATION.idempotency_key_missing"
@@ -45,15 +45,15 @@ const (
 	problemBodyConsumed      ProblemCode = "INTERNAL.body_consumed"
 )
 
-// Problem is an error as a client sees it: the members of RFC 9457, and members that tell a program how to go on.
+// Problem is an error as a client sees it. It has the members of RFC 9457, and members that say whether a client may try again.
 type Problem struct {
 	Type   string `json:"type,omitempty"` // a URI that names the kind of problem; "" means about:blank
 	Title  string `json:"title,omitempty"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
 
-	// Instance is a URI that names this one case. A problem about a key has "urn:once:key:" and the hash of the key, by which logs, the
-	// console and "once keys list --hash" know the operation.
+	// Instance is a URI that names this occurrence of the problem. A problem about a key has "urn:once:key:" and the hash of the key. Logs, the
+	// console and "once keys list --hash" identify the operation by the same hash.
 	Instance string `json:"instance,omitempty"`
 
 	Code ProblemCode `json:"code,omitempty"`
@@ -61,23 +61,23 @@ type Problem struct {
 	// Retryable says that the same request, with the same key, may succeed later.
 	Retryable bool `json:"retryable"`
 
-	// SafeNewKey says that nothing was done under the key of this request and that nothing can be any more: a new attempt under another key repeats
-	// no effect.
+	// SafeNewKey says that nothing was applied under the key of this request and nothing can be applied under it later. A new attempt under another
+	// key then repeats no effect.
 	SafeNewKey bool `json:"safe_new_key"`
 
 	Errors []FieldError `json:"errors,omitempty"`
 
-	// Extra are further members. They cannot replace the ones above.
+	// Extra are further members of the JSON object. They cannot replace the members above.
 	Extra map[string]any `json:"-"`
 
-	// RetryAfter is sent as the header of that name, in full seconds. 0 means that it is not sent.
+	// RetryAfter is sent as the header Retry-After, in whole seconds. If it is 0, the header is not sent.
 	RetryAfter time.Duration `json:"-"`
 }
 
 // FieldError says why one field of a request is wrong.
 type FieldError struct {
-	Pointer string `json:"pointer"` // JSON Pointer into the body, such as "/amount"
-	Detail  string `json:"detail"`
+	Pointer string `json:"pointer"` // a JSON Pointer (RFC 6901) to the field in the body, such as "/amount"
+	Detail  string `json:"detail"`  // why the value is wrong, for a person
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -103,8 +103,9 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 
 var members = []string{"type", "title", "status", "detail", "instance", "code", "retryable", "safe_new_key", "errors"}
 
-// WriteProblem answers with p as application/problem+json. Status 0 means 500; an empty Title becomes the text of the status. A handler's own errors
-// look like those of the middleware if they are sent with it. A Type that is the address of a page is also in a Link header, with rel="help".
+// WriteProblem answers with p as application/problem+json. Status 0 means 500; an empty Title becomes the text of the status. Use it for a handler's
+// own errors, so that they look like the errors of the middleware. If Type is the address of a page, it is also sent in a Link header with
+// rel="help". WriteProblem panics if Extra cannot be encoded as JSON.
 func WriteProblem(w http.ResponseWriter, p Problem) {
 	if p.Status == 0 {
 		p.Status = http.StatusInternalServerError

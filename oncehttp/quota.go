@@ -5,7 +5,7 @@ import "github.com/oncelib/once/store"
 // overQuota is the problem of a request that begins an operation whose principal has used its quota up.
 func (x *Exchange) overQuota() *Problem {
 	q := x.plan.Quota
-	if q == nil || x.Operation.Key == "" || x.plan.Undoes != "" { // what undoes gives back
+	if q == nil || x.Operation.Key == "" || x.plan.Undoes != "" { // an undo gives bytes back, so a full quota must not stop it
 		return nil
 	}
 	after, ok := q.Admit(x.Operation.Scope, x.begun)
@@ -17,7 +17,8 @@ func (x *Exchange) overQuota() *Problem {
 	return &p
 }
 
-// begun reports whether something is stored of the operation, so that the engine has to decide. If that is not known, it has to, too.
+// begun reports whether a record of the operation exists, so that the engine must decide about the request. It also returns true if the record cannot
+// be read.
 func (x *Exchange) begun() bool {
 	ctx, cancel := x.Context()
 	defer cancel()

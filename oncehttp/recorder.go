@@ -40,8 +40,8 @@ var (
 // Header implements [http.ResponseWriter].
 func (rec *recorder) Header() http.Header { return rec.header }
 
-// WriteHeader implements [http.ResponseWriter]. As in net/http the first call counts, with the header as it is then. Informational answers are not
-// sent.
+// WriteHeader implements [http.ResponseWriter]. As in net/http, only the first call has an effect, and it freezes the header. Informational answers
+// (1xx) are not sent.
 func (rec *recorder) WriteHeader(status int) {
 	switch {
 	case status < 100 || status > 999:
@@ -90,8 +90,8 @@ func (rec *recorder) freezeHeader() {
 	}
 }
 
-// handlerEncoding returns the part of a Content-Encoding that the handler has set. The values that were set before tell how the outer layer will
-// encode the body: each time, and for each client.
+// handlerEncoding returns the part of a Content-Encoding that the handler has set. The values that were set before the handler are those of outer
+// middleware, which encodes the body of each answer again, replays included.
 func (rec *recorder) handlerEncoding(name string, values []string) []string {
 	n := len(rec.outerEncoding)
 	if n == 0 || len(values) < n || !slices.Equal(values[:n], rec.outerEncoding) {

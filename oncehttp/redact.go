@@ -10,8 +10,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// redacted returns res without what Config.Redact names, and with a header line that says so. It returns false if res cannot be read: what it
-// has must not be stored then.
+// redacted returns res without the values that Config.Redact names, and with a header line that names them. It returns false if the body of res is
+// not JSON: the answer must then not be stored.
 func (p *plan) redacted(res store.Result) (redacted store.Result, readable bool) {
 	if len(p.redact) == 0 || len(res.Body) == 0 {
 		return res, true

@@ -28,7 +28,7 @@ var (
 	errStreamed = &refusal{problemStreaming, "a protected handler cannot stream: its answer is held back until the commit"}
 )
 
-// WriteProblem answers with p, in the dialect of the route.
+// WriteProblem answers the request with p, as the Preset of the route writes problems.
 func (x *Exchange) WriteProblem(p Problem) {
 	if name := x.plan.preset.KeyHeader; name != "" && x.key != "" {
 		x.w.Header()[name] = []string{x.key}
@@ -56,7 +56,8 @@ func (x *Exchange) operationProblem(code ProblemCode) Problem {
 	return p
 }
 
-// Problem returns the part of an engine's error that a client may see: never its cause.
+// Problem returns the problem that a client may see for an error of the engine. It never has the cause of the error, which may contain internal
+// details.
 func (x *Exchange) Problem(err error) Problem {
 	var e *once.Error
 	if !errors.As(err, &e) {
@@ -117,7 +118,7 @@ func (x *Exchange) Problem(err error) Problem {
 	return p
 }
 
-// unfinished is the problem p for work that has stopped after a phase: a retry goes on there.
+// unfinished is the problem p for work that has stopped after a committed phase. A retry continues after that phase.
 func (x *Exchange) unfinished(p Problem) Problem {
 	p.Extra = x.operationProblem(ProblemInFlight).Extra
 	p.Detail = problems[problemTransactionMisuse].Detail

@@ -13,21 +13,21 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// Resume returns a function that finishes operations of a route whose process has died. Put it into the Handlers of a lease.Completer, under the
-// pattern of the route. e, cfg and h are the same as for [Handler]:
+// Resume returns a function that finishes operations of a route after the process that executed them has died. Put the function into the Handlers of
+// a lease.Completer, under the pattern of the route. e, cfg and h are the same as for [Handler]:
 //
 //	mux.Handle("POST /orders", authenticate(oncehttp.Handler(engine, cfg, order)))
 //	completer := lease.Completer{Store: leases, Encrypter: encrypter, Handlers: lease.Handlers{
 //		"POST /orders": oncehttp.Resume(engine, cfg, order),
 //	}}
 //
-// The handler gets the captured request, which has no credentials, and runs for the principal in the scope of the operation: neither Config.Principal
-// nor middleware around the route is called. So a resumed handler must ask [Principal], and not the values that authentication puts into the context.
-// Its answer is stored, and the client's retry gets it.
+// The handler gets the captured request (Config.CaptureRequest), which has no credentials. Neither Config.Principal nor middleware around the route
+// is called; the principal is the one in the scope of the operation. So a handler that may be resumed must call the function [Principal], and must
+// not use values that authentication puts into the context. The answer of the handler is stored, and the client's retry gets it.
 //
-// The pattern of the route is taken from the scope, and so are the values of its wildcards ([http.Request.PathValue]). With Config.Route, or a
-// pattern that [http.ServeMux] does not know, the request has no pattern: let h pass it to a router. Several routes with the same name, such as those
-// of a router inside of the middleware, need [Routes].
+// The scope of the operation has the pattern of the route, from which Resume sets [http.Request.Pattern] and [http.Request.PathValue]. If
+// Config.Route is set, or if the pattern is not one of [http.ServeMux], the request has no pattern; then let h pass the request to a router. If
+// several routes have the same name, as with a router inside of the middleware, use [Routes].
 //
 // Resume panics if cfg is invalid or does not set CaptureRequest, or if the engine is not one of package lease, has no Encrypter, or hashes its keys.
 func Resume[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter, r *http.Request, tx TX)) func(context.Context, once.Operation) error {
@@ -55,9 +55,9 @@ func Resume[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter
 	}
 }
 
-// Routes resumes operations of several routes with the same name. With a router inside of the middleware, each operation of a method has the method
-// as its name, and only its scope tells the route. Routes has a function of [Resume] for each route, under the name in the scope of its operations:
-// the result of Config.Route, or the method and the pattern or path.
+// Routes resumes operations of several routes that have the same [once.Operation].Name. With a router inside of the middleware, the name of an
+// operation is only its method, and only the scope has the route. The keys of the map are the route names in the scopes: the results of Config.Route,
+// or by default the method and the pattern or path. The values are results of [Resume].
 //
 //	lease.Handlers{"POST": oncehttp.Routes{
 //		"orders":  oncehttp.Resume(engine, cfg, order),
@@ -65,7 +65,7 @@ func Resume[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter
 //	}.Resume}
 type Routes map[string]func(context.Context, once.Operation) error
 
-// Resume is one of the Handlers of a lease.Completer.
+// Resume calls the function of the route that the scope of op names. It is a handler for a lease.Completer.
 func (routes Routes) Resume(ctx context.Context, op once.Operation) error {
 	_, route, _ := wire.ParseScope(op.Scope)
 	resume := routes[route]

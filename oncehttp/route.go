@@ -14,8 +14,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Route is a checked [Config]. [Middleware] uses it, and so can programs that are not handlers, such as a gateway: it reads a request into an
-// [Exchange], whose Operation an engine executes, and writes the result.
+// Route is a checked [Config] for one engine. [Middleware] uses it, and programs that are not handlers, such as a gateway, can use it too. Read turns
+// a request into an [Exchange]; the program executes the Operation of the Exchange with the engine, and Finish writes the answer.
 //
 //	func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 //		x, ok := g.route.Read(w, r)
@@ -34,7 +34,7 @@ import (
 //		}))
 //	}
 //
-// Any number of requests may be read at the same time.
+// Several goroutines may use one Route at the same time.
 type Route struct {
 	plan   *plan
 	engine any
@@ -62,10 +62,10 @@ func NewRoute[TX any](e *once.Engine[TX], cfg Config) *Route {
 	}
 }
 
-// Read reads r up to the end of its body. The order is that of [Middleware]: the principal, the key, the gate, the body. If ok is false, r was
-// refused and w has the answer. Otherwise the caller closes x.
+// Read reads r up to the end of its body. As in [Middleware], it first determines the principal, then reads the key, then asks the gate, and then
+// reads the body. If ok is false, r was refused and the answer has been written to w. Otherwise the caller must call Close of x.
 //
-// If keys are not required, a request without a key becomes an Operation without one.
+// If Config.Optional is set, or the method does not carry keys, a request without a key becomes an Operation without a key.
 func (rt *Route) Read(w http.ResponseWriter, r *http.Request) (x *Exchange, ok bool) {
 	x = &Exchange{route: rt, plan: rt.plan, engine: rt.engine, w: w, r: r, keyed: rt.plan.keyed(r.Method)}
 	defer func() {
@@ -94,8 +94,8 @@ func (rt *Route) Read(w http.ResponseWriter, r *http.Request) (x *Exchange, ok b
 	return x, false
 }
 
-// Config returns the config with its defaults, those of the Preset and of the engine included: Headers are all stored headers. Preset.WriteProblem is
-// nil if problems are sent as application/problem+json. Its maps must not be changed.
+// Config returns the Config of the route with all defaults filled in, including the defaults of the Preset and of the engine. Its Headers are all
+// stored headers. Its Preset.WriteProblem is nil if problems are sent as application/problem+json. The caller must not change the maps of the result.
 func (rt *Route) Config() Config {
 	cfg, preset := rt.plan.Config, rt.plan.preset
 	preset.Scope, preset.WriteProblem = rt.plan.scope, cfg.Preset.WriteProblem
@@ -108,8 +108,8 @@ func (rt *Route) Config() Config {
 	return cfg
 }
 
-// Problems returns the problems with which requests of the route are refused, in the dialect of its Preset: by status, and in the order of the codes
-// of this package. RetryAfter is set if an answer may have that header.
+// Problems returns the problems with which requests of the route can be refused, in the dialect of its Preset. They are sorted by status, and within
+// a status in the order of this package's codes. RetryAfter is set if an answer may have the header Retry-After.
 func (rt *Route) Problems() []Problem {
 	codes := slices.Sorted(maps.Keys(problems))
 	list := make([]Problem, 0, len(codes))

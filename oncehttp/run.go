@@ -96,10 +96,12 @@ func (r *run) answerNotStored() bool {
 	return r.recorder.handlerReturned && r.recorder.refused == nil && r.verdict == VerdictDiscard
 }
 
-// Tx returns the transaction in which the handler that ctx belongs to must do its work: it commits together with the key and the answer. Tx panics if
-// ctx has no transaction, or one of another type: without it, the handler's work would not be protected against repetition.
+// Tx returns the transaction of the operation that ctx belongs to. The handler must do its writes in this transaction, which is committed together
+// with the key and the answer. Tx panics if ctx has no transaction or a transaction of another type, because the handler's writes would then not be
+// protected against repetition.
 //
-// Inside of the middleware of two engines this is the transaction of the inner one; [once.Engine.Tx] returns the transaction of each.
+// If the middleware of two engines is nested, Tx returns the transaction of the inner one. [once.Engine.Tx] returns the transaction of a given
+// engine.
 func Tx[TX any](ctx context.Context) TX {
 	r, ok := runOf(ctx)
 	if !ok {
@@ -116,8 +118,8 @@ func Tx[TX any](ctx context.Context) TX {
 	return tx
 }
 
-// Key returns the key of the operation that ctx belongs to. ok is false outside of the middleware, and if the request has no key. Derive the keys of
-// the handler's own calls from it with [once.DeriveKey].
+// Key returns the key of the operation that ctx belongs to. ok is false outside of the middleware, and if the request has no key. For calls to other
+// services, derive further keys from this key with [once.DeriveKey].
 func Key(ctx context.Context) (key string, ok bool) {
 	r, ok := runOf(ctx)
 	if !ok {
@@ -126,8 +128,8 @@ func Key(ctx context.Context) (key string, ok bool) {
 	return r.key, r.key != ""
 }
 
-// Principal returns the principal of the operation that ctx belongs to: the result of Config.Principal for the client, also if the operation is
-// resumed without the client ([Resume]). ok is false outside of the middleware, and for methods that are not keyed.
+// Principal returns the principal of the operation that ctx belongs to. This is the result of Config.Principal for the client's request, also if the
+// operation is resumed without the client ([Resume]). ok is false outside of the middleware, and for methods that do not carry keys.
 func Principal(ctx context.Context) (principal string, ok bool) {
 	r, ok := runOf(ctx)
 	if !ok {
@@ -136,9 +138,9 @@ func Principal(ctx context.Context) (principal string, ok bool) {
 	return r.principal, r.principal != ""
 }
 
-// Decide overrides the preset's verdict on the answer of this run: [VerdictCommit] keeps the writes of a 402, [VerdictAnswerOnly] makes a 409 final,
-// [VerdictDiscard] lets a retry execute after an answer that looks like a success. Outside of the middleware it does nothing. It panics if v is not
-// one of the three.
+// Decide overrides the verdict of the Preset on the answer of this run of the handler. For example, [VerdictCommit] keeps the writes of a 402,
+// [VerdictAnswerOnly] stores a 409 as the final answer, and [VerdictDiscard] lets a retry execute again after a 200. Outside of the middleware Decide
+// does nothing. It panics if v is not one of the three verdicts.
 func Decide(ctx context.Context, v Verdict) {
 	if v > VerdictCommit {
 		panic(fmt.Sprintf("oncehttp: Decide: %d is not a verdict. Try: VerdictDiscard, VerdictAnswerOnly or VerdictCommit", v))
@@ -157,18 +159,18 @@ func (r *run) note(do func()) {
 	}
 }
 
-// Fail ends a handler whose work has failed with err, instead of an answer.
+// Fail reports that the work of the handler has failed with err. The handler calls Fail instead of writing an answer.
 //
-// With a [once.Failure] in its chain err is final: the answer is a problem of status 422 with its code and its message, which is stored and replayed.
-// The writes of the handler are rolled back, unless Failure.CommitWrites is set; finished phases of work under a lease stay committed. For another
-// status, answer with [WriteProblem].
+// If the chain of err has a [once.Failure], the failure is final: the answer is a problem with status 422 and the code and message of the Failure.
+// This answer is stored and replayed. The writes of the handler are rolled back, unless Failure.CommitWrites is set; finished phases of work under a
+// lease stay committed. For another status than 422, answer with [WriteProblem] instead.
 //
 // With any other err the transaction is rolled back and nothing is stored. After a serialization failure or a deadlock the handler runs again, up to
-// the engine's limit, and then the client gets 503; after any other error 500. The engine's observer gets err, the client does not. Call Fail once
-// and return.
+// the engine's limit of runs, and then the client gets 503. After any other error the client gets 500. The engine's observer receives err, the client
+// does not. Call Fail once, and return from the handler.
 //
-// Outside of the middleware, and for methods that pass through it, nothing is rolled back: the client gets 500, which does not tell what has been
-// applied; err goes to [slog.Default].
+// Outside of the middleware, and for methods that the middleware passes on without a transaction, Fail can roll nothing back. The client then gets
+// 500, which does not say whether writes were applied, and err is logged by [slog.Default].
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	if err == nil {
 		err = errors.New("oncehttp: Fail was called without an error")
@@ -193,7 +195,7 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 		WriteProblem(w, failed(final))
 		return
 	}
-	slog.ErrorContext(r.Context(), "oncehttp: Fail was called outside of an operation: nothing was rolled back", "error", err) // no observer sees it
+	slog.ErrorContext(r.Context(), "oncehttp: Fail was called outside of an operation: nothing was rolled back", "error", err) // an engine's observer is not reached from here
 	p := new(plan).problem(ProblemHandlerFailed)
 	p.Retryable, p.Detail = false, "The request has failed. It is not known whether it has taken effect."
 	WriteProblem(w, p)

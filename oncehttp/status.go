@@ -16,9 +16,9 @@ import (
 // problemNotFound is the code of a problem of [StatusHandler], with the status 404: the operation is not known.
 const problemNotFound ProblemCode = "NOT_FOUND.operation"
 
-// StatusHandler serves the page of Config.StatusURL: the state of an operation, for a client whose operation is in flight or unknown. cfg is the
-// Config of the route. of returns the operation that a request asks for: the part of the scope after the principal (Config.Route; by default method
-// and pattern of the route) and the key.
+// StatusHandler returns a handler for the URLs of Config.StatusURL: it serves the state of an operation, for a client whose operation is in flight or
+// whose outcome is unknown. cfg is the Config of the route that executes the operations. The function of returns which operation a request asks for:
+// the name of its route (Config.Route; by default method and pattern) and its key.
 //
 //	mux.Handle("POST /refunds", authenticate(oncehttp.Handler(engine, cfg, refund)))
 //	mux.Handle("GET /refunds/status/{key}", authenticate(oncehttp.StatusHandler(engine, cfg,
@@ -31,12 +31,12 @@ const problemNotFound ProblemCode = "NOT_FOUND.operation"
 //	{"state": "done", "since": "2026-01-31T12:00:00Z",
 //	 "result": {"status": 201, "headers": {"Content-Type": ["application/json"]}, "body": {"id": 7}}}
 //
-// A body that is not JSON is in "text", or in "base64" if it is not UTF-8 either. A done operation without a "result" had a result that was not kept.
-// Running has a Retry-After. An operation that has failed after a phase, or whose process has died, is running as well: it goes on when a client
-// sends the request again, or when a lease.Completer runs.
+// A body that is not JSON is in "text" instead of "body", or in "base64" if it is not UTF-8. If a done operation has no "result", its result was not
+// stored. An answer with the state "running" has a Retry-After. The state is also "running" if the operation has failed after a phase, or if its
+// process has died: the operation continues when a client sends the request again, or when a lease.Completer runs.
 //
-// An operation belongs to the principal that has requested it. Other principals, and requests for an unknown operation, get 404. So does a client
-// whose operation is being executed by an engine without leases: such an operation is known only when it is done.
+// An operation belongs to the principal that has requested it. Other principals get 404, and so do requests for an operation that does not exist.
+// With an engine without leases, the answer is 404 while the operation is being executed, because its record is visible only after the commit.
 //
 // StatusHandler panics if cfg is invalid or of is nil.
 func StatusHandler[TX any](e *once.Engine[TX], cfg Config, of func(r *http.Request) (route, key string)) http.Handler {

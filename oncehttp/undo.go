@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// names returns the scope and the key of the operation, on this route. Those of an undo are derived from the undone operation, whatever the undo's
-// own route is, so that two routes undo it once.
+// names returns the scope and the key of the operation, on this route. The scope and key of an undo are derived from the undone operation and not
+// from the undo's own route, so that an operation is undone once even if two routes undo it.
 func (x *Exchange) names(route string) (scope, key string) {
 	if x.plan.Undoes != "" {
 		route = x.plan.Undoes
@@ -29,8 +29,8 @@ func (x *Exchange) ownKey() string {
 	return x.key
 }
 
-// findUndone finds the operation to undo, and makes sure that it is not executed any more. It reports whether it had an effect to undo; if not, the
-// request is answered.
+// findUndone finds the operation to undo, and makes sure that it is not executed any more. It reports whether that operation had an effect to undo.
+// If it had not, findUndone has answered the request.
 func (x *Exchange) findUndone() bool {
 	ctx, cancel := x.Context()
 	defer cancel()

@@ -12,19 +12,21 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// Downstream says how the key of an operation, and its correlation id, travel to the services that its handler calls, and on from there.
+// Downstream says how the key and the correlation id of an operation are sent to the services that its handler calls.
 type Downstream uint8
 
 const (
-	// KeyStays does not send them.
+	// KeyStays does not send key and correlation id.
 	KeyStays Downstream = iota
 
-	// KeyInBaggage sends them in the baggage, as once.key and once.correlation_id. Every service on the way passes them on.
+	// KeyInBaggage sends them in the OpenTelemetry baggage, as once.key and once.correlation_id. Every service that propagates baggage sends them on
+	// to the services that it calls.
 	KeyInBaggage
 
-	// KeyInHeader sends them in X-Idempotency-Key and X-Correlation-Id of requests of [Telemetry.Transport] that have no such field
-	// and no Idempotency-Key. Many services, also with package oncehttp, take X-Idempotency-Key for the key of the request: all requests of one
-	// operation to such a service have the same key then. So it is for handlers that make one call to each service.
+	// KeyInHeader sends them in the headers X-Idempotency-Key and X-Correlation-Id of requests of a [retryhttp.Transport] whose Tracer is the
+	// Telemetry. Requests that have such a header or an Idempotency-Key are not changed. Many services, also those with package oncehttp, use
+	// X-Idempotency-Key as the key of the request. All requests of one operation to such a service then have the same key. So use KeyInHeader only if
+	// a handler makes one call to each service.
 	KeyInHeader
 )
 

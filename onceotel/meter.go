@@ -84,8 +84,7 @@ func (m *recorder) operation(ctx context.Context, e *once.Event) {
 	m.measures.Operation(e, func(v instrument.Measurement) { m.record(ctx, &v) })
 }
 
-// Record records the measurements of outbox.Metrics, saga.Metrics and retry.Metrics: they return observers of relays and runners, and the Observe of a retry policy. Calls through
-// [Telemetry.Transport] or [Telemetry.Do], and the observer of [Telemetry.Inbox], record already.
+// Record records a measurement. The observers that outbox.Metrics, inbox.Metrics, saga.Metrics and retry.Metrics return call it.
 func (t *Telemetry) Record(ctx context.Context, v instrument.Measurement) {
 	v = t.meter.measures.Bounded(v)
 	t.meter.record(ctx, &v)

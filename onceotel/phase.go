@@ -20,7 +20,7 @@ const (
 	phaseSpan = "phase "
 )
 
-// PhaseStart implements [lease.Tracer]: a span "phase {name}" for each phase that runs, inside the span of its operation.
+// PhaseStart implements [lease.Tracer]. It starts a span "phase {name}" for each phase that runs, as a child of the operation's span.
 func (t *Telemetry) PhaseStart(ctx context.Context, p lease.Phase) (_ context.Context, end func(error)) {
 	ctx, span := t.tracer.Start(ctx, phaseSpan+p.Name, trace.WithAttributes(phaseKey.String(p.Name), callsKey.Bool(p.Call)))
 	return ctx, func(err error) {

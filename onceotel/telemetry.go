@@ -19,33 +19,34 @@ import (
 // name is the instrumentation scope.
 const name = "github.com/oncelib/once/onceotel"
 
-// Config of a [Telemetry]. The zero value is a good one.
+// Config configures a [Telemetry]. The zero value is ready to use.
 type Config struct {
 	// TracerProvider makes the spans. Default: [otel.GetTracerProvider].
 	TracerProvider trace.TracerProvider
 
-	// MeterProvider makes the instruments. Default: [otel.GetMeterProvider].
+	// MeterProvider makes the metrics. Default: [otel.GetMeterProvider].
 	MeterProvider metric.MeterProvider
 
-	// Gauges are exported by instruments of the MeterProvider, with their last values. Default: no gauges.
+	// Gauges is a watch whose last values are exported as metrics of the MeterProvider. Default: nil, no gauges.
 	Gauges *gauge.Watch
 
-	// Broker is the messaging.system of messages, in the words of the semantic conventions: "kafka", "nats", "rabbitmq".
-	// Default: "once", for messages that no broker carries.
+	// Broker is the value of the attribute messaging.system in the spans of messages, as the semantic conventions spell it: "kafka", "nats",
+	// "rabbitmq". Default: "once", for messages that are sent without a broker.
 	Broker string
 
-	// Propagator writes the trace context into the requests of a retryhttp.Transport. Default: traceparent and baggage.
+	// Propagator writes the trace context into the headers of requests of a retryhttp.Transport. Default: the headers traceparent and baggage.
 	Propagator propagation.TextMapPropagator
 
-	// Downstream says how the key of an operation travels to the services that its handler calls. Default: it does not.
+	// Downstream says how the key of an operation is sent to the services that its handler calls. Default: KeyStays, the key is not sent.
 	Downstream Downstream
 
-	// DownstreamKey returns the key that travels downstream. ctx is the context that [once.Do] was called with. Default: Event.KeyHash.
+	// DownstreamKey returns the key that Downstream sends. ctx is the context with which [once.Do] was called. Default: Event.KeyHash, the hash of
+	// the operation's key.
 	DownstreamKey func(ctx context.Context, e once.Event) string
 }
 
-// Telemetry is an observer of an engine that makes a span for each operation, and records the instruments.
-// It is the tracer of everything else: see package telemetry. It can be shared by all engines.
+// Telemetry is an observer of engines that makes a span for each operation, and records metrics. It is also the tracer of all other parts: see
+// package telemetry. All engines of a process can share one Telemetry.
 type Telemetry struct {
 	cfg    Config
 	tracer trace.Tracer
@@ -57,7 +58,7 @@ var (
 	_ telemetry.Tracer = (*Telemetry)(nil)
 )
 
-// New returns a Telemetry. An error comes from the MeterProvider.
+// New returns a Telemetry. It returns an error if cfg.MeterProvider cannot make the metrics.
 func New(cfg Config) (*Telemetry, error) {
 	if cfg.TracerProvider == nil {
 		cfg.TracerProvider = otel.GetTracerProvider()
@@ -82,7 +83,7 @@ func New(cfg Config) (*Telemetry, error) {
 	return &Telemetry{cfg: cfg, tracer: cfg.TracerProvider.Tracer(name), meter: m}, nil
 }
 
-// Trace returns the W3C traceparent of the span in ctx, "" if ctx has no span. It is for outbox.Config.Trace and Attempt.Trace.
+// Trace returns the W3C traceparent of the span in ctx, or "" if ctx has no span. Use it as outbox.Config.Trace, and to set once.Operation.Trace.
 func Trace(ctx context.Context) string { return traceparent(trace.SpanContextFromContext(ctx)) }
 
 // traceparent returns sc in the form that is stored with operations and messages.

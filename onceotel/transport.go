@@ -24,7 +24,7 @@ const (
 	waitKey     = attribute.Key("once.wait_ms")
 )
 
-// CallSpan implements [retryhttp.Tracer]: a span for each call, until the header of its answer.
+// CallSpan implements [retryhttp.Tracer]. It starts a span for each call, which ends when the header of the answer has arrived.
 func (t *Telemetry) CallSpan(req *http.Request) (_ context.Context, end func(*http.Response, error)) {
 	ctx, span := t.startCall(req.Context(), "call "+spanName(req), attributesOf(req)...)
 	return ctx, func(resp *http.Response, err error) {
@@ -41,15 +41,15 @@ func (t *Telemetry) CallSpan(req *http.Request) (_ context.Context, end func(*ht
 	}
 }
 
-// CallEvent implements [retryhttp.Tracer]: it is written to the span of the call.
+// CallEvent implements [retryhttp.Tracer]. It writes the event to the span of the call.
 func (t *Telemetry) CallEvent(ctx context.Context, e retry.Event) {
 	if span, ok := ctx.Value(callKey{}).(trace.Span); ok && span.IsRecording() { // a call of retryhttp.Resume has no span
 		addRetry(span, &e)
 	}
 }
 
-// AttemptSpan implements [retryhttp.Tracer]: a span of kind CLIENT, with the trace context in the header of the request. The Base of the transport must not make
-// spans itself, as package otelhttp does.
+// AttemptSpan implements [retryhttp.Tracer]. It starts a span of kind CLIENT for each attempt, and writes its trace context into the header of the
+// request. The Base of the transport must not make spans itself, as a transport of package otelhttp would.
 func (t *Telemetry) AttemptSpan(req *http.Request) (_ *http.Request, end func(*http.Response, error)) {
 	attrs := attributesOf(req)
 	if n := retryhttp.ResendCount(req.Context()); n > 0 {
@@ -76,8 +76,8 @@ func (t *Telemetry) AttemptSpan(req *http.Request) (_ *http.Request, end func(*h
 	}
 }
 
-// Do is [retry.Do] with a span for the call, and in it one for each attempt. name is the name of the spans: one of few. It counts if Policy.Observe
-// does: see [retry.Metrics].
+// Do is [retry.Do] with a span for the call, and in it a span for each attempt. name is the name of the spans; use a small number of names. Do
+// records metrics only if p.Observe does: see [retry.Metrics].
 func (t *Telemetry) Do(ctx context.Context, name string, p *retry.Policy, fn func(ctx context.Context, attempt int) error) error {
 	var own retry.Policy
 	if p != nil {

@@ -15,17 +15,18 @@ import (
 	"github.com/oncelib/once/internal/meter"
 )
 
-// Config of [Metrics].
+// Config configures [Metrics].
 type Config struct {
-	// Gauges are exported with their last values. Default: no gauges.
+	// Gauges is a watch whose last values are exported. Default: nil, no gauges.
 	Gauges *gauge.Watch
 
-	// TraceID returns the id of the trace that ctx belongs to, for the exemplars of histograms; "" if it has none, or if that trace is
-	// not kept. An id that is too long for an exemplar is left out. Default: the trace that is stored with an operation which this call has executed.
+	// TraceID returns the id of the trace that ctx belongs to, for the exemplars of histograms. It returns "" if ctx has no trace, or if the trace is
+	// not sampled. An id that is too long for an exemplar is left out. Default: the trace that is stored with the operation, if this call has
+	// executed the operation.
 	TraceID func(ctx context.Context) string
 }
 
-// Metrics is an observer of an engine and a [prometheus.Collector]. One can observe any number of engines.
+// Metrics is an observer of engines and a [prometheus.Collector]. One Metrics can observe any number of engines.
 type Metrics struct {
 	cfg        Config
 	meter      meter.Meter
@@ -45,7 +46,7 @@ var (
 	_ instrument.Recorder  = (*Metrics)(nil)
 )
 
-// New returns metrics that are yet to be registered.
+// New returns a Metrics. Register it with a Prometheus registry.
 func New(cfg Config) *Metrics {
 	m := &Metrics{cfg: cfg, gauges: map[string]*prometheus.Desc{}}
 	for i, in := range instrument.All {
@@ -75,8 +76,7 @@ func (m *Metrics) Observe(ctx context.Context, e once.Event) {
 	m.meter.Operation(&e, func(v instrument.Measurement) { m.record(v, func() string { return m.traceID(ctx, &e) }) })
 }
 
-// Record records the measurements of outbox.Metrics, inbox.Metrics, saga.Metrics and retry.Metrics: they return observers of relays, inboxes and runners, and the
-// Observe of a retry policy.
+// Record records a measurement. The observers that outbox.Metrics, inbox.Metrics, saga.Metrics and retry.Metrics return call it.
 func (m *Metrics) Record(ctx context.Context, v instrument.Measurement) {
 	m.record(m.meter.Bounded(v), func() string { return m.current(ctx) })
 }
@@ -88,7 +88,7 @@ func (m *Metrics) record(v instrument.Measurement, trace func() string) {
 		return
 	}
 	h := m.histograms[v.ID].of(v.Labels)
-	if id := trace(); id != "" && len(id) <= maxTraceID && utf8.ValidString(id) { // else the client library panics
+	if id := trace(); id != "" && len(id) <= maxTraceID && utf8.ValidString(id) { // otherwise the client library panics
 		if x, ok := h.(prometheus.ExemplarObserver); ok {
 			x.ObserveWithExemplar(v.Value, prometheus.Labels{traceLabel: id})
 			return
@@ -143,7 +143,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. It asks no source of gauges: it takes their last values.
+// Collect implements [prometheus.Collector]. For gauges it takes the last values of the watch, and calls no source.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	for i := range instrument.All {
 		m.collector(i).Collect(to)

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// conn is a connection to a server.
+// conn is a network connection to a server, with the faults of a test.
 type conn struct {
 	net.Conn
 

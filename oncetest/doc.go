@@ -1,4 +1,4 @@
-// Package oncetest tests handlers that must take effect once, whether they use package once or not.
+// Package oncetest tests handlers that must take effect once. The handlers may use package once or not.
 //
 //	func TestRefunds(t *testing.T) {
 //		oncetest.HTTP(t, oncetest.Service{
@@ -12,12 +12,13 @@
 //		})
 //	}
 //
-// [HTTP], [Do], [Lease] and [Inbox] first make requests without a fault, which show the effects of one request: rows of all tables, sums of
-// their numbers, messages. Then they make requests with one fault each, and send each until it has a final answer, and once more. Then the
-// effects must equal the effects of one request, and all answers must be the same. Each fault is a subtest.
+// [HTTP], [Do], [Lease] and [Inbox] first send requests without a fault, to learn the effects of one request: the numbers of rows in all tables, the
+// sums of numeric columns, and messages. Then they cause one fault in each further request. They send such a request again until it has a final
+// answer, and then once more. After that the effects must equal the effects of one request, and all final answers must be the same. Each fault is a
+// subtest.
 //
-// [WithTx] and [InTx] test one handler, without faults: all of it is in a transaction that the test rolls back.
+// [WithTx] and [InTx] are for tests of one handler without faults: the handler works in a transaction that the test rolls back.
 //
-// The tests in the folder examples of this repository use them with routers, ORMs, gRPC and Connect on SQLite and PostgreSQL: chi has HTTP and WithTx, gorm Lease,
-// inbox Inbox, and outbox InTx and RequireMessage.
+// The directory examples of this repository has tests with routers, ORMs, gRPC and Connect, on SQLite and PostgreSQL: chi uses HTTP and WithTx, gorm
+// uses Lease, inbox uses Inbox, and outbox uses InTx and RequireMessage.
 package oncetest

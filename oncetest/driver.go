@@ -13,8 +13,8 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-// Open is [sqlstore.Open] on connections of the process. Each call of the driver is a write. Use it for SQLite. A driver that dials may use [Process.Dial]
-// instead.
+// Open is [sqlstore.Open] with connections that belong to the process p, so that the test can make them fail. Every call of the driver that may
+// change something counts as a write. Use Open for SQLite. For a driver with a dial function, use [Process.Dial] instead.
 func (p *Process) Open(driverName, dataSourceName string) *sql.DB {
 	p.suite.tb.Helper()
 	plain, err := sqlstore.Open(driverName, dataSourceName)
@@ -50,7 +50,8 @@ type dsnConnector struct {
 func (c dsnConnector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
 func (c dsnConnector) Driver() driver.Driver                        { return c.driver }
 
-// Connector makes the connections of base belong to the process, for [sqlstore.OpenDB] and [sql.OpenDB]. Each call of the driver is a write.
+// Connector returns a connector whose connections belong to the process p, so that the test can make them fail. Pass it to [sqlstore.OpenDB] or
+// [sql.OpenDB]. Every call of the driver that may change something counts as a write.
 func (p *Process) Connector(base driver.Connector) driver.Connector { return &connector{base, p} }
 
 type connector struct {

@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// Fault is a kind of fault that a test causes.
+// Fault is a kind of fault that a test causes. A write is a call or a packet that may change something outside of the process.
 type Fault string
 
-// The kinds of faults, in the order in which they are tried.
+// These are the kinds of faults, in the order in which they are tried.
 const (
-	FaultConcurrent  Fault = "concurrent"         // the same request eight times at once
-	FaultMismatch    Fault = "mismatch"           // another request with the key of an earlier one
-	FaultStore       Fault = "store fails"        // a call of the store is not reached, is refused, or its answer is lost; see [Store]
-	FaultStatement   Fault = "statement refused"  // the database refuses a statement of the handler, and its connection lives; see [Store]
-	FaultNotSent     Fault = "write not sent"     // a connection breaks before a write to it; see [Process]
-	FaultNotAnswered Fault = "write not answered" // a connection breaks after a write to it, before the answer
-	FaultDeath       Fault = "death"              // the process dies after a write, and another one goes on
+	FaultConcurrent  Fault = "concurrent"         // the same request is sent eight times at the same time
+	FaultMismatch    Fault = "mismatch"           // another request is sent with the key of an earlier request
+	FaultStore       Fault = "store fails"        // a call does not reach the store, the store refuses it, or its answer is lost; see [Store]
+	FaultStatement   Fault = "statement refused"  // the database refuses a statement of the handler, and the connection stays open; see [Store]
+	FaultNotSent     Fault = "write not sent"     // a connection breaks before a write; see [Process]
+	FaultNotAnswered Fault = "write not answered" // a connection breaks after a write and before its answer
+	FaultDeath       Fault = "death"              // the process dies after a write, and another process continues
 )
 
 // action is the fate of a write.
@@ -136,7 +136,7 @@ func (s *suite) tryEach(f Fault, format string) {
 		})
 	}
 	switch {
-	case s.hung: // it is said
+	case s.hung: // it was reported already
 	case ran > 0 && struck == 0:
 		s.tb.Errorf("oncetest: no fault of the kind %q has struck. Try: Store and the methods of Process for each connection, or Skip", f)
 	case s.leased && f == FaultDeath && struck > 1 && s.takeovers == 0:

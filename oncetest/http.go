@@ -16,30 +16,31 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Service is a service over HTTP.
+// Service describes a service over HTTP that [HTTP] tests.
 type Service struct {
-	// Start starts the service, as main does, on the connections of a process. It is called again after each death of the process. Make here
-	// everything that the service keeps in memory, and elsewhere everything that outlives a process: files, databases, a [Provider].
+	// Start starts the service, as its main function does, with connections that it opens by methods of p. Start is called again after each death of
+	// the process. Create in Start everything that the service keeps in memory. Create outside of Start everything that outlives a process: files,
+	// databases, a [Provider].
 	Start func(p *Process) http.Handler
 
-	// Request makes a request that takes effect, without a key. All requests that it makes must be alike.
+	// Request returns a request that takes effect. The request has no key; the test adds one. All requests that it returns must be equal.
 	Request func() *http.Request
 
-	// Other makes a request that takes effect as well, and asks for something else, for [FaultMismatch]. Default: Request with another digit in its body, or
-	// another letter where it has no digit.
+	// Other returns a request that also takes effect and differs from Request, for [FaultMismatch]. Default: Request with one digit of its body
+	// changed, or one letter if the body has no digit.
 	Other func() *http.Request
 
 	// Header is the name of the header for keys. Default: Idempotency-Key.
 	Header string
 
-	Database sqlplane.Database     // in which effects are counted; default: the database of the first [Store] of a process
-	Count    map[string]func() int // counters of effects elsewhere, mails for example
-	Ignore   []string              // "table" or "table.column": no effects, an access log for example
-	Skip     []Fault               // faults that are not tried
+	Database sqlplane.Database     // the database in which effects are counted; default: the database of the first [Store] of a process
+	Count    map[string]func() int // functions that count effects outside of the database, such as mails
+	Ignore   []string              // "table" or "table.column" whose changes are not effects, such as an access log
+	Skip     []Fault               // the faults that are not tried
 }
 
-// HTTP tests a service. Each request has a new key, and retries have the key of their request. An answer is final unless its status is 5xx, 408, 409, 425
-// or 429.
+// HTTP tests the service s: see the package documentation. Each new request has a new key, and its retries have the same key. An answer is final
+// unless its status is 5xx, 408, 409, 425 or 429.
 func HTTP(t testing.TB, s Service) {
 	t.Helper()
 	tests := suite{settings: settings{s.Database, s.Count, s.Ignore, s.Skip}, tb: t}

@@ -9,10 +9,11 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// InTx returns a store that keeps everything in tx, a transaction of the test: operations, leases, and the messages of an outbox. Nothing is committed, and
-// nothing is left after the rollback. Give it to an engine, lease.InTx and outbox.New in place of s. s must be a sqlstore or a pgxstore.
+// InTx returns a store that writes everything in tx, a transaction of the test: operations, leases, and the messages of an outbox. Nothing is
+// committed, so nothing is left after the test rolls tx back. Pass the returned store to once.New, lease.InTx and outbox.New in place of s. s must be
+// a sqlstore or a pgxstore.
 //
-// A transaction has one user at a time, so calls must follow each other. There are no faults: see [HTTP] for those.
+// Only one goroutine may use a transaction at a time, so do not make calls concurrently. InTx causes no faults; [HTTP] does.
 func InTx[TX any](s store.Store[TX], tx TX) interface {
 	store.Store[TX]
 	store.Joiner[TX]

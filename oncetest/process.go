@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store/storetest"
 )
 
-// Process is one life of the process with the handler. Its methods open the connections of the handler. So a test sees each write, can lose it or its
-// answer, and can let the process die at it.
+// Process represents one process that runs the handler, from its start to its death. The handler opens its connections by the methods of Process. So
+// the test sees each write, can lose the write or its answer, and can end the process at it.
 type Process struct {
 	suite *suite
 	died  chan struct{}
@@ -40,7 +40,8 @@ var (
 	errDead = errors.New("oncetest: the process is dead")
 )
 
-// Dial is the dial function of drivers such as pgx and go-sql-driver/mysql, and of [http.Transport].
+// Dial opens a network connection that belongs to the process. Set it as the dial function of drivers such as pgx and go-sql-driver/mysql, or of
+// [http.Transport]. Each write to the connection counts as one write.
 func (p *Process) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if p.isDead() {
 		return nil, errDead
@@ -55,8 +56,8 @@ func (p *Process) Dial(ctx context.Context, network, address string) (net.Conn, 
 	return c, nil
 }
 
-// Transport is the transport of clients of another service. Each request is one write. If base is a [Provider], its effects are counted. A base of nil
-// is [http.DefaultTransport].
+// Transport returns a transport for HTTP clients of other services. Each request counts as one write. If base is a [Provider], its effects are
+// counted too. If base is nil, [http.DefaultTransport] is used.
 func (p *Process) Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -92,8 +93,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements [http.RoundTripper].
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Store returns a store for the engine, and for lease.InTx. A test lets its calls fail, and refuses statements of the handler. Effects are counted in
-// the database of the store.
+// Store returns a store that wraps s, for once.New and lease.InTx. The test makes calls of this store fail, and refuses statements of the handler.
+// Effects are counted in the database of s.
 func Store[TX any](p *Process, s store.Store[TX]) store.Store[TX] {
 	f := storetest.NewFaults(s)
 	p.mu.Lock()
@@ -111,7 +112,7 @@ type faultyStore[TX any] struct {
 	process *Process
 }
 
-// Unwrap returns the store below, for [store.As].
+// Unwrap returns the wrapped store, for [store.As].
 func (s *faultyStore[TX]) Unwrap() any { return s.Faults }
 
 // Begin implements [store.Store].

@@ -9,17 +9,18 @@ import (
 	"testing"
 )
 
-// ProviderConfig is how a [Provider] behaves.
+// ProviderConfig says how a [Provider] behaves.
 type ProviderConfig struct {
-	// Dedupes answers a request whose Idempotency-Key is known with the earlier answer, without a further effect.
+	// Dedupes says that the provider recognises duplicates: if the Idempotency-Key of a request is known, it returns the earlier answer and has no
+	// further effect.
 	Dedupes bool
 
-	// Answer returns the answer to the n-th effect. Default: 200 and {"id":n}.
+	// Answer returns the answer to the request that has the n-th effect. n begins with 1. Default: 200 and {"id":n}.
 	Answer func(n int, r *http.Request, body []byte) (status int, answer []byte)
 }
 
-// Provider replaces the service of another company: it is a [http.RoundTripper] for [Process.Transport], and a [http.Handler]. It counts its
-// effects, and complains if two different requests have the same key.
+// Provider replaces the service of another company in a test. It is an [http.RoundTripper] for [Process.Transport], and also an [http.Handler]. It
+// counts its effects, and reports an error if two different requests have the same key.
 type Provider struct {
 	tb  testing.TB
 	cfg ProviderConfig
@@ -38,7 +39,7 @@ type providerAnswer struct {
 	body    []byte
 }
 
-// NewProvider returns a provider. It complains to tb, or through the test of the [Process] that it is given to.
+// NewProvider returns a provider. If the provider is passed to [Process.Transport], the test of that process reports its errors; otherwise tb does.
 func NewProvider(tb testing.TB, cfg ProviderConfig) *Provider {
 	tb.Helper()
 	if cfg.Answer == nil {
@@ -56,7 +57,7 @@ func (p *Provider) Effects() int {
 	return p.effects
 }
 
-// LoseAnswers loses the answers to the next n requests, after their effects.
+// LoseAnswers makes the provider lose the answers to the next n requests, after their effects.
 func (p *Provider) LoseAnswers(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,7 +75,7 @@ func (p *Provider) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// ServeHTTP implements [http.Handler]. It breaks the connection where an answer is lost.
+// ServeHTTP implements [http.Handler]. If an answer is lost, it breaks the connection.
 func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p.serve(w, r) != nil {
 		panic(http.ErrAbortHandler)

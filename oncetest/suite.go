@@ -30,7 +30,7 @@ type answer struct {
 	none    bool   // the call got no answer within maxCall
 }
 
-// unknown is the kind of an answer that leaves to a person whether there was an effect.
+// unknown is the kind of an answer that says that the outcome is unknown, so that a person must find out whether the operation had an effect.
 const unknown = "unknown"
 
 // settings are the fields that all descriptions of a test have.

@@ -12,25 +12,27 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Work is a function that must take effect once.
+// Work describes a function that must take effect once, for [Do] and [Lease].
 type Work struct {
-	// Start opens what the work needs, on the connections of a process, and returns a function that does the work of an operation, by [once.Do] for
-	// example. The function must return the same value in all calls for one operation. Start is called again after each death of the process.
+	// Start opens the databases and clients that the work needs, by methods of p. It returns a function that does the work of an operation, for
+	// example with [once.Do]. This function must return the same value in all calls for one operation. Start is called again after each death of the
+	// process.
 	Start func(p *Process) func(ctx context.Context, op once.Operation) (any, error)
 
-	Database sqlplane.Database     // as in [Service]
-	Count    map[string]func() int // as in [Service]
-	Ignore   []string              // as in [Service]
-	Skip     []Fault               // as in [Service]
+	Database sqlplane.Database     // see [Service]
+	Count    map[string]func() int // see [Service]
+	Ignore   []string              // see [Service]
+	Skip     []Fault               // see [Service]
 }
 
-// Do tests a function. Each operation has a new key. [FaultMismatch] is a call with another fingerprint.
+// Do tests the function w: see the package documentation. Each new operation has a new key. For [FaultMismatch], Do calls the function with the same
+// key and another fingerprint.
 func Do(t testing.TB, w Work) {
 	t.Helper()
 	w.suite(t).run()
 }
 
-// Lease is [Do] for work under a lease. Another process must take over the work after at least one death.
+// Lease is [Do] for work under a lease. The test fails unless another process has taken over the work after at least one death.
 func Lease(t testing.TB, w Work) {
 	t.Helper()
 	s := w.suite(t)
@@ -85,22 +87,23 @@ func classified(value any, err error) answer {
 	return answer{text: err.Error()}
 }
 
-// Consumer is a function that applies messages.
+// Consumer describes a function that applies messages, for [Inbox].
 type Consumer struct {
-	// Start opens what the consumer needs, on the connections of a process, and returns a function that handles one delivery, by inbox.Inbox.Handle
-	// for example. It is called again after each death of the process.
+	// Start opens the databases and clients that the consumer needs, by methods of p. It returns a function that handles one delivery of a message,
+	// for example with inbox.Inbox.Handle. Start is called again after each death of the process.
 	Start func(p *Process) func(ctx context.Context, m message.Message) error
 
-	// Message makes a message that takes effect. If it has no ID, it gets one.
+	// Message returns a message that takes effect. If the message has no ID, the test adds one.
 	Message func() message.Message
 
-	Database sqlplane.Database     // as in [Service]
-	Count    map[string]func() int // as in [Service]
-	Ignore   []string              // as in [Service]
-	Skip     []Fault               // as in [Service]
+	Database sqlplane.Database     // see [Service]
+	Count    map[string]func() int // see [Service]
+	Ignore   []string              // see [Service]
+	Skip     []Fault               // see [Service]
 }
 
-// Inbox tests a consumer. Each message is delivered until it is acknowledged, and then once more. There is no [FaultMismatch].
+// Inbox tests the consumer c: see the package documentation. Each message is delivered until the consumer returns no error, and then once more. Inbox
+// does not try [FaultMismatch].
 func Inbox(t testing.TB, c Consumer) {
 	t.Helper()
 	s := suite{settings: settings{c.Database, c.Count, c.Ignore, c.Skip}, tb: t}

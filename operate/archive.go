@@ -17,10 +17,10 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Archive is a directory into which sweeps have written operations, and rows of other tables.
+// Archive is a directory of files into which sweeps have written expired operations and expired rows of other tables, before they deleted them.
 type Archive struct{ dir string }
 
-// OpenArchive returns the archive in dir.
+// OpenArchive opens the archive in the directory dir.
 func OpenArchive(dir string) (*Archive, error) {
 	_, err := archive.Segments(dir)
 	switch {
@@ -34,7 +34,7 @@ func OpenArchive(dir string) (*Archive, error) {
 	return &Archive{dir}, nil
 }
 
-// Verified is the content of an archive, and its damaged and missing files.
+// Verified is the result of [Archive.Verify]: the size of an archive, and its damaged or missing files.
 type Verified struct {
 	Segments int              `json:"segments"`
 	Rows     int              `json:"rows"`
@@ -42,13 +42,13 @@ type Verified struct {
 	Damaged  []DamagedSegment `json:"damaged"`
 }
 
-// DamagedSegment is a file that differs from the manifest.
+// DamagedSegment is a file of an archive that is missing or differs from the manifest.
 type DamagedSegment struct {
 	File  string `json:"file"`
 	Error string `json:"error"`
 }
 
-// Verify compares all segments with the manifest: size, SHA-256, rows.
+// Verify compares each file (segment) of the archive with the manifest: its size, its SHA-256 and its number of rows.
 func (a *Archive) Verify(ctx context.Context) (Verified, error) {
 	list, damaged, err := archive.Verify(ctx, a.dir)
 	v := Verified{Segments: len(list), Damaged: convert(damaged, func(d archive.Damage) DamagedSegment { return DamagedSegment{d.File, d.Err.Error()} })}
@@ -58,11 +58,11 @@ func (a *Archive) Verify(ctx context.Context) (Verified, error) {
 	return v, err //nolint:wrapcheck // likewise
 }
 
-// StateArchived is the state of an operation that is in an archive.
+// StateArchived is the [Operation].State of an operation that [Archive.Find] has found in an archive.
 const StateArchived = "archived"
 
-// Find returns the operations under key, or under its hash, in a scope, or in every scope if that is "". A key that was executed again after its
-// expiry is found several times.
+// Find returns the archived operations with this key, or with the hash of this key, in scope. If scope is "", Find searches every scope. If a key was
+// executed again after its expiry, Find returns several operations.
 func (a *Archive) Find(ctx context.Context, scope, key string) ([]Operation, error) {
 	names := map[string]bool{key: true, keyname.Hashed(key): true}
 	if bare, quotes := keyname.Unquoted(key); quotes {
@@ -82,17 +82,17 @@ func (a *Archive) Find(ctx context.Context, scope, key string) ([]Operation, err
 	return found, nil
 }
 
-// ArchivedRow is a row of an archive that is not an operation: a delivered message, a receipt, or an event or attempt of webhooks.
+// ArchivedRow is an archived row of another table than that of operations: a delivered message, a receipt, or an event or attempt of webhooks.
 type ArchivedRow struct {
 	Table     string          `json:"table"`
-	Scope     string          `json:"scope,omitempty"` // the topic of a message
-	Key       string          `json:"key"`             // the ID of a message, the operation of a receipt
+	Scope     string          `json:"scope,omitempty"` // for a message, its topic
+	Key       string          `json:"key"`             // for a message, its ID; for a receipt, its operation
 	ExpiredAt time.Time       `json:"expired_at"`
-	Row       json.RawMessage `json:"row"` // its columns; bytes are base64
+	Row       json.RawMessage `json:"row"` // the columns of the row; bytes are in base64
 }
 
-// FindRows returns the rows of a table under key, in a scope, or in every scope if that is "". A row that was changed between two sweeps is found
-// several times.
+// FindRows returns the archived rows of a table with this key in scope. If scope is "", FindRows searches every scope. If a row has changed between
+// two sweeps, FindRows returns it several times.
 func (a *Archive) FindRows(ctx context.Context, table, scope, key string) ([]ArchivedRow, error) {
 	found := []ArchivedRow{}
 	seen := map[string]bool{}
@@ -117,14 +117,14 @@ func archived(e upkeep.Expired) Operation {
 	}
 }
 
-// Pass is a pass of a sweeper.
+// Pass is the result of one pass of a sweeper over the expired rows.
 type Pass struct {
 	Rows   int    `json:"rows"`
 	Millis int64  `json:"took_ms"`
 	Error  string `json:"error,omitempty"`
 }
 
-// PassOf returns p, for scripts.
+// PassOf returns p in the form that scripts read as JSON.
 func PassOf(p retention.Pass) Pass {
 	pass := Pass{Rows: p.Rows, Millis: p.Took.Milliseconds()}
 	if p.Err != nil {

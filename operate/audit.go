@@ -13,27 +13,27 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Entry is a row of the audit: an act of an operator. If the act has changed something, the row was committed together with the change.
+// Entry is a row of the audit table: one act of an operator. If the act has changed something, the row was committed together with the change.
 type Entry struct {
-	ID      int64     `json:"id"` // grows, with gaps: a preview takes one too
+	ID      int64     `json:"id"` // a later entry has a greater ID; there are gaps, because a preview uses an ID too
 	At      time.Time `json:"at"`
 	Who     string    `json:"who"`
-	Action  string    `json:"action"`   // forget, resolve, list or show; of dead letters redrive, cancel or discard
-	Scope   string    `json:"scope"`    // "" is every scope
-	KeyHash string    `json:"key_hash"` // once.KeyHash of the key, "" of a list
+	Action  string    `json:"action"`   // forget, resolve, list or show; for dead letters redrive, cancel or discard
+	Scope   string    `json:"scope"`    // "" means every scope
+	KeyHash string    `json:"key_hash"` // once.KeyHash of the key; "" for a list
 	Reason  string    `json:"reason"`
-	Detail  string    `json:"detail"` // the changed or requested object
+	Detail  string    `json:"detail"` // the object that was changed or read
 }
 
-// Access describes a read of stored operations, whose keys and scopes may tell about customers.
+// Access describes a read of stored operations, for the audit. Reads are audited because keys and scopes may contain data about customers.
 type Access struct {
-	Scope, Key string // "" means all of them
-	Detail     string // the requested objects
-	Shown      bool   // one thing was shown, also without a Key; otherwise it was a list
+	Scope, Key string // "" means all scopes or keys
+	Detail     string // the objects that were read
+	Shown      bool   // true if one object was shown, also one without a Key; false if a list was read
 }
 
-// Looked writes to the audit that by has read stored operations; by.Reason may be empty. A read itself needs no right to write, so the caller decides
-// whether an error matters.
+// Looked writes to the audit that by has read stored operations; by.Reason may be empty. It returns an error if the database user may not write. The
+// caller decides whether the read is allowed then.
 func (a *Keys) Looked(ctx context.Context, by By, access Access) error {
 	if by.Who == "" {
 		return errors.New("operate: By.Who is empty. Try: the name of the person or service that reads")
@@ -51,14 +51,14 @@ func (a *Keys) Looked(ctx context.Context, by By, access Access) error {
 
 const auditColumns = "select id, at, who, action, scope, key_hash, reason, detail from once_audit where "
 
-// AuditFilter says which entries to list. The zero value means all of them.
+// AuditFilter chooses entries of the audit. The zero value chooses all of them.
 type AuditFilter struct {
 	Window
 
-	Scope string // this one
+	Scope string // entries of this scope; "" means all scopes
 }
 
-// Audit returns the acts of operators on anything in this database, newest first.
+// Audit returns all acts of operators in this database that match f, the newest first.
 func (a *Keys) Audit(ctx context.Context, f AuditFilter) (p Page[Entry], err error) {
 	where, args := "1 = 1", []any{}
 	if f.Scope != "" {
@@ -85,7 +85,7 @@ func scanEntry(row sqlplane.Row) (e Entry, err error) {
 	return e, err
 }
 
-// HasAudit reports whether the database has the table of the audit, without which nothing is changed.
+// HasAudit reports whether the database has the table of the audit. Without this table all methods that change something fail.
 func (a *Keys) HasAudit(ctx context.Context) (bool, error) {
 	err := a.db.Pool().Query(ctx, a.statement("select id from once_audit where 1 = 0"), func(sqlplane.Row) error { return nil })
 	if sqlguard.IsMissing(err) {

@@ -9,17 +9,17 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Decided is the effect of a decision, before or after it was written, for people and scripts.
+// Decided is a decision about an operation and its effect, in the form that people and scripts read.
 type Decided struct {
-	Resolved bool   `json:"resolved"` // false for a preview
-	Already  bool   `json:"already"`  // the same decision was written before, and nothing was changed now
-	Effect   string `json:"effect"`   // its meaning for a retry; if it was written before, the text in the audit
+	Resolved bool   `json:"resolved"` // true if the decision is written; false in a preview
+	Already  bool   `json:"already"`  // the same decision was written before, so nothing was changed now
+	Effect   string `json:"effect"`   // what a retry of the operation does now; if Already is true, the text in the audit
 
-	lease.Progress            // before the decision
-	Operation      *Operation `json:"operation"` // as it is now
+	lease.Progress            // the progress of the operation before the decision
+	Operation      *Operation `json:"operation"` // the operation as it is now
 }
 
-// Progress returns the progress of a leased operation. It is empty if another program has saved the operation.
+// Progress returns the progress of a leased operation. It is empty if the operation is not leased work of package lease.
 func (a *Keys) Progress(ctx context.Context, id store.ID) (p lease.Progress, err error) {
 	ops, ok := store.As[store.Operations](a.db)
 	if !ok {
@@ -35,8 +35,8 @@ func (a *Keys) Progress(ctx context.Context, id store.ID) (p lease.Progress, err
 	return p, nil
 }
 
-// Decide writes a decision and its entry of the audit in one commit, as [lease.Resolve] describes. The same decision is not written twice. Who and
-// Reason are taken from by.
+// Decide writes the decision d about an operation whose outcome is unknown, and its entry of the audit, in one commit: see [lease.Resolve]. If the
+// same decision was written before, nothing changes. by replaces Who and Reason of d.
 func (a *Keys) Decide(ctx context.Context, by By, id store.ID, d lease.Resolution) error {
 	if err := by.check(); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (a *Keys) Decide(ctx context.Context, by By, id store.ID, d lease.Resolutio
 	return lease.Resolve(ctx, ops, id, d) //nolint:wrapcheck // its text is complete
 }
 
-// CheckDecision returns the error that Decide would return now, and changes nothing.
+// CheckDecision returns the error that Decide would return now. It changes nothing.
 func (a *Keys) CheckDecision(ctx context.Context, id store.ID, d lease.Resolution) error {
 	ops, err := a.operations()
 	if err != nil {
@@ -83,7 +83,7 @@ func checkValue(ctx context.Context, ops store.Operations, id store.ID, d lease.
 
 var errForward = errors.New("the call is the forward of a gateway, and its operation ends with the answer of the service. Try: --result FILE --status 201")
 
-// Record returns the stored record of an operation.
+// Record returns the stored record of an operation. If no record exists, its State is [store.StateAbsent].
 func (a *Keys) Record(ctx context.Context, id store.ID) (store.Record, error) {
 	ops, err := a.operations()
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Event is a message that an operation has added to an outbox, or a webhook that it has sent, with its state in this database, for people and
-// scripts.
+// Event is a message that an operation has added to an outbox, or a webhook that the operation has sent. It has the state of the event in this
+// database, in the form that people and scripts read.
 type Event struct {
 	ID       string    `json:"id"`
-	Step     string    `json:"step,omitempty"` // the phase of leased work or the step of a saga that has added it
-	State    string    `json:"state"`          // of EventWaiting to EventGone
+	Step     string    `json:"step,omitempty"` // the phase of leased work or the step of a saga that has added the event
+	State    string    `json:"state"`          // one of EventWaiting to EventGone
 	Topic    string    `json:"topic,omitempty"`
 	Key      string    `json:"key,omitempty"`
 	Seq      int64     `json:"seq,omitempty"`
@@ -30,31 +30,31 @@ type Event struct {
 	Paused   bool      `json:"paused,omitempty"`
 	Added    time.Time `json:"created_at,omitzero"`
 	SentAt   time.Time `json:"sent_at,omitzero"`
-	Attempts int       `json:"attempts,omitempty"` // failed deliveries
-	Error    string    `json:"error,omitempty"`    // of the last of them
+	Attempts int       `json:"attempts,omitempty"` // the number of failed deliveries
+	Error    string    `json:"error,omitempty"`    // why the last delivery has failed
 
-	Letter    string         `json:"letter,omitempty"` // UID of its dead letter, of the outbox
-	Inbox     []InboxEvent   `json:"inbox"`            // its states in the inboxes of this database
-	Sent      *Sent          `json:"sent,omitempty"`   // its deliveries as a webhook; nil if it is not a webhook
+	Letter    string         `json:"letter,omitempty"` // the UID of its dead letter in the outbox
+	Inbox     []InboxEvent   `json:"inbox"`            // the states of the event in the inboxes of this database
+	Sent      *Sent          `json:"sent,omitempty"`   // its deliveries as a webhook; nil if the event is not a webhook
 	Operation *OperationName `json:"operation,omitempty"`
 }
 
-// States of an event.
+// These are the states of an event.
 const (
-	EventWaiting   = "waiting"   // for its delivery
-	EventBlocked   = "blocked"   // an earlier message of its key has failed
-	EventFailing   = "failing"   // another delivery follows
-	EventDead      = "dead"      // no delivery follows: it waits for a person
-	EventDelivered = "delivered" // delivered and kept
-	EventUnwanted  = "unwanted"  // a webhook that no endpoint gets
-	EventGone      = "gone"      // no longer stored: it was delivered, or skipped
+	EventWaiting   = "waiting"   // the event waits for its delivery
+	EventBlocked   = "blocked"   // the event waits because an earlier message of its key has failed
+	EventFailing   = "failing"   // a delivery has failed, and another one follows
+	EventDead      = "dead"      // all deliveries have failed, and the event waits for an operator
+	EventDelivered = "delivered" // the event was delivered, and is still stored
+	EventUnwanted  = "unwanted"  // the event is a webhook that no endpoint receives
+	EventGone      = "gone"      // the event is no longer stored: it was delivered or skipped
 )
 
-// OperationName names the operation that has added an event, in the forms of links and logs.
+// OperationName names the operation that has added an event. Links use Scope and Key, logs use KeyHash.
 type OperationName struct {
 	Scope   string `json:"scope"`
-	Key     string `json:"key"`      // as it is stored
-	KeyHash string `json:"key_hash"` // the hash in logs
+	Key     string `json:"key"`      // the key as it is stored
+	KeyHash string `json:"key_hash"` // the hash of the key, as in logs
 }
 
 // InboxEvent is the state of an event in an inbox.
@@ -62,26 +62,27 @@ type InboxEvent struct {
 	EventID    string    `json:"event_id"`
 	Consumer   string    `json:"consumer"`
 	Source     string    `json:"source"`
-	State      string    `json:"state"` // applied, parked, failing or dead_lettered
+	State      string    `json:"state"` // one of applied, parked, failing and dead_lettered
 	ReceivedAt time.Time `json:"received_at,omitzero"`
 	AppliedAt  time.Time `json:"applied_at,omitzero"`
-	ByNumber   bool      `json:"by_number,omitempty"` // the inbox has an order, so the message counts as applied because it or a later one was
-	Letter     string    `json:"letter,omitempty"`    // UID of its dead letter
+	ByNumber   bool      `json:"by_number,omitempty"` // the state is known from the position of the key in an ordered inbox: this message or a later one was applied
+	Letter     string    `json:"letter,omitempty"`    // the UID of its dead letter
 
-	Failed   int64     `json:"failed_attempts,omitempty"` // failing
+	Failed   int64     `json:"failed_attempts,omitempty"` // the number of failed attempts, if State is failing
 	FailedAt time.Time `json:"failed_at,omitzero"`
-	Error    string    `json:"error,omitempty"` // of the last of them
+	Error    string    `json:"error,omitempty"` // why the last attempt has failed
 }
 
-// Trail is the effects of an operation.
+// Trail has the effects of an operation: its events, and the steps of a saga.
 type Trail struct {
 	Events []Event           `json:"events"`
-	Cut    bool              `json:"events_cut,omitempty"` // the operation may have added more: its record names the first 64
-	Steps  []saga.StepStatus `json:"steps,omitempty"`      // of a saga, without inputs and results
+	Cut    bool              `json:"events_cut,omitempty"` // the operation may have added more events, because its record names only the first 64
+	Steps  []saga.StepStatus `json:"steps,omitempty"`      // the steps of a saga, without inputs and results
 }
 
 // Trail returns the effects of an operation: its events with their states in the outbox and the inboxes of this database, and the steps of a saga.
-// The record has the IDs, so each event is looked up by an index. An event is missing if the database has no outbox and no inbox.
+// The record of the operation has the IDs of its events, so each event is looked up by an index. If the database has neither an outbox nor an inbox,
+// no events are returned.
 func (o *Operator) Trail(ctx context.Context, id store.ID) (t Trail, err error) {
 	t.Events = []Event{}
 	rec, err := o.Keys.Record(ctx, id)
@@ -135,7 +136,7 @@ func (a *Keys) steps(ctx context.Context, id store.ID) ([]saga.StepStatus, error
 	return convert(s.Steps, func(s saga.StepStatus) saga.StepStatus { s.Input, s.Result = nil, nil; return s }), nil
 }
 
-// EventsByID returns the states of events in this database: in its outbox, and in its inboxes.
+// EventsByID returns the states of the events with these IDs, in the outbox and in the inboxes of this database.
 func (o *Operator) EventsByID(ctx context.Context, ids ...string) ([]Event, error) {
 	return o.events(ctx, ids)
 }
@@ -217,7 +218,7 @@ func (a *Keys) letterOf(ctx context.Context, m message.Message) (uid string, err
 	return uid, err
 }
 
-// Find returns the states of events in the inboxes of a database. See [inbox.Find].
+// Find returns the states of events in all inboxes of the database. See [inbox.Find].
 func (i *Inboxes) Find(ctx context.Context, events ...message.Message) ([]InboxEvent, error) {
 	list, err := inbox.Find(ctx, i.db, events...)
 	return convert(list, func(s inbox.Sighting) InboxEvent {

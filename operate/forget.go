@@ -15,15 +15,15 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// ForgetRequest names the operation to forget. Scope and Key are required.
+// ForgetRequest names the operation whose data [Keys.Forget] erases. Scope and Key are required.
 type ForgetRequest struct {
 	Scope, Key string
 
-	// Preview does everything and then rolls it back.
+	// Preview makes all changes and then rolls them back, so that the caller sees what Forget would erase.
 	Preview bool
 }
 
-// Reasons why Forget has changed nothing, except ErrCache.
+// These are errors of [Keys.Forget]. After ErrCache the data is erased from the database; after the other errors nothing has changed.
 var (
 	ErrNothing = errors.New("operate: nothing is stored under this key in this scope. Try: Keys.Find, which looks in every scope")
 	ErrRunning = errors.New("operate: the operation is running or waits to go on, and its owner needs the stored data. Try: again when it has ended")
@@ -31,14 +31,16 @@ var (
 	ErrUnknown = errors.New("operate: the outcome of the operation is unknown, and the stored data is needed to find it out. Try: lease.Resolve, then again")
 )
 
-// Forget erases the stored data of a finished operation: the answer, the captured request, its trace, the data of recovery points, and the request
-// and correlation ids of its attempts so far. Its state, scope, key and fingerprint stay until it expires, so that a retry gets [once.CodeNoResult]
-// (409 over HTTP) and does not execute. Forget returns the change in words; the audit has the same text in the same commit.
+// Forget erases the stored data of a finished operation: its answer, its captured request, its trace, the data of its recovery points, and the
+// request and correlation ids of its attempts so far. State, scope, key and fingerprint of the operation stay until its retention is over. So a retry
+// is not executed: it gets [once.CodeNoResult] (409 over HTTP). Forget returns a text that names the erased data; the audit gets the same text in the
+// same commit.
 //
-// A key that is itself personal data stays, because it keeps a retry from executing: see Config.HashKeys. Copies inside the database are not erased
-// either: dead rows until they are vacuumed, write-ahead logs, replicas, backups.
+// The key stays even if it is personal data, because only the key prevents that a retry executes; set [once.Config].HashKeys to store hashes of keys.
+// Copies inside the database are not erased either: dead rows until they are vacuumed, write-ahead logs, replicas and backups.
 //
-// After an error nothing has changed, unless it is of [store.KindLost], the answer to COMMIT, or is [ErrCache]. To forget again does no harm.
+// After an error nothing has changed, with two exceptions: [store.KindLost], where the answer to COMMIT was lost, and [ErrCache]. Forget may be
+// called again after any error.
 func (a *Keys) Forget(ctx context.Context, by By, o ForgetRequest) (detail string, err error) {
 	if err := errors.Join(by.check(), o.complete()); err != nil {
 		return "", err

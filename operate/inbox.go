@@ -16,7 +16,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Inboxes are the inboxes of all consumers of a database.
+// Inboxes has the inboxes of all consumers of a database.
 type Inboxes struct {
 	db       sqlplane.Database
 	consumer func(name string) (order, error)
@@ -31,36 +31,36 @@ type order interface {
 	Place(ctx context.Context, source, topic, key string, seq int64) (inbox.Place, error)
 }
 
-// Gap is a key of a consumer that waits for a message.
+// Gap is an ordering key of a consumer whose next message is missing. The later messages of the key wait.
 type Gap struct {
 	Consumer string    `json:"consumer"`
 	Source   string    `json:"source"`
 	Topic    string    `json:"topic"`
 	Key      string    `json:"key"`
-	Seq      int64     `json:"seq"`    // of the missing message
-	Parked   int64     `json:"parked"` // number of waiting messages
+	Seq      int64     `json:"seq"`    // the number of the missing message
+	Parked   int64     `json:"parked"` // the number of messages that wait
 	Since    time.Time `json:"since"`
-	Dead     bool      `json:"dead"` // the message is a dead letter
+	Dead     bool      `json:"dead"` // the missing message is a dead letter
 
 	Failing
 }
 
-// Failing is a message that has come and whose attempts fail. The zero value means that no attempt of it is known.
+// Failing describes a message that was received and whose attempts fail. The zero value means that no attempt is known.
 type Failing struct {
 	EventID  string    `json:"event_id,omitempty"`
 	Attempts int64     `json:"failed_attempts,omitempty"`
 	LastAt   time.Time `json:"failed_at,omitzero"`
-	Error    string    `json:"error,omitempty"` // of the last attempt
+	Error    string    `json:"error,omitempty"` // why the last attempt has failed
 }
 
 func failingOf(f inbox.Failing) Failing {
 	return Failing{f.EventID, f.Attempts, utc(f.LastAt), f.Error}
 }
 
-// Failure says how often the message has failed, and why, for a sentence.
+// Failure returns a text that says how often the missing message has failed, and why.
 func (g Gap) Failure() string { return inbox.Failing(g.Failing).String() }
 
-// What says in a word what the message is that a key waits for.
+// What says in words what the missing message is: "missing", "failing" or "a dead letter".
 func (g Gap) What() string {
 	switch {
 	case g.Dead:
@@ -71,49 +71,49 @@ func (g Gap) What() string {
 	return "missing"
 }
 
-// InboxChange is the change that Skip or StartAt makes to a key.
+// InboxChange describes the change that [Inboxes.Skip] or [Inboxes.StartAt] makes to a key.
 type InboxChange struct {
 	InboxMessage
 
-	Next    int64 `json:"next"`    // the number that the key waits for, before the change
-	Parked  int64 `json:"parked"`  // before the change
-	Dropped int64 `json:"dropped"` // parked messages that the change drops
-	Dead    bool  `json:"dead"`    // Next is a dead letter, before the change
-	Changed bool  `json:"changed"` // false for a preview
+	Next    int64 `json:"next"`    // the number of the message that the key waits for, before the change
+	Parked  int64 `json:"parked"`  // the number of parked messages before the change
+	Dropped int64 `json:"dropped"` // the number of parked messages that the change drops
+	Dead    bool  `json:"dead"`    // the message with the number Next is a dead letter, before the change
+	Changed bool  `json:"changed"` // true if the change was made; false in a preview
 }
 
-// GapFilter says which keys to list. The zero value means all waiting keys.
+// GapFilter chooses the waiting keys to list. The zero value chooses all of them.
 type GapFilter struct {
 	Window
 
-	Consumer string // default: all
+	Consumer string // default: all consumers
 
-	// Most bounds the keys of a consumer that are read: after them the list ends, with Page.Cut. It needs Consumer. Default: the 1000 keys that have
-	// waited the longest, for which all waiting keys are read.
+	// Most limits the number of keys that are read; a list that this limit ends has Page.Cut. Most requires Consumer. Default: 0, the list has the
+	// 1000 keys that have waited the longest, and all waiting keys are read to find them.
 	Most int
 }
 
-// InboxSummary is the state of an inbox. Of its keys with parked messages only the first ones are read.
+// InboxSummary is the state of an inbox. Only a limited number of its keys is read; see More.
 type InboxSummary struct {
 	Consumer string    `json:"consumer"`
-	Topics   []string  `json:"topics"` // of the waiting keys
-	Keys     int       `json:"keys"`   // keys that wait for a message
-	Dead     int       `json:"dead"`   // keys that wait for a dead letter
-	Parked   int64     `json:"parked"` // messages that wait in these keys
+	Topics   []string  `json:"topics"` // the topics of the waiting keys
+	Keys     int       `json:"keys"`   // the number of keys that wait for a message
+	Dead     int       `json:"dead"`   // the number of keys that wait for a dead letter
+	Parked   int64     `json:"parked"` // the number of messages that wait in these keys
 	Since    time.Time `json:"since,omitzero"`
-	More     bool      `json:"more,omitempty"` // all numbers may be greater
+	More     bool      `json:"more,omitempty"` // not all keys were read, so all numbers may be greater
 }
 
-// ParkedMessage is a message that waits for an earlier message of its key.
+// ParkedMessage is a message that was received and waits for an earlier message of its key.
 type ParkedMessage struct {
 	Seq      int64     `json:"seq"`
 	EventID  string    `json:"event_id"`
 	Type     string    `json:"type"`
 	ParkedAt time.Time `json:"parked_at"`
-	NextAt   time.Time `json:"next_at,omitzero"` // of its next attempt
+	NextAt   time.Time `json:"next_at,omitzero"` // the time of its next attempt
 }
 
-// InboxMessage names a message of a consumer by its position in its key.
+// InboxMessage names a message of a consumer by its source, topic and ordering key and by its number in this key.
 type InboxMessage struct {
 	Consumer string `json:"consumer"`
 	Source   string `json:"source"`
@@ -122,8 +122,8 @@ type InboxMessage struct {
 	Seq      int64  `json:"seq"`
 }
 
-// List returns the keys that wait for a message, the longest wait first: at most 1000 keys of each of at most 10,000 consumers. Each page reads the
-// whole list.
+// List returns the keys that wait for a message, the longest wait first. It lists at most 1000 keys of each consumer, of at most 10,000 consumers.
+// Each page reads the whole list from the database.
 func (i *Inboxes) List(ctx context.Context, f GapFilter) (p Page[Gap], err error) {
 	skip := 0
 	if f.After != "" {
@@ -174,7 +174,7 @@ func (i *Inboxes) gaps(ctx context.Context, consumer string, most int) (list []G
 	return convert(found, func(g inbox.Gap) Gap { return gapOf(consumer, g) }), more, err //nolint:wrapcheck // it is of package inbox
 }
 
-// Summaries returns the states of the inboxes, by the names of their consumers. For each it reads at most most keys.
+// Summaries returns the states of the inboxes, sorted by the names of their consumers. It reads at most most keys of each inbox.
 func (i *Inboxes) Summaries(ctx context.Context, w Window, most int) (p Page[InboxSummary], err error) {
 	names, err := inbox.Consumers(ctx, i.db, w.After, w.limit()+1)
 	if err != nil {
@@ -207,7 +207,7 @@ func (i *Inboxes) Summaries(ctx context.Context, w Window, most int) (p Page[Inb
 	return p, nil
 }
 
-// Parked returns the messages of a key that wait for an earlier one, in their order. It does not read m.Seq.
+// Parked returns the parked messages of the key that m names, in their order. It ignores m.Seq.
 func (i *Inboxes) Parked(ctx context.Context, m InboxMessage, w Window) (p Page[ParkedMessage], err error) {
 	after := int64(0)
 	if w.After != "" {
@@ -222,13 +222,13 @@ func (i *Inboxes) Parked(ctx context.Context, m InboxMessage, w Window) (p Page[
 	return pageOf(convert(list, of), w, func(p ParkedMessage) string { return strconv.FormatInt(p.Seq, 10) }), err //nolint:wrapcheck // likewise
 }
 
-// Consumers returns the consumers of inboxes, at most 10,000.
+// Consumers returns the names of the consumers that have an inbox, at most 10,000.
 func (i *Inboxes) Consumers(ctx context.Context) ([]string, error) {
 	const most = 10_000
 	return inbox.Consumers(ctx, i.db, "", most) //nolint:wrapcheck // it is of package inbox
 }
 
-// Place returns the position of a key, and its parked messages.
+// Place returns the position of the key that m names, and its parked messages.
 func (i *Inboxes) Place(ctx context.Context, m InboxMessage) (inbox.Place, error) {
 	in, err := i.consumer(m.Consumer)
 	if err != nil {
@@ -237,7 +237,8 @@ func (i *Inboxes) Place(ctx context.Context, m InboxMessage) (inbox.Place, error
 	return in.Place(ctx, m.Source, m.Topic, m.Key, m.Seq) //nolint:wrapcheck // likewise
 }
 
-// Skip gives up the message that a key waits for. It refuses to if the message has come and fails: see [inbox.Inbox.Skip].
+// Skip gives up the message that a key waits for, so that the later messages are applied. It returns an error if the message was received and fails:
+// see [inbox.Inbox.Skip].
 func (i *Inboxes) Skip(ctx context.Context, by By, m InboxMessage) error {
 	in, err := i.signed(by, m)
 	if err != nil {
@@ -246,7 +247,7 @@ func (i *Inboxes) Skip(ctx context.Context, by By, m InboxMessage) error {
 	return in.Skip(ctx, m.Source, m.Topic, m.Key, m.Seq, by.Who, by.Reason) //nolint:wrapcheck // likewise
 }
 
-// StartAt makes a key begin at a message.
+// StartAt makes a key begin at the message m: earlier messages are never expected. See [inbox.Inbox.StartAt].
 func (i *Inboxes) StartAt(ctx context.Context, by By, m InboxMessage) error {
 	in, err := i.signed(by, m)
 	if err != nil {
@@ -255,8 +256,8 @@ func (i *Inboxes) StartAt(ctx context.Context, by By, m InboxMessage) error {
 	return in.StartAt(ctx, m.Source, m.Topic, m.Key, m.Seq, by.Who, by.Reason) //nolint:wrapcheck // likewise
 }
 
-// Renumber makes the inbox of a consumer follow a sender that goes on after a number, and returns how many keys have waited for that. See
-// [inbox.Inbox.Renumber].
+// Renumber prepares the inbox of a consumer for a source that continues all its keys after the number after, because the source was restored from a
+// backup. It returns how many keys had waited for this. See [inbox.Inbox.Renumber].
 func (i *Inboxes) Renumber(ctx context.Context, by By, consumer, source string, after int64) (keys int, err error) {
 	in, err := i.signed(by, InboxMessage{Consumer: consumer})
 	if err != nil {

@@ -17,33 +17,33 @@ import (
 	"github.com/oncelib/once/retry/retryhttp"
 )
 
-// Intents are the open requests in the journal of a client.
+// Intents has the open requests in the journal of an HTTP client (package retry/journal).
 type Intents struct{ journal ClientJournal }
 
-// ClientJournal is a journal of which a person may close intents: a *journal.File or *journal.Table.
+// ClientJournal is a journal in which an operator can close intents: a *journal.File or *journal.Table.
 type ClientJournal interface {
 	journal.Journal
 	Resolve(ctx context.Context, id string) error
 }
 
-// NewIntents returns the intents of j.
+// NewIntents returns the Intents of the journal j.
 func NewIntents(j ClientJournal) *Intents { return &Intents{j} }
 
-// Intent is a request whose outcome is not known. Its body is not shown.
+// Intent is a stored request whose outcome is not known. It does not have the body of the request.
 type Intent struct {
 	Key       string     `json:"key"`
 	Method    string     `json:"method"`
 	URL       string     `json:"url"`
 	BodyBytes int        `json:"body_bytes"`
-	State     string     `json:"state"` // open, expired or held
+	State     string     `json:"state"` // one of open, expired and held
 	Reason    string     `json:"reason,omitempty"`
 	Since     time.Time  `json:"since"`
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
-	ID string `json:"-"` // in its journal
+	ID string `json:"-"` // the ID of the intent in its journal
 }
 
-// IntentsOf returns the intents of a journal that [journal.Read] has read.
+// IntentsOf converts intents that [journal.Read] has returned.
 func IntentsOf(list []journal.Intent) []Intent { return convert(list, intentOf) }
 
 func intentOf(in journal.Intent) Intent {
@@ -60,13 +60,13 @@ func intentOf(in journal.Intent) Intent {
 	return i
 }
 
-// List returns all intents, the oldest first.
+// List returns all open intents, the oldest first.
 func (s *Intents) List(ctx context.Context) ([]Intent, error) {
 	list, err := s.journal.List(ctx)
 	return IntentsOf(list), err //nolint:wrapcheck // it is of package journal
 }
 
-// Find returns the intents with a key, and with a URL unless that is "".
+// Find returns the intents with this key. If url is not "", Find returns only intents with this URL.
 func (s *Intents) Find(ctx context.Context, key, url string) ([]Intent, error) {
 	list, err := s.List(ctx)
 	return slices.DeleteFunc(list, func(in Intent) bool {
@@ -74,12 +74,12 @@ func (s *Intents) Find(ctx context.Context, key, url string) ([]Intent, error) {
 	}), err
 }
 
-// Resolve closes an intent after a person has found out its outcome.
+// Resolve closes the intent with this ID, after an operator has found out its outcome.
 func (s *Intents) Resolve(ctx context.Context, id string) error {
 	return s.journal.Resolve(ctx, id) //nolint:wrapcheck // likewise
 }
 
-// Hosts returns the hosts of the intents that can be sent.
+// Hosts returns the hosts of the intents that can be sent again, without expired and held intents.
 func (s *Intents) Hosts(ctx context.Context) ([]string, error) {
 	list, err := s.journal.List(ctx)
 	hosts := map[string]bool{}
@@ -100,37 +100,37 @@ func hostOf(in journal.Intent) string {
 	return hostname.Canonical(u.Host)
 }
 
-// ResumeRequest says which intents are sent again, and how. The zero value means all.
+// ResumeRequest says which intents [Intents.Resume] sends again, and how. The zero value sends all of them.
 type ResumeRequest struct {
-	Host   string        // sends only intents of this host, written as in a URL
-	Header http.Header   // lines for all requests, such as secrets, which a journal does not have. They are sent to one host only
-	Retain time.Duration // how long the server remembers a key; 0 means as in the journal, or 24 h
+	Host   string        // if not "", only intents of this host are sent; written as in a URL
+	Header http.Header   // header lines to add to all requests, such as secrets, which a journal does not have; they are sent to one host only
+	Retain time.Duration // how long the server keeps a key; 0 means the time in the journal, or 24 hours
 }
 
-// Resumed is the result of sending intents again.
+// Resumed is the result of [Intents.Resume]: the numbers of intents. See [journal.Resumed].
 type Resumed struct {
 	Closed  int            `json:"closed"`
 	Open    int            `json:"open"`
-	Left    int            `json:"left"` // open intents that were not sent
+	Left    int            `json:"left"` // open intents that were not sent, because their host fails
 	Held    int            `json:"held"`
 	Answers []ResumeAnswer `json:"answers"`
 }
 
-// ResumeAnswer is the answer that has closed an intent.
+// ResumeAnswer is an answer that has closed an intent.
 type ResumeAnswer struct {
 	Key    string `json:"key"`
 	URL    string `json:"url"`
 	Status int    `json:"status"`
 }
 
-// HostsError says that headers were given although the intents are for several hosts.
+// HostsError is returned if ResumeRequest.Header is set and Host is not, although the intents are for several hosts.
 type HostsError struct{ Hosts []string }
 
 func (e *HostsError) Error() string {
 	return fmt.Sprintf("operate: the journal has intents for %d hosts, and ResumeRequest.Header would tell them all a secret. Try: ResumeRequest.Host", len(e.Hosts))
 }
 
-// Resume sends intents again with their keys, and closes each intent whose outcome is known then.
+// Resume sends intents again, each with its original key, and closes each intent whose outcome is known then. See [journal.Resume].
 func (s *Intents) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) {
 	done := Resumed{Answers: []ResumeAnswer{}}
 	j, err := s.restricted(ctx, r)

@@ -6,7 +6,7 @@ import (
 	"github.com/oncelib/once/deadletter"
 )
 
-// Letter is a message that was given up, for people and scripts.
+// Letter is a dead letter: a message whose delivery was given up after failures. It has the form that people and scripts read.
 type Letter struct {
 	UID           string            `json:"uid"`
 	Origin        string            `json:"origin"`
@@ -31,12 +31,12 @@ type Letter struct {
 	Reason        string            `json:"reason,omitempty"`
 	Trace         string            `json:"trace,omitempty"`
 	Encrypted     bool              `json:"encrypted"`
-	Headers       map[string]string `json:"headers,omitempty"`  // of Show
-	Payload       []byte            `json:"payload,omitempty"`  // of Show; base64
-	Failures      []LetterFailure   `json:"failures,omitempty"` // of Show
+	Headers       map[string]string `json:"headers,omitempty"`  // only in the result of Letters.Show
+	Payload       []byte            `json:"payload,omitempty"`  // only in the result of Letters.Show; base64
+	Failures      []LetterFailure   `json:"failures,omitempty"` // only in the result of Letters.Show
 }
 
-// WithoutBody returns l without its payload and headers, which may be about customers.
+// WithoutBody returns l without its payload and headers, which may contain data about customers.
 func (l Letter) WithoutBody() Letter {
 	l.Headers, l.Payload = nil, nil
 	return l
@@ -60,10 +60,10 @@ func letterOf(l deadletter.Letter) Letter {
 	}
 }
 
-// LetterCause is a group of letters with the same cause.
+// LetterCause is a group of dead letters with the same cause.
 type LetterCause struct {
 	Letters  int64     `json:"letters"`
-	Waiting  int64     `json:"waiting"` // letters that wait for their turn in a redrive
+	Waiting  int64     `json:"waiting"` // the number of letters that wait for their turn in a redrive
 	Origin   string    `json:"origin"`
 	Consumer string    `json:"consumer"`
 	Topic    string    `json:"topic"`
@@ -71,29 +71,29 @@ type LetterCause struct {
 	Cause    string    `json:"cause"`
 	Oldest   time.Time `json:"oldest"`
 	Newest   time.Time `json:"newest"`
-	UID      string    `json:"uid"` // of one of them
+	UID      string    `json:"uid"` // the UID of one of the letters
 }
 
 func causeOf(g deadletter.Group) LetterCause {
 	return LetterCause{g.Letters, g.Waiting, g.Origin, g.Consumer, g.Topic, g.Class, g.Cause, utc(g.Oldest), utc(g.Newest), g.UID}
 }
 
-// Redrive is a group of letters that are tried again.
+// Redrive is a group of dead letters that an operator has made due again, and its progress.
 type Redrive struct {
-	UID       string                  `json:"uid,omitempty"` // "" for a preview
+	UID       string                  `json:"uid,omitempty"` // "" in a preview
 	State     deadletter.RedriveState `json:"state,omitempty"`
 	Who       string                  `json:"who,omitempty"`
 	Reason    string                  `json:"reason,omitempty"`
 	Rate      float64                 `json:"rate"`
 	CreatedAt time.Time               `json:"created_at,omitzero"`
-	Total     int64                   `json:"total"`   // chosen letters; in a preview, the letters that it would choose
-	Waiting   int64                   `json:"waiting"` // not tried yet
+	Total     int64                   `json:"total"`   // the number of chosen letters; in a preview, the letters that would be chosen
+	Waiting   int64                   `json:"waiting"` // letters that were not tried yet
 	Applied   int64                   `json:"applied"`
-	Failed    int64                   `json:"failed"` // dead again
+	Failed    int64                   `json:"failed"` // letters that have failed again and are dead letters again
 	Discarded int64                   `json:"discarded"`
-	Left      int64                   `json:"left"`             // not chosen, because receivers may have forgotten them
+	Left      int64                   `json:"left"`             // letters that were not chosen, because they are so old that receivers may not recognise duplicates
 	Canary    string                  `json:"canary,omitempty"` // the letter that is tried first; the others wait until it is applied
-	More      bool                    `json:"more,omitempty"`   // in a preview: not all were counted, and Total and Left may be greater
+	More      bool                    `json:"more,omitempty"`   // in a preview: not all letters were counted, so Total and Left may be greater
 }
 
 func redriveOf(r deadletter.Redrive) Redrive {

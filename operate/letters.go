@@ -6,13 +6,13 @@ import (
 	"github.com/oncelib/once/deadletter"
 )
 
-// Letters are the messages that were given up.
+// Letters has the dead letters of a database: messages whose delivery was given up.
 type Letters struct{ letters *deadletter.Letters }
 
-// LetterFilter chooses letters. The zero value means all dead letters.
+// LetterFilter chooses letters. The zero value chooses all dead letters.
 type LetterFilter struct {
 	Window
-	deadletter.Filter // its After and Limit are not read
+	deadletter.Filter // the fields After and Limit of the Window replace its own
 }
 
 func (f LetterFilter) asked() deadletter.Filter {
@@ -20,25 +20,25 @@ func (f LetterFilter) asked() deadletter.Filter {
 	return f.Filter
 }
 
-// List returns letters, the oldest first, without their payloads and headers.
+// List returns the letters that match f, the oldest first, without their payloads and headers.
 func (l *Letters) List(ctx context.Context, f LetterFilter) (Page[Letter], error) {
 	list, next, err := l.letters.List(ctx, f.asked())
 	return Page[Letter]{Items: convert(list, letterOf), Next: next, Cut: next != "" && len(list) < f.limit()}, err //nolint:wrapcheck // it is of package deadletter
 }
 
-// Causes returns groups of letters with the same cause, the most frequent cause first.
+// Causes groups the letters that match f by their cause, and returns the most frequent cause first.
 func (l *Letters) Causes(ctx context.Context, f LetterFilter) ([]LetterCause, error) {
 	list, err := l.letters.Groups(ctx, f.asked())
 	return convert(list, causeOf), err //nolint:wrapcheck // likewise
 }
 
-// Count returns the number of chosen letters. more says that f.Most has ended the count: more may exist.
+// Count returns the number of letters that match f. If more is true, f.Most has ended the count, and more letters may match.
 func (l *Letters) Count(ctx context.Context, f LetterFilter) (n int64, more bool, err error) {
 	return l.letters.Count(ctx, f.asked()) //nolint:wrapcheck // likewise
 }
 
-// Show returns a letter, and each failed delivery of its message. If its payload and headers cannot be decrypted, Show returns an error together with
-// the letter without them.
+// Show returns a letter with its payload and headers, and each failed delivery of its message. If payload and headers cannot be decrypted, Show
+// returns the letter without them, together with an error.
 func (l *Letters) Show(ctx context.Context, uid string) (Letter, error) {
 	found, attempts, err := l.letters.Show(ctx, uid)
 	shown := letterOf(found)
@@ -48,7 +48,7 @@ func (l *Letters) Show(ctx context.Context, uid string) (Letter, error) {
 	return shown, err //nolint:wrapcheck // likewise
 }
 
-// Redrive makes letters due again. Who and Reason are taken from by, and ignored in o.
+// Redrive makes the letters that match f due again. by replaces Who and Reason of o.
 func (l *Letters) Redrive(ctx context.Context, by By, f LetterFilter, o deadletter.RedriveOptions) (Redrive, error) {
 	if err := by.check(); err != nil && !o.DryRun {
 		return Redrive{}, err
@@ -58,25 +58,25 @@ func (l *Letters) Redrive(ctx context.Context, by By, f LetterFilter, o deadlett
 	return redriveOf(r), err //nolint:wrapcheck // likewise
 }
 
-// Redrives returns the redrives that are not complete.
+// Redrives returns the redrives that have not ended.
 func (l *Letters) Redrives(ctx context.Context) ([]Redrive, error) {
 	list, err := l.letters.Redrives(ctx)
 	return convert(list, redriveOf), err //nolint:wrapcheck // likewise
 }
 
-// Continue goes on with a redrive that was killed.
+// Continue finishes choosing the letters of a redrive whose process was killed while it chose them.
 func (l *Letters) Continue(ctx context.Context, uid string) (Redrive, error) {
 	r, err := l.letters.Resume(ctx, uid)
 	return redriveOf(r), err //nolint:wrapcheck // likewise
 }
 
-// Progress returns the progress of a redrive.
+// Progress returns the redrive with this UID and its progress.
 func (l *Letters) Progress(ctx context.Context, uid string) (Redrive, error) {
 	r, err := l.letters.Progress(ctx, uid)
 	return redriveOf(r), err //nolint:wrapcheck // likewise
 }
 
-// Cancel ends a redrive: letters that were not tried yet wait for a person again.
+// Cancel ends a redrive. Letters that were not tried yet become dead letters again.
 func (l *Letters) Cancel(ctx context.Context, by By, uid string) (Redrive, error) {
 	if err := by.check(); err != nil {
 		return Redrive{}, err
@@ -85,7 +85,7 @@ func (l *Letters) Cancel(ctx context.Context, by By, uid string) (Redrive, error
 	return redriveOf(r), err //nolint:wrapcheck // likewise
 }
 
-// Discard gives letters up, so that their keys go on.
+// Discard gives up the letters that match f for good, so that the later messages of their keys are delivered. It returns their number.
 func (l *Letters) Discard(ctx context.Context, by By, f LetterFilter) (int64, error) {
 	if err := by.check(); err != nil {
 		return 0, err

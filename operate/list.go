@@ -13,25 +13,26 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// KeyFilter says which operations to list. The zero value means all of them.
+// KeyFilter chooses operations. The zero value chooses all of them.
 type KeyFilter struct {
 	Window
 
-	State       string    // running, waiting, done, unknown or expired
-	Scope       string    // this one
-	ScopePrefix string    // scopes that begin with it
-	Name        string    // of this kind: Operation.Name
-	Since       time.Time // begun at this moment or later; atomic work counts from its end
-	Before      time.Time // begun before it
+	State       string    // one of running, waiting, done, unknown and expired; "" means all states
+	Scope       string    // operations of this scope; "" means all scopes
+	ScopePrefix string    // operations whose scope begins with this text
+	Name        string    // operations with this Operation.Name, the kind of work
+	Since       time.Time // operations that began at this time or later; for work without a lease, the time is its end
+	Before      time.Time // operations that began before this time
 
-	// Most bounds the operations that are read to fill the page: after them it ends, with Page.Cut. 0 means no limit.
+	// Most limits the number of operations that are read to fill the page; a page that this limit ends has Page.Cut. 0 means no limit.
 	Most int
 
 	is string // the condition of a state that only sagas have, instead of State
 }
 
-// List returns operations by scope and key. Each call sees the table as it is then. An operation that exists all the time is listed once. Unfinished
-// operations are read by an index of their own. Other filters on anything but scope read through the whole table, up to f.Most.
+// List returns the operations that match f, sorted by scope and key. Each page shows the table at the time of its call; an operation that exists
+// during all calls is listed exactly once. The states of unfinished operations and the filters on the scope use an index. Every other filter reads
+// the whole table, up to f.Most operations.
 func (a *Keys) List(ctx context.Context, f KeyFilter) (p Page[Operation], err error) {
 	in, err := a.within(f)
 	if err != nil {
@@ -74,8 +75,8 @@ func (a *Keys) end(ctx context.Context, f KeyFilter, in conditions) (end *cursor
 	return end, err
 }
 
-// Search returns the operations under a key, or under its hash, in scopes that begin with f.ScopePrefix. It searches at most f.Most scopes (default:
-// 1000), by the index of scope and key; f.After is Next of the previous page. It ignores the other fields of f.
+// Search returns the operations with this key, or with the hash of this key, in scopes that begin with f.ScopePrefix. It looks into at most f.Most
+// scopes (default: 1000), by the index of scope and key. f.After is Page.Next of the previous page. Search ignores the other fields of f.
 func (a *Keys) Search(ctx context.Context, key string, f KeyFilter) (p Page[Operation], err error) {
 	const atOnce = 200 // scopes
 	most := f.Most
@@ -141,8 +142,8 @@ func (a *Keys) scopes(ctx context.Context, f KeyFilter, most int) ([]string, err
 	})
 }
 
-// FindHash returns all operations that match f and whose key has this hash, as in logs. No index has the hash: f.Scope and f.Since bound the rows
-// that are read.
+// FindHash returns all operations that match f and whose key has this hash, as logs show it. No index contains the hash, so set f.Scope or f.Since to
+// limit the rows that are read.
 func (a *Keys) FindHash(ctx context.Context, hash string, f KeyFilter) (found []Operation, err error) {
 	const read = 1000 // at once
 	for f.Limit, f.After = read, ""; ; {

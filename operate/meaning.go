@@ -6,7 +6,8 @@ import (
 	"github.com/oncelib/once/lease"
 )
 
-// Meaning explains the state of an operation to a person who has been alerted.
+// Meaning returns sentences that explain the state of the operation to an operator who was alerted: the events so far, and the effect of a retry. p
+// is its progress, from [Keys.Progress].
 func (op Operation) Meaning(p lease.Progress) string {
 	decides := words.Either(p.Call != nil && p.Call.Checked, "a check or a person", "a person")
 	what := words.Either(p.Call != nil && p.Call.Tx, "a phase that commits by itself", "an external call")

@@ -8,7 +8,7 @@ import (
 	"github.com/oncelib/once/outbox"
 )
 
-// Message is a message of an outbox, for people and scripts.
+// Message is a message of an outbox, in the form that people and scripts read.
 type Message struct {
 	ID           string            `json:"id"`
 	Topic        string            `json:"topic"`
@@ -17,7 +17,7 @@ type Message struct {
 	Type         string            `json:"type"`
 	Source       string            `json:"source"`
 	State        outbox.State      `json:"state"`
-	Paused       bool              `json:"paused"` // its topic or its key
+	Paused       bool              `json:"paused"` // the topic or the ordering key of the message is paused
 	Attempts     int               `json:"attempts"`
 	NextAt       time.Time         `json:"next_at,omitzero"`
 	FailedAt     time.Time         `json:"failed_at,omitzero"`
@@ -25,14 +25,14 @@ type Message struct {
 	CreatedAt    time.Time         `json:"created_at"`
 	SentAt       time.Time         `json:"sent_at,omitzero"`
 	Trace        string            `json:"trace,omitempty"`
-	Operation    *OperationName    `json:"operation,omitempty"` // that has added it
+	Operation    *OperationName    `json:"operation,omitempty"` // the operation that has added the message
 	Encrypted    bool              `json:"encrypted"`
 	PayloadBytes int64             `json:"payload_bytes"`
-	Headers      map[string]string `json:"headers,omitempty"` // of Show
-	Payload      []byte            `json:"payload,omitempty"` // of Show; base64
+	Headers      map[string]string `json:"headers,omitempty"` // only in the result of Outbox.Show
+	Payload      []byte            `json:"payload,omitempty"` // only in the result of Outbox.Show; base64
 }
 
-// WithoutBody returns m without its payload and headers, which may be about customers.
+// WithoutBody returns m without its payload and headers, which may contain data about customers.
 func (m Message) WithoutBody() Message {
 	m.Headers, m.Payload = nil, nil
 	return m
@@ -46,15 +46,15 @@ func messageOf(e outbox.Entry) Message {
 	}
 }
 
-// Pause is a topic or a key whose messages are kept back.
+// Pause is a topic or an ordering key whose messages are not delivered until an operator resumes it.
 type Pause struct {
 	Topic  string    `json:"topic"`
-	Key    string    `json:"key"` // "" is the whole topic
+	Key    string    `json:"key"` // "" means the whole topic
 	Reason string    `json:"reason"`
 	Since  time.Time `json:"since"`
 }
 
-// String names the paused topic or key.
+// String returns the paused topic, or topic and key, for people.
 func (p Pause) String() string {
 	if p.Key == "" {
 		return "the topic " + words.Shown(p.Topic)
@@ -62,23 +62,23 @@ func (p Pause) String() string {
 	return "the key " + words.Shown(p.Key) + " of the topic " + words.Shown(p.Topic)
 }
 
-// TopicWait is a reason for which messages of a topic wait.
+// TopicWait is one reason why messages of a topic wait.
 type TopicWait struct {
 	Topic    string      `json:"topic"`
 	Key      string      `json:"key,omitempty"`
 	For      outbox.Wait `json:"waits_for"`
 	Since    time.Time   `json:"since,omitzero"`
-	Oldest   time.Time   `json:"oldest,omitzero"` // when the oldest message of the topic was added
+	Oldest   time.Time   `json:"oldest,omitzero"` // when the oldest waiting message of the topic was added
 	Reason   string      `json:"reason,omitempty"`
-	Node     string      `json:"node,omitempty"`     // of the relay that reports it
-	Messages int64       `json:"messages,omitempty"` // failed messages; at most 500 are counted
-	More     bool        `json:"more,omitempty"`     // the number may be greater than Messages
-	Stopped  int64       `json:"stopped,omitempty"`  // messages that wait for a person
+	Node     string      `json:"node,omitempty"`     // the node of the relay that reports the reason
+	Messages int64       `json:"messages,omitempty"` // the number of failed messages; at most 500 are counted
+	More     bool        `json:"more,omitempty"`     // the number of failed messages may be greater than Messages
+	Stopped  int64       `json:"stopped,omitempty"`  // the number of messages that wait for an operator
 
-	Now time.Time `json:"-"` // by the clock of the database, when this was read
+	Now time.Time `json:"-"` // the time of the database's clock when this was read
 }
 
-// String is the reason in a few words.
+// String returns the reason in a few words, for people.
 func (w TopicWait) String() string {
 	switch w.For {
 	case outbox.WaitDown:

@@ -1,5 +1,5 @@
-// Package operate has the acts of an operator on the data that once keeps in a database: operations, sagas, outbox, inboxes and dead letters. A
-// console and the command once use it.
+// Package operate has what an operator can read and change in the data that once keeps in a database: operations, sagas, outbox, inboxes, dead
+// letters and webhooks. Package console and the command once use it.
 //
 //	op := operate.New(s, operate.Config{}) // s is the SQL store of the engine
 //
@@ -10,7 +10,7 @@
 //	err = op.Outbox.Pause(ctx, by, "refunds", "")
 //
 // Each method that changes something takes a [By], which is written to the audit in the same commit. All lists return a [Page]. Errors of the
-// database are a [*store.Error]. The package opens no connections of its own.
+// database are of type [*store.Error]. The package opens no connections itself: it uses the connections of the store.
 package operate
 
 import (
@@ -29,7 +29,7 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// By names the person or service that acts, and the reason. Both are required, and both are in the audit.
+// By names the person or service that acts, and the reason. Both are required, and both are written to the audit.
 type By struct{ Who, Reason string }
 
 // check returns an error that names a missing field.
@@ -43,13 +43,13 @@ func (by By) check() error {
 	return nil
 }
 
-// Window is the part of a list that a call returns. The zero value means the first one.
+// Window chooses the page of a list that a call returns. The zero value chooses the first page.
 type Window struct {
-	After string // Page.Next of the previous page
-	Limit int    // default: DefaultLimit
+	After string // Page.Next of the previous page; "" for the first page
+	Limit int    // the largest number of items; default: DefaultLimit
 }
 
-// DefaultLimit is the number of items of a page, unless a Window says otherwise.
+// DefaultLimit is the largest number of items of a page if Window.Limit is 0.
 const DefaultLimit = 50
 
 func (w Window) limit() int {
@@ -59,11 +59,11 @@ func (w Window) limit() int {
 	return w.Limit
 }
 
-// Page is a part of a list.
+// Page is one page of a list.
 type Page[T any] struct {
 	Items []T    `json:"items"`
-	Next  string `json:"next,omitempty"` // for Window.After; "" on the last page
-	Cut   bool   `json:"cut,omitempty"`  // a bound has ended the page, so it may have fewer than Window.Limit items
+	Next  string `json:"next,omitempty"` // the Window.After of the next page; "" on the last page
+	Cut   bool   `json:"cut,omitempty"`  // a limit of rows to read has ended the page, so the page may have fewer than Window.Limit items
 }
 
 // pageOf is the page of a list that was read with one item more than the window has. next names the last item of a page.
@@ -76,17 +76,17 @@ func pageOf[T any](list []T, w Window, next func(T) string) Page[T] {
 	return p
 }
 
-// Config of an [Operator].
+// Config configures an [Operator].
 type Config struct {
-	// Encrypter decrypts payloads, headers and inputs, if the service encrypts them.
+	// Encrypter decrypts payloads, headers and inputs. Set it if the service encrypts them. Default: nil.
 	Encrypter once.Encrypter
 
-	// Caches are the caches of this process that may hold answers of forgotten operations; *once.Engine is one. The caches of other processes go on
-	// replaying a forgotten answer for up to their Config.CacheFor.
+	// Caches are the caches of this process; *once.Engine is one. [Keys.Forget] removes the answers of forgotten operations from them. Caches of
+	// other processes may replay a forgotten answer for up to [once.Config].CacheFor.
 	Caches []Cache
 }
 
-// Cache drops an operation that is forgotten.
+// Cache removes the answer of one operation from a cache.
 type Cache interface {
 	InvalidateCache(ctx context.Context, scope, key string) error
 }
@@ -97,7 +97,7 @@ type DB[TX any] interface {
 	store.Store[TX]
 }
 
-// Operator has all acts of an operator on a database. Its methods can be called concurrently.
+// Operator gives access to all data that once keeps in a database; each field has one kind of data. Its methods can be called concurrently.
 type Operator struct {
 	Keys    *Keys
 	Outbox  *Outbox
@@ -107,7 +107,7 @@ type Operator struct {
 	Hooks   *Webhooks
 }
 
-// New returns the Operator of s, which has been migrated. It does not ask the database.
+// New returns the Operator of the store s, whose tables must be migrated. New sends nothing to the database.
 func New[TX any](s DB[TX], cfg Config) *Operator {
 	box := outbox.New(s, outbox.Config{Encrypter: cfg.Encrypter})
 	consumer := func(name string) (order, error) {
@@ -129,16 +129,16 @@ func New[TX any](s DB[TX], cfg Config) *Operator {
 	}
 }
 
-// Keys are the operations of a database, by their idempotency keys, and the audit.
+// Keys has the operations of a database, which are found by their idempotency keys, and the audit.
 type Keys struct {
 	db     sqlplane.Database
 	caches []Cache
 }
 
-// NewKeys returns the keys alone, for a database behind an interface.
+// NewKeys returns Keys for a database, without the other fields of an [Operator]. Use it if the store is known only as an interface.
 func NewKeys(db sqlplane.Database, caches ...Cache) *Keys { return &Keys{db, caches} }
 
-// Now returns the time of the database, which decides about all ages.
+// Now returns the time of the database's clock, from which all ages are computed.
 func (a *Keys) Now(ctx context.Context) (now time.Time, err error) {
 	err = a.db.Pool().Query(ctx, a.statement("select NOW"), func(row sqlplane.Row) error {
 		return row.Scan((*dialect.Time)(&now))

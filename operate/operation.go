@@ -13,30 +13,32 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// StateExpired is the state of an expired operation whose row still exists. It counts as never seen. The other states are the words of [store.State].
+// StateExpired is the state of an operation whose retention is over and whose row still exists. The engine treats such an operation as absent. The
+// other states are the words of [store.State].
 const StateExpired = "expired"
 
-// Operation is a stored operation, for people and scripts. The request and the answer are left out: they may contain anything.
+// Operation is a stored operation, in the form that people and scripts read. It does not have the request and the answer, because these may contain
+// confidential data.
 type Operation struct {
 	Scope         string     `json:"scope"`
-	Key           string     `json:"key"`            // as it is stored: hashed under Config.HashKeys
-	Name          string     `json:"name,omitempty"` // the kind of work: Operation.Name
-	State         string     `json:"state"`          // running, waiting, done, unknown, or expired
+	Key           string     `json:"key"`            // the key as it is stored; with once.Config.HashKeys a hash
+	Name          string     `json:"name,omitempty"` // the kind of work: once.Operation.Name
+	State         string     `json:"state"`          // one of running, waiting, done, unknown and expired
 	Since         time.Time  `json:"since"`
 	ExpiresAt     *time.Time `json:"expires_at,omitempty"`
 	LeaseUntil    *time.Time `json:"lease_until,omitempty"`
 	Fence         int64      `json:"fence"`
-	Fingerprint   string     `json:"fingerprint,omitempty"` // version and hash
-	Result        string     `json:"result,omitempty"`      // value, failure or omitted
-	Effect        string     `json:"effect,omitempty"`      // of a finished one: "applied"; "not applied" if its writes were rolled back; "" if not recorded
+	Fingerprint   string     `json:"fingerprint,omitempty"` // the version and the hash of the fingerprint
+	Result        string     `json:"result,omitempty"`      // one of value, failure and omitted; "" if the operation is not done
+	Effect        string     `json:"effect,omitempty"`      // for a finished operation: "applied", or "not applied" if its writes were rolled back, or "" if not recorded
 	Status        int        `json:"status,omitempty"`
 	ResultBytes   int        `json:"result_bytes"`
 	Captured      bool       `json:"request_captured"`
 	RecoveryPoint string     `json:"recovery_point,omitempty"`
 	CallStarted   bool       `json:"external_call_begun,omitempty"`
-	Trace         string     `json:"trace,omitempty"` // W3C traceparent of the call that has written it
+	Trace         string     `json:"trace,omitempty"` // the W3C traceparent of the call that has written the record
 
-	Now time.Time `json:"-"` // of the database, when this was read
+	Now time.Time `json:"-"` // the time of the database's clock when this was read
 }
 
 // operationColumns is a query of operations, up to its conditions.
@@ -48,7 +50,7 @@ func operationsIn(index string) string { return selectOperation + index + " wher
 const selectOperation = `select scope, KEY, state, since, expires_at, lease_until, fence, fingerprint, kind, status,
  head, coalesce(length(body), 0), request is not null, coalesce(point, ''), calling, coalesce(trace, ''), coalesce(name, ''), NOW from once_operation`
 
-// Find returns the operations under key, or under its hash, in every scope.
+// Find returns the operations with this key, or with the hash of this key, in all scopes.
 func (a *Keys) Find(ctx context.Context, key string) ([]Operation, error) {
 	return collect(ctx, a.db.Pool(), a.statement(operationColumns+"KEY in (?, ?) order by scope, KEY", key, keyname.Hashed(key)), scanOperation)
 }
@@ -101,5 +103,5 @@ func fingerprintOf(stored []byte) string {
 	return fmt.Sprintf("v%d %x", stored[0], stored[1:])
 }
 
-// ID returns what names the operation.
+// ID returns the scope and the key of the operation.
 func (op Operation) ID() store.ID { return store.ID{Scope: op.Scope, Key: op.Key} }

@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/outbox"
 )
 
-// Outbox has the waiting messages of a database.
+// Outbox has the messages of the outbox of a database.
 type Outbox struct {
 	now func(context.Context) (time.Time, error)
 	box readBox
@@ -41,20 +41,20 @@ type signedBox interface {
 	Renumber(ctx context.Context, reason string) (int64, error)
 }
 
-// MessageFilter says which messages to list. The zero value means all that are not delivered.
+// MessageFilter chooses messages. The zero value chooses all messages that are not delivered.
 type MessageFilter struct {
 	Window
 
-	State outbox.State // default: all but outbox.StateDelivered
-	Topic string       // default: all
-	Key   string       // needs Topic
+	State outbox.State // default: all states except outbox.StateDelivered
+	Topic string       // default: all topics
+	Key   string       // the ordering key; requires Topic; default: all keys
 
-	// Most bounds the rows that are read to find blocked messages. They come by topic and key then, at most 25 of each key: after Most rows the page
-	// ends, with Page.Cut. 0 means no limit. Other states ignore it.
+	// Most limits the number of rows that are read to find blocked messages; other states ignore it. With Most, blocked messages are sorted by topic
+	// and key, at most 25 of each key are returned, and a page that the limit ends has Page.Cut. 0 means no limit.
 	Most int
 }
 
-// List returns messages, the oldest first, without their payloads and headers.
+// List returns the messages that match f, the oldest first, without their payloads and headers.
 func (o *Outbox) List(ctx context.Context, f MessageFilter) (p Page[Message], err error) {
 	if f.State == outbox.StateBlocked && f.Most > 0 && f.Key == "" {
 		list, next, err := o.box.Blocked(ctx, f.Topic, f.After, f.limit(), f.Most)
@@ -77,7 +77,8 @@ func (o *Outbox) List(ctx context.Context, f MessageFilter) (p Page[Message], er
 	return p, nil
 }
 
-// Show returns the message with an ID. If its payload and headers cannot be decrypted, Show returns an error together with the message without them.
+// Show returns the message with this ID, with its payload and headers. If payload and headers cannot be decrypted, Show returns the message without
+// them, together with an error.
 func (o *Outbox) Show(ctx context.Context, id string) (Message, error) {
 	e, err := o.box.Show(ctx, id)
 	return messageOf(e), err //nolint:wrapcheck // it is of package outbox
@@ -89,23 +90,25 @@ func (o *Outbox) Pauses(ctx context.Context) ([]Pause, error) {
 	return convert(list, func(p outbox.Pause) Pause { return Pause{p.Topic, p.Key, p.Reason, utc(p.PausedAt)} }), err //nolint:wrapcheck // likewise
 }
 
-// Backlog returns the numbers and ages of the waiting messages.
+// Backlog returns how many messages wait, and how old the oldest ones are.
 func (o *Outbox) Backlog(ctx context.Context) (outbox.Backlog, error) {
 	return o.box.Backlog(ctx) //nolint:wrapcheck // likewise
 }
 
-// Topics returns the state of each topic: its oldest message, and why its messages wait.
+// Topics returns the state of each topic: how old its oldest message is, and the reasons why its messages wait.
 func (o *Outbox) Topics(ctx context.Context) ([]outbox.Topic, error) {
 	return o.box.Topics(ctx) //nolint:wrapcheck // likewise
 }
 
-// TopicsUpTo is a page of Topics that reads about most rows: the topics after a name. Page.Next is its last topic. See [outbox.Box.TopicsUpTo].
+// TopicsUpTo returns a page of Topics: the topics whose names come after the name after. It reads about most rows. Page.Next is the last topic of the
+// page. See [outbox.Box.TopicsUpTo].
 func (o *Outbox) TopicsUpTo(ctx context.Context, after string, most int) (p Page[outbox.Topic], err error) {
 	p.Items, p.Next, err = o.box.TopicsUpTo(ctx, after, most)
 	return p, err //nolint:wrapcheck // likewise
 }
 
-// Waits returns the reasons for which messages of a topic wait, except pauses, which [Outbox.Pauses] returns. Topic "" means all topics.
+// Waits returns the reasons why messages of a topic wait. Pauses are not included; [Outbox.Pauses] returns them. If topic is "", Waits returns the
+// reasons of all topics.
 func (o *Outbox) Waits(ctx context.Context, topic string) ([]TopicWait, error) {
 	topics, err := o.Topics(ctx)
 	list := []TopicWait{}
@@ -117,7 +120,7 @@ func (o *Outbox) Waits(ctx context.Context, topic string) ([]TopicWait, error) {
 	return list, err
 }
 
-// WaitsOf returns the reasons for which messages of a topic wait, except pauses.
+// WaitsOf returns the reasons why messages of the topic t wait, without pauses.
 func WaitsOf(t outbox.Topic) (list []TopicWait) {
 	for _, w := range t.Waits {
 		if w.For != outbox.WaitPaused {
@@ -127,12 +130,13 @@ func WaitsOf(t outbox.Topic) (list []TopicWait) {
 	return list
 }
 
-// Known reports whether a message of a topic, or of one of its keys, was ever added. If not, a pause of it may have a wrong name.
+// Known reports whether a message of this topic and key was ever added; key "" means any key. Use it before a pause: if Known is false, the name may
+// be misspelled.
 func (o *Outbox) Known(ctx context.Context, topic, key string) (bool, error) {
 	return o.box.Known(ctx, topic, key) //nolint:wrapcheck // likewise
 }
 
-// Pause holds back the messages of a topic, or of one of its keys.
+// Pause stops the delivery of messages of a topic, or of one ordering key of it. Key "" means the whole topic.
 func (o *Outbox) Pause(ctx context.Context, by By, topic, key string) error {
 	if err := by.check(); err != nil {
 		return err
@@ -140,7 +144,7 @@ func (o *Outbox) Pause(ctx context.Context, by By, topic, key string) error {
 	return o.by(by).Pause(ctx, topic, key, by.String()) //nolint:wrapcheck // likewise
 }
 
-// Resume ends a pause, and makes failed messages of the topic or the key due again.
+// Resume ends a pause, and makes the failed messages of the topic or the key due again at once.
 func (o *Outbox) Resume(ctx context.Context, by By, topic, key string) (outbox.Resumed, error) {
 	if err := by.check(); err != nil {
 		return outbox.Resumed{}, err
@@ -148,7 +152,8 @@ func (o *Outbox) Resume(ctx context.Context, by By, topic, key string) (outbox.R
 	return o.by(by).Resume(ctx, topic, key) //nolint:wrapcheck // likewise
 }
 
-// Skip gives a message up: a marker takes its place.
+// Skip gives up a message that was not delivered, so that the later messages of its key are delivered. A marker with its number is delivered in its
+// place.
 func (o *Outbox) Skip(ctx context.Context, by By, id string) error {
 	if err := by.check(); err != nil {
 		return err
@@ -156,7 +161,7 @@ func (o *Outbox) Skip(ctx context.Context, by By, id string) error {
 	return o.by(by).Skip(ctx, id, by.String()) //nolint:wrapcheck // likewise
 }
 
-// Resend delivers a delivered message again, if it is kept. See [outbox.Box.Resend].
+// Resend makes a delivered message due again, if it is still stored. See [outbox.Box.Resend].
 func (o *Outbox) Resend(ctx context.Context, by By, id string) error {
 	if err := by.check(); err != nil {
 		return err
@@ -164,14 +169,14 @@ func (o *Outbox) Resend(ctx context.Context, by By, id string) error {
 	return o.by(by).Resend(ctx, id, by.String()) //nolint:wrapcheck // likewise
 }
 
-// Since chooses the kept messages that were delivered at a moment or later, of one topic, or of all topics if that is "".
+// Since chooses the stored messages of Topic that were delivered at the time At or later. Topic "" means all topics.
 type Since struct {
 	At    time.Time
 	Topic string
 }
 
-// ResendSince delivers messages again that were delivered at a moment or later, and are kept: for consumers that were restored from a backup. It
-// returns how many. Erased messages are left out. To call it again does no harm, except that it makes duplicates.
+// ResendSince makes the messages that s chooses due again, and returns their number. Use it for consumers that were restored from a backup. Messages
+// whose payload was erased are left out. ResendSince may be called again, for example after an error; consumers then receive duplicates.
 func (o *Outbox) ResendSince(ctx context.Context, by By, s Since) (n int, err error) {
 	err = o.since(ctx, s, func(m Message) error {
 		err := o.Resend(ctx, by, m.ID)
@@ -186,7 +191,7 @@ func (o *Outbox) ResendSince(ctx context.Context, by By, s Since) (n int, err er
 	return n, err
 }
 
-// CountSince returns how many messages ResendSince would deliver again.
+// CountSince returns the number of messages that ResendSince would make due again.
 func (o *Outbox) CountSince(ctx context.Context, s Since) (n int, err error) {
 	err = o.since(ctx, s, func(Message) error { n++; return nil })
 	return n, err
@@ -220,7 +225,7 @@ func (o *Outbox) since(ctx context.Context, s Since, visit func(Message) error) 
 	}
 }
 
-// Forget erases the payloads and headers of the delivered messages of a key.
+// Forget erases the payloads and headers of the delivered messages of an ordering key.
 func (o *Outbox) Forget(ctx context.Context, by By, topic, key string) (outbox.Forgotten, error) {
 	if err := by.check(); err != nil {
 		return outbox.Forgotten{}, err
@@ -228,7 +233,8 @@ func (o *Outbox) Forget(ctx context.Context, by By, topic, key string) (outbox.F
 	return o.by(by).Forget(ctx, topic, key, by.Reason) //nolint:wrapcheck // likewise
 }
 
-// Renumber moves the numbers of all keys forward, after the database was restored from a backup. See [outbox.Box.Renumber].
+// Renumber makes all ordering keys continue after a high number, so that no number is used twice after the database was restored from a backup. It
+// returns that number. See [outbox.Box.Renumber].
 func (o *Outbox) Renumber(ctx context.Context, by By) (after int64, err error) {
 	if err := by.check(); err != nil {
 		return 0, err
@@ -236,10 +242,10 @@ func (o *Outbox) Renumber(ctx context.Context, by By) (after int64, err error) {
 	return o.by(by).Renumber(ctx, by.String()) //nolint:wrapcheck // likewise
 }
 
-// Started returns the number that the last Renumber has returned; 0 if it was never called.
+// Started returns the number that the last call of Renumber has returned, or 0 if Renumber was never called.
 func (o *Outbox) Started(ctx context.Context) (after int64, err error) {
 	return o.box.Started(ctx) //nolint:wrapcheck // likewise
 }
 
-// String is a reason with the name of its author, for lists that have one column for both.
+// String returns "who: reason", for tables that have one column for both.
 func (by By) String() string { return by.Who + ": " + by.Reason }

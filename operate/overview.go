@@ -21,42 +21,42 @@ const (
 	mostEndpoints  = 100 // and as many states of them
 )
 
-// Overview is a summary of a database. A part whose tables are missing is nil.
+// Overview is a summary of a database. Pointer fields are nil if their tables do not exist.
 type Overview struct {
 	Running, Waiting, Unknown Tally
 
 	Outbox *outbox.Backlog
-	Dead   *Tally // letters
+	Dead   *Tally // the dead letters
 
-	Attempts  *Attempts  // the last ones, if attempts are logged
-	Endpoints *Endpoints // of webhooks
+	Attempts  *Attempts  // the last attempts; nil if attempts are not logged
+	Endpoints *Endpoints // the endpoints of webhooks
 	Now       time.Time
 }
 
-// Tally is a number of items, and the time since which the oldest of them has existed.
+// Tally is a number of items, and the time at which the oldest of them was created.
 type Tally struct {
 	Number int
-	More   bool // the number may be greater, because a bound has ended the count
+	More   bool // Number is a lower bound, because a limit has ended the count
 	Oldest time.Time
 }
 
-// Attempts counts the last attempts of the log, by their outcome.
+// Attempts counts the last attempts of the attempt log by their outcome.
 type Attempts struct {
-	Number    int // attempts that were read
-	Replayed  int // got a stored answer
-	Conflicts int // met another attempt in flight, or the key was used for another request
+	Number    int // the number of attempts that were read
+	Replayed  int // attempts that got a stored answer
+	Conflicts int // attempts whose key was in flight, or was used for another request
 	Since     time.Time
 }
 
-// Endpoints counts endpoints of webhooks that get nothing now.
+// Endpoints counts the endpoints of webhooks that receive nothing now.
 type Endpoints struct {
-	Number   int  // endpoints that were read
-	More     bool // there may be more
+	Number   int  // the number of endpoints that were read
+	More     bool // more endpoints may exist
 	Disabled int
-	Open     int // with an open circuit: no attempts for a while
+	Open     int // endpoints whose circuit breaker is open, so that no attempts are made for a while
 }
 
-// Overview counts the work that waits for a process or a person. It reads fewer than 2,000 rows, by indexes.
+// Overview counts the work that waits for a process or for an operator. It reads fewer than 2,000 rows, by indexes.
 func (o *Operator) Overview(ctx context.Context) (v Overview, err error) {
 	if err = o.Keys.tally(ctx, &v); err != nil {
 		return v, err
@@ -109,8 +109,8 @@ func (w *Webhooks) tally(ctx context.Context) (*Endpoints, error) {
 	return &n, err
 }
 
-// LastAttempts returns the last attempts of the log, newest first: of the last 1000, the ones with an outcome, at most 50. Outcome "conflict" means
-// all attempts that met another attempt or another request under the same key; "" means all.
+// LastAttempts returns at most 50 of the last 1000 attempts in the attempt log, the newest first. It returns the attempts with this outcome; "" means
+// any outcome. Outcome "conflict" means all attempts whose key was in flight or was used for another request.
 func (a *Keys) LastAttempts(ctx context.Context, outcome string) ([]LoggedAttempt, error) {
 	const most = 1000
 	in, args := "", []any{int64(most)}
@@ -128,7 +128,7 @@ func (a *Keys) LastAttempts(ctx context.Context, outcome string) ([]LoggedAttemp
 	})
 }
 
-// LoggedAttempt is an attempt in a list of those at any key.
+// LoggedAttempt is an attempt in a list that has attempts of many keys.
 type LoggedAttempt struct {
 	Attempt
 

@@ -14,29 +14,30 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Sagas are the sagas of a database, of all programs. A decision needs no definition: a node that has the definition goes on with the saga.
+// Sagas has the sagas of a database, of all programs that use it. An operator can decide about a saga in a process that does not have the saga's
+// definition. A node that has the definition then continues the saga.
 type Sagas struct {
 	keys      *Keys
 	ops       store.Operations // nil if the store keeps no operations
 	encrypter once.Encrypter
 }
 
-// Saga is a saga in a list.
+// Saga is one saga of a list.
 type Saga struct {
 	Tenant     string     `json:"tenant"`
 	Key        string     `json:"key"`
-	Definition string     `json:"saga"`         // the name of its definition
-	State      string     `json:"state"`        // of saga.StateRunning to saga.StateForgotten, or StateExpired
-	At         string     `json:"at,omitempty"` // the last step, or after the turn the step that is being undone
-	Since      time.Time  `json:"since"`        // when it was started, or when it ended
+	Definition string     `json:"saga"`         // the name of the saga's definition
+	State      string     `json:"state"`        // one of saga.StateRunning to saga.StateForgotten, or StateExpired
+	At         string     `json:"at,omitempty"` // the last step; or, if the saga is being undone, the step that is being undone
+	Since      time.Time  `json:"since"`        // when the saga was started, or, if it has ended, when it ended
 	LeaseUntil *time.Time `json:"lease_until,omitempty"`
-	ExpiresAt  *time.Time `json:"expires_at,omitempty"` // of an ended saga
+	ExpiresAt  *time.Time `json:"expires_at,omitempty"` // when the retention of an ended saga is over
 
-	Fence int64     `json:"-"` // for saga.Decision
-	Now   time.Time `json:"-"` // of the database, when this was read
+	Fence int64     `json:"-"` // the fence, which a saga.Decision must have
+	Now   time.Time `json:"-"` // the time of the database's clock when this was read
 }
 
-// ID returns what names the saga.
+// ID returns the tenant and the key of the saga.
 func (s Saga) ID() saga.ID { return saga.ID{Tenant: s.Tenant, Key: s.Key} }
 
 // SagaView has all stored facts about a saga.
@@ -44,17 +45,17 @@ type SagaView struct {
 	Saga
 
 	Progress saga.Status `json:"progress"`
-	Audit    []Entry     `json:"audit"` // acts of operators on it, oldest first
+	Audit    []Entry     `json:"audit"` // the acts of operators on this saga, oldest first
 }
 
-// WithoutBody returns v without inputs and results of steps.
+// WithoutBody returns v without the inputs and results of its steps.
 func (v SagaView) WithoutBody() SagaView {
 	v.Progress.Input = nil
 	v.Progress.Steps = convert(v.Progress.Steps, func(s saga.StepStatus) saga.StepStatus { s.Input, s.Result = nil, nil; return s })
 	return v
 }
 
-// Meaning explains the state to a person who has been alerted. For a stuck saga it gives the reason.
+// Meaning returns sentences that explain the state of the saga to an operator who was alerted. For a stuck saga they give the reason.
 func (v SagaView) Meaning() string {
 	switch v.State {
 	case saga.StateRunning:
@@ -78,7 +79,7 @@ func (v SagaView) Meaning() string {
 	return "not known to this release"
 }
 
-// Choices are the possible decisions about the saga in its present state: each an action, and its step if the action needs one.
+// Choices returns the decisions that are possible in the saga's current state. Each has an Action, and a Step if the action needs one.
 func (v SagaView) Choices() (list []saga.Decision) {
 	add := func(a saga.Action, step string) { list = append(list, saga.Decision{Action: a, Step: step}) }
 	switch v.State {
@@ -104,17 +105,17 @@ func (v SagaView) Choices() (list []saga.Decision) {
 	return list
 }
 
-// SagaFilter says which sagas to list. The zero value means all that have not expired.
+// SagaFilter chooses sagas. The zero value chooses all sagas that have not expired.
 type SagaFilter struct {
 	Window
 
-	State      string    // stuck, waiting, running, completed or compensated
-	Definition string    // of this name
-	Tenant     *string   // of this tenant
-	Since      time.Time // begun, or ended, at this moment or later
-	Before     time.Time // begun, or ended, before it
+	State      string    // one of stuck, waiting, running, completed and compensated; "" means all states
+	Definition string    // sagas whose definition has this name
+	Tenant     *string   // sagas of this tenant; nil means all tenants
+	Since      time.Time // sagas that began or ended at this time or later
+	Before     time.Time // sagas that began or ended before this time
 
-	// Most bounds the sagas that are read to fill the page: after them it ends, with Page.Cut. 0 means no limit.
+	// Most limits the number of sagas that are read to fill the page; a page that this limit ends has Page.Cut. 0 means no limit.
 	Most int
 }
 
@@ -128,7 +129,7 @@ var sagaStates = map[string]string{
 	saga.StateCompensated: states["done"] + " and kind = 1",
 }
 
-// List returns sagas by tenant and key, as [Keys.List] does.
+// List returns the sagas that match f, sorted by tenant and key. See [Keys.List] for the indexes that it uses.
 func (s *Sagas) List(ctx context.Context, f SagaFilter) (p Page[Saga], err error) {
 	in, ok := sagaStates[f.State]
 	if !ok {
@@ -148,7 +149,7 @@ func (s *Sagas) List(ctx context.Context, f SagaFilter) (p Page[Saga], err error
 	return Page[Saga]{Items: convert(list.Items, sagaOf), Next: list.Next, Cut: list.Cut}, err
 }
 
-// Find returns the sagas under a key, of all tenants.
+// Find returns the sagas with this key, of all tenants.
 func (s *Sagas) Find(ctx context.Context, key string) (list []Saga, err error) {
 	found, err := s.keys.Find(ctx, key)
 	for _, op := range found {
@@ -197,8 +198,8 @@ func (s *Sagas) Show(ctx context.Context, id saga.ID) (v SagaView, err error) {
 	return v, err //nolint:wrapcheck // it is of package saga
 }
 
-// Decide writes a decision and its entry of the audit in one commit, and returns it in words, as [saga.Decide] describes. It ignores Who,
-// Reason and Encrypter of d.
+// Decide writes the decision d about a saga, and its entry of the audit, in one commit: see [saga.Decide]. It returns a text that describes the
+// decision. It ignores Who, Reason and Encrypter of d.
 func (s *Sagas) Decide(ctx context.Context, by By, id saga.ID, d saga.Decision) (detail string, err error) {
 	if err := errors.Join(by.check(), s.none()); err != nil {
 		return "", err
@@ -207,9 +208,9 @@ func (s *Sagas) Decide(ctx context.Context, by By, id saga.ID, d saga.Decision) 
 	return saga.Decide(ctx, s.ops, id, d) //nolint:wrapcheck // it is of package saga
 }
 
-// Forget erases the stored data of a saga that has ended: its outcome, the states of its steps, and their inputs, if these were kept
-// ([saga.Config].KeepData). Its end, its tenant and its key stay until it expires, so that the same start gets [once.CodeNoResult] and does nothing.
-// See [Keys.Forget].
+// Forget erases the stored data of a saga that has ended: its outcome, the states of its steps, and the inputs of its steps, if
+// [saga.Config].KeepData has kept them. The state, the tenant and the key of the saga stay until its retention is over. So a second start with the
+// same key does nothing, and gets [once.CodeNoResult]. If preview is true, all changes are rolled back. See [Keys.Forget].
 func (s *Sagas) Forget(ctx context.Context, by By, id saga.ID, preview bool) (detail string, err error) {
 	scope := string(owner.Saga) + id.Tenant
 	return s.keys.Forget(owner.Enter(ctx, owner.Saga), by, ForgetRequest{Scope: scope, Key: id.Key, Preview: preview})

@@ -14,11 +14,11 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// Sent is an event as a webhook: its deliveries to endpoints, with their states.
+// Sent has the deliveries of an event that was sent as a webhook, one for each endpoint.
 type Sent struct {
 	Tenant     string         `json:"tenant"`
 	Deliveries []SentDelivery `json:"deliveries"`
-	Cut        bool           `json:"deliveries_cut,omitempty"` // more deliveries may exist
+	Cut        bool           `json:"deliveries_cut,omitempty"` // a limit has ended the list, and more deliveries may exist
 }
 
 // SentDelivery is the delivery of an event to one endpoint.

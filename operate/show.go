@@ -9,18 +9,18 @@ import (
 	"github.com/oncelib/once/lease"
 )
 
-// KeyQuery says which key to show.
+// KeyQuery says which key [Keys.Show] shows.
 type KeyQuery struct {
-	Key      string // with quotation marks, as in the log of a proxy, it is also searched without them
-	Scope    string // default: all
-	Only     bool   // search for Key in Scope alone, by the index: then ScopesWithKey has no other scope
-	Attempts int    // number of last attempts to show
+	Key      string // a key in quotation marks, as in the log of a proxy, is also searched without the marks
+	Scope    string // default: "", all scopes
+	Only     bool   // search only in Scope, by an index; KeyView.ScopesWithKey then has no other scope
+	Attempts int    // how many of the last attempts to return
 }
 
-// KeyView has all stored facts about a key, for people and scripts.
+// KeyView has all stored facts about a key, in the form that people and scripts read.
 type KeyView struct {
 	Found         bool       `json:"found"`
-	Ambiguous     bool       `json:"ambiguous"` // several scopes have it, and the query names none
+	Ambiguous     bool       `json:"ambiguous"` // several scopes have the key, and KeyQuery.Scope is ""
 	Key           string     `json:"key"`
 	Scope         string     `json:"scope"`
 	Operation     *Operation `json:"operation,omitempty"`
@@ -29,11 +29,11 @@ type KeyView struct {
 	lease.Progress
 	Timeline
 
-	Operations []Operation `json:"-"` // those with the key, of all scopes
+	Operations []Operation `json:"-"` // the operations with the key, of all scopes
 }
 
-// Show returns all stored facts about a key: its operation, its progress, its last attempts, and the acts of operators on it. Without the tables of
-// attempts and of the audit, these lists are empty.
+// Show returns all stored facts about a key: its operation, the operation's progress, its last attempts, and the acts of operators on it. If the
+// tables of the attempt log and of the audit do not exist, these lists are empty.
 func (a *Keys) Show(ctx context.Context, q KeyQuery) (v KeyView, err error) {
 	v = KeyView{Key: q.Key, Scope: q.Scope, ScopesWithKey: []string{}, Timeline: Timeline{Attempts: []Attempt{}, Audit: []Entry{}}}
 	if q.Only {

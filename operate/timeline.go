@@ -10,16 +10,16 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Attempt is a row of the attempt log.
+// Attempt is a row of the attempt log (package attemptlog): one call of the engine.
 type Attempt struct {
-	At            time.Time     `json:"at"` // when it had ended
+	At            time.Time     `json:"at"` // when the attempt ended
 	Scope         string        `json:"scope"`
 	Outcome       string        `json:"outcome"`
 	Effect        string        `json:"effect"`
 	From          string        `json:"from,omitempty"`
 	To            string        `json:"to,omitempty"`
 	Cause         string        `json:"cause,omitempty"`
-	Attempt       int64         `json:"attempt,omitempty"` // of the client
+	Attempt       int64         `json:"attempt,omitempty"` // the number of the attempt, as the client has sent it
 	Runs          int64         `json:"runs"`
 	RequestID     string        `json:"request_id,omitempty"`
 	CorrelationID string        `json:"correlation_id,omitempty"`
@@ -31,16 +31,16 @@ type Attempt struct {
 	Total         time.Duration `json:"total_ns"`
 }
 
-// Timeline is what the logs know of one key, the oldest first.
+// Timeline has the attempts and the acts of operators at one key, the oldest first.
 type Timeline struct {
-	Attempts []Attempt `json:"attempts"`         // the last ones
-	Total    int       `json:"attempts_total"`   // how many there are
-	Dropped  int64     `json:"attempts_dropped"` // at any key, because the log had no room: some may be this one's
+	Attempts []Attempt `json:"attempts"`         // the last attempts
+	Total    int       `json:"attempts_total"`   // how many attempts the log has
+	Dropped  int64     `json:"attempts_dropped"` // how many attempts at any key were not logged, because the log's buffer was full; some may be of this key
 	Audit    []Entry   `json:"audit"`
 }
 
-// Timeline returns the last attempts at key, at most limit, and what operators have
-// done to it; who has only looked is in [Keys.Audit]. Scope "" is every scope.
+// Timeline returns at most limit of the last attempts at key, and the changes that operators have made to it. Reads by operators are only in
+// [Keys.Audit]. Scope "" means all scopes.
 func (a *Keys) Timeline(ctx context.Context, scope, key string, limit int) (tl Timeline, err error) {
 	where, args := named(scope, key)
 	pool := a.db.Pool()

@@ -12,50 +12,52 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// Webhooks are the endpoints to which services send webhooks, of all tenants, and their deliveries.
+// Webhooks has the endpoints to which services send webhooks, of all tenants, and the deliveries to these endpoints.
 type Webhooks struct {
 	db sqlplane.Database
 	of func(By) *webhook.Endpoints
 }
 
-// Endpoint is an endpoint in a list, without its headers and secrets.
+// Endpoint is an endpoint of webhooks, without its headers and secrets.
 type Endpoint struct {
 	ID           string     `json:"id"`
 	Tenant       string     `json:"tenant"`
 	URL          string     `json:"url"`
 	Types        []string   `json:"types"`
 	Ordered      bool       `json:"ordered,omitempty"`
-	PublicKey    string     `json:"public_key,omitempty"` // of an endpoint whose secret is a private key
-	State        string     `json:"state"`                // of EndpointActive to EndpointDisabled
+	PublicKey    string     `json:"public_key,omitempty"` // set if the secret of the endpoint is a private key
+	State        string     `json:"state"`                // one of EndpointActive to EndpointDisabled
 	DisabledBy   string     `json:"disabled_by,omitempty"`
 	DisabledAt   *time.Time `json:"disabled_at,omitempty"`
-	Failures     int        `json:"failures"` // in a row
+	Failures     int        `json:"failures"` // the number of failed attempts since the last success
 	FailingSince *time.Time `json:"failing_since,omitempty"`
-	PausedUntil  *time.Time `json:"paused_until,omitempty"` // no attempt before it, because its circuit is open
-	DueSince     *time.Time `json:"due_since,omitempty"`    // of the oldest due delivery
+	PausedUntil  *time.Time `json:"paused_until,omitempty"` // no attempt is made before this time, because the circuit breaker of the endpoint is open
+	DueSince     *time.Time `json:"due_since,omitempty"`    // since when the oldest due delivery is due
 	CreatedAt    time.Time  `json:"created_at"`
 
-	Now time.Time `json:"-"` // of the database, when this was read
+	Now time.Time `json:"-"` // the time of the database's clock when this was read
 }
 
-// States of endpoints.
+// These are the states of endpoints.
 const (
 	EndpointActive   = "active"
-	EndpointFailing  = "failing"  // its last attempt has failed
-	EndpointDisabled = "disabled" // it gets nothing
+	EndpointFailing  = "failing"  // the last attempt has failed
+	EndpointDisabled = "disabled" // nothing is sent to the endpoint
 )
 
-// EndpointOpen is for [EndpointFilter]: endpoints whose circuit is open, which are failing.
+// EndpointOpen is a value of [EndpointFilter].State. It chooses failing endpoints whose circuit breaker is open, to which no attempt is made for a
+// while.
 const EndpointOpen = "open"
 
-// EndpointFilter says which endpoints to list. The zero value means all.
+// EndpointFilter chooses endpoints. The zero value chooses all of them.
 type EndpointFilter struct {
 	Window
 
-	State  string // active, failing, open or disabled
-	Tenant string
+	State  string // one of active, failing, open and disabled; "" means all states
+	Tenant string // endpoints of this tenant; "" means all tenants
 
-	// Most bounds the endpoints of all tenants that are read to fill the page: after them it ends, with Page.Cut. 0 means no limit.
+	// Most limits the number of endpoints that are read to fill the page, unless Tenant is set; a page that this limit ends has Page.Cut. 0 means no
+	// limit.
 	Most int
 }
 
@@ -67,7 +69,7 @@ var endpointStates = map[string]string{
 	EndpointDisabled: " and e.disabled_at is not null",
 }
 
-// Endpoints lists endpoints, the first that was created first.
+// Endpoints returns the endpoints that match f, in the order of their creation.
 func (w *Webhooks) Endpoints(ctx context.Context, f EndpointFilter) (p Page[Endpoint], err error) {
 	in, ok := endpointStates[f.State]
 	if !ok {
@@ -102,7 +104,7 @@ func (w *Webhooks) end(ctx context.Context, f EndpointFilter) (end string, err e
 	return end, err
 }
 
-// Endpoint returns an endpoint, or [webhook.ErrNotFound].
+// Endpoint returns the endpoint with this ID, or [webhook.ErrNotFound].
 func (w *Webhooks) Endpoint(ctx context.Context, id string) (Endpoint, error) {
 	list, err := w.list(ctx, "e.uid = ?", id, int64(1))
 	if err == nil && len(list) == 0 {
@@ -148,40 +150,40 @@ func (w *Webhooks) list(ctx context.Context, where string, args ...any) (list []
 	return list, err
 }
 
-// Delivery is one event for one endpoint.
+// Delivery is the delivery of one event to one endpoint, with all its attempts.
 type Delivery struct {
 	Event     string           `json:"event"`
 	Type      string           `json:"type"`
-	State     string           `json:"state"` // waiting, stopped or delivered
+	State     string           `json:"state"` // one of waiting, stopped and delivered
 	CreatedAt time.Time        `json:"created_at"`
 	DueAt     *time.Time       `json:"due_at,omitempty"`
 	Failures  int              `json:"failures"`
 	Last      *DeliveryAttempt `json:"last_attempt,omitempty"`
-	Operation *OperationName   `json:"operation,omitempty"` // that has sent the event; of the method Delivery
+	Operation *OperationName   `json:"operation,omitempty"` // the operation that has sent the event; set only by the method Delivery
 }
 
 // DeliveryAttempt is one request to an endpoint.
 type DeliveryAttempt struct {
 	At      time.Time `json:"at"`
 	Seconds float64   `json:"seconds"`
-	Status  int       `json:"status,omitempty"` // of the answer
-	Error   string    `json:"error,omitempty"`  // why no answer came, in a word
+	Status  int       `json:"status,omitempty"` // the HTTP status of the answer
+	Error   string    `json:"error,omitempty"`  // one word that says why no answer came
 	Bytes   int64     `json:"answer_bytes"`
-	Answer  string    `json:"answer,omitempty"` // its beginning
-	Cause   string    `json:"cause,omitempty"`  // resend, recover, replay or test
+	Answer  string    `json:"answer,omitempty"` // the beginning of the answer's body
+	Cause   string    `json:"cause,omitempty"`  // one of resend, recover, replay and test; "" for an ordinary attempt
 }
 
-// DeliveryFilter says which deliveries of an endpoint to list. The zero value means all.
+// DeliveryFilter chooses deliveries of an endpoint. The zero value chooses all of them.
 type DeliveryFilter struct {
 	Window
 
-	State string // waiting, stopped or delivered
+	State string // one of waiting, stopped and delivered
 
-	// Most bounds the deliveries or attempts that are read to fill the page: after them it ends, with Page.Cut. 0 means no limit.
+	// Most limits the number of deliveries or attempts that are read to fill the page; a page that this limit ends has Page.Cut. 0 means no limit.
 	Most int
 }
 
-// Deliveries lists the deliveries of an endpoint, latest event first.
+// Deliveries returns the deliveries of an endpoint that match f, the latest event first.
 func (w *Webhooks) Deliveries(ctx context.Context, endpoint string, f DeliveryFilter) (p Page[Delivery], err error) {
 	switch state := webhook.DeliveryState(f.State); state {
 	case "", webhook.DeliveryWaiting, webhook.DeliveryStopped, webhook.DeliveryDelivered:
@@ -226,7 +228,7 @@ func (w *Webhooks) from(ctx context.Context, e Endpoint, f DeliveryFilter) (from
 	return from, err
 }
 
-// Delivery returns the delivery of an event to an endpoint, and its attempts, last one first.
+// Delivery returns the delivery of an event to an endpoint, and its attempts, the last attempt first.
 func (w *Webhooks) Delivery(ctx context.Context, endpoint, event string) (d Delivery, attempts []DeliveryAttempt, err error) {
 	e, err := w.Endpoint(ctx, endpoint)
 	if err != nil {
@@ -260,7 +262,7 @@ func attemptOf(a webhook.Attempt) DeliveryAttempt {
 	return DeliveryAttempt{At: shown(a.At), Seconds: a.Duration.Seconds(), Status: a.Status, Error: a.Error, Bytes: a.Size, Answer: string(a.Answer), Cause: string(a.Cause)}
 }
 
-// Data returns the data of an event that was sent to an endpoint. See [webhook.Endpoints.Data].
+// Data returns the data (the payload) of an event that was sent to an endpoint. See [webhook.Endpoints.Data].
 func (w *Webhooks) Data(ctx context.Context, endpoint, event string) ([]byte, error) {
 	e, err := w.Endpoint(ctx, endpoint)
 	if err != nil {
@@ -269,7 +271,8 @@ func (w *Webhooks) Data(ctx context.Context, endpoint, event string) ([]byte, er
 	return w.of(By{}).Data(ctx, e.Tenant, event) //nolint:wrapcheck // it is of package webhook
 }
 
-// Preview returns how many deliveries Recover would make due, or with missed how many Replay would. See [webhook.Endpoints.Preview].
+// Preview returns the number of deliveries that Recover would make due. If missed is true, it returns the number of deliveries that Replay would
+// make. If more is true, more may exist. See [webhook.Endpoints.Preview].
 func (w *Webhooks) Preview(ctx context.Context, endpoint string, p webhook.Period, missed bool) (n int64, more bool, err error) {
 	e, err := w.Endpoint(ctx, endpoint)
 	if err != nil {
@@ -278,12 +281,12 @@ func (w *Webhooks) Preview(ctx context.Context, endpoint string, p webhook.Perio
 	return w.of(By{}).Preview(ctx, e.Tenant, endpoint, p, missed) //nolint:wrapcheck // it is of package webhook
 }
 
-// Resend delivers an event to an endpoint again, now. See [webhook.Endpoints.Resend].
+// Resend makes the delivery of an event to an endpoint due again now. See [webhook.Endpoints.Resend].
 func (w *Webhooks) Resend(ctx context.Context, by By, endpoint, event string) error {
 	return w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) error { return es.Resend(ctx, tenant, endpoint, event) })
 }
 
-// Recover makes the stopped deliveries of an endpoint in a period due again. See [webhook.Endpoints.Recover].
+// Recover makes the stopped deliveries of an endpoint in the period p due again, and returns their number. See [webhook.Endpoints.Recover].
 func (w *Webhooks) Recover(ctx context.Context, by By, endpoint string, p webhook.Period) (recovered int64, err error) {
 	err = w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) (err error) {
 		recovered, err = es.Recover(ctx, tenant, endpoint, p)
@@ -292,7 +295,7 @@ func (w *Webhooks) Recover(ctx context.Context, by By, endpoint string, p webhoo
 	return recovered, err
 }
 
-// Replay sends the events that an endpoint has missed in a period. See [webhook.Endpoints.Replay].
+// Replay sends the events of the period p for which the endpoint has no delivery, and returns their number. See [webhook.Endpoints.Replay].
 func (w *Webhooks) Replay(ctx context.Context, by By, endpoint string, p webhook.Period) (replayed int64, err error) {
 	err = w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) (err error) {
 		replayed, err = es.Replay(ctx, tenant, endpoint, p)
@@ -301,7 +304,7 @@ func (w *Webhooks) Replay(ctx context.Context, by By, endpoint string, p webhook
 	return replayed, err
 }
 
-// Enable lets an endpoint get new events and its waiting deliveries. See [webhook.Endpoints.Enable].
+// Enable makes a disabled endpoint active: it receives new events and its waiting deliveries again. See [webhook.Endpoints.Enable].
 func (w *Webhooks) Enable(ctx context.Context, by By, endpoint string) error {
 	return w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) error {
 		_, err := es.Enable(ctx, tenant, endpoint)
@@ -309,7 +312,7 @@ func (w *Webhooks) Enable(ctx context.Context, by By, endpoint string) error {
 	})
 }
 
-// Disable stops all deliveries to an endpoint. See [webhook.Endpoints.Disable].
+// Disable stops all deliveries to an endpoint until Enable is called. See [webhook.Endpoints.Disable].
 func (w *Webhooks) Disable(ctx context.Context, by By, endpoint string) error {
 	return w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) error {
 		_, err := es.Disable(ctx, tenant, endpoint)

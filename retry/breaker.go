@@ -5,13 +5,14 @@ import (
 	"errors"
 )
 
-// Breaker prevents attempts while a destination is down. It has two parts: Allow, and the function that Allow returns, which gets the outcome of the
-// attempt.
+// Breaker prevents attempts while a destination is down. The caller calls Allow before an attempt, and the function that Allow has returned after it,
+// with the outcome of the attempt.
 //
-// gobreaker's TwoStepCircuitBreaker has this shape already, with another type for the outcome; failsafe-go's CircuitBreaker maps onto it with
-// TryAcquirePermit, RecordSuccess and RecordFailure, and one function for all calls.
+// gobreaker's TwoStepCircuitBreaker has nearly this interface, only with another type for the outcome; package retry/breaker adapts it. For
+// failsafe-go's CircuitBreaker, implement Allow with TryAcquirePermit, and return a function that calls RecordSuccess or RecordFailure.
 type Breaker interface {
-	// Allow returns an error if no attempt may be made now. Otherwise done must be called exactly once when the attempt is over, from any goroutine.
+	// Allow returns an error if no attempt may be made now. If err is nil, the caller must call done exactly once after the attempt. Any goroutine
+	// may call done.
 	Allow() (done func(Health), err error)
 }
 
@@ -19,9 +20,9 @@ type Breaker interface {
 type Health uint8
 
 const (
-	HealthGood    Health = iota // it has answered, even if it has refused
-	HealthBad                   // it has failed, or is overloaded
-	HealthUnknown               // the caller has given up before an answer
+	HealthGood    Health = iota // the destination has answered, even if its answer was a refusal
+	HealthBad                   // the destination has failed, or is overloaded
+	HealthUnknown               // the caller gave up before an answer came
 )
 
 // outcome is the Health for err, of an attempt for a caller with ctx.

@@ -2,27 +2,28 @@ package retry
 
 import "sync/atomic"
 
-// Budget allows retries in proportion to successes. It is a bucket that begins full: a retry takes one token, a success puts a tenth of a token back.
-// While a destination is healthy, every failure can be retried; when it is down, retries stop after Burst of them, and start again as it recovers.
+// Budget allows retries in proportion to successes. It is a token bucket that begins full: a retry takes one token, and a success puts a tenth of a
+// token back (see Percent). While a destination is healthy, every failure can be retried. When the destination is down, retries stop after Burst
+// retries; they start again when requests succeed again.
 //
-// A destination may still be working on a request that was given up after a timeout, and a retry adds to its load. So such a request is not retried
-// if at least three others have failed in the same way at other times: intents that were given up earlier, since the last success, or attempts that
-// were begun later, while none of these has succeeded (see [Budget.Begin]). Another time is at least half of the attempt's own wait away. So requests
-// that time out together, because a server hung for a moment, are retried as far as the budget allows. A single failure, as when a connection breaks
-// under many requests at once, does not stop the retries of other requests.
+// Timeouts have a stricter rule. After a timeout, the destination may still work on the request, and a retry adds to its load. So a request that
+// timed out is not retried if at least three other requests have timed out at other times. Two kinds of requests count: requests that timed out
+// earlier, since the last success; and requests that were sent later, if none of the later ones has succeeded (see [Budget.Begin]). Another time
+// means: at least half of this attempt's timeout earlier or later. So requests that time out together, because a server hung for a moment, are
+// retried as far as the budget allows.
 //
-// A rate limit is not an outage: a server whose answer is [ClassRateLimited] and has a time wants to be asked again then. Such retries have a bucket
-// of their own, of five times Burst, into which each success puts one token back. So workers that share a quota wait for their turns, and a server
-// that refuses everything is still no longer asked after a while.
+// A rate limit is not an outage: a server that answers with a rate limit and a time ([ClassRateLimited]) expects a retry at that time. Such retries
+// have a second bucket with five times Burst tokens; each success puts one token back. So workers that share a quota wait for their turns, and a
+// server that refuses everything is still not asked for ever.
 //
-// Pay for everything that is sent more than once for one intent from the one budget of its destination: retries, hedges, redeliveries. The zero value
-// is ready to use.
+// Use one budget for each destination, and pay from this budget for every request that is sent again for the same intent: retries, hedges,
+// redeliveries. The zero value is ready to use, by any number of goroutines.
 type Budget struct {
-	// Percent is how many retries a hundred successes earn. Default 10; negative means no retries from successes.
+	// Percent is the number of retries that a hundred successes earn. Default: 10. If it is negative, successes earn no retries.
 	Percent int
 
-	// Burst is how many retries are allowed without a success in between. Keep it small: in an outage every process adds so many requests to the
-	// load. Default 10; negative means no limit at all.
+	// Burst is the number of retries that are allowed without a success between them. Keep it small: in an outage every process adds this number of
+	// requests to the load. Default: 10. If it is negative, retries are not limited.
 	Burst int
 
 	silence
@@ -34,10 +35,10 @@ type Budget struct {
 	refused atomic.Uint64
 }
 
-// shared is the budget of calls that name none.
+// shared is the budget of calls without a budget.
 var shared = Budget{name: "(default)"}
 
-// Succeed must be called after each attempt that has succeeded.
+// Succeed returns tokens to the budget. [Do] calls it; callers of [Policy.Next] must call it after each attempt that has succeeded.
 func (b *Budget) Succeed() {
 	if b.used.Load()|b.failing.Load()|b.limited.Load() > 0 { // with all zero it only reads: callers on all cores share the cache line
 		b.earn()
@@ -63,8 +64,8 @@ func giveBack(used *atomic.Int64, n int64) {
 	}
 }
 
-// Spend takes the price of another attempt after a failure of class c, and reports whether the budget was sufficient. [Do] and [Policy.Next] call it;
-// a relay that delivers again calls it itself.
+// Spend takes the price of another attempt after a failure of class c, and reports whether the budget had enough tokens. [Do] and [Policy.Next] call
+// it. A program that sends again in another way, such as a relay that redelivers messages, calls Spend itself.
 func (b *Budget) Spend(c Class) bool { return b.payFor(c, 0) }
 
 // allow decides on another attempt after f.
@@ -114,17 +115,17 @@ const crowded = 5
 
 func (b *Budget) crowded() bool { return b.limited.Load() >= crowded }
 
-// BudgetState is the state of a budget at some moment.
+// BudgetState is a snapshot of a budget.
 type BudgetState struct {
 	Destination string
-	Left        float64 // retries; meaningless if Burst is negative
+	Left        float64 // retries that are allowed now; meaningless if Burst is negative
 	Burst       int
-	Failing     int    // intents that were given up without an answer, since the last success
-	Spent       uint64 // allowed retries
-	Refused     uint64 // refused retries
+	Failing     int    // calls that were given up without an answer since the last success
+	Spent       uint64 // retries that were allowed since the start of the process
+	Refused     uint64 // retries that were refused since the start of the process
 }
 
-// State returns the state of b.
+// State returns a snapshot of b.
 func (b *Budget) State() BudgetState {
 	return BudgetState{
 		Destination: b.name,

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// Class says how the next attempt should treat a failure.
+// Class is the kind of a failed attempt. It decides whether, when and at what price another attempt follows.
 type Class uint8
 
 const (
-	ClassUnknown     Class = iota // it may have taken effect: a reset connection, a timeout, a 500
-	ClassTransient                // it has had no effect, and the next attempt may succeed: no connection was made
-	ClassThrottled                // it has had no effect, because the server is overloaded
+	ClassUnknown     Class = iota // the attempt may have taken effect: a reset connection, a timeout, a 500
+	ClassTransient                // the attempt had no effect, and the next one may succeed: no connection was made
+	ClassThrottled                // the attempt had no effect, because the server is overloaded
 	ClassInFlight                 // an earlier attempt of the same intent is still running
-	ClassUnseen                   // the server has provably not looked at it: the first re-send is immediate and costs a tenth
+	ClassUnseen                   // the server has provably not read the request: the first re-send is immediate and costs a tenth of a retry
 	ClassFinal                    // another attempt would fail in the same way
-	ClassRateLimited              // it has had no effect: the caller has used up its quota, and the answer says when it has quota again
+	ClassRateLimited              // the attempt had no effect: the caller has used up its quota, and the answer says when to try again
 )
 
-// String returns the class in words.
+// String returns the name of the class, such as "rate limited".
 func (c Class) String() string {
 	if int(c) < len(classes) {
 		return classes[c]
@@ -34,10 +34,10 @@ func (c Class) harmless() bool {
 	return c == ClassTransient || c == ClassThrottled || c == ClassUnseen || c == ClassRateLimited
 }
 
-// price is the cost of another attempt, in hundredths of a retry. It is cheaper if the server has said when to come again, and cheaper still to ask
-// for the result of one's own attempt in flight. It is not free: a server that says "in flight" to everything would get all attempts of all clients.
-// The re-send of an unseen request costs the same as its success puts back: nothing in the end if it succeeds, but something if a server refuses
-// everything. A rate limited retry is paid for from [Budget.limited].
+// price is the cost of another attempt, in hundredths of a retry. The price is lower if the server has said when to try again, and lower still if an
+// earlier attempt of the same intent is in flight. Such an attempt is not free, because a server that answers "in flight" to everything would get all
+// attempts of all clients. The re-send of an unseen request costs as much as its success puts back: nothing in the end if it succeeds, but something
+// if a server refuses everything. A rate limited retry is paid for from [Budget.limited].
 func (c Class) price(attempt int) int64 {
 	switch {
 	case c == ClassUnseen && attempt <= 1:
@@ -50,8 +50,8 @@ func (c Class) price(attempt int) int64 {
 	return 100
 }
 
-// Classify returns the class of err, and how long the server wants no further attempt (0 if it has not said). The package documentation has the
-// rules.
+// Classify returns the class of err, and the time for which the server wants no further attempt (0 if the error does not say). The section "Which
+// failures are retried" of the package documentation has the rules.
 func Classify(err error) (Class, time.Duration) {
 	c, after, _ := classify(err)
 	return c, after
@@ -114,8 +114,9 @@ func classifyClassed(e classed) (Class, time.Duration) {
 // classOf returns the class of that name. A name of a newer version is ClassUnknown.
 func classOf(name string) Class { return Class(max(0, slices.Index(classes[:], name))) }
 
-// Permanent returns err marked as an error that another attempt cannot change. [Do] does not try again, and returns the original error; an inbox
-// makes the message a dead letter at once; a relay does not deliver the message again, and its key waits for a person. Permanent of nil is nil.
+// Permanent marks err as an error that another attempt cannot change; Permanent(nil) is nil. After a permanent error, [Do] does not try again, and
+// returns err itself. An inbox stores the message as a dead letter at once. An outbox relay does not deliver the message again, and the later
+// messages with its ordering key wait until an operator decides.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -123,7 +124,7 @@ func Permanent(err error) error {
 	return &permanentError{err}
 }
 
-// IsPermanent reports whether err is from [Permanent].
+// IsPermanent reports whether an error in the chain of err was made by [Permanent].
 func IsPermanent(err error) bool { return errors.As(err, new(*permanentError)) }
 
 type permanentError struct{ error }
@@ -131,7 +132,7 @@ type permanentError struct{ error }
 func (e *permanentError) Unwrap() error   { return e.error }
 func (e *permanentError) Retryable() bool { return false }
 
-// After returns err marked to be retried, but not before d has passed.
+// After marks err: it is retried, but not before d has passed. Its class is [ClassThrottled].
 func After(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -139,8 +140,7 @@ func After(err error, d time.Duration) error {
 	return &later{err, d, false}
 }
 
-// AfterLimit is [After] for an error that says that a rate limit is reached: see
-// [ClassRateLimited].
+// AfterLimit marks err as caused by a rate limit: it is retried, but not before d has passed. Its class is [ClassRateLimited].
 func AfterLimit(err error, d time.Duration) error {
 	if err == nil {
 		return nil

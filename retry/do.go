@@ -15,13 +15,11 @@ import (
 
 var standard Policy
 
-// Do calls fn until it returns nil or until p says that it is enough. A nil p is the
-// zero [Policy]. Attempts are counted from 1.
+// Do calls fn until fn returns nil, or until p allows no further attempt. A nil p is the zero [Policy]. Attempts are counted from 1.
 //
-// An error that is not worth another attempt is returned as fn has returned it. All
-// others come as an *[Error] with the reason, the number of attempts and the last
-// failure. If ctx ends during a pause, Do returns at once; if it ends during an attempt,
-// Do waits for fn to return.
+// If fn returns an error of [ClassFinal], Do makes no further attempt and returns this error unchanged. In all other cases Do returns an *[Error]
+// with the reason, the number of attempts and the last failure. If ctx ends during a pause, Do returns at once. If ctx ends during an attempt, Do
+// waits until fn returns.
 func Do(ctx context.Context, p *Policy, fn func(ctx context.Context, attempt int) error) error {
 	if p == nil {
 		p = &standard
@@ -47,7 +45,7 @@ func (p *Policy) succeeded(ctx context.Context, attempt int) {
 	}
 }
 
-// ended tells of an end that no failure is followed by at once.
+// ended reports the end of a call that did not come directly after a failed attempt.
 func (p *Policy) ended(ctx context.Context, why *Error) error {
 	if p.Observe != nil {
 		p.Observe(ctx, Event{Type: EventEnded, Attempt: why.Attempts, Err: why, Stop: why.Reason})
@@ -95,6 +93,7 @@ func (p *Policy) again(ctx context.Context, last error, fn func(context.Context,
 			p.succeeded(ctx, attempt+1)
 			return nil
 		}
+		// An attempt that only the end of ctx has cut off says less than the failure before it.
 		if ctx.Err() == nil || !errors.Is(failed, ctx.Err()) {
 			last = failed
 		}

@@ -1,20 +1,20 @@
-// Package retry runs a function until it succeeds, until another attempt would be pointless, or until retrying would do more harm than good. The last
-// failure is always in the returned error.
+// Package retry runs a function until it succeeds, until another attempt would be pointless, or until retries would add load to a service that is
+// down. The returned error always contains the last failure.
 //
 //	err := retry.Do(ctx, nil, func(ctx context.Context, attempt int) error {
 //		return charge(ctx, order)
 //	})
 //
-// The function must be safe to repeat: by nature, or because all attempts have the same idempotency key. If it is neither, set [Policy.Unsafe].
+// The function must be safe to repeat: because of what it does, or because all attempts have the same idempotency key. Otherwise set [Policy.Unsafe].
 //
-// A nil or zero [Policy] means: five attempts, pauses that are random below 100 ms, 200 ms, 400 ms, ... up to 2 s, and a budget that limits retries
-// to a tenth of the successes. No retry begins, or goes on, more than 10 s after the first failure; package retryhttp counts it from the beginning. The
-// budget is on by default because pauses alone do not end an overload: if all callers retry the requests that an overloaded service refuses, it stays
-// overloaded. For the same reason one timeout among successes is retried, and one among timeouts is not: see [Budget].
+// A nil or zero [Policy] means: five attempts; random pauses of at most 100 ms, 200 ms, 400 ms, ... up to 2 s; and a budget that limits retries to a
+// tenth of the successes. Retries end 10 s after the first failure; in package retryhttp these 10 s begin with the call. The budget is on by default
+// because pauses alone do not end an overload: if all callers retry the requests that an overloaded service refuses, the service stays overloaded.
+// For the same reason a timeout is retried while other requests succeed, and not retried while others time out too: see [Budget].
 //
 // # Which failures are retried
 //
-// A failure is classified by its methods, found in its chain of causes:
+// A failure is classified by the methods of its error, or of an error in its chain:
 //
 //	Retryable() bool             false: [ClassFinal]; true: [ClassUnknown], which is retried
 //	RetryAfter() time.Duration   [ClassThrottled]; the next attempt is not earlier
@@ -23,10 +23,10 @@
 //	  after time.Duration,         The next attempt is not earlier than after
 //	  causeFirst bool)             true: the class of the cause, if it has one, takes precedence
 //
-// The outermost error with such a method decides. An error without any is [ClassUnknown]: it may have taken effect. [Permanent], [After] and
-// [AfterLimit] add these methods to an error.
+// The outermost error with one of these methods decides. If no error in the chain has one, the class is [ClassUnknown]: the attempt may have taken
+// effect. [Permanent], [After] and [AfterLimit] return errors with these methods.
 //
 // # HTTP
 //
-// Package retryhttp does this for HTTP requests.
+// Package retryhttp applies these rules to HTTP requests.
 package retry

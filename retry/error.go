@@ -6,28 +6,27 @@ import (
 	"strconv"
 )
 
-// Reason is why there is no further attempt. The set may grow.
+// Reason says why no further attempt is made. Later versions may add values.
 type Reason string
 
 const (
-	ReasonPointless  Reason = "pointless"   // the same again would fail the same
-	ReasonExhausted  Reason = "exhausted"   // that was the last attempt
+	ReasonPointless  Reason = "pointless"   // another attempt would fail in the same way
+	ReasonExhausted  Reason = "exhausted"   // the policy allows no more attempts
 	ReasonTooLate    Reason = "too late"    // the next attempt would begin after the deadline
-	ReasonOverBudget Reason = "over budget" // too few successes lately for another retry
-	ReasonNotSafe    Reason = "not safe"    // it may have taken effect, and must not do so twice
+	ReasonOverBudget Reason = "over budget" // the budget allows no retry: too few attempts succeeded lately
+	ReasonNotSafe    Reason = "not safe"    // the attempt may have taken effect, and must not take effect twice
 	ReasonNotWhole   Reason = "not whole"   // the body of the request cannot be sent again
-	ReasonExpired    Reason = "expired"     // the key is so old that it may be forgotten
+	ReasonExpired    Reason = "expired"     // the key is so old that the server may have deleted it
 	ReasonCancelled  Reason = "cancelled"   // the context has ended
 	ReasonOpen       Reason = "open"        // the breaker allows no attempt
 )
 
-// Error is how retrying ends without success. errors.Is and errors.As see both the last
-// failure and the cause.
+// Error is returned when a call ends without success. errors.Is and errors.As find both the last failure and the cause.
 type Error struct {
 	Reason   Reason
-	Attempts int   // that were made
+	Attempts int   // the number of attempts that were made
 	Last     error // the last failure; nil if there was no attempt
-	Cause    error // what ended it if not that failure: the error of the context or of the breaker
+	Cause    error // the error that ended the call if it was not the last failure: that of the context or of the breaker
 }
 
 func (e *Error) Error() string {
@@ -43,7 +42,7 @@ func (e *Error) Error() string {
 	case e.Last != nil:
 		s = fmt.Sprintf("%s: %v", s, e.Last)
 	}
-	if try := advice[e.Reason]; try != "" && (e.Cause == nil || e.Reason != ReasonNotSafe) { // that cause has its own
+	if try := advice[e.Reason]; try != "" && (e.Cause == nil || e.Reason != ReasonNotSafe) { // that cause has its own advice
 		s += ". Try: " + try
 	}
 	return s
@@ -56,13 +55,13 @@ var advice = map[Reason]string{
 	ReasonExpired:    "find out the outcome of the first attempt before you use another key",
 }
 
-// Timeout reports whether the last failure was a timeout, as a [net.Error] does.
+// Timeout reports whether the cause or the last failure was a timeout, like the method of [net.Error].
 func (e *Error) Timeout() bool {
 	var t interface{ Timeout() bool }
 	return errors.As(errors.Join(e.Cause, e.Last), &t) && t.Timeout()
 }
 
-// Unwrap returns the last failure and the cause, as far as there are any.
+// Unwrap returns the last failure and the cause; errors that are nil are left out.
 func (e *Error) Unwrap() []error {
 	both := make([]error, 0, 2)
 	for _, err := range [...]error{e.Last, e.Cause} {

@@ -2,30 +2,30 @@ package retry
 
 import "time"
 
-// EventType is the type of an [Event]. The set may grow.
+// EventType is the type of an [Event]. Later versions may add types.
 type EventType string
 
 const (
-	EventFailed EventType = "failed" // an attempt has failed; Wait or Stop says what follows
-	EventResent EventType = "resent" // it failed on a dead connection, and is sent again without a price
-	EventHedged EventType = "hedged" // a second attempt was sent in parallel
-	EventDone   EventType = "done"   // the call has succeeded, or, with Err, got a final answer
-	EventEnded  EventType = "ended"  // the call has ended without another attempt: in a pause, or by a breaker
+	EventFailed EventType = "failed" // an attempt has failed; Event.Wait or Event.Stop says whether another one follows
+	EventResent EventType = "resent" // an attempt failed on a dead connection, and the request is sent again at no cost to the budget
+	EventHedged EventType = "hedged" // a second attempt was sent while the first one was running
+	EventDone   EventType = "done"   // the call has succeeded; or, if Event.Err is set, it got a final answer that is a failure
+	EventEnded  EventType = "ended"  // the call has ended without another attempt, because its context ended in a pause or a breaker refused the attempt
 )
 
-// Event is an event of a call. The last one of each call is [Event.Final]. A call that cannot begin, for example because its key has expired, has no
-// event.
+// Event is an event of one call of [Do] or of package retryhttp. [Event.Final] is true for the last event of a call. A call that cannot begin, for
+// example because its key has expired, has no event.
 type Event struct {
 	Type    EventType
 	Attempt int // 1, 2, ...: the number of attempts so far
 	Class   Class
 	Err     error
-	Wait    time.Duration // before the next attempt
-	Stop    Reason        // why no attempt follows; "" if one follows, or the call has succeeded
+	Wait    time.Duration // the pause before the next attempt
+	Stop    Reason        // why no attempt follows; "" if an attempt follows, or if the call has succeeded
 
-	Method string // of the request; from package retryhttp
-	URL    string // without user and query, which may be secrets
+	Method string // the method of the request; set by package retryhttp only
+	URL    string // the URL of the request without user and query, which may be secrets; set by package retryhttp only
 }
 
-// Final reports whether no other event of the call follows.
+// Final reports whether e is the last event of its call.
 func (e Event) Final() bool { return e.Type == EventDone || e.Stop != "" }

@@ -7,7 +7,7 @@ import (
 	"github.com/oncelib/once/internal/base/gaugename"
 )
 
-// BudgetGauges is a [gauge.Func] with what [Budgets] says of each destination. A budget without a limit has no balance.
+// BudgetGauges is a [gauge.Func] that returns the number of retries that each budget of [Budgets] allows now. Budgets without a limit are left out.
 func BudgetGauges(context.Context) ([]gauge.Value, error) {
 	var values []gauge.Value
 	for _, b := range Budgets() {

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// Log returns a [Policy].Observe that writes to l: calls that are given up at Warn, all else at Debug. nil is slog.Default(), as it is at the
-// moment of the event. The names of the attributes are in docs/logs.md.
+// Log returns a function for [Policy].Observe that logs each event to l. Calls that are given up are logged at level Warn, all other events at level
+// Debug. If l is nil, slog.Default() at the time of the event is used. docs/logs.md lists the attributes.
 func Log(l *slog.Logger) func(context.Context, Event) {
 	return func(ctx context.Context, e Event) {
 		to, level, said := l, slog.LevelDebug, "retry: "+string(e.Type)

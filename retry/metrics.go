@@ -15,8 +15,7 @@ const (
 	callGivenUp   = "given_up" // its last attempt has failed, or it could make none
 )
 
-// Metrics returns a [Policy].Observe that records the instruments of the retry client. to is an onceprom.Metrics or an
-// onceotel.Telemetry.
+// Metrics returns a function for [Policy].Observe that records metrics of calls and attempts. to is an *onceprom.Metrics or an *onceotel.Telemetry.
 func Metrics(to instrument.Recorder) func(context.Context, Event) {
 	return func(ctx context.Context, e Event) {
 		host := cmp.Or(hostname.OfURL(e.URL), shared.name) // as budgets and breakers name it

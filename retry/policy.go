@@ -5,60 +5,62 @@ import (
 	"time"
 )
 
-// Policy says how often and for how long a function is tried. The zero value is ready to use, and so is a nil *Policy. It must not change while it is
-// in use; any number of calls may share it.
+// Policy says how often and for how long a function is tried. The zero value and a nil *Policy are ready to use. A Policy must not be changed while
+// it is in use; any number of calls may share it.
 type Policy struct {
-	// Attempts is how often the function is tried, the first time included. Default 5; a negative number means 1.
+	// Attempts is the largest number of attempts, including the first one. Default: 5. A negative number means 1.
 	Attempts int
 
-	// Base is the longest pause after the first failure. It doubles with every further failure, up to Cap; the pause itself is random between 0 and
-	// that ("full jitter"). Default 100 ms. A negative Base means no pauses except the ones that the server asks for.
+	// Base is the longest pause after the first failure. The longest pause doubles with every further failure, up to Cap. The pause itself is random
+	// between 0 and the longest pause ("full jitter"). Default: 100 ms. If Base is negative, only pauses that the server asks for are made.
 	Base time.Duration
 
-	// Cap is the longest pause of our own. A pause that the server asks for may be longer. Default 2 s.
+	// Cap is the largest value that the longest pause reaches. A pause that the server asks for may be longer. Default: 2 s.
 	Cap time.Duration
 
-	// Total bounds the time of retries. No retry begins, or goes on, more than this after the first failure; package retryhttp counts it from the
-	// beginning. [Do] does not, because it does not read the clock before: Timeout and the context bound its first attempt. Default 10 s. A negative
-	// Total means no bound except the context's.
+	// Total limits the time of all retries together. In [Do] this time begins with the first failure, because Do does not read the clock before; only
+	// Timeout and the context limit the first attempt. In package retryhttp the time begins with the call. When Total is over, no retry begins, and
+	// the context of a running retry ends. Default: 10 s. If Total is negative, only the context limits the retries.
 	Total time.Duration
 
-	// Timeout bounds each attempt. Default: none.
+	// Timeout limits each attempt, by its context. Default: 0, no limit.
 	Timeout time.Duration
 
-	// Unsafe says that the function must not take effect twice. Only failures that prove that it has had no effect are retried: [ClassTransient],
-	// [ClassThrottled], [ClassUnseen].
+	// Unsafe says that the function must not take effect twice. Then only failures that prove that the attempt had no effect are retried:
+	// [ClassTransient], [ClassThrottled], [ClassUnseen] and [ClassRateLimited].
 	Unsafe bool
 
-	// Budget pays for retries. Default: one budget of the process, which all calls without a budget share. See [BudgetFor].
+	// Budget limits retries in proportion to successes. Default: one budget of the process that all calls without a budget share. [BudgetFor] returns
+	// a budget for one destination.
 	Budget *Budget
 
-	// Breaker is asked before each attempt. Default: none.
+	// Breaker is asked before each attempt whether the attempt may be made. Default: nil, every attempt may be made.
 	Breaker Breaker
 
-	// Observe gets each failed attempt, before the pause, each request that is sent again or in parallel, and the end. It must be quick.
+	// Observe is called with every [Event]: after each failed attempt and before its pause, when a request is sent again or in parallel, and at the
+	// end of the call. It must return quickly, because the call waits for it. Default: nil.
 	Observe func(context.Context, Event)
 }
 
 // FailedAttempt is the input of [Policy.Next].
 type FailedAttempt struct {
-	Attempt int // number of the failed attempt: 1, 2, ...
+	Attempt int // the number of the failed attempt: 1, 2, ......
 	Class   Class
-	After   time.Duration // pause that the server has asked for; 0 if none
+	After   time.Duration // the pause that the server has asked for; 0 if it has not asked for a pause
 
-	Elapsed  time.Duration // of Total
-	Deadline time.Duration // when the caller's own time is over, counted as Elapsed is; 0 means never
+	Elapsed  time.Duration // the part of Policy.Total that has passed
+	Deadline time.Duration // when the caller's own time is over, on the same clock as Elapsed; 0 means never
 
-	Silent int64 // result of Budget.Begin, if the attempt was given up without an answer; -1 if given up without a number; 0 if not given up
+	Silent int64 // the result of Budget.Begin if the attempt was given up without an answer; -1 if it was given up and has no number; 0 if it was not given up
 
-	Begun, Now time.Duration // when that attempt began and was given up, on the clock of Budget.Begin
+	Begun, Now time.Duration // the times at which the attempt began and was given up, on the clock of Budget.Begin
 
-	Random float64 // in [0, 1), for the pause
+	Random float64 // a random number in [0, 1), from which Next computes the pause
 }
 
-// Next decides what follows a failure: another attempt after a pause, or, if stop is not empty, no attempt. It reads no clock, draws no random
-// numbers and does not wait, so that a simulation runs the same code as production. It takes the price of the next attempt from the budget; the
-// caller must call [Budget.Succeed] after a success.
+// Next decides what follows a failed attempt. If stop is "", another attempt follows after the pause wait; otherwise no attempt follows. Next reads
+// no clock, makes no random numbers and does not wait, so that a simulation can run the same code as production. Next takes the price of the next
+// attempt from the budget. The caller must call [Budget.Succeed] after a success.
 func (p *Policy) Next(f FailedAttempt) (wait time.Duration, stop Reason) { return p.next(&f) }
 
 func (p *Policy) next(f *FailedAttempt) (wait time.Duration, stop Reason) {
@@ -119,7 +121,7 @@ func (p *Policy) ceiling(attempt int) time.Duration {
 	return most
 }
 
-// limit returns when time is over, counted as Elapsed is.
+// limit returns when the time is over, on the same clock as Elapsed.
 func (p *Policy) limit(deadline time.Duration) (limit time.Duration, bounded bool) {
 	total, bounded := p.total()
 	switch {

@@ -1,8 +1,7 @@
 package retry
 
-// Refund gives back what [Budget.Spend] has taken for a class. It is for a request that was paid
-// for before its outcome was known, such as one that is delivered again after a crash: if it
-// succeeds, it costs nothing.
+// Refund returns the tokens that [Budget.Spend] has taken for a failure of class c. Use it if Spend was called before the outcome of a request was
+// known, as for a message that is delivered again after a crash: if that delivery succeeds, Refund makes it free.
 func (b *Budget) Refund(c Class) {
 	if c == ClassRateLimited {
 		giveBack(&b.limited, 1)

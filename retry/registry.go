@@ -9,7 +9,8 @@ import (
 	"github.com/oncelib/once/internal/base/hostname"
 )
 
-// Destinations that are remembered, at most. In a gateway, strangers choose the names of destinations; 10,000 of them need some 3 MB.
+// maxBudgets is the largest number of destinations that are remembered. In a gateway, strangers choose the names of destinations; 10,000 of them need
+// some 3 MB.
 const maxBudgets = 10_000
 
 // budgets has the budgets of this process, by destination.
@@ -21,15 +22,15 @@ type registry struct {
 	all  map[string]*Budget
 }
 
-// BudgetFor returns the budget of this process for a destination, such as "api.example.com" or "api.example.com:8443". These are the same
-// destination: upper and lower case, a name with the port 80 or 443 and without it, with a dot at its end and without it. A name in Unicode is not
-// the same as its form in ASCII (xn--).
+// BudgetFor returns the budget of this process for a destination, such as "api.example.com" or "api.example.com:8443". Names that differ only in
+// upper and lower case, in a dot at the end, or in the port 80 or 443 are the same destination. A name in Unicode and its form in ASCII (xn--) are
+// two destinations.
 //
-// The process remembers 10,000 destinations. After that each new one replaces another and begins with an empty budget: it must earn its first retry.
-// So a caller gets no full budget by making the process forget others.
+// The process remembers 10,000 destinations. After that each new destination replaces another one, and begins with an empty budget: it must earn its
+// first retry by successes. So a caller cannot get a full budget by inventing destinations until its own is forgotten.
 func BudgetFor(destination string) *Budget { return budgets.get(destination) }
 
-// Budgets returns the states of all budgets of [BudgetFor], and of the shared budget of calls without one, in order of their destinations.
+// Budgets returns the states of all budgets of [BudgetFor], and of the budget that calls without a budget share. They are sorted by destination.
 func Budgets() []BudgetState {
 	states := append(budgets.states(), shared.State())
 	slices.SortFunc(states, func(a, b BudgetState) int { return cmp.Compare(a.Destination, b.Destination) })
@@ -62,7 +63,7 @@ func (r *registry) get(destination string) *Budget {
 	return b
 }
 
-// poorest returns, of a few random destinations, the one that loses least.
+// poorest looks at a few random destinations, and returns the one whose budget has the fewest tokens.
 func (r *registry) poorest() (name string) {
 	var used int64 = -1
 	seen := 0

@@ -1,4 +1,5 @@
-// Package telemetry wires the log, the metrics and the spans of every part of a process from one value, so that none is forgotten.
+// Package telemetry configures the log, the metrics and the spans of all parts of a process (engine, outbox, inbox, ...) from one value, so that no
+// part is forgotten.
 //
 //	tel := telemetry.Telemetry{Logger: logger, Metrics: metrics, Tracer: tracer} // an onceprom.Metrics and an onceotel.Telemetry, say
 //	engine := once.New(s, tel.Engine(once.Config{}))
@@ -10,7 +11,7 @@
 //	hooks := webhook.New(s, tel.Webhook(webhook.Config{}))
 //	client := retryhttp.NewClient(tel.Client(&retryhttp.Transport{Keys: true}))
 //
-// It fills the fields that each configuration has for an observer, a tracer and a log: a part can be configured without it, too. It
-// links neither Prometheus nor OpenTelemetry. Gauges are read by a gauge.Watch, which the metrics are made with and the parts are added to; they have no span, because
-// they belong to no call.
+// The methods fill the fields for observers, tracers and logs in the configuration of each part. You can set these fields yourself instead. The
+// package imports neither Prometheus nor OpenTelemetry. It does not configure gauges: pass a gauge.Watch to the metrics, and add the parts to the
+// Watch. Gauges have no spans, because they belong to no call.
 package telemetry

@@ -15,14 +15,14 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// Metrics counts the work of the engine and the other parts. An onceprom.Metrics is one, and so is an onceotel.Telemetry.
+// Metrics counts the work of the engine and of the other parts. *onceprom.Metrics and *onceotel.Telemetry implement it.
 type Metrics interface {
 	once.Observer
 	instrument.Recorder
 }
 
-// Tracer makes the spans of all parts. An onceotel.Telemetry is one. It counts in addition to Telemetry.Metrics; if both are the same value,
-// it counts once.
+// Tracer makes the spans of all parts. *onceotel.Telemetry implements it. A Tracer also counts, in addition to Telemetry.Metrics. If both are the
+// same value, each event is counted once.
 type Tracer interface {
 	Metrics
 	once.Tracer
@@ -34,13 +34,13 @@ type Tracer interface {
 	retryhttp.Tracer
 }
 
-// Telemetry is where the parts of a process report their events. Its methods take the configuration of a part and fill in the fields
-// that report. Fields that are set stay, and an observer that is set is called first. The zero value
-// logs warnings and errors to [slog.Default], as parts without any telemetry do.
+// Telemetry has the log, the metrics and the tracer to which the parts of a process report their events. Each method takes the configuration of a
+// part, fills the fields for reporting, and returns it. Fields that are already set are not replaced; an observer that is already set is called
+// before the new ones. The zero value logs warnings and errors to [slog.Default], as parts without any telemetry do.
 type Telemetry struct {
-	Logger  *slog.Logger // default: warnings and errors go to slog.Default()
-	Metrics Metrics      // default: no metrics
-	Tracer  Tracer       // default: no spans
+	Logger  *slog.Logger // gets the log; default: warnings and errors go to slog.Default()
+	Metrics Metrics      // counts the work of all parts; default: nil, no metrics
+	Tracer  Tracer       // makes spans of all parts; default: nil, no spans
 }
 
 // recorders are Metrics and the tracer's own counters, each once.
@@ -62,7 +62,7 @@ func (t Telemetry) traceOf(set func(context.Context) string) func(context.Contex
 	return set
 }
 
-// observers are that which is set, one of each recorder, and the log.
+// observers returns the observer that is set already, one observer for each recorder, and the log.
 func observers[O comparable](t Telemetry, set O, metrics func(instrument.Recorder) O, log O) (list []O) {
 	var none O
 	if set != none {
@@ -74,7 +74,7 @@ func observers[O comparable](t Telemetry, set O, metrics func(instrument.Recorde
 	return append(list, log)
 }
 
-// Engine is for [once.New].
+// Engine returns cfg with telemetry, for [once.New].
 func (t Telemetry) Engine(cfg once.Config) once.Config {
 	var list []once.Observer
 	if cfg.Observer != nil {
@@ -91,13 +91,13 @@ func (t Telemetry) Engine(cfg once.Config) once.Config {
 	return cfg
 }
 
-// Outbox is for [outbox.New].
+// Outbox returns cfg with telemetry, for [outbox.New].
 func (t Telemetry) Outbox(cfg outbox.Config) outbox.Config {
 	cfg.Trace = t.traceOf(cfg.Trace)
 	return cfg
 }
 
-// Relay is for the Relay of an outbox.
+// Relay returns cfg with telemetry, for [outbox.Box.Relay].
 func (t Telemetry) Relay(cfg outbox.RelayConfig) outbox.RelayConfig {
 	cfg.Observer = outbox.Observers(observers(t, cfg.Observer, outbox.Metrics, outbox.Log(t.Logger))...)
 	if cfg.Tracer == nil && t.Tracer != nil {
@@ -106,7 +106,8 @@ func (t Telemetry) Relay(cfg outbox.RelayConfig) outbox.RelayConfig {
 	return cfg
 }
 
-// Inbox is for [inbox.New]. The engine of the inbox reports the transactions. Consumers of brokers have a Log of their own, which is Telemetry.Logger.
+// Inbox returns cfg with telemetry, for [inbox.New]. The engine of the inbox reports the transactions. Set the field Log of a broker's ConsumerConfig
+// to Telemetry.Logger yourself.
 func (t Telemetry) Inbox(cfg inbox.Config) inbox.Config {
 	cfg.Observer = inbox.Observers(observers(t, cfg.Observer, inbox.Metrics, inbox.Log(t.Logger))...)
 	if cfg.Tracer == nil && t.Tracer != nil {
@@ -115,7 +116,7 @@ func (t Telemetry) Inbox(cfg inbox.Config) inbox.Config {
 	return cfg
 }
 
-// Lease is for [lease.New]. The engine counts the operations.
+// Lease returns cfg with telemetry, for [lease.New]. The engine on the lease store counts the operations.
 func (t Telemetry) Lease(cfg lease.Config) lease.Config {
 	if cfg.Log == nil {
 		cfg.Log = t.Logger
@@ -126,7 +127,7 @@ func (t Telemetry) Lease(cfg lease.Config) lease.Config {
 	return cfg
 }
 
-// Completer returns a Completer that logs. Its engine and its store count and trace the resumed operations.
+// Completer returns c with the logger. The engine and the store that c uses count and trace the resumed operations.
 func (t Telemetry) Completer(c lease.Completer) lease.Completer {
 	if c.Log == nil {
 		c.Log = t.Logger
@@ -134,7 +135,7 @@ func (t Telemetry) Completer(c lease.Completer) lease.Completer {
 	return c
 }
 
-// Saga is for [saga.NewRunner].
+// Saga returns cfg with telemetry, for [saga.NewRunner].
 func (t Telemetry) Saga(cfg saga.Config) saga.Config {
 	cfg.Observer = saga.Observers(observers(t, cfg.Observer, saga.Metrics, saga.Log(t.Logger))...)
 	if cfg.Tracer == nil && t.Tracer != nil {
@@ -143,13 +144,13 @@ func (t Telemetry) Saga(cfg saga.Config) saga.Config {
 	return cfg
 }
 
-// Webhook is for [webhook.New].
+// Webhook returns cfg with telemetry, for [webhook.New].
 func (t Telemetry) Webhook(cfg webhook.Config) webhook.Config {
 	cfg.Trace = t.traceOf(cfg.Trace)
 	return cfg
 }
 
-// WebhookRelay is for the Relay of webhooks.
+// WebhookRelay returns cfg with telemetry, for the relay of webhooks.
 func (t Telemetry) WebhookRelay(cfg webhook.RelayConfig) webhook.RelayConfig {
 	cfg.Observer = webhook.RelayObservers(observers(t, cfg.Observer, webhook.RelayMetrics, webhook.LogRelay(t.Logger))...)
 	if cfg.Tracer == nil && t.Tracer != nil {
@@ -158,7 +159,8 @@ func (t Telemetry) WebhookRelay(cfg webhook.RelayConfig) webhook.RelayConfig {
 	return cfg
 }
 
-// Client returns a copy of a transport, with [Telemetry.Policy]. A nil transport is the zero one.
+// Client returns a copy of the transport with telemetry. Its Policy is the result of [Telemetry.Policy]. A nil transport means the zero
+// [retryhttp.Transport].
 func (t Telemetry) Client(of *retryhttp.Transport) *retryhttp.Transport {
 	var own retryhttp.Transport
 	if of != nil {
@@ -171,7 +173,7 @@ func (t Telemetry) Client(of *retryhttp.Transport) *retryhttp.Transport {
 	return &own
 }
 
-// Policy is for [retry.Do], and for Do of an onceotel.Telemetry, which makes spans.
+// Policy returns p with telemetry, for [retry.Do]. To get spans too, pass it to the method Do of an onceotel.Telemetry.
 func (t Telemetry) Policy(p retry.Policy) retry.Policy {
 	var list []func(context.Context, retry.Event)
 	if p.Observe != nil {

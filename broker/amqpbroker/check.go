@@ -11,8 +11,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Check reads the settings of queues. It returns one sentence for each setting that endangers the promises of an outbox or of an inbox, and an error
-// if it cannot read the settings. It sees neither the settings that a policy adds to a queue, nor the limits of the server (max_message_size).
+// Check reads the settings of queues. It returns one sentence for each setting that endangers a promise of an outbox or of an inbox, and an error if
+// it cannot read the settings. Check cannot see settings that a policy adds to a queue, nor limits of the server such as max_message_size.
 func Check(ctx context.Context, conn *Conn, queues ...string) ([]string, error) {
 	var findings []string
 	for _, queue := range queues {
@@ -31,8 +31,8 @@ func Check(ctx context.Context, conn *Conn, queues ...string) ([]string, error) 
 	return findings, nil
 }
 
-// CheckExchange returns what endangers messages that are sent to an exchange. Whether a queue is bound for a topic cannot be asked;
-// [Publisher] confirms no message that no queue takes.
+// CheckExchange returns one sentence for each setting of an exchange that endangers messages sent to it. AMQP cannot report whether a queue is bound
+// for a topic, so CheckExchange does not check that; [Publisher] treats a message that no queue takes as not delivered.
 func CheckExchange(ctx context.Context, conn *Conn, exchange string) ([]string, error) {
 	if exchange == "" {
 		return nil, nil
@@ -75,14 +75,14 @@ func declareAgain(ctx context.Context, conn *Conn, exchange, kind string) error 
 	return ch.ExchangeDeclare(exchange, kind, true, false, false, false, nil)
 }
 
-// settings are what a queue differs in from a durable quorum queue without arguments, by name.
+// settings are the settings in which a queue differs from a durable quorum queue without arguments, by name.
 type settings struct {
 	differs   map[string]string
 	exclusive bool // to another connection
 }
 
-// ask finds the settings of a queue that is there. AMQP has no question for them: a declaration that differs is refused with the name of the first
-// setting in which it does and its value, so it is repeated with that value until none differs.
+// ask finds the settings of an existing queue. AMQP cannot read settings. But the server refuses a declaration that differs, and names the first
+// setting that differs and its value. So ask repeats the declaration with this value until nothing differs.
 func ask(ctx context.Context, conn *Conn, queue string) (settings, error) {
 	found := settings{differs: map[string]string{}}
 	durable, autoDelete, arguments := true, false, amqp.Table{queueType: quorum}
@@ -117,7 +117,7 @@ func ask(ctx context.Context, conn *Conn, queue string) (settings, error) {
 	return found, errors.New("it has too many settings")
 }
 
-// declareQueue declares a queue that is there. It does not make one that is not.
+// declareQueue declares an existing queue. It does not create a queue that does not exist.
 func declareQueue(ctx context.Context, conn *Conn, queue string, durable, autoDelete bool, arguments amqp.Table) error {
 	ch, err := conn.channel(ctx)
 	if err != nil {

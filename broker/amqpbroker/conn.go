@@ -20,7 +20,8 @@ const (
 	defaultHeartbeat = 10 * time.Second
 )
 
-// Conn is a connection to a server. It connects when it is needed, and again after a lost connection. Publishers and consumers share it.
+// Conn is a connection to a RabbitMQ server. It connects at its first use, and again after the connection is lost. Several publishers and consumers
+// can share one Conn.
 type Conn struct {
 	url    string
 	server string // for people: the address without a password
@@ -38,8 +39,8 @@ var errSilent = fmt.Errorf("the server has not answered within %v. Try: look whe
 
 var errClosed = errors.New("the connection was closed. Try: close it after Run or Consume has returned")
 
-// Dial returns a connection to the server at url, such as amqp://user:password@host:5672/vhost. It does not wait for the server. It returns an error
-// if url cannot be read. config may be empty; its Recovery is not used.
+// Dial returns a Conn for the server at url, such as amqp://user:password@host:5672/vhost. Dial does not connect yet; it returns an error only if url
+// cannot be parsed. config may be empty; its field Recovery is ignored.
 func Dial(url string, config amqp.Config) (*Conn, error) {
 	parsed, err := amqp.ParseURI(url)
 	if err != nil {
@@ -54,7 +55,7 @@ func Dial(url string, config amqp.Config) (*Conn, error) {
 	return c, nil
 }
 
-// Close closes the connection for good. Messages that are not confirmed or acknowledged by then come again.
+// Close closes the connection for good. Messages that are not confirmed or acknowledged before are delivered again.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	current := c.current

@@ -19,41 +19,44 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// ConsumerConfig says which messages [Consume] reads, and how. Queue is required.
+// ConsumerConfig configures [Consume]. Queue is required.
 type ConsumerConfig struct {
-	Queue string
+	Queue string // the name of the queue
 
-	Concurrency int // concurrent transactions, at most. Default 8
-	Batch       int // messages in one transaction, at most. Default 64
+	Concurrency int // the largest number of concurrent transactions. Default: 8
+	Batch       int // the largest number of messages in one transaction. Default: 64
 
-	// Prefetch is how many messages this process works on, at most. As many again may have failed or wait for their key: the consumer asks the server
-	// for twice as many, 65,535 at most, and they are all in memory, whatever their size. Default 512.
+	// Prefetch is the largest number of messages that this process works on. The same number of further messages may wait in memory because they have
+	// failed or an earlier message of their key has. So the consumer asks the server for twice Prefetch messages, at most 65,535, and holds them all
+	// in memory, whatever their size. Default: 512.
 	Prefetch int
 
-	Capacity consume.Capacity // a further bound of concurrent transactions, such as the one of package limit/adaptive
-	Drain    time.Duration    // how long handlers may still run after the end of ctx. Default 30 s
+	Capacity consume.Capacity // a further limit of concurrent transactions, such as a capacity of package limit/adaptive
+	Drain    time.Duration    // how long handlers may continue after ctx has ended. Default: 30 s
 
-	// SlowAcquire is how long a transaction may wait for a connection of the pool. After a longer wait Concurrency is reduced by a quarter, down to
-	// 1; it grows again when waits are short. Default 100 ms. A negative SlowAcquire keeps Concurrency constant.
+	// SlowAcquire is the longest time that a transaction should wait for a connection of the database pool. After a longer wait, Consume reduces the
+	// number of concurrent transactions by a quarter, down to 1. When waits are short, it increases the number again, up to Concurrency. Default: 100
+	// ms. If SlowAcquire is negative, the number stays constant.
 	SlowAcquire time.Duration
 
-	Decode func(d amqp.Delivery) (message.Message, error) // default: [Decode]
-	Log    *slog.Logger                                   // default: slog.Default()
+	Decode func(d amqp.Delivery) (message.Message, error) // makes a message of a delivery; default: [Decode]
+	Log    *slog.Logger                                   // gets warnings and errors; default: slog.Default()
 }
 
 // longestHeld is how long a message waits in this process for its next attempt, at most. The server closes the channel of a consumer that has not
 // acknowledged a message for 30 minutes (consumer_timeout).
 const longestHeld = 10 * time.Minute
 
-// Consume passes the messages of a queue to the inbox in, which applies each of them with fn, until ctx ends. Any number of processes can share the queue. Each message is acknowledged
-// after the commit that applies it. A failed message is tried again by the same process, after the pause of the inbox's policy. Consume also runs
-// in.Run.
+// Consume passes the messages of a queue to the inbox in until ctx ends. The inbox applies each message with fn. Any number of processes can consume
+// the same queue. Each message is acknowledged after the commit that applies it. A failed message is tried again by the same process, after the pause
+// of inbox.Config.Policy. Consume also calls in.Run.
 //
-// It connects with the settings of conn, and connects again after a lost connection: then the server delivers the unacknowledged messages again, and
-// Consume drops its copies.
+// Consume opens its own connection with the settings of conn. If this connection is lost, Consume connects again; the server then delivers the
+// unacknowledged messages again, and Consume drops its copies of them.
 //
-// When ctx ends, it takes no more messages, waits for running handlers, gives back the messages that have not begun, and returns nil. After Drain it
-// cancels the contexts of handlers. It returns an error if conn is closed, or if in.Run ends with one.
+// When ctx ends, Consume takes no more messages, waits for running handlers, returns the messages that no handler has begun to the queue, and returns
+// nil. After ConsumerConfig.Drain it cancels the contexts of handlers that still run. Consume returns an error if conn is closed, or if in.Run
+// returns one.
 func Consume[TX any](ctx context.Context, conn *Conn, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	c, err := newConsumer(conn, consume.Into(in, fn), cfg)
 	if err != nil {
@@ -224,7 +227,7 @@ type receipt struct {
 // Ack implements [consume.Receipt].
 func (r receipt) Ack() { _ = r.channel.Ack(r.tag, false) }
 
-// Again implements [consume.Receipt]. A queue has no delayed delivery, so the pool keeps the message, unless the pause is too long.
+// Again implements [consume.Receipt]. A queue cannot delay a delivery, so the pool keeps the message, unless the pause is too long.
 func (r receipt) Again(after time.Duration) bool {
 	if after > 0 && time.Since(r.since) < longestHeld {
 		return false

@@ -19,19 +19,19 @@ const (
 	deadLetters   = "x-dead-letter-exchange"
 )
 
-// Queue is a queue that keeps confirmed messages.
+// Queue describes a queue for [Declare].
 type Queue struct {
-	Name     string
-	Exchange string   // that routes the messages; "" means the default exchange, which has all queues by their names
-	Topics   []string // bound routing keys, such as refunds.*; with Exchange only. Default: the name of the queue
-	Classic  bool     // one copy, on one server
+	Name     string   // the name of the queue
+	Exchange string   // the exchange that routes messages to the queue; "" means the default exchange, which routes by the names of queues
+	Topics   []string // the routing keys that are bound, such as refunds.*; used only with Exchange. Default: the name of the queue
+	Classic  bool     // makes a classic queue, which has one copy on one server, instead of a quorum queue
 }
 
-// Declare makes a durable queue, a quorum queue unless Classic is set, and binds it to a durable topic exchange if Exchange is set. Existing ones are
-// not changed. It returns an error if a queue or an exchange with the name has other settings.
+// Declare creates a durable queue. If q.Exchange is set, it also creates a durable topic exchange and binds the queue to it. Queues and exchanges
+// that exist are not changed; Declare returns an error if their settings differ.
 //
-// Call it when a service is deployed, well before the first message: RabbitMQ confirms a declaration before it is on its disk. A crash of the server
-// within about a second of the declaration loses the queue, or its confirmed messages.
+// Call Declare when a service is deployed, well before the first message. RabbitMQ confirms a declaration before it is on the disk: a crash of the
+// server within about a second after the declaration loses the queue, or confirmed messages in it.
 func Declare(ctx context.Context, conn *Conn, q Queue) error {
 	if q.Name == "" || q.Exchange == "" && len(q.Topics) > 0 {
 		return errors.New("amqpbroker: a queue needs a Name, and Topics need an Exchange. Try: Queue{Name: \"refunds\"}")

@@ -24,8 +24,8 @@ const (
 	deliveries = "x-delivery-count"
 )
 
-// Decode returns the CloudEvent in d. Its routing key is the topic. A message that is not a CloudEvent needs the property message-id, or a header
-// Idempotency-Key.
+// Decode returns the CloudEvent in d. The topic is the routing key of d. A message that is not a CloudEvent must have the property message-id or a
+// header Idempotency-Key, which becomes its ID.
 func Decode(d amqp.Delivery) (message.Message, error) {
 	decoded, err := cloudevent.Decode(headers(d), cloudevent.AMQP, d.Body)
 	decoded.Topic = d.RoutingKey

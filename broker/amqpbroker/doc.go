@@ -1,50 +1,56 @@
-// Package amqpbroker delivers messages of an outbox to RabbitMQ, and applies the messages of a queue through an inbox.
+// Package amqpbroker delivers messages of an outbox to RabbitMQ. It also consumes the messages of a RabbitMQ queue, and applies each of them once
+// through an inbox.
 //
 //	conn, err := amqpbroker.Dial("amqp://localhost", amqp.Config{})
 //	err = amqpbroker.Declare(ctx, conn, amqpbroker.Queue{Name: "refunds"})
 //	relay := box.Relay(amqpbroker.Publisher(conn, ""), outbox.RelayConfig{})
 //
-// The topic is the routing key; with the default exchange it is the name of the queue. Each message is a CloudEvent 1.0 in binary mode:
-// the headers cloudEvents_id, cloudEvents_type, cloudEvents_source, cloudEvents_time, cloudEvents_partitionkey (the key) and
-// cloudEvents_sequence (its number within topic and key) describe it, and traceparent carries the trace. The property message-id is the ID, and
-// delivery-mode is 2 (persistent). The property correlation-id is a number that the publisher needs itself.
+// The topic of a message is its routing key; with the default exchange this is the name of the queue. Each message is a CloudEvent 1.0 in binary
+// mode. Its headers are cloudEvents_id, cloudEvents_type, cloudEvents_source, cloudEvents_time, cloudEvents_partitionkey (the ordering key),
+// cloudEvents_sequence (its number within topic and key) and traceparent (the trace). The property message-id is the ID, and delivery-mode is 2
+// (persistent). The property correlation-id is a number that the publisher uses internally.
 //
-// A message counts as delivered when a queue has taken it and the server has confirmed that. If no queue takes it, the server returns it and confirms
-// it as well: the publisher waits for both, and such a message waits in the outbox until a queue exists. One message of a topic and key is on its way
-// at a time, and up to 512 of different keys: a queue has the messages of a key in their order, even if one of them fails. [Conn] connects again
-// after a lost connection.
+// A message counts as delivered when a queue has taken it and the server has confirmed that. If no queue takes a message, the server returns it and
+// also confirms it. The publisher notices this, and the message waits in the outbox until a queue exists. The publisher sends one message of a topic
+// and key at a time, and at most 512 messages of different keys. So a queue has the messages of a key in their order, even if one of them fails.
+// [Conn] connects again after a lost connection.
 //
-// # What the promise needs
+// # Requirements
 //
-//   - A durable queue for each topic, without auto-delete, long before the first message. [Declare] makes quorum queues, which have
-//     copies on several servers, and which call fsync before they confirm.
+// An outbox promises that each message is delivered at least once, and the messages of a key in their order. For this promise, and for one effect of
+// each message in the consumer, you need:
+//
+//   - A durable queue for each topic, without auto-delete, that exists well before the first message. [Declare] makes quorum queues, which have
+//     copies on several servers and call fsync before they confirm a message.
 //   - No limit that deletes messages: no x-message-ttl, no x-max-length without x-overflow: reject-publish.
-//   - A queue for each service that must get all messages, bound to an exchange: processes that consume one queue share it.
-//   - A consumer that drops messages whose cloudEvents_id it knows, or whose cloudEvents_sequence is not greater than the last one of the key:
-//     RabbitMQ does not know that a message which a relay sends again is the same.
+//   - One queue for each service that must get all messages, bound to an exchange. Processes that consume the same queue share its messages.
+//   - A consumer that drops a message whose cloudEvents_id it knows, or whose cloudEvents_sequence is not greater than the last one of its key.
+//     RabbitMQ does not recognise a message that a relay sends again.
 //
-// [Check] reports which of these are missing. It does not see policies.
+// [Check] reports which of these requirements are not met. It does not see policies.
 //
 // # Consumers
 //
-// [Consume] gives the messages of a queue to an inbox, which applies each once:
+// [Consume] passes the messages of a queue to an inbox, which applies each message once:
 //
 //	in := inbox.New(engine, inbox.Config{Consumer: "billing", Order: inbox.InOrder})
 //	err := amqpbroker.Consume(ctx, conn, in, book, amqpbroker.ConsumerConfig{Queue: "refunds"})
 //
-// A message is a CloudEvent in binary mode, or in structured mode: in JSON. Any other message needs the property message-id or a header
-// Idempotency-Key, which is its ID.
+// A message is a CloudEvent in binary mode or in structured mode (JSON). Any other message must have the property message-id or a header
+// Idempotency-Key, which becomes its ID.
 //
-// It acknowledges a message after the commit that applies it, over the channel that has delivered it. If the process dies before that, or the
-// connection is lost, the message comes again and the inbox detects it. A failed message is tried again by the same process, after the pause of the
-// inbox's policy, without an answer to the server. After ten minutes it goes back to the queue, because the server closes the channel of a consumer
-// that gives no answer for 30 minutes. A process has one transaction at a time with messages of a key; several processes may have messages of one
-// key, and the inbox keeps their order. While the database refuses work, the consumer takes one message at a time, with pauses.
+// Consume acknowledges a message after the commit that applies it. If the process dies before that, or the connection is lost, the message is
+// delivered again and the inbox recognises it. A failed message is tried again by the same process, after the pause of inbox.Config.Policy; the
+// process does not answer the server meanwhile. After ten minutes the message is returned to the queue, because the server closes the channel of a
+// consumer that does not answer for 30 minutes.
 //
-// The promise of an inbox needs, in addition to the settings above:
+// A process has one transaction at a time with messages of a key. Several processes may have messages of one key; the inbox keeps their order. While
+// the database refuses work, Consume takes one message at a time, with pauses.
 //
-//   - No x-delivery-limit, or one with an x-dead-letter-exchange: the inbox says when a message is given up, and keeps it as a dead letter
-//     in its table. RabbitMQ 4 has a limit of 20 for quorum queues that have no other: set a policy with delivery-limit: -1 there.
-//   - A consumer_timeout of the server that is longer than ten minutes and the time of a handler. The default is 30 minutes.
-//   - A retention of IDs in the inbox (inbox.Config.Retain) that is longer than messages wait in the queue.
+// To consume with an inbox, you also need:
+//
+//   - No x-delivery-limit, or one with an x-dead-letter-exchange. The inbox decides when a message is given up, and stores it as a dead letter in its
+//     table. RabbitMQ 4 has a default limit of 20 deliveries for quorum queues: set a policy with delivery-limit: -1 there.
+//   - A consumer_timeout of the server that is longer than ten minutes plus the time of a handler. The default is 30 minutes.
+//   - A retention of IDs in the inbox (inbox.Config.Retain) that is longer than messages can wait in the queue.
 package amqpbroker

@@ -23,8 +23,8 @@ const (
 	silence = 6 // heartbeats after which a missing confirmation is an error
 )
 
-// Publisher returns a publisher that sends messages to an exchange, with the topic as routing key. exchange "" is the default
-// exchange: the topic is the name of the queue.
+// Publisher returns a publisher that sends messages to an exchange, with the topic as routing key. If exchange is "", the default exchange is used,
+// and the topic is the name of the queue.
 func Publisher(conn *Conn, exchange string) outbox.Publisher {
 	return &publisher{conn: conn, exchange: exchange, sender: keyed.NewSender(onTheWay), turn: make(chan struct{}, 1)}
 }
@@ -99,8 +99,8 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 	return outbox.Unavailable(fmt.Errorf("amqpbroker: a queue of %s refuses messages now: it is full, or has lost its leader. Try: consumers for the queue, or a larger x-max-length", p.place(m)))
 }
 
-// wait waits for the confirmation, with a bound: a quorum queue without a leader never answers. It ignores the context of the caller, because the
-// message is on its way.
+// wait waits for the confirmation, with a time limit, because a quorum queue without a leader never answers. It ignores the context of the caller,
+// because a sent message cannot be taken back.
 func (p *publisher) wait(confirmation *amqp.DeferredConfirmation) (confirmed bool, err error) {
 	longest := silence * p.conn.config.Heartbeat
 	ctx, cancel := context.WithTimeoutCause(context.Background(), longest, fmt.Errorf("the server has said nothing for %v", longest))
@@ -152,14 +152,14 @@ func (p *publisher) open(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
-// retire keeps further messages from using a link. Messages of other queues that are on their way over it are still confirmed.
+// retire makes a link refuse further messages. Messages of other queues that were sent over it are still confirmed.
 func (l *link) retire() {
 	l.mu.Lock()
 	l.retired = true
 	l.mu.Unlock()
 }
 
-// leave says that a message no longer needs the link. The last one closes a retired link.
+// leave is called when a message no longer needs the link. The last message that leaves a retired link closes it.
 func (l *link) leave() {
 	l.mu.Lock()
 	l.users--

@@ -1,64 +1,65 @@
-// Package httpbroker delivers messages of an outbox to a service by HTTP, and receives them there: webhooks.
+// Package httpbroker delivers messages of an outbox to a service by HTTP. It also receives such messages, and other webhooks, and applies each of
+// them once through an inbox.
 //
 // # Publisher
 //
-// Each message is one POST with the payload as its body. It is a CloudEvent 1.0 in binary mode:
-// the headers ce-id, ce-type, ce-source, ce-time, ce-partitionkey (the key) and ce-sequence (its number within topic and
-// key) describe it, traceparent carries the trace, and Once-Topic the topic. The header Idempotency-Key is the ID of the
-// message, the same in every delivery: a receiver with package oncehttp applies each message once. (The marker of a message
-// that was skipped is another request: its key ends with ".skipped".)
+// Each message is one POST whose body is the payload. The request is a CloudEvent 1.0 in binary mode. Its headers are ce-id, ce-type, ce-source,
+// ce-time, ce-partitionkey (the ordering key), ce-sequence (its number within topic and key), traceparent (the trace) and Once-Topic (the topic). The
+// header Idempotency-Key is the ID of the message, which is the same in every delivery, so a receiver with package oncehttp applies each message
+// once. (If a message was skipped, a marker is sent in its place: a request whose Idempotency-Key ends with ".skipped".)
 //
-// Requests of one topic and key follow each other, each after the answer to the one before. Requests of different keys are on their way at the same
-// time.
+// A request is sent only after the request before it with the same topic and key was answered. Requests with different keys are sent concurrently.
 //
 //	answer                                      the message
 //	2xx                                         is delivered
 //	400, 413, 415, 422, 431                     is refused for good: [retry.Permanent]
 //	502, 503, 504, and 429 with Retry-After     waits, and so do all others of its topic: [outbox.Unavailable]
-//	no connection, a reset one, bad certificate waits, and so do all others of its topic: [outbox.Unavailable]
-//	all others, also redirects; no answer       is tried again by the policy of the relay
+//	no connection, reset, bad certificate       waits, and so do all others of its topic: [outbox.Unavailable]
+//	any other answer, redirects too; no answer  is tried again by the policy of the relay
 //
-// 401, 403, 404 and 410 are tried again, because they are errors of the setup. No message is lost while a person corrects it.
+// After 401, 403, 404 and 410 a message is tried again, because these are errors of the configuration. So no message is lost until the configuration
+// is corrected.
 //
-// # What the promise needs
+// # Requirements for receivers
 //
-// [Receiver] does all of this. Any other receiver must answer 2xx only after it has stored the message durably. It may receive a message more than
-// once and, after a lost answer, after later messages of the key: it must drop a message with a known Idempotency-Key, or with a ce-sequence that is
-// not greater than the last one of the topic and key.
+// [Receiver] meets the requirements of this section. Any other receiver must answer 2xx only after it has stored the message durably. It may receive a message
+// more than once, and, after a lost answer, after later messages of the same key. So it must drop a message whose Idempotency-Key it knows, or whose
+// ce-sequence is not greater than the last one of the topic and key.
 //
 // # Receiver
 //
-// A receiver applies each event once, through an inbox: a CloudEvent 1.0 in binary mode or in structured
-// mode (JSON), or any POST with an Idempotency-Key, which is its ID within its topic.
+// A [Receiver] applies each message once, through an inbox. A message is a CloudEvent 1.0 in binary mode or in structured mode (JSON), or any POST
+// with an Idempotency-Key, which becomes its ID within its topic.
 //
 //	mux.Handle("POST /events/{topic}", authenticate(httpbroker.Receiver(in, book, httpbroker.ReceiverConfig{})))
 //	go in.Run(ctx, book) // what needs no request: parked messages, redriven dead letters, expired rows
 //
 //	answer                    the message
-//	200 {"outcome":"..."}     is applied, now or before (duplicate, stale), or kept: parked or a dead letter; several: {"outcomes":["...", ...]}
-//	204                       is empty: the decoder finds nothing to apply in the body
-//	401                       is not verified ([ReceiverConfig.Verify]); nothing of it is kept
-//	400                       is not an event; a dead letter of class "malformed" if it has an ID
+//	200 {"outcome":"..."}     is applied, now or before (duplicate, stale), or stored: parked or as a dead letter.
+//	                          For several messages: {"outcomes":["...", ...]}
+//	204                       is empty: the body has nothing to apply
+//	401                       is not verified ([ReceiverConfig.Verify]); nothing of it is stored
+//	400                       is not an event; if it has an ID, it becomes a dead letter of class "malformed"
 //	405                       was not sent with POST
-//	408                       was cut on its way: send it again
-//	413                       is larger than inbox.Config.MaxPayload; a dead letter of class "too_large" if it has an ID and
-//	                          needs no Verify
+//	408                       has not arrived completely: send it again
+//	413                       is larger than inbox.Config.MaxPayload; if it has an ID and Verify is nil, it becomes a
+//	                          dead letter of class "too_large"
 //	500                       is not applied: send it again, after Retry-After
-//	503                       is not applied, or it is not known because the database was not reached: send it again
+//	503                       is not applied, or the outcome is unknown because the database cannot be reached: send it again
 //
-// Answers other than 200 are problems of RFC 9457. They do not have the error of the handler: the observer of the inbox gets it.
+// Answers with 4xx and 5xx are problems of RFC 9457. They do not contain the error of the handler; the observer of the inbox receives this error.
 //
 // Package webhook receives webhooks of Stripe, GitHub, Shopify, Slack and Standard Webhooks. For other webhooks set [ReceiverConfig.Verify], which
-// checks the signature of the raw bytes, and [ReceiverConfig.Decode], which makes messages of them. If a secret cannot be read from a database for a
-// moment, return [retry.After], and the sender comes again.
+// checks the signature of the raw bytes, and [ReceiverConfig.Decode], which makes messages of the bytes. If Verify cannot read its secret from a
+// database for a moment, return an error of [retry.After]: the answer is then 503, and the sender tries again.
 //
-// Without Verify, put authentication around a receiver. It trusts the sender's source, ID and key, and each sender can fill the table of dead
-// letters. If several tenants send to it, [ReceiverConfig.Source] separates their messages. To bound how many requests wait for the database at once,
-// put the middleware of package limit around it: it answers 429 or 503 with Retry-After, which [Publisher] and other senders obey.
-// [http.Server.Shutdown] drains a receiver: it waits for the running requests.
+// Without Verify, put authentication around a receiver. The receiver trusts the source, the ID and the key that the sender has chosen, and any sender
+// can fill the table of dead letters. If several tenants send to the receiver, set [ReceiverConfig.Source] to separate their messages. To limit the
+// number of requests that wait for the database, put the Middleware of a limit.Limiter around the receiver: it answers 429 or 503 with Retry-After, which
+// [Publisher] and other senders respect. [http.Server.Shutdown] waits for the running requests of a receiver.
 //
-// A sender should wait longer for an answer than the handler may take: when it gives up, the transaction is rolled back. A relay should try more
-// often than the inbox: then the inbox decides when a message is given up, and the key goes on.
+// A sender should wait longer for an answer than the handler may take, because the transaction is rolled back when the sender gives up. Allow a relay
+// more attempts than the inbox. Then the inbox decides when a message is given up, and the later messages of its key are applied.
 //
-// Authorization, signatures, API keys, cookies and headers of proxies are not headers of the message.
+// Authorization, signatures, API keys, cookies and headers of proxies do not become headers of the message.
 package httpbroker

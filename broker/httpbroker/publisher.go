@@ -23,23 +23,23 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// Config of a publisher. The zero value is a good one.
+// Config configures a [Publisher]. The zero value is ready to use.
 type Config struct {
-	// Client sends the requests; its redirects are never followed. Default: a client with bounds on
-	// connecting and on idle connections.
+	// Client sends the requests. Redirects are never followed. Default: a client with limits for connecting and for idle connections.
 	Client *http.Client
 
-	// Concurrency is how many requests run at once. Default: 16.
+	// Concurrency is the largest number of concurrent requests. Default: 16.
 	Concurrency int
 
-	// Timeout of one request, until the answer is read. Default: 10 s.
+	// Timeout limits one request, from its beginning until its answer is read. Default: 10 s.
 	Timeout time.Duration
 
-	// Prepare changes a request before it is sent, for example to add a token or a signature. Its error counts as an error of the message. Default:
-	// not called.
+	// Prepare is called before a request is sent, and may change it, for example to add a token or a signature. If it returns an error, the message
+	// counts as failed. Default: nil.
 	Prepare func(*http.Request) error
 
-	// Quoted sends the idempotency key in the form of the Internet draft, "k" and not k, for receivers that accept nothing else.
+	// Quoted sends the idempotency key in quotation marks, "k" and not k, as the Internet draft of the header has it. Set it for receivers that
+	// accept only this form. Default: false.
 	Quoted bool
 }
 
@@ -52,7 +52,8 @@ const (
 	longestText = 200      // of an answer, in an error
 )
 
-// Publisher returns a publisher that sends each message in a POST to target. It replaces the text {topic} in target by the topic of the message.
+// Publisher returns a publisher that sends each message in a POST to the URL target. The text {topic} in target is replaced by the topic of the
+// message.
 func Publisher(target string, cfg Config) outbox.Publisher {
 	p := &publisher{target: target, cfg: cfg}
 	if cfg.Concurrency <= 0 {

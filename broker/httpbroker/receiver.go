@@ -9,31 +9,32 @@ import (
 	"github.com/oncelib/once/message/cloudevent"
 )
 
-// ReceiverConfig of a [Receiver]. The zero value receives CloudEvents and accepts every sender.
+// ReceiverConfig configures a [Receiver]. With the zero value it receives CloudEvents and accepts every sender.
 type ReceiverConfig struct {
-	// Verify checks the sender of a request by the bytes of the body, before any of it is decoded or stored. After an error the sender gets 401, or
-	// 503 if the error is of the database, the end of the context or from [retry.After]: then the check was not possible. r.Body is already read.
-	// Default: no check; authenticate around the receiver.
+	// Verify checks the sender of a request, before the body is decoded or stored. body has the bytes of the body; r.Body is already read. If Verify
+	// returns an error, the sender gets 401. If the check was not possible, the sender gets 503: this is so if the error is of the database, of the
+	// end of the context or from [retry.After]. Default: nil, no check; put authentication around the receiver then.
 	Verify func(r *http.Request, body []byte) error
 
-	// Decode makes messages of the bytes of a body: an empty list if it has nothing to apply, such as a ping. Each message needs an ID that is the
-	// same when the sender sends it again. An empty Topic or Source gets the default of a CloudEvent. With an error the first message has the valid
-	// fields: if it has an ID, it becomes a dead letter. r.Body is already read. Default: [Decode].
+	// Decode makes messages of the bytes of a body; r.Body is already read. If a body has nothing to apply, such as a ping, Decode returns an empty
+	// list. Each message must have an ID that is the same when the sender sends it again. If Topic or Source of a message is empty, it gets the
+	// default of a CloudEvent. Together with an error, Decode may return one message with the fields that are valid; if this message has an ID, it
+	// becomes a dead letter. Default: the function [Decode].
 	Decode func(r *http.Request, body []byte) ([]message.Message, error)
 
-	// Source returns the source of a message: two messages with different sources are different, even if their IDs are the same. A service with
-	// several tenants puts the authenticated tenant before m.Source. Default, also for "": m.Source, which is the source of the CloudEvent; for a
-	// message that is not a CloudEvent and names no source it is the topic.
+	// Source returns the source of a message. Two messages with different sources are different messages, even if their IDs are the same. A service
+	// with several tenants should put the authenticated tenant before m.Source. If Source is nil or returns "", the source is m.Source: the source of
+	// the CloudEvent, or the topic for a message that is not a CloudEvent and names no source.
 	Source func(r *http.Request, m message.Message) string
 }
 
-// Receiver returns a handler that applies each message which is sent to it: the writes of fn and the fact that the message was applied are one
-// commit, and the answer follows it. The package documentation has a table of the answers.
+// Receiver returns a handler that applies each received message once with fn. The writes of fn and the record that the message was applied are
+// committed in one transaction, and the answer is sent after the commit. The package documentation has a table of the answers.
 //
-// The topic of a message is the header Once-Topic, which [Publisher] sends; without it the value of {topic} in the pattern of [http.ServeMux];
-// without that the path.
+// The topic of a message is the header Once-Topic, which [Publisher] sends. If this header is missing, the topic is the value of the wildcard {topic}
+// in the pattern of [http.ServeMux]. If that is missing too, the topic is the path.
 //
-// When the request ends, the context of fn ends as well, and nothing is committed.
+// If the client disconnects before the commit, the context of fn ends, and nothing is committed.
 func Receiver[TX any](in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ReceiverConfig) http.Handler {
 	return receiver.Of(in, fn, cfg.complete())
 }
@@ -45,8 +46,8 @@ func (cfg ReceiverConfig) complete() receiver.Config {
 	return receiver.Config{Verify: cfg.Verify, Decode: cfg.Decode, Source: cfg.Source}
 }
 
-// Decode returns the CloudEvent in a request, in binary mode or in JSON, or any message with a header Idempotency-Key, which is its ID. With an error
-// the message has the valid fields.
+// Decode returns the CloudEvent in a request, in binary mode or in JSON. Any other request must have a header Idempotency-Key, which becomes the ID
+// of the message. Together with an error, Decode returns a message with the fields that are valid.
 func Decode(r *http.Request, body []byte) ([]message.Message, error) {
 	m, err := cloudevent.Decode(receiver.Headers(r.Header), cloudevent.HTTP, body)
 	return []message.Message{m}, err

@@ -19,14 +19,14 @@ const (
 	maxMessageBytes = "max.message.bytes"
 )
 
-// Check reads the settings of the client and of the topics. It returns one sentence for each setting that endangers the
-// promises of an outbox, and an error if it cannot read the settings.
+// Check reads the settings of the client and of the topics. It returns one sentence for each setting that endangers a promise of an outbox, and an
+// error if it cannot read the settings.
 func Check(ctx context.Context, client *kgo.Client, topics ...string) ([]string, error) {
 	var findings []string
 	if !waitsForAll(client) {
 		findings = append(findings, errAcks.Error())
 	}
-	if len(topics) == 0 { // Kafka would tell of all
+	if len(topics) == 0 { // without names, Kafka would return all topics
 		return findings, nil
 	}
 	metadata := kmsg.NewPtrMetadataRequest()

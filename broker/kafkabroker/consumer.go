@@ -18,35 +18,36 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// ConsumerConfig says which records [Consume] reads, and how. Client and Topics are required.
+// ConsumerConfig configures [Consume]. Client and Topics are required.
 type ConsumerConfig struct {
-	Client []kgo.Opt // options to reach the brokers, such as kgo.SeedBrokers("kafka:9092")
-	Topics []string
-	Group  string // the consumer group. Default: Consumer of the inbox
+	Client []kgo.Opt // the options to connect to the brokers, such as kgo.SeedBrokers("kafka:9092")
+	Topics []string  // the topics to consume
+	Group  string    // the consumer group. Default: Consumer of the inbox
 
-	// Window is how many records of a partition may be fetched after the first one that is not done. While a message waits for its next attempt,
-	// messages of other keys go on up to this bound, and other partitions go on in any case. A process that takes the partition over reads up to so
-	// many records again. Default 10,000.
+	// Window is the largest number of records of a partition that are fetched after the first record that is not done. While a message waits for its
+	// next attempt, messages of other keys in the partition are applied up to this limit. Other partitions are not affected. A process that takes
+	// over the partition may read up to Window records again. Default: 10,000.
 	Window int
 
-	Concurrency int // concurrent transactions, at most. Default 8
-	Batch       int // messages in one transaction, at most. Default 64
-	Prefetch    int // messages in memory, at most, in addition to the buffer of the client and to waiting ones (see PrefetchBytes). Default 512
+	Concurrency int // the largest number of concurrent transactions. Default: 8
+	Batch       int // the largest number of messages in one transaction. Default: 64
+	Prefetch    int // the largest number of messages in memory; messages in the client's buffer and waiting messages (see PrefetchBytes) are not counted. Default: 512
 
-	// PrefetchBytes bounds the bytes of these messages, including the buffer of the client. Messages that have failed, or wait for another one of
-	// their key, may have as many bytes again. Each partition has an equal share of them; it is not fetched while its share is used up. Default 64
-	// MiB.
+	// PrefetchBytes is the largest number of bytes that messages in memory have, including the buffer of the client. The same number of further bytes
+	// is for messages that wait: messages that have failed, and later messages of their keys. Each partition has an equal share of the bytes for
+	// waiting messages; while its share is used up, the partition is not fetched. Default: 64 MiB.
 	PrefetchBytes int
 
-	Capacity consume.Capacity // a further bound of concurrent transactions, such as the one of package limit/adaptive
-	Drain    time.Duration    // how long handlers may still run after the end of ctx. Default 30 s
+	Capacity consume.Capacity // a further limit of concurrent transactions, such as a capacity of package limit/adaptive
+	Drain    time.Duration    // how long handlers may continue after ctx has ended. Default: 30 s
 
-	// SlowAcquire is how long a transaction may wait for a connection of the pool. After a longer wait Concurrency is reduced by a quarter, down to
-	// 1; it grows again when waits are short. Default 100 ms. A negative SlowAcquire keeps Concurrency constant.
+	// SlowAcquire is the longest time that a transaction should wait for a connection of the database pool. After a longer wait, Consume reduces the
+	// number of concurrent transactions by a quarter, down to 1. When waits are short, it increases the number again, up to Concurrency. Default: 100
+	// ms. If SlowAcquire is negative, the number stays constant.
 	SlowAcquire time.Duration
 
-	Decode func(r *kgo.Record) (message.Message, error) // default: [Decode]
-	Log    *slog.Logger                                 // default: slog.Default()
+	Decode func(r *kgo.Record) (message.Message, error) // makes a message of a record; default: [Decode]
+	Log    *slog.Logger                                 // gets warnings and errors; default: slog.Default()
 }
 
 const (
@@ -55,13 +56,13 @@ const (
 	leaveTimeout   = 10 * time.Second
 )
 
-// Consume passes the records of topics to the inbox in, which applies each of them with fn, until ctx ends. Any number of processes can share the consumer group. The offset of a partition
-// is committed after the commits that apply all records before it. A failed message is tried again by the same process, after the pause of the
-// inbox's policy. Consume also runs in.Run.
+// Consume passes the records of topics to the inbox in until ctx ends. The inbox applies each record with fn. Any number of processes can share the
+// consumer group. The offset of a partition is committed after the database commits that apply all records before it. A failed message is tried again
+// by the same process, after the pause of inbox.Config.Policy. Consume also calls in.Run.
 //
-// When a partition goes to another process, Consume takes no more of it, waits for running handlers, and commits the offset. When ctx ends, it does
-// the same with all partitions, leaves the group, and returns nil. After Drain it cancels the contexts of handlers. It returns an error if the client
-// cannot be made, or if in.Run ends with one.
+// When a partition is assigned to another process, Consume takes no more records of it, waits for running handlers, and commits the offset. When ctx
+// ends, Consume does the same with all partitions, leaves the group, and returns nil. After ConsumerConfig.Drain it cancels the contexts of handlers
+// that still run. Consume returns an error if the client cannot be made, or if in.Run returns one.
 func Consume[TX any](ctx context.Context, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	if cfg.Group == "" {
 		cfg.Group = in.Config().Consumer

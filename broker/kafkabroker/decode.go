@@ -9,8 +9,8 @@ import (
 	"github.com/oncelib/once/message/cloudevent"
 )
 
-// Decode returns the CloudEvent in r. If the event has no key, the key of the record is that of the message, unless it is
-// no printable text, such as a number in binary: then the message has none.
+// Decode returns the CloudEvent in r. If the event has no key, the message gets the key of the record. If the key of the record is not printable
+// text, such as a binary number, the message has no key.
 func Decode(r *kgo.Record) (message.Message, error) {
 	decoded, err := cloudevent.Decode(func(yield func(name, value string) bool) {
 		for _, h := range r.Headers {

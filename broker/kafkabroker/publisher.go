@@ -24,8 +24,9 @@ var errIdempotent = errors.New("kafkabroker: the client writes idempotently, and
 
 var errAcks = errors.New("kafkabroker: the client does not wait until all replicas in sync have a record. Try: kgo.RequiredAcks(kgo.AllISRAcks())")
 
-// Publisher returns a publisher that writes messages with client. The client must wait for all replicas in sync, and must be made with
-// [kgo.DisableIdempotentWrite]: otherwise each message fails with an error for which [outbox.IsUnavailable] is true.
+// Publisher returns a publisher that writes messages to Kafka with client. The client must wait for all in-sync replicas, and must be made with
+// [kgo.DisableIdempotentWrite]. Otherwise each message fails with an error for which [outbox.IsUnavailable] is true. The caller closes client after
+// the relay has stopped.
 func Publisher(client *kgo.Client) outbox.Publisher {
 	p := &publisher{client: client, sender: keyed.NewSender(onTheWay)}
 	switch {

@@ -19,9 +19,9 @@ const (
 	shortAge = 24 * time.Hour
 )
 
-// Check reads the settings of the server and of the streams for topics. It returns one sentence for each setting that
-// endangers the promises of an outbox, and an error if it cannot read the settings. It cannot read how often the server
-// calls fsync (sync_interval), because NATS does not report it.
+// Check reads the settings of the server and of the streams that store topics. It returns one sentence for each setting that endangers a promise of
+// an outbox, and an error if it cannot read the settings. It cannot read how often the server calls fsync (sync_interval), because NATS does not
+// report this.
 func Check(ctx context.Context, js jetstream.JetStream, topics ...string) ([]string, error) {
 	var findings []string
 	if most := js.Conn().MaxPayload(); most < message.MaxPayload+message.MaxHeaders {

@@ -13,8 +13,8 @@ const (
 	smallPending = 100
 )
 
-// CheckConsumer reads the settings of a consumer of stream. It returns one sentence for each setting that endangers the
-// promises of an inbox, and an error if it cannot read the settings. [Consume] creates consumers without such settings.
+// CheckConsumer reads the settings of the consumer durable of stream. It returns one sentence for each setting that endangers a promise of an inbox,
+// and an error if it cannot read the settings. A consumer that [Consume] has created has no such settings.
 func CheckConsumer(ctx context.Context, js jetstream.JetStream, stream, durable string) ([]string, error) {
 	consumer, err := js.Consumer(ctx, stream, durable)
 	if err != nil {

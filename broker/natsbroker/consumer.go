@@ -17,33 +17,34 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// ConsumerConfig says which messages [Consume] reads, and how. Subjects or Stream is required.
+// ConsumerConfig configures [Consume]. Subjects or Stream is required.
 type ConsumerConfig struct {
-	Stream   string   // default: the stream that has the first of Subjects
-	Subjects []string // default: all of the stream
-	Durable  string   // the consumer of the stream. Default: Consumer of the inbox
+	Stream   string   // the stream; default: the stream that stores the first of Subjects
+	Subjects []string // the subjects to consume; default: all subjects of the stream
+	Durable  string   // the name of the durable consumer; default: inbox.Config.Consumer
 
-	// AckWait is how long the server waits for a sign of life about a message. A process that is dead or stopped gives none, and the server delivers
-	// the message again. Default 30 s.
+	// AckWait is how long the server waits for an acknowledgement or a sign that a message is still being worked on. If a process is dead or stopped,
+	// the server then delivers the message again. Default: 30 s.
 	AckWait time.Duration
 
-	// MaxAckPending is how many messages may be on their way to all processes of the consumer, or wait for another delivery. When this number is
-	// reached, the server delivers no other message. Default 10,000.
+	// MaxAckPending is the largest number of messages that all processes of the consumer have not acknowledged, including messages that wait for
+	// another delivery. While this number is reached, the server delivers no other message. Default: 10,000.
 	MaxAckPending int
 
-	Concurrency   int              // concurrent transactions, at most. Default 8
-	Batch         int              // messages in one transaction, at most. Default 64
-	Prefetch      int              // messages in memory, at most, and as many again that have failed or wait for their key. Default 512
-	PrefetchBytes int              // bytes of the first group, at most, and of the second group. Default 64 MiB
-	Capacity      consume.Capacity // a further bound of concurrent transactions, such as the one of package limit/adaptive
-	Drain         time.Duration    // how long handlers may still run after the end of ctx. Default 30 s
+	Concurrency   int              // the largest number of concurrent transactions. Default: 8
+	Batch         int              // the largest number of messages in one transaction. Default: 64
+	Prefetch      int              // the largest number of messages in memory; the same number of further messages may have failed or wait for an earlier message of their key. Default: 512
+	PrefetchBytes int              // the largest number of bytes of the messages in memory; the same number of further bytes is for the messages that wait. Default: 64 MiB
+	Capacity      consume.Capacity // a further limit of concurrent transactions, such as a capacity of package limit/adaptive
+	Drain         time.Duration    // how long handlers may continue after ctx has ended. Default: 30 s
 
-	// SlowAcquire is how long a transaction may wait for a connection of the pool. After a longer wait Concurrency is reduced by a quarter, down to
-	// 1; it grows again when waits are short. Default 100 ms. A negative SlowAcquire keeps Concurrency constant.
+	// SlowAcquire is the longest time that a transaction should wait for a connection of the database pool. After a longer wait, Consume reduces the
+	// number of concurrent transactions by a quarter, down to 1. When waits are short, it increases the number again, up to Concurrency. Default: 100
+	// ms. If SlowAcquire is negative, the number stays constant.
 	SlowAcquire time.Duration
 
-	Decode func(m jetstream.Msg) (message.Message, error) // default: [Decode]
-	Log    *slog.Logger                                   // default: slog.Default()
+	Decode func(m jetstream.Msg) (message.Message, error) // makes a message of a delivery; default: [Decode]
+	Log    *slog.Logger                                   // gets warnings and errors; default: slog.Default()
 }
 
 const (
@@ -53,13 +54,13 @@ const (
 	fetchWait      = 5 * time.Second // how long the server holds a request for messages while none exists
 )
 
-// Consume passes the messages of a stream to the inbox in, which applies each of them with fn, until ctx ends. It creates or updates a durable pull consumer; any number of processes can
-// share it. Each message is acknowledged after the commit that applies it, and a failed one is delivered again after the pause of the inbox's policy.
-// Consume also runs in.Run.
+// Consume passes the messages of a stream to the inbox in until ctx ends. The inbox applies each message with fn. Consume creates or updates a
+// durable pull consumer, which any number of processes can share. Each message is acknowledged after the commit that applies it. A failed message is
+// delivered again by the server after the pause of inbox.Config.Policy. Consume also calls in.Run.
 //
-// When ctx ends, it takes no more messages, waits for running handlers, gives back the messages that have not begun, and returns nil. After Drain it
-// cancels the contexts of handlers. It returns an error if the server refuses the consumer, if the client has closed the connection for good, or if
-// in.Run ends with one.
+// When ctx ends, Consume takes no more messages, waits for running handlers, returns the messages that no handler has begun to the server, and
+// returns nil. After ConsumerConfig.Drain it cancels the contexts of handlers that still run. Consume returns an error if the server refuses the
+// consumer, if the client has closed the connection for good, or if in.Run returns one.
 func Consume[TX any](ctx context.Context, js jetstream.JetStream, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	if cfg.Durable == "" {
 		cfg.Durable = in.Config().Consumer

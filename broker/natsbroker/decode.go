@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/message/cloudevent"
 )
 
-// Decode returns the CloudEvent in m. Its subject is the topic.
+// Decode returns the CloudEvent in m. The topic is the subject of m.
 func Decode(m jetstream.Msg) (message.Message, error) {
 	headers := m.Headers()
 	decoded, err := cloudevent.Decode(func(yield func(name, value string) bool) {

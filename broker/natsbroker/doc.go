@@ -1,54 +1,61 @@
-// Package natsbroker delivers messages of an outbox to NATS JetStream, and applies the messages of a stream through an inbox.
+// Package natsbroker delivers messages of an outbox to NATS JetStream. It also consumes the messages of a JetStream stream, and applies each of them
+// once through an inbox.
 //
 //	nc, err := nats.Connect(url, nats.MaxReconnects(-1))
 //	js, err := jetstream.New(nc)
 //	relay := box.Relay(natsbroker.Publisher(js), outbox.RelayConfig{})
 //
-// The topic is the subject. Each message is a CloudEvent 1.0 in binary mode: the headers ce-id, ce-type, ce-source, ce-time,
-// ce-partitionkey (the key) and ce-sequence (its number within topic and key) describe it, and
-// traceparent carries the trace. Nats-Msg-Id is the ID of the message and a hash of its content, so that a stream drops a second delivery within its
-// duplicate window. It does not drop another message with the same ID: its consumers decide about that.
+// The topic of a message is its subject. Each message is a CloudEvent 1.0 in binary mode. Its headers are ce-id, ce-type, ce-source, ce-time,
+// ce-partitionkey (the ordering key), ce-sequence (its number within topic and key) and traceparent (the trace). Nats-Msg-Id is the ID of the message
+// and a hash of its content. So a stream drops a second delivery of the same message within its duplicate window, but keeps another message to which
+// an application has given the same ID.
 //
-// A message counts as delivered when the stream has confirmed it. One message of a topic and key is on its way at a time, and up to 512 of different
-// keys: the stream stores the messages of a key in their order, even if one of them fails.
+// A message counts as delivered when the stream has confirmed it. The publisher sends one message of a topic and key at a time, and at most 512
+// messages of different keys. So the stream stores the messages of a key in their order, even if one of them fails.
 //
-// # What the promise needs
+// # Requirements
+//
+// An outbox promises that each message is delivered at least once, and the messages of a key in their order. For this promise, and for one effect of
+// each message in the consumer, you need:
 //
 //   - Streams with file storage and acknowledgements, with three replicas if the loss of one disk must lose no message.
-//   - nats-server confirms a message before it is on the disk: it calls fsync every two minutes. A
-//     process that is killed loses nothing; a machine that loses power loses newer messages, unless the stream has replicas on
-//     other machines or the server has "sync_interval: always". No client can ask for that setting.
-//   - A duplicate window ([jetstream.StreamConfig].Duplicates) longer than the time until a redelivery. Without it
-//     consumers see a message twice, and drop it by ce-id, or by a ce-sequence that is not greater than the last one of the key.
-//   - Limits that refuse new messages (jetstream.DiscardNew) instead of ones that delete messages which no consumer has read.
-//   - A consumer that needs the order of a key handles one message of it at a time, and drops messages whose
-//     ce-sequence is not greater than the last one: JetStream delivers a message that was not acknowledged again later.
+//   - Replicas on other machines, or "sync_interval: always" in the configuration of the server. By default nats-server confirms a message before it
+//     is on the disk, and calls fsync every two minutes. If the server process is killed, no message is lost. If its machine loses power, the
+//     messages since the last fsync are lost. A client cannot read this setting.
+//   - A duplicate window ([jetstream.StreamConfig].Duplicates) longer than the time until a redelivery. With a shorter window consumers may get a
+//     message twice, and must drop it by its ce-id, or by a ce-sequence that is not greater than the last one of the key.
+//   - Limits that refuse new messages (jetstream.DiscardNew). Other limits delete messages that no consumer has read.
+//   - If a consumer needs the order of a key, it must handle one message of the key at a time, and drop messages whose ce-sequence is not greater
+//     than the last one, because JetStream delivers an unacknowledged message again later.
 //
-// [EnsureStream] creates such a stream, or refuses a stream with other settings. [Check] reports which of these a server does not have.
+// [EnsureStream] creates such a stream, and returns an error if an existing stream has other settings. [Check] reports which of these requirements are
+// not met.
 //
 // # Consumers
 //
-// [Consume] gives the messages of a stream to an inbox, which applies each once:
+// [Consume] passes the messages of a stream to an inbox, which applies each message once:
 //
 //	in := inbox.New(engine, inbox.Config{Consumer: "billing", Order: inbox.InOrder})
 //	err := natsbroker.Consume(ctx, js, in, book, natsbroker.ConsumerConfig{Subjects: []string{"refunds"}})
 //
-// A message is a CloudEvent in binary mode, or in structured mode: in JSON, also without a content type, as the binding of CloudEvents
-// for NATS has it. Any other message needs a header Idempotency-Key or Nats-Msg-Id, which is its ID.
+// A message is a CloudEvent in binary mode, or in structured mode (JSON, also without a content type, as the CloudEvents binding for NATS defines
+// it). Any other message must have a header Idempotency-Key or Nats-Msg-Id, which becomes its ID.
 //
-// It acknowledges a message after the commit that applies it. If the process dies before that, or the acknowledgement is lost, the message comes
-// again and the inbox detects it. A failed message goes back to the server with the pause of the inbox's policy. While a message waits or a handler
-// runs, the server gets a sign of life every third of AckWait, but no longer than inbox.Config.HandlerTimeout for a handler that does not return. A
-// process has one transaction at a time with messages of a key; several processes may have messages of one key, and the inbox keeps their order.
-// While the database refuses work, the consumer takes one message at a time, with pauses.
+// Consume acknowledges a message after the commit that applies it. If the process dies before that, or the acknowledgement is lost, the message is
+// delivered again and the inbox recognises it. A failed message is returned to the server, which delivers it again after the pause of
+// inbox.Config.Policy. While a message waits or its handler runs, Consume extends AckWait every third of AckWait, but not after
+// inbox.Config.HandlerTimeout if a handler does not return.
 //
-// The promise of an inbox needs, in addition to the settings above:
+// A process has one transaction at a time with messages of a key. Several processes may have messages of one key; the inbox keeps their order. While
+// the database refuses work, Consume takes one message at a time, with pauses.
 //
-//   - A durable pull consumer with explicit acknowledgements, an unlimited MaxDeliver and no BackOff: the inbox decides when
-//     a message is tried again and given up. Consume creates such a consumer; [CheckConsumer] and once doctor --to report changed settings.
-//   - An AckWait that is longer than a pause of a process (of its garbage collector, of a machine that moves). A shorter one costs
-//     duplicates, and no correctness.
-//   - A MaxAckPending that is larger than the number of messages that fail at the same time. They count until they are
-//     applied or dead letters.
-//   - A retention of IDs in the inbox (inbox.Config.Retain) that is longer than the stream keeps messages which were not acknowledged.
+// To consume with an inbox, you also need:
+//
+//   - A durable pull consumer with explicit acknowledgements, an unlimited MaxDeliver and no BackOff: the inbox decides when a message is tried again
+//     and given up. Consume creates such a consumer; [CheckConsumer] and the command "once doctor --to" report changed settings.
+//   - An AckWait that is longer than a process may pause (for garbage collection, or while its virtual machine is moved). With a shorter AckWait
+//     messages are delivered twice, and the inbox still applies them once.
+//   - A MaxAckPending that is larger than the number of messages that fail at the same time. A failed message counts until it is applied or becomes a
+//     dead letter.
+//   - A retention of IDs in the inbox (inbox.Config.Retain) that is longer than the stream keeps unacknowledged messages.
 package natsbroker

@@ -9,14 +9,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// EnsureStream creates a stream, if no stream with its name exists:
+// EnsureStream creates a stream if no stream with the name settings.Name exists:
 //
 //	err := natsbroker.EnsureStream(ctx, js, jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"refunds"}, Replicas: 3})
 //
-// It sets defaults that the promise of an outbox needs: a duplicate window of ten minutes, and that a full stream refuses new messages. The caller
-// chooses three replicas, because a single server cannot have them. An existing stream is not changed. EnsureStream returns an error if the settings,
-// or the settings of the existing stream, endanger the promise, if the stream has fewer replicas than settings, or if subjects are missing. Programs
-// that start at the same time can all call it.
+// EnsureStream sets defaults that the promise of an outbox needs: a duplicate window of ten minutes, and a full stream refuses new messages. It does
+// not set replicas: choose three if the server is a cluster. An existing stream is not changed. EnsureStream returns an error if settings, or the
+// settings of the existing stream, endanger the promise, if the existing stream has fewer replicas than settings, or if it lacks one of the subjects.
+// Several programs can call EnsureStream at the same time.
 func EnsureStream(ctx context.Context, js jetstream.JetStream, settings jetstream.StreamConfig) error {
 	if settings.Duplicates == 0 {
 		settings.Duplicates = redelivery

@@ -13,8 +13,8 @@ import (
 // oldest is the first version of Redis that reports which messages were trimmed before they were acknowledged.
 const oldest = 7
 
-// Check returns the settings of the client, of the server and of the streams for topics that endanger the promises of an outbox, one sentence for
-// each finding. It returns an error if they cannot be read. It uses INFO, and CONFIG if the server allows it.
+// Check reads the settings of the client, of the server and of the streams for topics. It returns one sentence for each setting that endangers a
+// promise of an outbox, and an error if it cannot read the settings. It uses the command INFO, and CONFIG if the server allows it.
 func Check(ctx context.Context, rdb *redis.Client, topics ...string) ([]string, error) {
 	var findings []string
 	if rdb.Options().MaxRetries > 0 {
@@ -70,8 +70,8 @@ func checkServer(info map[string]string) (findings []string) {
 	return findings
 }
 
-// CheckConsumer returns the messages that a group of stream has missed, one sentence for each finding. [Consume] creates groups that get all messages
-// of the stream. It returns an error if the group is missing, or cannot be read.
+// CheckConsumer finds out whether messages of stream were deleted before group read them. It returns one sentence for each finding, and an error if
+// the group does not exist or cannot be read. A group that [Consume] creates gets all messages that are in the stream then.
 func CheckConsumer(ctx context.Context, rdb *redis.Client, stream, group string) ([]string, error) {
 	groups, err := rdb.XInfoGroups(ctx, stream).Result()
 	if err != nil {

@@ -18,37 +18,39 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// ConsumerConfig says which messages [Consume] reads, and how. Streams is required.
+// ConsumerConfig configures [Consume]. Streams is required.
 type ConsumerConfig struct {
-	Streams []string
-	Group   string // the group of the streams. Default: Consumer of the inbox
+	Streams []string // the names of the streams
+	Group   string   // the consumer group; default: inbox.Config.Consumer
 
-	// MinIdle is how long a message stays with a process without a sign of life. A process that is dead or stopped gives none, and another process
-	// claims the message. Default 30 s.
+	// MinIdle is the idle time of a message after which another process may claim it. A running process keeps the idle time of its messages shorter;
+	// if a process is dead or stopped, another process claims them after MinIdle. Default: 30 s.
 	MinIdle time.Duration
 
-	// Keep is how long a message stays in its stream after it was added, if every group of the stream has acknowledged it and all messages before it.
-	// Then Consume deletes it, about a hundred messages at a time. A group that is created later does not get deleted messages. Default: for ever,
-	// until the memory is full.
+	// Keep is how long a message stays in its stream after it was added. After that time Consume deletes the message, if every group of the stream
+	// has acknowledged it and all messages before it; Redis deletes about a hundred messages at a time. A group that is created later does not get
+	// deleted messages. Default: 0, messages are not deleted, and the memory of the server may become full.
 	Keep time.Duration
 
-	Concurrency int // concurrent transactions, at most. Default 8
-	Batch       int // messages in one transaction, at most. Default 64
-	Prefetch    int // messages in memory, at most, and as many again that have failed or wait for their key. Default 512
+	Concurrency int // the largest number of concurrent transactions. Default: 8
+	Batch       int // the largest number of messages in one transaction. Default: 64
+	Prefetch    int // the largest number of messages in memory; the same number of further messages may have failed or wait for an earlier message of their key. Default: 512
 
-	// PrefetchBytes bounds the bytes of the first group, and of the second group. Before it is read, a message counts with the largest size that an
-	// outbox sends. Default 64 MiB.
+	// PrefetchBytes is the largest number of bytes of the messages in memory; the same number of further bytes is for messages that have failed or
+	// wait for an earlier message of their key. A message that was requested and has not arrived counts with the largest size that an outbox sends.
+	// Default: 64 MiB.
 	PrefetchBytes int
 
-	Capacity consume.Capacity // a further bound of concurrent transactions, such as the one of package limit/adaptive
-	Drain    time.Duration    // how long handlers may still run after the end of ctx. Default 30 s
+	Capacity consume.Capacity // a further limit of concurrent transactions, such as a capacity of package limit/adaptive
+	Drain    time.Duration    // how long handlers may continue after ctx has ended. Default: 30 s
 
-	// SlowAcquire is how long a transaction may wait for a connection of the pool. After a longer wait Concurrency is reduced by a quarter, down to
-	// 1; it grows again when waits are short. Default 100 ms. A negative SlowAcquire keeps Concurrency constant.
+	// SlowAcquire is the longest time that a transaction should wait for a connection of the database pool. After a longer wait, Consume reduces the
+	// number of concurrent transactions by a quarter, down to 1. When waits are short, it increases the number again, up to Concurrency. Default: 100
+	// ms. If SlowAcquire is negative, the number stays constant.
 	SlowAcquire time.Duration
 
-	Decode func(stream string, m redis.XMessage) (message.Message, error) // default: [Decode]
-	Log    *slog.Logger                                                   // default: slog.Default()
+	Decode func(stream string, m redis.XMessage) (message.Message, error) // makes a message of an entry of a stream; default: [Decode]
+	Log    *slog.Logger                                                   // gets warnings and errors; default: slog.Default()
 }
 
 const (
@@ -57,13 +59,13 @@ const (
 	largest        = message.MaxPayload + message.MaxHeaders
 )
 
-// Consume passes the messages of streams to the inbox in, which applies each of them with fn, until ctx ends. It creates the group if it is missing; any number of processes can share it.
-// Each message is acknowledged after the commit that applies it. A failed message is tried again by the same process, after the pause of the inbox's
-// policy. Consume also runs in.Run.
+// Consume passes the messages of streams to the inbox in until ctx ends. The inbox applies each message with fn. Consume creates the consumer group
+// if it does not exist; any number of processes can share the group. Each message is acknowledged after the commit that applies it. A failed message
+// is tried again by the same process, after the pause of inbox.Config.Policy. Consume also calls in.Run.
 //
-// When ctx ends, it takes no more messages, waits for running handlers, gives back the messages that have not begun, and returns nil. After Drain it
-// cancels the contexts of handlers. It returns an error if the server refuses the user at the start, if the program has closed the client, or if
-// in.Run ends with one.
+// When ctx ends, Consume takes no more messages, waits for running handlers, leaves the messages that no handler has begun to other processes, and
+// returns nil. After ConsumerConfig.Drain it cancels the contexts of handlers that still run. Consume returns an error if the server refuses the user
+// at the start, if the program has closed rdb, or if in.Run returns one.
 func Consume[TX any](ctx context.Context, rdb *redis.Client, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	if cfg.Group == "" {
 		cfg.Group = in.Config().Consumer

@@ -26,7 +26,7 @@ func fields(m *message.Message) []string {
 	return list
 }
 
-// Decode returns the CloudEvent in m, an entry of stream: its field ce_data is the payload, and the other fields are headers. The stream is the topic.
+// Decode returns the CloudEvent in m, an entry of stream. The topic is stream, the payload is the field ce_data, and the other fields are headers.
 func Decode(stream string, m redis.XMessage) (message.Message, error) {
 	data, _ := m.Values[dataField].(string)
 	decoded, err := cloudevent.Decode(func(yield func(name, value string) bool) {
@@ -47,7 +47,8 @@ func Decode(stream string, m redis.XMessage) (message.Message, error) {
 	return decoded, nil
 }
 
-// addedAt is when an entry was added, as its ID says; zero if that is no time of this world.
+// addedAt returns the time in the ID of an entry, at which it was added. It returns zero if the ID was chosen by a program and contains no plausible
+// time.
 func addedAt(id string) time.Time {
 	first, _, _ := strings.Cut(id, "-")
 	ms, err := strconv.ParseInt(first, 10, 64)

@@ -1,53 +1,62 @@
-// Package redisbroker delivers messages of an outbox to streams of Redis 7 or Valkey, and applies the messages of streams through an inbox.
+// Package redisbroker delivers messages of an outbox to streams of Redis 7 or Valkey. It also consumes the messages of such streams, and applies each
+// of them once through an inbox.
 //
 //	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true})
 //	relay := box.Relay(redisbroker.Publisher(rdb, redisbroker.PublisherConfig{}), outbox.RelayConfig{})
 //
-// The topic is the name of the stream, which the first message creates. Each message is a CloudEvent 1.0 in binary mode: the fields ce_id, ce_type,
-// ce_source, ce_time, ce_partitionkey (the key) and ce_sequence (its number within topic and key) describe it, traceparent carries the trace, and
-// ce_data is the payload.
+// The topic of a message is the name of the stream; the first message creates the stream. Each message is a CloudEvent 1.0 in binary mode. Its fields
+// are ce_id, ce_type, ce_source, ce_time, ce_partitionkey (the ordering key), ce_sequence (its number within topic and key), traceparent (the trace)
+// and ce_data (the payload).
 //
-// A message counts as delivered when the server has answered XADD. One message of a topic and key is on its way at a time, and as many of different
-// keys as the client has connections: a stream has the messages of a key in their order, even if one of them fails. After a lost answer a message is
-// sent again, and is in the stream twice: consumers drop it by ce_id, or by a ce_sequence that is not greater than the last one of the key.
+// A message counts as delivered when the server has answered XADD. The publisher sends one message of a topic and key at a time, and as many messages
+// of different keys as the client has connections, at most 64. So a stream has the messages of a key in their order, even if one of them fails. If an
+// answer is lost, the message is sent again and is in the stream twice. Consumers must drop it by its ce_id, or by a ce_sequence that is not greater
+// than the last one of the key.
 //
-// # What the promise needs
+// # Requirements
 //
-//   - A server with an append-only file and "appendfsync always". With "everysec" it answers before a message is on the disk, and, while the disk is busy,
-//     before the operating system has it: a power failure or a kill loses the last second, or two.
-//   - Replicas follow later: a failover loses messages that the new primary has not received. [PublisherConfig].Replicas makes that rarer, and does not exclude it,
-//     because Redis may promote a replica that has confirmed nothing.
-//   - "maxmemory-policy noeviction": any other one may delete a whole stream. When the memory is full, topics wait.
-//   - A stream that nothing trims before it is read. [PublisherConfig].MaxLen and XTRIM delete messages that no consumer has read; [ConsumerConfig].Keep deletes
-//     only messages that every group has acknowledged.
+// An outbox promises that each message is delivered at least once, and the messages of a key in their order. For this promise, and for one effect of
+// each message in the consumer, you need:
 //
-// [Check] reports which of these a server does not have.
+//   - A server with an append-only file and "appendfsync always". With "everysec" the server answers before a message is on the disk, and, while the
+//     disk is busy, even before the operating system has it. A power failure or a kill then loses the messages of the last one or two seconds.
+//   - No failover to a replica that lacks messages. Redis replicates asynchronously, so a failover loses the messages that the new primary has not
+//     received. [PublisherConfig].Replicas makes such a loss less likely, but cannot exclude it, because Redis may promote a replica that has
+//     confirmed nothing.
+//   - "maxmemory-policy noeviction". Any other policy may delete a whole stream. With noeviction, messages wait in the outbox while the memory of the
+//     server is full.
+//   - No deletion of messages before they are read. [PublisherConfig].MaxLen and XTRIM also delete messages that no consumer has read;
+//     [ConsumerConfig].Keep deletes only messages that every group has acknowledged.
+//
+// [Check] reports which of these requirements are not met.
 //
 // # Consumers
 //
-// [Consume] gives the messages of streams to an inbox, which applies each once:
+// [Consume] passes the messages of streams to an inbox, which applies each message once:
 //
 //	in := inbox.New(engine, inbox.Config{Consumer: "billing", Order: inbox.InOrder})
 //	err := redisbroker.Consume(ctx, rdb, in, book, redisbroker.ConsumerConfig{Streams: []string{"refunds"}})
 //
-// It creates the group at the start of a stream, and acknowledges a message (XACK) after the commit that applies it. If the process dies before that,
-// or the acknowledgement is lost, another process claims the message after MinIdle (XAUTOCLAIM), and the inbox detects it. While a message waits or a
-// handler runs, the process claims it for itself every third of MinIdle, but no longer than inbox.Config.HandlerTimeout for a handler that does not
-// return.
+// Consume creates the group so that it begins at the start of the stream. It acknowledges a message (XACK) after the commit that applies it. If the
+// process dies before that, or the acknowledgement is lost, another process claims the message after MinIdle (XAUTOCLAIM), and the inbox recognises
+// it. While a message waits or its handler runs, the process claims the message for itself every third of MinIdle, but not after
+// inbox.Config.HandlerTimeout if a handler does not return.
 //
-// A failed message is tried again by the same process, after the pause of the inbox's policy. When as many as Prefetch have failed or wait for their
-// key, further ones stay with the group, and come again after MinIdle. Redis counts the deliveries; the inbox counts attempts, and makes a dead
-// letter of a message that is given up. Several processes may have messages of one key, and the inbox keeps their order. Each stream is read
-// independently: a stream that cannot be read delays no other.
+// A failed message is tried again by the same process, after the pause of inbox.Config.Policy. When Prefetch messages have failed or wait for an
+// earlier message of their key, further such messages are released, and are delivered again after MinIdle. The inbox counts the attempts, and makes a
+// message that is given up a dead letter. Several processes may have messages of one key; the inbox keeps their order. Each stream is read
+// independently, so a stream that cannot be read does not delay the others.
 //
-// Each process has a consumer of its own in the group, and deletes it at the end. Consumers of dead processes are deleted when they have no pending
-// messages. Never delete one by hand before: XGROUP DELCONSUMER removes its pending messages from the group, and no process gets them again.
+// Each process has its own Redis consumer in the group, and deletes it at the end. Other processes delete the consumers of dead processes when these
+// consumers have no pending messages. Do not delete a consumer by hand: XGROUP DELCONSUMER removes its pending messages from the group, and no
+// process gets them again.
 //
-// The promise of an inbox needs, in addition to the settings above:
+// To consume with an inbox, you also need:
 //
-//   - A MinIdle that is longer than a pause of a process (of its garbage collector, of a machine that moves). A shorter one costs
-//     duplicates, and no correctness.
-//   - A group that exists before messages of its stream are trimmed: it does not get trimmed messages. [CheckConsumer] reports how many it has missed.
-//   - A retention of IDs in the inbox (inbox.Config.Retain) that is longer than a stream keeps messages: a group that is lost (by FLUSHALL, or a failover) begins
-//     at the start again.
+//   - A MinIdle that is longer than a process may pause (for garbage collection, or while its virtual machine is moved). With a shorter MinIdle
+//     messages are delivered twice, and the inbox still applies them once.
+//   - A group that exists before messages of its stream are deleted, because a group does not get deleted messages. [CheckConsumer] reports how many
+//     messages a group has missed.
+//   - A retention of IDs in the inbox (inbox.Config.Retain) that is longer than a stream keeps messages, because a group that is lost (by a failover,
+//     for example) is created again and begins at the start of the stream.
 package redisbroker

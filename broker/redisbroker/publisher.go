@@ -18,18 +18,20 @@ const (
 	replicaWait = time.Second
 )
 
-// PublisherConfig says how a [Publisher] adds messages. The zero value is fine.
+// PublisherConfig configures a [Publisher]. The zero value is ready to use.
 type PublisherConfig struct {
-	// MaxLen is how many messages a stream keeps, approximately. With each new message Redis deletes older ones, even messages that no consumer has
-	// read: a consumer that is away for long loses them. Default: the stream keeps all; see [ConsumerConfig].Keep.
+	// MaxLen is the approximate number of messages that a stream keeps. When a message is added, Redis deletes the oldest messages above MaxLen, even
+	// if no consumer has read them: a consumer that is stopped for long loses them. Default: 0, the publisher deletes no messages; see also
+	// [ConsumerConfig].Keep.
 	MaxLen int64
 
-	// Replicas is how many replicas must have a message before it counts as delivered. A call waits for them for a second, which must be shorter than
-	// the ReadTimeout of the client. Default 0: a message counts as soon as the primary has answered.
+	// Replicas is the number of replicas that must have a message before it counts as delivered. A call waits for the replicas for at most one
+	// second; the ReadTimeout of the client must be longer. Default: 0, a message counts as delivered when the primary has answered.
 	Replicas int
 }
 
-// Publisher returns a publisher that adds messages to streams by rdb. It panics if the ReadTimeout of rdb is shorter than the wait for replicas.
+// Publisher returns a publisher that adds messages to Redis streams with rdb. It panics if cfg.Replicas is set and the ReadTimeout of rdb is not
+// longer than the wait for replicas.
 func Publisher(rdb *redis.Client, cfg PublisherConfig) outbox.Publisher {
 	options := rdb.Options()
 	if timeout := options.ReadTimeout; cfg.Replicas > 0 && timeout > 0 && timeout <= replicaWait {

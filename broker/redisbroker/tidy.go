@@ -11,8 +11,8 @@ import (
 // deadAfter is how many times MinIdle a consumer may be silent before it counts as dead.
 const deadAfter = 10
 
-// tidyText deletes consumers of a group that have no pending messages: the one with a name, and those that have been silent for long. Pending
-// messages of a deleted consumer are lost to the group, so the look and the deletion are one step.
+// tidyText deletes consumers of a group that have no pending messages: the consumer with a given name, and consumers that have been silent for long.
+// The group loses the pending messages of a deleted consumer, so the check and the deletion must be one atomic step.
 const tidyText = `
 for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])) do
 	local of = {}
@@ -48,7 +48,7 @@ return redis.call('XTRIM', KEYS[1], 'MINID', '~', first)`
 
 var tidyScript, trimScript = redis.NewScript(tidyText), redis.NewScript(trimText)
 
-// tidy deletes consumers without pending messages, its own and those of dead processes, and messages that are older than Keep.
+// tidy deletes consumers without pending messages, both its own and consumers of dead processes. It also deletes messages that are older than Keep.
 func (s *stream) tidy(ctx context.Context, name string) error {
 	silent := s.cfg.MinIdle * deadAfter
 	err := tidyScript.Run(ctx, s.rdb, []string{s.stream}, s.cfg.Group, name, silent.Milliseconds()).Err()

@@ -17,8 +17,9 @@ import (
 // consumer.
 const longestWait = 10 * time.Second
 
-// Handler returns a handler for a router that applies each message once: the writes of fn and the fact that the message was applied are one commit,
-// and the message is acknowledged after it. A failed message is given back after a pause: see the package documentation.
+// Handler returns a handler for a Watermill router. The handler applies each message once with fn: the writes of fn and the record that the message
+// was applied are committed in one transaction, and the message is acknowledged after the commit. A failed message is given back (Nack) after a
+// pause: see the package documentation.
 //
 //	router.AddConsumerHandler("billing", "refunds", subscriber, watermillbroker.Handler(in, book))
 //	go in.Run(ctx, book)
@@ -30,10 +31,11 @@ func Handler[TX any](in *inbox.Inbox[TX], fn inbox.Handler[TX]) message.NoPublis
 	}).consume
 }
 
-// Middleware returns a middleware with which a handler of Watermill applies each message once. The handler gets its transaction from [Tx]. It must
-// return no messages, because they would be lost if the process ended after the commit. It adds them to an outbox, in the same transaction.
+// Middleware returns a Watermill middleware with which a handler applies each message once. The handler gets its transaction from [Tx]. The handler
+// must not return messages, because they would be lost if the process ended after the commit. Instead, it adds them to an outbox in the same
+// transaction.
 //
-// The message that the handler gets is made from the event: its UUID is the ID.
+// The handler receives a Watermill message whose UUID is the ID of the event.
 func Middleware[TX any](in *inbox.Inbox[TX]) message.HandlerMiddleware {
 	return func(h message.HandlerFunc) message.HandlerFunc {
 		consume := Handler(in, Apply[TX](h))
@@ -41,7 +43,8 @@ func Middleware[TX any](in *inbox.Inbox[TX]) message.HandlerMiddleware {
 	}
 }
 
-// Apply returns h as a handler of an inbox. [Middleware] calls it; pass it to [inbox.Inbox.Run] as well.
+// Apply converts the Watermill handler h to an [inbox.Handler]. [Middleware] uses it. Pass Apply(h) to [inbox.Inbox.Run] as well, so that parked and
+// redriven messages are applied with h too.
 func Apply[TX any](h message.HandlerFunc) inbox.Handler[TX] {
 	return func(ctx context.Context, tx TX, m oncemessage.Message) error {
 		event := oncemessage.Message{
@@ -58,7 +61,8 @@ func Apply[TX any](h message.HandlerFunc) inbox.Handler[TX] {
 
 type txKey[TX any] struct{}
 
-// Tx returns the transaction in which the handler of a [Middleware] runs. ctx is the context of the message. It panics if ctx has no transaction.
+// Tx returns the transaction in which a handler inside of a [Middleware] runs. ctx is the context of the message. Tx panics if ctx has no transaction
+// of type TX.
 func Tx[TX any](ctx context.Context) TX {
 	tx, ok := ctx.Value(txKey[TX]{}).(TX)
 	if !ok {
@@ -90,7 +94,7 @@ func (c *consumer) consume(arrived *message.Message) error {
 	return fmt.Errorf("watermillbroker: message %s: %w", arrived.UUID, err)
 }
 
-// shortestWait is the pause after errors without a time, such as those of a database that cannot be reached.
+// shortestWait is the pause after errors without a time, for example if the database cannot be reached.
 const shortestWait = 200 * time.Millisecond
 
 func wait(ctx context.Context, d time.Duration) {

@@ -15,7 +15,7 @@ import (
 
 const onTheWay = 16 // messages at once
 
-// Publisher returns a publisher that calls to.
+// Publisher returns a publisher of an outbox that publishes each message with the Watermill publisher to.
 func Publisher(to message.Publisher) outbox.Publisher {
 	return &publisher{to: to, sender: keyed.NewSender(onTheWay)}
 }

@@ -1,11 +1,9 @@
-// Package adaptive finds out how many requests a server can serve at the same time: the
-// adaptive limiter of [failsafe-go], as a capacity of package limit.
+// Package adaptive measures how many requests a server can serve at the same time. It makes the adaptive limiter of [failsafe-go] a limit.Capacity.
 //
 //	l := limit.New(limit.Config{Capacity: adaptive.New(4, 200), Queue: 20})
 //
-// When requests begin to take longer than before, it offers fewer places; otherwise it offers
-// more again. Queue, tenants and the answers to clients remain with package
-// limit.
+// When requests begin to take longer than before, the capacity offers fewer places; otherwise it offers more again. Package limit still manages the
+// queue, the tenants and the answers to clients.
 //
 // [failsafe-go]: https://github.com/failsafe-go/failsafe-go
 package adaptive
@@ -16,13 +14,13 @@ import (
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
 )
 
-// Capacity is a limit.Capacity.
+// Capacity is a limit.Capacity whose number of places depends on how long requests take.
 type Capacity struct {
 	limiter adaptivelimiter.AdaptiveLimiter[any]
 }
 
-// New returns a capacity between least and most, which begins with least or 20,
-// whichever is more. It panics if least is below 1 or above most.
+// New returns a capacity of between least and most places. It begins with 20 places, or with the nearest allowed number. New panics if least is below
+// 1 or above most.
 func New(least, most int) *Capacity {
 	if least < 1 || most < least {
 		panic(fmt.Sprintf("adaptive: New(%d, %d): at least 1, and no more than the most.\nTry: adaptive.New(4, 200)", least, most))
@@ -31,12 +29,11 @@ func New(least, most int) *Capacity {
 	return Of(adaptivelimiter.NewBuilder[any]().WithLimits(uint(least), uint(most), uint(first)).Build())
 }
 
-// Of returns the capacity of a limiter with settings of its own. It is only asked for
-// permits that are there: waiting is up to package limit.
+// Of returns a capacity that uses limiter, for settings that New does not have. The capacity never waits for a permit of limiter: package limit does
+// the waiting.
 func Of(limiter adaptivelimiter.AdaptiveLimiter[any]) *Capacity { return &Capacity{limiter} }
 
-// Acquire takes a place if one is free. The duration of a request that did not run to its end
-// is not measured.
+// Acquire takes a place if one is free. If useful is false when the place is released, the duration of the request is not used as a measurement.
 func (c *Capacity) Acquire() (release func(useful bool), ok bool) {
 	permit, ok := c.limiter.TryAcquirePermit()
 	if !ok {
@@ -51,5 +48,5 @@ func (c *Capacity) Acquire() (release func(useful bool), ok bool) {
 	}, true
 }
 
-// Limit returns how many places there are now.
+// Limit returns the current number of places.
 func (c *Capacity) Limit() int { return c.limiter.Limit() }

@@ -1,3 +1,3 @@
-// Package canonical makes the same bytes of two request bodies with the same meaning. Its functions are for Preset.Body of package oncehttp, for
-// clients that encode a body again for each try.
+// Package canonical converts request bodies to a canonical form: two bodies with the same meaning become the same bytes. Use its functions as
+// Preset.Body of package oncehttp if clients encode the body again for each attempt, because the bytes of two attempts may then differ.
 package canonical

@@ -7,16 +7,17 @@ import (
 	"strings"
 )
 
-// A form with more parameters, or with deeper nested names, is not canonical: the notes about each name must not cost more than the form itself.
+// A form with more parameters, or with deeper nested names, stays unchanged, because the notes about each name must not cost more memory than the
+// form itself.
 const (
 	maxParameters     = 10_000
 	maxParameterDepth = 32
 )
 
-// Form is a Preset.Body of package oncehttp: of two forms (application/x-www-form-urlencoded) with the same parameters it makes the same bytes. The
-// order of parameters and the escaping of characters do not count. The order within a list does: in a[]=1&a[]=2, and in a[][x]=1&a[][y]=2, where it
-// also says which values belong together. Form does not change a body that cannot be read, that uses one name in two ways (a=1&a[b]=2), that has more
-// than 10000 parameters or names with more than 32 levels.
+// Form is a Preset.Body of package oncehttp. It returns the same bytes for two forms (application/x-www-form-urlencoded) with the same parameters.
+// Differences in the order of parameters and in the escaping of characters are removed. The order within a list is kept, as in a[]=1&a[]=2. It is
+// also kept in a[][x]=1&a[][y]=2, where it says which values belong to one element. Form returns a body unchanged if the body cannot be parsed, uses
+// one name in two ways (a=1&a[b]=2), has more than 10000 parameters, or has names with more than 32 levels.
 func Form(contentType string, body []byte) []byte {
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	if err != nil || mediaType != "application/x-www-form-urlencoded" {

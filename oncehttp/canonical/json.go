@@ -14,10 +14,10 @@ import (
 // maxDepth is the deepest nesting of values in canonical JSON: each level may have to be moved as a whole.
 const maxDepth = 100
 
-// JSON is a Preset.Body of package oncehttp: of two JSON bodies with the same meaning it makes the same bytes. White space, the order of members and
-// the escaping of characters do not count. Everything else does: numbers are compared as they are written, since readers do not agree on the values
-// of 9007199254740993 and 1.10. JSON does not change a body that is not JSON, that has two members of one name, half of a character, or values more
-// than 100 deep. It needs memory for a few times the body, however deep that is.
+// JSON is a Preset.Body of package oncehttp. It returns the same bytes for two JSON bodies with the same meaning. Differences in white space, in the
+// order of members and in the escaping of characters are removed. Numbers stay as they are written, because JSON parsers disagree about the values of
+// 9007199254740993 and 1.10. JSON returns a body unchanged if the body is not valid JSON, has two members of one name in an object, has half of a
+// surrogate pair, or nests values more than 100 deep. The memory that it needs is a small multiple of the size of the body, at any depth.
 func JSON(contentType string, body []byte) []byte {
 	if !isJSON(contentType) || !utf8.Valid(body) || !json.Valid(body) {
 		return body
@@ -29,7 +29,7 @@ func JSON(contentType string, body []byte) []byte {
 	return c.out
 }
 
-// canonicalizer reads valid JSON. Its methods return false if it can be read in more than one way, or if it is too deep.
+// canonicalizer reads valid JSON. Its methods return false if the JSON can be read in more than one way, or if it is nested too deep.
 type canonicalizer struct {
 	in      []byte // the rest of the input
 	out     []byte

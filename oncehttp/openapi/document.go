@@ -1,4 +1,4 @@
-// Package openapi describes routes of package oncehttp for their clients.
+// Package openapi makes OpenAPI documents of routes that package oncehttp protects, so that clients can read their rules.
 package openapi
 
 import (
@@ -17,14 +17,14 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Document describes routes that are protected by a key: it is an OpenAPI 3.1 document, whose parts can be merged into the document of the service.
-// It is an [http.Handler] that serves itself, and fmt prints it as JSON, which is also YAML.
+// Document is an OpenAPI 3.1 document of routes that package oncehttp protects. You can merge its parts into the document of your service. Document
+// is an [http.Handler] that serves the document as JSON. Package fmt prints it as JSON too, which is also valid YAML.
 //
 //	doc := openapi.New(engine, map[string]oncehttp.Config{"POST /refunds": cfg})
 //	mux.Handle("GET /idempotency.json", doc)
 type Document struct {
-	Title   string // of the API
-	Version string // of the API
+	Title   string // the title of the API; you may change it
+	Version string // the version of the API; you may change it
 
 	paths map[string]any
 }
@@ -32,16 +32,17 @@ type Document struct {
 // object is a JSON object.
 type object = map[string]any
 
-// New returns the document of the routes, by their pattern as in [http.ServeMux]. A pattern without a method means all keyed methods without a
-// pattern of their own. It panics if a Config is invalid, as [oncehttp.Middleware] does, if the method of a pattern is not keyed, or if two patterns
-// have the same path in the document, which has no hosts: such patterns need a document each.
+// New returns the document of routes. The keys of the map are patterns as in [http.ServeMux]. A pattern without a method stands for every method in
+// Preset.Methods that has no pattern of its own for this path. New panics if a Config is invalid, as [oncehttp.Middleware] does, or if the method of
+// a pattern is not in Preset.Methods. It also panics if two patterns differ only in their host, because the document has no hosts: make one document
+// for each host.
 //
-// Patterns that differ only in the names of their wildcards are one path of the document, with the names of the first one. OpenAPI 3.1 has only the
-// methods of HTTP: the operations of other methods are in the member x-additional-operations of their path.
+// Patterns that differ only in the names of their wildcards become one path of the document, with the wildcard names of the first pattern. OpenAPI
+// 3.1 knows only the methods of HTTP. The operations of other methods are in the member x-additional-operations of their path.
 //
 // Each operation has the parameters and the answers of the middleware, the problem codes of each status (x-problems), and an x-idempotency object.
-// That has the form of keys, the compared parts of a request, the stored answers with their omissions and their retention, and the data that the
-// store may lose (may_be_lost), if it is a [upkeep.Volatile].
+// The x-idempotency object says which form keys have, which parts of a request are compared, which answers are stored and for how long, and which
+// values are not stored. If the store is an [upkeep.Volatile], the object also says which data the store may lose (may_be_lost).
 func New[TX any](e *once.Engine[TX], routes map[string]oncehttp.Config) *Document {
 	d := &Document{Title: "Operations that take effect once", Version: "1", paths: object{}}
 	from := map[string]string{}  // patterns, by method and path
@@ -84,8 +85,7 @@ func New[TX any](e *once.Engine[TX], routes map[string]oncehttp.Config) *Documen
 	return d
 }
 
-// setOperation adds the operation of a method to a Path Item Object, which has members for the
-// methods of HTTP alone.
+// setOperation adds the operation of a method to a Path Item Object, which has members only for the methods of HTTP.
 func setOperation(item object, method string, operation object) {
 	switch method {
 	case http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete, http.MethodPatch:
@@ -126,10 +126,10 @@ func (d *Document) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	text := d.String()
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	_, _ = w.Write([]byte(text)) // a client that is gone needs no document
+	_, _ = w.Write([]byte(text)) // the client may have disconnected
 }
 
-// route is one that is described, and its config with all defaults.
+// route is a route of the document, and its config with all defaults.
 type route struct {
 	*oncehttp.Route
 	oncehttp.Config
@@ -239,7 +239,8 @@ var attemptParameter = object{
 	"schema":      object{"type": "integer", "minimum": 1},
 }
 
-// rules are the facts for intermediaries and client generators, and those that the draft of the IETF asks a resource to publish.
+// rules returns the x-idempotency object: facts for intermediaries and client generators, and the facts that the IETF draft of Idempotency-Key
+// requires a resource to publish.
 func (p *route) rules() object {
 	source := "headers"
 	switch {
@@ -308,5 +309,5 @@ func (p *route) keyBytes() (least, most int) {
 	return 36, 36
 }
 
-// verdicts are the words for them in documents.
+// verdicts are the words for verdicts in documents.
 var verdicts = [...]string{oncehttp.VerdictDiscard: "forget", oncehttp.VerdictAnswerOnly: "store", oncehttp.VerdictCommit: "commit"}

@@ -1,3 +1,3 @@
-// Package refundplaybook has a dialect for package oncehttp: that of refund services behind several
-// gateways, with the codes and hints of their playbook.
+// Package refundplaybook has a preset for package oncehttp: the dialect of refund services behind several gateways, with the error codes and hints of
+// their playbook.
 package refundplaybook

@@ -9,12 +9,12 @@ import (
 	"github.com/oncelib/once/oncehttp/canonical"
 )
 
-// Preset returns the dialect of refund services behind several gateways. A reversal is a DELETE and has a key, too. A mismatch is 409, like an
-// operation in flight, and the header error_code, which every problem has, tells them apart. JSON is compared by its meaning ([canonical.JSON]),
-// because clients encode it again for every try.
+// Preset returns the dialect of refund services behind several gateways. Requests with DELETE carry keys too, because a reversal is a DELETE. A
+// mismatch is answered with 409, like an operation in flight; the header error_code, which every problem has, distinguishes the two. JSON bodies are
+// compared by their meaning ([canonical.JSON]), because clients encode the body again for every attempt.
 //
-// Problems have the codes of the playbook's taxonomy, and a member "hint" with advice for the caller. Codes that the taxonomy does not have are the
-// codes of package oncehttp.
+// Problems have the codes of the playbook, and a member "hint" with advice for the caller. Where the playbook has no code for a problem, the code is
+// that of package oncehttp.
 //
 //	code                                   status  retryable
 //	VALIDATION.*                              400  no
@@ -26,13 +26,13 @@ import (
 //	TRANSIENT.*                               503  yes
 //	PROVIDER.duplicate                        409  no
 //
-// A handler reports its own errors with Preset.WriteProblem. A code of the table is enough:
-// the status (unless another one is set), retryable and the hint follow from it.
+// A handler reports its own errors with Preset.WriteProblem. The handler needs to set only a code of the table: WriteProblem then sets the status (if
+// Problem.Status is 0), retryable and the hint.
 //
 //	playbook.WriteProblem(w, oncehttp.Problem{Code: "PROVIDER.duplicate"})
 //
-// A 409 of a handler is not stored and its writes are rolled back: a handler that stores the provider's answer calls oncehttp.Decide(ctx,
-// oncehttp.VerdictCommit).
+// If a handler answers with 409, its writes are rolled back and the answer is not stored. A handler that must keep them, for example because it has
+// stored the provider's answer, calls oncehttp.Decide(ctx, oncehttp.VerdictCommit).
 func Preset() *oncehttp.Preset {
 	p := oncehttp.DefaultPreset()
 	p.Name = "refund-playbook"

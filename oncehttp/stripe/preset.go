@@ -13,16 +13,14 @@ import (
 	"github.com/oncelib/once/oncehttp/canonical"
 )
 
-// V1 returns the dialect of Stripe's API v1: keys belong to the account and not
-// to a route, so that one used at another endpoint is a mismatch, which is 400; every
-// answer is kept for 24 hours, also 500, as long as the handler has executed; errors
-// have Stripe's JSON and, where programs match them, its messages, and Stripe-Should-Retry
-// says what to do about them. Forms are compared by their parameters ([canonical.Form]).
+// V1 returns the dialect of Stripe's API v1. Keys belong to the account and not to a route, so a key that is used at another endpoint is a mismatch,
+// which is answered with 400. The answers of handlers are stored for 24 hours, also a 500, but not the statuses 401, 403, 408, 409, 423, 425 and 429.
+// Errors have the JSON of Stripe's errors, and Stripe's messages where programs compare messages. The header Stripe-Should-Retry says whether a retry
+// may succeed. Forms are compared by their parameters ([canonical.Form]).
 //
-// A handler that refuses a request before it has begun leaves the key unused with
-// oncehttp.Decide(ctx, oncehttp.VerdictDiscard). What oncehttp answers itself is not stored. Stripe asks for
-// no key: see oncehttp.Config.Optional. Of its clients, stripe-go does not retry a 409 with a
-// body; with a oncehttp.Config.Wait it rarely meets one.
+// If a handler refuses a request before it has begun to work, it can leave the key unused with oncehttp.Decide(ctx, oncehttp.VerdictDiscard). The
+// errors of oncehttp itself are not stored. Stripe does not require a key; set oncehttp.Config.Optional for that. Stripe's Go client, stripe-go, does
+// not retry a 409 that has a body. Set oncehttp.Config.Wait, so that a 409 is rare.
 func V1() *oncehttp.Preset {
 	return &oncehttp.Preset{
 		Name:       "stripe-v1",
@@ -45,8 +43,8 @@ func V1() *oncehttp.Preset {
 	}
 }
 
-// V2 returns the dialect of Stripe's API v2, as far as it differs: DELETE carries
-// keys as well, success is kept for 30 days, and failure is not: a retry of it executes.
+// V2 returns the dialect of Stripe's API v2. It differs from V1 in three points: requests with DELETE carry keys as well, successful answers are
+// stored for 30 days, and failures are not stored, so that a retry executes.
 func V2() *oncehttp.Preset {
 	p := V1()
 	p.Name = "stripe-v2"
@@ -56,8 +54,8 @@ func V2() *oncehttp.Preset {
 	return p
 }
 
-// Messages of Stripe's that programs match, as Stripe words them. Which endpoint a key was
-// used at before is not known here: Stripe words that mismatch in another way.
+// These are messages of Stripe's errors that programs compare, in Stripe's words. Stripe has another message if the key was used at another endpoint;
+// it is not used here, because the record does not have the endpoint.
 const (
 	mismatch = "Keys for idempotent requests can only be used with the same parameters they were first used with."
 	otherKey = " Try using a key other than '%s' if you meant to execute a different request."

@@ -1,8 +1,9 @@
-// Package doctor examines a database for settings that would break a promise of once, and for work that waits for a person. It writes nothing.
+// Package doctor examines a database: it finds settings that would break a promise of once, and work that waits for an operator. It writes nothing to
+// the database.
 //
 //	report, err := doctor.Examine(ctx, doctor.Config{DB: db, Dialect: sqlplane.PostgreSQL, Name: "orders", Operator: operator})
 //
-// The command once doctor prints its report, and a console can show it.
+// The command "once doctor" prints the report.
 package doctor
 
 import (
@@ -20,37 +21,38 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Config says which database is examined. Required are Name, and either DB with Dialect or Store. If a function is missing, the checks that need it
-// are left out.
+// Config says which database [Examine] examines. Set Name, and either DB and Dialect or Store. If a function is nil, the checks that need this
+// function are left out.
 type Config struct {
-	// Store is a store that has no SQL, such as a redisstore or a dynamostore: the checks ask whether it can work, and which data it may lose.
+	// Store is a store without SQL, such as a redisstore or a dynamostore. The checks find out whether the store works, and which data it may lose.
 	Store any
 
-	DB      *sql.DB // without a guard; one connection is enough
+	DB      *sql.DB // the database; one connection is enough
 	Dialect sqlplane.Dialect
-	Name    string // for people, without a password
-	URL     string // the argument of --db in the commands that findings advise; default: "URL"
-	Path    string // of an SQLite file
-	Host    string // of the server, in the service's configuration: some services are recognised by it
+	Name    string // the name for people, without a password
+	URL     string // the argument of --db in the commands that findings suggest; default: "URL"
+	Path    string // the path of the file, for SQLite
+	Host    string // the host name of the server in the service's configuration; some cloud services are recognised by their host names
 
-	AsService bool // the connections of DB have the settings of the service's connections
-	Synced    bool // the service sets once.Config.Synced
+	AsService bool // the connections of DB have the same settings as the connections of the service
+	Synced    bool // the service sets once.Config.Synced to true
 
-	// RestoredTo is the moment of the backup from which the database was restored. If it is set, the checks find the work that a person must look at
-	// again; the other checks are not made.
+	// RestoredTo is the time of the backup from which the database was restored. If it is set, Examine makes only the checks that find work which an
+	// operator must examine after a restore.
 	RestoredTo time.Time
 
-	// Status returns the migrations of all capabilities, as sqlstore.Status and pgxstore.Status do.
+	// Status returns which migrations of all capabilities the database has, as sqlstore.Status and pgxstore.Status do.
 	Status func(ctx context.Context) ([]migration.Status, error)
 
-	// Operator returns an operator of the database, and a function to call when it is no longer needed.
+	// Operator returns an [operate.Operator] of the database, and a function that Examine calls when it no longer needs the Operator.
 	Operator func(ctx context.Context) (*operate.Operator, func(), error)
 
-	// StoreError returns the reason why a store refuses to start, or nil. Only MySQL and MariaDB are asked: their sessions have settings that a store
-	// needs.
+	// StoreError returns the error with which a store on this database refuses to start, or nil. It is called only for MySQL and MariaDB, whose
+	// sessions must have certain settings.
 	StoreError func(ctx context.Context) error
 
-	// Rehearse migrates in a session of MySQL or MariaDB whose variable readOnly is 1, so that nothing is written, and returns the error.
+	// Rehearse runs the migrations in a session of MySQL or MariaDB in which the variable named readOnly is 1, so that nothing is written. It returns
+	// the error of the migrations.
 	Rehearse func(ctx context.Context, readOnly string) error
 
 	// BackendPID returns the process ID that PostgreSQL has sent to the driver when it connected.
@@ -59,49 +61,49 @@ type Config struct {
 	// BouncerSettings returns the result of "show config" on the console of PgBouncer.
 	BouncerSettings func(ctx context.Context) (map[string]string, error)
 
-	// Broker opens the broker of the outbox and of the inboxes.
+	// Broker opens the message broker of the outbox and of the inboxes.
 	Broker func() (*Broker, error)
 }
 
-// Broker is the destination of an outbox, or the source of messages of an inbox.
+// Broker is the message broker to which an outbox publishes, or from which inboxes receive.
 type Broker struct {
-	Name string // for people, without a password
+	Name string // the name for people, without a password
 
-	// Check returns the settings of the broker that endanger the promises of the outbox for these topics, one sentence for each. Nil means that it
-	// has no such settings.
+	// Check returns one sentence for each setting of the broker that endangers a promise of the outbox for these topics. Leave Check nil if the
+	// broker has no such settings.
 	Check func(ctx context.Context, topics []string) ([]string, error)
 
-	// CheckConsumers returns the same for the consumers of the broker that have one of these names, and how many such consumers exist. Nil means that
-	// the broker keeps no settings of consumers.
+	// CheckConsumers does the same for the consumers at the broker that have one of these names. found is the number of such consumers. Leave it nil
+	// if the broker stores no settings of consumers.
 	CheckConsumers func(ctx context.Context, names []string) (found int, findings []string, err error)
 
 	Close func()
 }
 
-// Verdict is how bad a finding is.
+// Verdict is the severity of a finding.
 type Verdict string
 
 const (
 	VerdictOK   Verdict = "ok"
-	VerdictWarn Verdict = "warn" // a failure may be noticed late, something costs more than necessary, or work waits for a person
-	VerdictFail Verdict = "fail" // a promise does not hold on this database, or once cannot work with it
+	VerdictWarn Verdict = "warn" // a failure may be noticed late, something costs more than necessary, or work waits for an operator
+	VerdictFail Verdict = "fail" // a promise does not hold on this database, or once cannot work with the database
 )
 
-// Finding is the answer to one check.
+// Finding is the result of one check.
 type Finding struct {
-	Check   string   `json:"check"` // a name for scripts, which does not change
+	Check   string   `json:"check"` // the name of the check, for scripts; it does not change between versions
 	Verdict Verdict  `json:"level"`
-	Says    string   `json:"says"`
-	Try     string   `json:"try,omitempty"`     // advice; "" if the verdict is VerdictOK
-	First   []string `json:"first,omitempty"`   // IDs or names of the first counted rows
-	Runbook string   `json:"runbook,omitempty"` // the page of the alert for the same trouble, if there is one
+	Says    string   `json:"says"`              // the result in a sentence
+	Try     string   `json:"try,omitempty"`     // advice for the operator; "" if the verdict is VerdictOK
+	First   []string `json:"first,omitempty"`   // IDs or names of the first rows that were found
+	Runbook string   `json:"runbook,omitempty"` // the page for the alert about the same problem, or ""
 }
 
 // Report has the findings of all checks.
 type Report struct {
 	Database string    `json:"database"`
 	Dialect  string    `json:"dialect"`
-	Healthy  bool      `json:"healthy"` // nothing fails
+	Healthy  bool      `json:"healthy"` // no finding has VerdictFail
 	Warnings int       `json:"warnings"`
 	Failures int       `json:"failures"`
 	Findings []Finding `json:"findings"`
@@ -110,8 +112,8 @@ type Report struct {
 // checkTimeout bounds one check: counting rows may take long.
 const checkTimeout = 10 * time.Second
 
-// Examine makes all checks. If the user of the database lacks a privilege for a check, that is a warning. Examine returns an error if the database
-// does not answer any more.
+// Examine makes all checks of the database and returns their findings. If the database user lacks a privilege that a check needs, the finding of this
+// check is a warning. Examine returns an error only if the database no longer answers.
 func Examine(ctx context.Context, c Config) (Report, error) {
 	if c.DB == nil && c.Store == nil || c.Name == "" {
 		return Report{}, errors.New("doctor: Config.DB or Config.Name is missing. Try: both, or Config.Store and Config.Name")
@@ -159,7 +161,7 @@ type examination struct {
 	pooler  bool // connections go through a pooler: set by the check of the pooler
 }
 
-// check is one question to a database. An error means that it was not answered. A finding without a verdict means that the question does not apply.
+// check is one check of a database. If ask returns an error, the check could not be made. If the finding has no verdict, the check does not apply.
 type check struct {
 	name    string
 	ask     func(context.Context, *examination) (Finding, error)

@@ -23,7 +23,7 @@ var idleHosts = []struct {
 	{".proxy-", 30 * time.Minute, "RDS Proxy, unless its idle client connection timeout was changed,"},
 }
 
-// idleEnd is when an idle connection is closed, and by what. Zero: it is not closed.
+// idleEnd says when idle connections are closed, and by which setting. If it is zero, they are not closed.
 type idleEnd struct {
 	after time.Duration
 	by    string
@@ -50,7 +50,7 @@ func (i idleEnd) judge(bound time.Duration) Finding {
 	return fine("%s closes connections that are idle for %s", i.by, words.Span(i.after))
 }
 
-// idleByHost is what the name of a host tells.
+// idleByHost returns the idleEnd of a cloud service that the host name belongs to.
 func idleByHost(host string) idleEnd {
 	for _, h := range idleHosts {
 		if strings.Contains(host+".", h.part) {

@@ -23,7 +23,7 @@ var outboxChecks = []check{
 	{name: "outbox_destination", ask: askDestination},
 }
 
-// backlogBound is how long a message may wait before it is worth a word.
+// backlogBound is how long a message may wait before it is reported.
 const backlogBound = time.Minute
 
 func askBacklog(ctx context.Context, p *examination) (Finding, error) {
@@ -133,7 +133,7 @@ func (p *examination) judgeTopics(topics []outbox.Topic) Finding {
 	return fine("no topic waits for anything but a relay")
 }
 
-// askRelays asks which processes live that deliver messages: a backlog without one only grows.
+// askRelays finds the running relays: a backlog without a relay only grows.
 func askRelays(ctx context.Context, p *examination) (Finding, error) {
 	var nodes int
 	err := p.DB.QueryRowContext(ctx, dialect.Text(p.Dialect, "select count(*) from once_hold_node where work = 'outbox' and expires > NOW")).Scan(&nodes)

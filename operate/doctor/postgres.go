@@ -27,7 +27,7 @@ var postgresChecks = []check{
 	{name: "clock", ask: askClock},
 }
 
-// askPooler asks first, because behind a pooler in statement mode nothing else works.
+// askPooler is the first check, because no other check works through a pooler in statement mode.
 func askPooler(ctx context.Context, p *examination) (Finding, error) {
 	tx, err := p.DB.BeginTx(ctx, nil)
 	if err != nil && strings.Contains(err.Error(), "statement pooling") {
@@ -52,7 +52,7 @@ func askPooler(ctx context.Context, p *examination) (Finding, error) {
 	return fine("none is in the way"), err
 }
 
-// oldestPostgres is the oldest version whose makers still mend it.
+// oldestPostgres is the oldest version that still gets fixes.
 const oldestPostgres = 14
 
 func askPostgresVersion(ctx context.Context, p *examination) (Finding, error) {
@@ -98,7 +98,7 @@ func askPrimary(ctx context.Context, p *examination) (Finding, error) {
 	return fine("it takes writes"), err
 }
 
-// onOrFail is for a setting without which a commit means little.
+// onOrFail checks a setting that must be on, because a crash can lose commits without it.
 func onOrFail(setting, otherwise string) func(context.Context, *examination) (Finding, error) {
 	return func(ctx context.Context, p *examination) (Finding, error) {
 		value, err := p.text(ctx, "select current_setting('"+setting+"')")
@@ -155,8 +155,7 @@ func askIdle(ctx context.Context, p *examination) (Finding, error) {
 	return fine("ended after %s", value), err
 }
 
-// vanishedBound is how long a dead host's operations may stay in flight before it is
-// worth a word.
+// vanishedBound is how long operations of a dead host may stay in flight before this is reported.
 const vanishedBound = 10 * time.Minute
 
 func askVanished(ctx context.Context, p *examination) (Finding, error) {
@@ -202,7 +201,7 @@ func askClock(ctx context.Context, p *examination) (Finding, error) {
 	return clockFinding(there, sent, time.Now()), err
 }
 
-// clockBound is a difference that a person notices who compares two logs.
+// clockBound is a difference that is confusing when two logs are compared.
 const clockBound = 2 * time.Second
 
 // clockFinding compares the database's clock with this machine's, before and after it

@@ -16,7 +16,7 @@ var sqliteChecks = []check{
 	{name: "busy_timeout", ask: askBusy},
 }
 
-// none forgives that there is no row.
+// none returns nil for the error that a query has found no row.
 func none(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil

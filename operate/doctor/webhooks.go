@@ -10,13 +10,13 @@ import (
 	"github.com/oncelib/once/internal/sql/sqlguard"
 )
 
-// webhookChecks are the same for all dialects. Without an endpoint there is nothing to say.
+// webhookChecks are the same for all dialects. Without an endpoint they do not apply.
 var webhookChecks = []check{
 	{name: "webhook_due", ask: askDueWebhooks},
 	{name: "webhook_disabled", ask: askDisabledEndpoints},
 }
 
-// askDueWebhooks asks for endpoints with deliveries that are due, and that nothing keeps from being tried.
+// askDueWebhooks finds endpoints with overdue deliveries that no open circuit and no earlier delivery delays.
 func askDueWebhooks(ctx context.Context, p *examination) (Finding, error) {
 	n, oldest, now, err := p.endpoints(ctx, dialect.DueEndpoints)
 	if late := now.Sub(oldest); err == nil && n > 0 && late > overdueBound {
@@ -26,7 +26,7 @@ func askDueWebhooks(ctx context.Context, p *examination) (Finding, error) {
 	return Finding{}, err
 }
 
-// askDisabledEndpoints asks for endpoints that get nothing any more although no person has said so.
+// askDisabledEndpoints finds endpoints that were disabled because of failures, and not by a person.
 func askDisabledEndpoints(ctx context.Context, p *examination) (Finding, error) {
 	n, oldest, now, err := p.endpoints(ctx, "select count(*), min(disabled_at), NOW from once_webhook_endpoint where disabled_by in ('failing', 'gone') and deleted_at is null")
 	if n > 0 && err == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// Outcomes of a request that was sent again.
+// These are the outcomes of a request that was sent again: [Answer].Outcome.
 const (
 	OutcomeExecuted   = "executed"
 	OutcomeReplayed   = "replayed"
@@ -29,14 +29,14 @@ const (
 	answerTime = time.Minute
 )
 
-// ReplayConfig says how a request is sent again. The zero value sends it once.
+// ReplayConfig says how often and with which headers [Request.Replay] sends a request. The zero value sends it once.
 type ReplayConfig struct {
-	Concurrency int         // requests at the same time; default 1
-	Times       int         // how often that is done; default 1
-	Header      http.Header // replaces recorded lines; an empty line removes them
+	Concurrency int         // the number of requests that are sent at the same time; default 1
+	Times       int         // the number of rounds of Concurrency requests; default 1
+	Header      http.Header // replaces recorded headers; a header with an empty line is removed
 }
 
-// Report has the answers of a service. Its JSON form is a contract with scripts.
+// Report has the answers of a service to a request that was sent again. Its JSON form is stable, because scripts read it.
 type Report struct {
 	ID          string   `json:"id"`
 	To          string   `json:"to"`
@@ -45,7 +45,7 @@ type Report struct {
 	Replayed    int      `json:"replayed"`
 	Refused     int      `json:"refused"`
 	Unanswered  int      `json:"unanswered"`
-	BodiesEqual bool     `json:"bodies_equal"` // of the executed and replayed answers
+	BodiesEqual bool     `json:"bodies_equal"` // all executed and replayed answers have the same body
 	Answers     []Answer `json:"answers"`
 }
 
@@ -53,13 +53,13 @@ type Report struct {
 type Answer struct {
 	Round      int    `json:"round"`
 	Status     int    `json:"status,omitempty"`
-	Outcome    string `json:"outcome"` // OutcomeExecuted, OutcomeReplayed, OutcomeRefused or OutcomeUnanswered
+	Outcome    string `json:"outcome"` // one of OutcomeExecuted, OutcomeReplayed, OutcomeRefused and OutcomeUnanswered
 	BodySHA256 string `json:"body_sha256,omitempty"`
-	SameBody   bool   `json:"same_body"` // as the first executed or replayed answer
+	SameBody   bool   `json:"same_body"` // the body is the same as in the first executed or replayed answer
 	Error      string `json:"error,omitempty"`
 }
 
-// Replay sends the request to a service at target. Redirects are not followed.
+// Replay sends the request to the service at target, as cfg says, and returns the answers. It does not follow redirects.
 func (r *Request) Replay(ctx context.Context, target *url.URL, cfg ReplayConfig) (Report, error) {
 	at, times := max(cfg.Concurrency, 1), max(cfg.Times, 1)
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableCompression: true, MaxIdleConnsPerHost: at}

@@ -1,18 +1,19 @@
-// Package recorded reads and writes a request that was exported from one service to be sent to another one.
+// Package recorded reads and writes files with one recorded request. Such a request was exported from one service, to be sent to another service, for
+// example for a test.
 //
-// It is a JSON object:
+// The file is a JSON object:
 //
 //	format       "once-request"
 //	version      1
-//	id           names the export; each replay has it in the header Once-Replay-Of
+//	id           a unique id of the file; each replay has it in the header Once-Replay-Of
 //	exported_at  when it was exported
 //	operation    scope, key, fingerprint, state, since, status (of the recorded answer), trace
-//	method       of the request
-//	path         with the query, as they came over the wire
-//	host         that the request was sent to: it is never a target
-//	headers      names and their lines
+//	method       the method of the request
+//	path         path and query of the request, exactly as they were received
+//	host         the host that the request was sent to; a replay is never sent there
+//	headers      the names of the headers, each with its lines
 //	redacted     names of the headers that were left out as secrets
-//	body         its bytes, in base64
+//	body         the bytes of the body, in base64
 package recorded
 
 import (
@@ -37,7 +38,7 @@ const (
 	version = 1
 )
 
-// Request is a request that a service has kept with its operation.
+// Request is a request that a service has stored with its operation (oncehttp.Config.CaptureRequest). The package documentation explains the fields.
 type Request struct {
 	Format     string      `json:"format"`
 	Version    int         `json:"version"`
@@ -52,10 +53,10 @@ type Request struct {
 	Body       []byte      `json:"body"`
 }
 
-// Operation is the record of the operation to which the request belongs.
+// Operation has fields of the record of the operation to which the request belongs.
 type Operation struct {
 	Scope       string    `json:"scope"`
-	Key         string    `json:"key"` // as it is stored
+	Key         string    `json:"key"` // the key as it is stored
 	Fingerprint string    `json:"fingerprint,omitempty"`
 	State       string    `json:"state"`
 	Since       time.Time `json:"since"`
@@ -76,7 +77,7 @@ var secretWords = []string{"otp", "totp", "pin", "pwd", "dpop"}
 // secretNames identify the sender of the request. The signature of a webhook, such as Stripe-Signature, is kept, because a replay needs it.
 var secretNames = []string{"signature", "x-amz-signature"}
 
-// IsSecret reports whether a header is one of secrets.
+// IsSecret reports whether the name of a header suggests that its value is a secret.
 func IsSecret(name string) bool {
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	return slices.Contains(secretNames, name) ||
@@ -84,7 +85,8 @@ func IsSecret(name string) bool {
 		slices.ContainsFunc(strings.Split(name, "-"), func(word string) bool { return slices.Contains(secretWords, word) })
 }
 
-// FromCapture returns the request that package oncehttp has kept, without its secrets and the headers named in redact.
+// FromCapture parses a request that package oncehttp has captured. The result does not have headers that [IsSecret] recognises, nor the headers that
+// redact names.
 func FromCapture(plain []byte, redact []string) (Request, error) {
 	notHTTP := errors.New("the request that was kept is none of package oncehttp")
 	in := bufio.NewReader(bytes.NewReader(plain))
@@ -120,7 +122,7 @@ func FromCapture(plain []byte, redact []string) (Request, error) {
 	return r, nil
 }
 
-// Parse reads a file.
+// Parse reads a request from the content of a file, and checks it.
 func Parse(file []byte) (Request, error) {
 	var r Request
 	err := json.Unmarshal(file, &r)

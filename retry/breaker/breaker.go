@@ -1,11 +1,11 @@
-// Package breaker is a circuit breaker for package retry: a [gobreaker] that gets the outcome of each attempt.
+// Package breaker is a circuit breaker for package retry. It passes the outcome of each attempt to a [gobreaker].
 //
 //	client := &http.Client{Transport: &retryhttp.Transport{
 //		Breaker: breaker.ByHost(gobreaker.Settings{}),
 //	}}
 //
-// While a destination is down, a breaker saves callers the wait, and the destination the calls. It does not replace the budget of package retry,
-// which keeps the number of retries in proportion also while the breaker is closed.
+// While a destination is down, an open breaker refuses attempts at once: callers do not wait, and the destination gets fewer calls. A breaker does
+// not replace the [retry.Budget], which limits retries also while the breaker is closed.
 //
 // [gobreaker]: https://github.com/sony/gobreaker
 package breaker
@@ -19,16 +19,16 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// Breaker is a [retry.Breaker].
+// Breaker is a circuit breaker for one destination. It implements [retry.Breaker].
 type Breaker struct {
 	steps *gobreaker.TwoStepCircuitBreaker[struct{}]
 }
 
-// New returns a closed breaker. By default it opens when half of the attempts of the last 10 s have failed, of at least 20; it is open for 5 s, and
-// then lets one attempt through as a probe. IsSuccessful and IsExcluded are ignored: [retry.Health] says whether an attempt counts as a failure, and
-// an attempt that its caller has abandoned is not counted.
+// New returns a closed breaker. By default it opens when at least 20 attempts were made in the last 10 s and half of them have failed. It stays open
+// for 5 s, and then allows one attempt as a probe. settings.IsSuccessful and settings.IsExcluded are ignored: [retry.Health] says whether an attempt
+// counts as a failure. An attempt that its caller has abandoned is not counted.
 //
-// OnStateChange is called under the lock of the breaker, which it must not use.
+// settings.OnStateChange is called while the breaker is locked: it must not call methods of the breaker.
 func New(settings gobreaker.Settings) *Breaker {
 	if settings.Timeout <= 0 {
 		settings.Timeout = 5 * time.Second
@@ -54,7 +54,7 @@ var (
 	errUnhealthy = errors.New("breaker: unhealthy")
 )
 
-// Allow implements [retry.Breaker]. The error is gobreaker's.
+// Allow implements [retry.Breaker]. It returns the errors of gobreaker, such as gobreaker.ErrOpenState.
 func (b *Breaker) Allow() (done func(retry.Health), err error) {
 	tell, err := b.steps.Allow()
 	if err != nil {
@@ -74,5 +74,5 @@ func errorOf(o retry.Health) error {
 	return errUnhealthy
 }
 
-// State returns whether the breaker is closed, open or half-open.
+// State returns the state of the breaker: closed, open or half-open.
 func (b *Breaker) State() gobreaker.State { return b.steps.State() }

@@ -14,16 +14,16 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// Hosts that are remembered, at most.
+// maxHosts is the largest number of hosts that are remembered.
 const maxHosts = 10_000
 
-// ByHost returns a function for Breaker of retryhttp.Transport: each host has a breaker of its own, with these settings and the host as its name. It
-// remembers 10,000 hosts; after that each new host replaces another one, which gets a new breaker when it is used again.
+// ByHost returns a function for the field Breaker of retryhttp.Transport. Each host gets its own breaker, with these settings and the host as the
+// name. 10,000 hosts are remembered. After that each new host replaces another one, which gets a new breaker when it is used again.
 func ByHost(settings gobreaker.Settings) func(host string) retry.Breaker {
 	return NewHosts(settings).Of
 }
 
-// Hosts are the breakers of [ByHost], and a [gauge.Source] that shows which of them are open:
+// Hosts does the same as [ByHost], and is also a [gauge.Source] that reports which breakers are open:
 //
 //	hosts := breaker.NewHosts(gobreaker.Settings{})
 //	client := &http.Client{Transport: &retryhttp.Transport{Breaker: hosts.Of}}
@@ -35,12 +35,12 @@ type Hosts struct {
 	all map[string]*Breaker
 }
 
-// NewHosts returns breakers with these settings, one for each host.
+// NewHosts returns a Hosts that makes one breaker for each host, with these settings.
 func NewHosts(settings gobreaker.Settings) *Hosts {
 	return &Hosts{settings: settings, all: map[string]*Breaker{}}
 }
 
-// Gauges implements [gauge.Source]: the breakers that are open or half-open.
+// Gauges implements [gauge.Source]. It returns one gauge for each breaker: 1 if the breaker is open or half-open, 0 if it is closed.
 func (h *Hosts) Gauges(context.Context) ([]gauge.Value, error) {
 	h.mu.Lock()
 	all := maps.Clone(h.all)
@@ -56,7 +56,8 @@ func (h *Hosts) Gauges(context.Context) ([]gauge.Value, error) {
 	return values, nil
 }
 
-// Of returns the breaker of a host. Two spellings that are one host for [retry.BudgetFor] have the same breaker, and the same name.
+// Of returns the breaker of a host, and makes it if it does not exist. Two spellings of a host that [retry.BudgetFor] treats as one destination have
+// the same breaker.
 func (h *Hosts) Of(host string) retry.Breaker {
 	host = hostname.Canonical(host)
 	h.mu.Lock()

@@ -1,5 +1,5 @@
-// Package journal keeps the requests of a client until their outcome is known, so that a client that was killed sends them again with the same
-// idempotency key.
+// Package journal stores the requests of a client until their outcome is known. If the client is killed, its next process sends the open requests
+// again, with the same idempotency keys.
 //
 //	intents, err := journal.Open("/var/lib/app/intents", journal.Config{})
 //	...
@@ -15,44 +15,47 @@
 //		},
 //	})
 //
-// A journal is a [File] of one process, or a [Table] in a database, where an intent commits with the business write that makes it necessary.
+// A journal is a [File] that one process uses, or a [Table] in a database. An intent is a stored request. In a Table, an intent can be committed in
+// the same transaction as the business write that makes the request necessary.
 //
 // # Promises
 //
-// A request with an idempotency key of its caller is sent only after its intent (method, URL, key, body, and headers without secrets) is on the disk.
-// From then on the intent is open, until a definite outcome closes it:
+// This applies to requests with an idempotency key that the caller has set. Such a request is sent only after its intent (method, URL, key, body, and
+// headers without secrets) is on the disk. The intent is open until one of these outcomes closes it:
 //
-//	answered    by a 2xx, by a refusal of the operation itself, by an answer that says that
+//	answered    a 2xx, a refusal of the operation itself, or an answer whose header says that
 //	            it is stored or replayed (Idempotency-Status, Idempotent-Replayed)
-//	untouched   no attempt can have had an effect: no connection, or a mere 4xx
-//	resolved    a person has decided about its outcome
+//	untouched   no attempt can have had an effect: no connection was made, or the only answers were 4xx
+//	resolved    an operator has found out its outcome
 //
-// Any other outcome leaves it open: no answer, a cut one, a 5xx, a redirect (for example to a login page, followed or not), a 4xx such as 401 after a
-// redirect or after an attempt that may have been executed. A 307 or 308 that is followed leads to the answer. An open intent may take effect later,
-// whatever answer the caller got: by [Resume], or by another request with the same key. Do not use another key for the same operation while it is
-// open.
+// Any other outcome leaves the intent open: no answer, an incomplete answer, a 5xx, a redirect (for example to a login page), or a 4xx such as 401
+// after a redirect or after an attempt that may have been executed. If a 307 or 308 is followed, the answer of its target counts. An open intent may
+// take effect later, whatever answer the caller got: [Resume], or another request with the same key, sends it again. Do not use another key for the
+// same operation while its intent is open.
 //
-// An answered intent is closed when the caller closes the body of the answer, and not before: after a crash, the caller's work on the answer is
-// repeated.
+// An answered intent is closed when the caller closes the body of the answer, and not before. So if the process crashes while it handles the answer,
+// the request is sent again and the answer is handled again.
 //
-// An expired key (the retention is over, or the server has said so) is not sent again: the intent is held for a person, who finds out its outcome and
-// reports it with "once journal resolve".
+// An expired key is not sent again. A key expires when its retention is over, or when the server answers that it is too old. The intent is then held
+// for an operator, who finds out the outcome and closes the intent with "once journal resolve".
 //
 // # The file
 //
-// A [File] belongs to one process; another one is refused. The lock is on the file itself, and ends with its process, as on unix systems. On systems
-// without such locks, as on Windows, [Open] fails; use a [Table] there. A symbolic link is refused. A journal whose file was removed or replaced
-// accepts no further intents. New records are appended, with one flush to the disk for all concurrent intents, and the file is written again when
-// much of it is obsolete. A record that was torn by a crash is left out when the file is opened, and [File.Damage] reports it; damage in flushed
-// records makes Open fail. If the disk is full the request is not sent; a later one may be when the disk has room again. After a failed flush the
-// journal refuses everything until it is opened again, which writes all of it to new blocks.
+// A [File] belongs to one process; [Open] fails in a second process. The lock is on the file itself, and ends with its process, as on unix systems.
+// On systems without such locks, as on Windows, Open fails; use a [Table] there. A symbolic link is refused. If the file is removed or replaced, the
+// journal accepts no further intents.
 //
-// After each flush a flush frame of 20 bytes is written, which marks the end of the flushed records. If that frame is lost as well, because the power
-// has failed before the system wrote it to the disk, or because it is damaged too, then damage in the last batch looks like a torn record: the intent
-// is left out, and [File.Damage] reports it. The same happens if a file has lost its end.
+// New records are appended; concurrent intents share one flush to the disk. The file is rewritten when much of it is obsolete. If a crash has left an
+// incomplete record at the end, Open drops this record, and [File.Damage] reports it. Damage in flushed records makes Open fail. If the disk is full,
+// the request is not sent; later requests can be sent when the disk has room again. After a failed flush the journal refuses all further calls until
+// it is opened again, because opening writes all records to new blocks.
 //
-// A File keeps the open intents in memory, and accepts at most Config.MaxOpen intents of Config.MaxBytes. A further request is not sent, and the
+// After each flush a flush frame of 20 bytes is written, which marks the end of the flushed records. The flush frame itself may be lost or damaged,
+// for example if the power fails before the system has written it to the disk. Then damage in the last batch of records cannot be distinguished from
+// an incomplete record: Open drops the intent, and [File.Damage] reports it. The same happens if the end of a file is missing.
+//
+// A File keeps the open intents in memory, at most Config.MaxOpen intents with Config.MaxBytes bytes together. A further request is not sent, and its
 // error is [ErrFull].
 //
-// Bodies and URLs are written as they are, except for a user and password before the host. The file can be read by its owner only.
+// Bodies and URLs are stored unencrypted; only a user and password before the host are removed. Only the owner of the file can read it (mode 0600).
 package journal

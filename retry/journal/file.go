@@ -9,28 +9,29 @@ import (
 	"sync"
 )
 
-// Config of a journal. The zero value is ready to use.
+// Config configures a journal. The zero value is ready to use.
 type Config struct {
-	// Headers are kept in addition to the usual ones (Content-Type, Accept, If-Match, ...). Headers that are known to carry secrets are refused.
+	// Headers are the names of request headers that are stored in addition to the usual ones (Content-Type, Accept, If-Match, ...). Opening a journal
+	// fails if Headers names a header that is known to carry secrets, such as Authorization.
 	Headers []string
 
-	// Compact is the size in bytes from which on a file is written again when most of it is obsolete. Default 4 MiB.
+	// Compact is a file size in bytes. A file that is larger is rewritten when most of it is obsolete. Default: 4 MiB.
 	Compact int64
 
-	// MaxOpen is how many intents may be open in a [File], and MaxBytes how many bytes they may have together: a File keeps them in memory. A further
-	// intent fails with [ErrFull], and its request is not sent. Open intents can still be sent again, resumed and resolved. A [Table] has no such
-	// bounds. Default 100,000 and 256 MiB.
+	// MaxOpen is the largest number of open intents in a [File], and MaxBytes is the largest number of bytes that they may have together, because a
+	// File keeps open intents in memory. A further intent fails with [ErrFull], and its request is not sent. Intents that are already open can still
+	// be sent again, resumed and resolved. A [Table] has no such limits. Default: 100,000 intents and 256 MiB.
 	MaxOpen  int
 	MaxBytes int64
 }
 
-// Defaults of [Config].
+// These are the defaults of [Config].
 const (
 	DefaultMaxOpen  = 100_000
 	DefaultMaxBytes = 256 << 20
 )
 
-// File is a journal in a file. Its methods can be called concurrently.
+// File is a [Journal] in a file. Its methods can be called concurrently.
 type File struct {
 	path   string
 	cfg    Config
@@ -51,10 +52,11 @@ type File struct {
 	err   error // returned to every caller from now on
 }
 
-// Damage returns the part of the file that was left out when it was opened, because a crash had torn it. Zero means no damage.
+// Damage returns which part of the file was dropped when it was opened, because a crash had left it incomplete. The zero Damage means that nothing
+// was dropped.
 func (f *File) Damage() Damage { return f.damage }
 
-// Begin implements [Journal]. It returns when the intent is on the disk; the end of ctx does not end this wait.
+// Begin implements [Journal]. It returns when the intent is on the disk. Begin ignores the end of ctx.
 func (f *File) Begin(_ context.Context, in Intent) (Intent, error) {
 	kept, err := f.cfg.Redact(in)
 	if err != nil {
@@ -119,8 +121,8 @@ func (f *File) room(r *record) error {
 	return fmt.Errorf("%w: %d intents of %d bytes are open, the most are %d intents (Config.MaxOpen) of %d bytes (Config.MaxBytes). Try: journal.Resume, or once journal list and resolve", ErrFull, open, bytes, f.cfg.MaxOpen, f.cfg.MaxBytes)
 }
 
-// End implements [Journal]. The end of an intent is flushed together with the next intent: if the power fails before that, the request is sent once
-// more, with the same key. A new expiry of the key, or a hold for a person, is on the disk when End returns.
+// End implements [Journal]. The closing of an intent is flushed to the disk together with the next intent. If the power fails before that, the
+// request is sent once more, with the same key. A new expiry of the key, or a hold for an operator, is on the disk when End returns.
 func (f *File) End(_ context.Context, in Intent, o Proof) error {
 	note, err := f.end(in, o)
 	if err != nil || note == nil {
@@ -166,7 +168,8 @@ func (f *File) close(e *entry) error {
 	return f.next.add(&record{Kind: kindClose, ID: e.ID})
 }
 
-// Resolve closes an intent after a person has found out its outcome. When it returns, that is on the disk.
+// Resolve closes the intent with this ID, after an operator has found out its outcome. When Resolve returns without an error, the closing is on the
+// disk.
 func (f *File) Resolve(_ context.Context, id string) error {
 	b, err := f.resolve(id)
 	if err != nil {
@@ -191,7 +194,7 @@ func (f *File) resolve(id string) (*batch, error) {
 	return f.next, f.close(e)
 }
 
-// Close closes the journal, and lets another process open it.
+// Close closes the journal. Another process can open it then.
 func (f *File) Close() error {
 	f.writing.Lock()
 	defer f.writing.Unlock()

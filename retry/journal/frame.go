@@ -83,10 +83,10 @@ func (s salt) frameAt(file []byte, offset int64) (payload []byte, durable, next 
 	return payload, int64(binary.BigEndian.Uint64(rest[4:])), offset + headSize + n, true
 }
 
-// Damage describes records that a crash has torn.
+// Damage describes the part of a file that a crash has left incomplete, and that Open has dropped.
 type Damage struct {
-	Offset int64 // of the first record
-	Bytes  int64 // in all
+	Offset int64 // the offset of its first record in the file, in bytes
+	Bytes  int64 // its length in bytes
 }
 
 var errNone = errors.New("journal: this is no journal, or its beginning is damaged. Try: the right path, or a copy")

@@ -7,60 +7,61 @@ import (
 	"time"
 )
 
-// Intent is a request that must take effect once.
+// Intent is a stored request that must take effect once.
 type Intent struct {
-	ID     string // within its journal
-	Key    string // as it is in the header Idempotency-Key
+	ID     string // identifies the intent within its journal
+	Key    string // the value of the header Idempotency-Key
 	Method string
 	URL    string
-	Header http.Header // the kept headers
+	Header http.Header // the headers that are stored
 	Body   []byte
 
-	Since   time.Time // when it was stored: no attempt is older
-	Expires time.Time // its key is not sent after this time
+	Since   time.Time // when the intent was stored, before its first attempt
+	Expires time.Time // the key is not sent after this time
 
-	Held   string // why it waits for a person; "" if it does not
-	Again  bool   // of Begin: it was already in the journal
-	Active bool   // of List: a running request of this process has it
+	Held   string // why the intent waits for an operator; "" if it does not wait
+	Again  bool   // set by Begin: the intent was already in the journal
+	Active bool   // set by List: a running request of this process uses the intent
 }
 
 // Proof says what the attempts of one call prove about an intent.
 type Proof uint8
 
 const (
-	ProofNone      Proof = iota // nothing: it stays open
-	ProofUntouched              // no attempt had an effect: it is closed, unless other calls may have had one
-	ProofAnswered               // its outcome: it is closed
-	ProofExpired                // its key is too old to be sent again: it stays open, held for a person
+	ProofNone      Proof = iota // they prove nothing: the intent stays open
+	ProofUntouched              // no attempt had an effect: the intent is closed, unless an earlier or parallel call may have had an effect
+	ProofAnswered               // the outcome is known: the intent is closed
+	ProofExpired                // the key is too old to be sent again: the intent stays open, held for an operator
 )
 
-// Journal keeps intents. [File] is one.
+// Journal stores intents. [File] and [Table] implement it.
 type Journal interface {
-	// Begin makes an intent durable and returns it. If an intent with its key, method and URL is already open, Begin returns that one: with Again,
-	// and Since of the first time. Its request must be the same, or Begin fails with [ErrMismatch]. If in.ID is set, only that intent is meant: Begin
-	// fails with [ErrGone] if it is not open any more. After an error the request must not be sent.
+	// Begin stores an intent durably and returns it. If an intent with the same key, method and URL is already open, Begin returns the open intent,
+	// with Again set and with its original Since. The rest of the request must then be the same, or Begin fails with [ErrMismatch]. If in.ID is set,
+	// Begin looks only for the open intent with this ID, and fails with [ErrGone] if it is closed. After any error the request must not be sent.
 	Begin(ctx context.Context, in Intent) (Intent, error)
 
-	// End is called once for each Begin without an error. If in.Expires is set, and earlier than the stored time or the first one, it is stored.
+	// End is called once for each Begin that returned no error, with what the attempts have proved. If in.Expires is set, and no earlier expiry is
+	// stored, End stores it as the expiry of the key.
 	End(ctx context.Context, in Intent, o Proof) error
 
-	// List returns the open intents, oldest first.
+	// List returns the open intents, the oldest first.
 	List(ctx context.Context) ([]Intent, error)
 }
 
 var (
-	// ErrMismatch says that another request has the key of an open intent.
+	// ErrMismatch is returned if the key already belongs to an open intent with another request.
 	ErrMismatch = errors.New("journal: the key belongs to another request that is still open. Try: a key of its own for each intent")
 
-	// ErrGone says that an intent to resume was closed meanwhile.
+	// ErrGone is returned if an intent that was to be resumed is no longer open.
 	ErrGone = errors.New("journal: the intent is not open any more")
 
-	// ErrFull says that the journal has no room for another open intent.
+	// ErrFull is returned if the journal has no room for another open intent: see [Config].MaxOpen.
 	ErrFull = errors.New("journal: it is full, and the request was not sent")
 
-	// ErrBroken says that the disk of the journal has failed.
+	// ErrBroken is returned after a write or flush of the journal's file has failed.
 	ErrBroken = errors.New("journal: its disk has failed, and it takes nothing more. Try: look at the disk, then open the journal again")
 
-	// ErrClosed says that the journal is closed.
+	// ErrClosed is returned after [File.Close].
 	ErrClosed = errors.New("journal: it is closed")
 )

@@ -11,8 +11,9 @@ import (
 	"github.com/oncelib/once/internal/base/lockedfile"
 )
 
-// Open opens the journal at path, or creates it; its folder must exist. It fails if another process has it open, if the system cannot keep other
-// processes out (then the error is an errors.ErrUnsupported), and if flushed records are damaged. Its open intents are for [Resume].
+// Open opens the journal at path, or creates it; its directory must exist. Open fails if another process has the file open, or if flushed records are
+// damaged. It also fails if the system has no file locks that would keep other processes out; the error then is errors.ErrUnsupported. Call [Resume]
+// for the open intents of the journal.
 func Open(path string, cfg Config) (*File, error) { return open(path, cfg, osDisk{}) }
 
 func open(path string, cfg Config, d disk) (_ *File, err error) {

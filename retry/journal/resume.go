@@ -6,42 +6,43 @@ import (
 	"net/http"
 )
 
-// Options of [Resume]. Its functions may be called concurrently.
+// Options configures [Resume]. Its functions may be called concurrently.
 type Options struct {
-	// Prepare adds headers that the journal does not keep, such as Authorization. It is called for every host in the journal: choose the secrets by
-	// r.URL.Host, so that no host gets those of another. Its error leaves the intent open. Default: nothing is added.
+	// Prepare adds headers that the journal does not store, such as Authorization. It is called for requests to every host in the journal: choose the
+	// secrets by r.URL.Host, so that no host gets the secrets of another host. If Prepare returns an error, the request is not sent and the intent
+	// stays open. Default: nil, no headers are added.
 	Prepare func(*http.Request, Intent) error
 
-	// Answer gets the last answer; its body is closed afterwards. The answer may leave the outcome open, like a 500, or like the login page of a
-	// redirect, which has another Request. If Answer returns an error, the intent stays open, and will be resumed again. Default: the answer is
-	// ignored.
+	// Answer is called with the last answer to a request; Resume closes the body afterwards. The answer need not settle the outcome: it may be a 500,
+	// or the login page of a redirect, whose http.Response.Request is another one. If Answer returns an error, the intent stays open, and a later
+	// Resume sends it again. Default: nil, answers are ignored.
 	Answer func(Intent, *http.Response) error
 
-	// Parallel is how many requests may run at the same time. For each host it begins with one and adds one with each answer, up to the number that
-	// the host's budget pays for at once (Burst, 10 by default). Default 4.
+	// Parallel is the largest number of requests that Resume sends at the same time. To one host, Resume begins with one request at a time, and
+	// allows one more after each answer, up to the number that the host's budget pays for at once (Burst, 10 by default). Default: 4.
 	Parallel int
 }
 
-// Resumed is the result of a call of [Resume].
+// Resumed has the numbers of intents by the result of one call of [Resume].
 type Resumed struct {
-	Closed int // their outcome is known now, or another process has closed them
-	Open   int // their outcome is not known: they can be resumed again
-	Left   int // open ones that were not sent, because their host is failing: resume them later
-	Held   int // they wait for a person
-	Active int // skipped, because a running request of this process has them
+	Closed int // intents whose outcome is known now, or that another process has closed
+	Open   int // intents whose outcome is still not known; they can be resumed again
+	Left   int // open intents that were not sent because their host fails; resume them later
+	Held   int // intents that wait for an operator
+	Active int // intents that were skipped because a running request of this process uses them
 }
 
-// Resume sends the open intents of j again, each with its key, and waits for the answers. It skips intents of running requests of this process, and
-// intents that are held for a person.
+// Resume sends the open intents of j again, each with its original key, and waits for the answers. It skips intents that running requests of this
+// process use, and intents that are held for an operator.
 //
-// It does not add to an outage. Each redelivery is paid for, like a retry, from the budget of the client for that host (see [retry.Budget]), and gets
-// its price back if it is answered: so a healthy host gets all of its intents. When the budget is empty, one further request at a time is sent, as
-// long as each is answered; after one without an answer the rest of that host is left for later. The same happens if a breaker is open, or if a
-// failing host has asked for a pause (Retry-After). The oldest are sent first; after a failure they are chosen at random, so that an intent that
-// always fails does not block the rest.
+// Resume adds little load to a host that is down. The client's budget for the host pays for each redelivery, as for a retry (see [retry.Budget]). An
+// answered request gets its price back, so a healthy host gets all of its intents. When the budget is empty, Resume sends one request at a time for
+// as long as each is answered. After a request without an answer, the other intents of that host are left for a later call. Resume also leaves them
+// if a breaker is open, or if a failing host has asked for a pause (Retry-After). The oldest intents are sent first. After a failure the order is
+// random, so that an intent that always fails does not block the others.
 //
-// client must have a retryhttp.Transport with j as its Journal, because that closes the intents. The error names intents without an answer, and
-// errors of Options.Answer. If ctx ends, the remaining intents stay open.
+// client must have a retryhttp.Transport whose Journal is j, because this transport closes the intents. The error joins the errors of intents that
+// got no answer and the errors of Options.Answer. If ctx ends, the remaining intents stay open.
 func Resume(ctx context.Context, j Journal, client *http.Client, o Options) (Resumed, error) {
 	list, err := j.List(ctx)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Table is a [Journal] in a table of a database, so that an intent can commit with the business
-// write that makes it necessary. Its methods can be called concurrently.
+// Table is a [Journal] in a table of a database. An intent can be inserted in the same transaction as the business write that makes the request
+// necessary. The methods of Table can be called concurrently.
 //
 //	intents, err := journal.OpenTable(store, journal.Config{}) // a *pgxstore.Store or *sqlstore.Store
 //	client := &http.Client{Transport: &retryhttp.Transport{Journal: intents}}
@@ -27,11 +27,11 @@ import (
 //	...
 //	err = tx.Commit()
 //
-// Either both the write and the intent are committed or neither, and [Resume] sends committed intents: at once, even if they were not sent before.
+// The write and the intent are committed together or not at all. [Resume] sends committed intents, including intents whose requests were never sent.
 // [Migrations] creates the table.
 //
-// Any number of processes may share the table. Two processes that resume the same intent send it twice with the same key; the server must make sure
-// that this has one effect.
+// Any number of processes may share the table. If two processes resume the same intent, the server gets the request twice with the same key, and must
+// apply it only once.
 type Table struct {
 	db     sqlplane.Database
 	cfg    Config
@@ -39,7 +39,8 @@ type Table struct {
 	counts bool // the affected rows of insert tell whether it has inserted the intent
 }
 
-// OpenTable returns the journal in db, which is a *pgxstore.Store or *sqlstore.Store and has been migrated. It does not ask the database.
+// OpenTable returns the journal in db, a *pgxstore.Store or *sqlstore.Store that was migrated with [Migrations]. OpenTable sends nothing to the
+// database. It fails if cfg is invalid.
 func OpenTable(db sqlplane.Database, cfg Config) (*Table, error) {
 	t := &Table{db: db, cfg: cfg, counts: db.Dialect() != sqlplane.MySQL} // on MySQL that depends on clientFoundRows
 	t.insert = t.text("insert into once_intent (" + tableColumns + ") values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) KEEP(calls)")
@@ -54,9 +55,9 @@ func (t *Table) text(query string) string { return dialect.Text(t.db.Dialect(), 
 
 const tableColumns = "name, id, KEY, method, url, header, body, since, expires, held, calls"
 
-// Insert returns a statement that plans an intent, and its arguments, for a transaction of the caller. If an intent with its key, method and URL is
-// already open, the statement changes nothing. Since is now unless it is set: the retention counts from then on. Only an answer closes a planned
-// intent: it stays open if it could not be sent.
+// Insert returns a statement that stores the intent in, and its arguments. Execute the statement in your own transaction. If an intent with the same
+// key, method and URL is already open, the statement changes nothing. If in.Since is zero, Since is the current time; the retention of the key begins
+// at Since. Only an answer closes such an intent: if its request cannot be sent, the intent stays open.
 func (t *Table) Insert(in Intent) (query string, args []any, err error) {
 	args, err = t.fields(&in, 1)
 	return t.insert, args, err
@@ -89,7 +90,7 @@ func nameOf(in Intent) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// End implements [Journal].
+// End implements [Journal]. The change is committed when End returns without an error.
 func (t *Table) End(ctx context.Context, in Intent, o Proof) (err error) {
 	switch o {
 	case ProofAnswered:
@@ -109,7 +110,7 @@ func (t *Table) End(ctx context.Context, in Intent, o Proof) (err error) {
 	return nil
 }
 
-// List implements [Journal]. It never sets Active, because only the process of a request knows that.
+// List implements [Journal]. It never sets Intent.Active, because a table does not have the running requests of other processes.
 func (t *Table) List(ctx context.Context) ([]Intent, error) {
 	list, _, err := t.read(ctx, " order by since, id")
 	if err != nil {
@@ -118,7 +119,7 @@ func (t *Table) List(ctx context.Context) ([]Intent, error) {
 	return list, nil
 }
 
-// Resolve closes an intent after a person has found out its outcome.
+// Resolve closes the intent with this ID, after an operator has found out its outcome.
 func (t *Table) Resolve(ctx context.Context, id string) error {
 	closed, err := t.exec(ctx, "delete from once_intent where id = ?", id)
 	if err == nil && !closed {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Begin implements [Journal].
+// Begin implements [Journal]. The intent is committed when Begin returns without an error.
 func (t *Table) Begin(ctx context.Context, in Intent) (Intent, error) {
 	if in.ID != "" {
 		return t.again(ctx, in)

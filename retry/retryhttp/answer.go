@@ -42,10 +42,10 @@ func (a *answer) cancel() {
 	}
 }
 
-// StatusError is a failed response in the form of an error.
+// StatusError is the error for a failed response, as events and a *[retry.Error] have it.
 type StatusError struct {
 	Status int
-	Code   string // of a problem document, or ""
+	Code   string // the member "code" of a problem document, or ""
 }
 
 func (e *StatusError) Error() string {

@@ -9,8 +9,8 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// NewClient returns a client that retries as t says. A nil t means the zero [Transport]. It has no Timeout: a Timeout would bound all attempts of a
-// call together, as the context of a request already can, while [retry.Policy] has one for each attempt and one for all.
+// NewClient returns a client that retries with t. A nil t means the zero [Transport]. The client's field Timeout is 0, because it would limit all
+// attempts of a call together; use [retry.Policy].Timeout for each attempt and [retry.Policy].Total for all of them.
 func NewClient(t *Transport) *http.Client {
 	if t == nil {
 		t = new(Transport)
@@ -18,9 +18,9 @@ func NewClient(t *Transport) *http.Client {
 	return &http.Client{Transport: t}
 }
 
-// Classify returns the class of the outcome of a request, and how long the server wants no further attempt, as [Transport] sees it: for clients that
-// retry by themselves. A success is [retry.ClassFinal]. The body of resp can be read afterwards as before. Of resp.Request only the idempotency key
-// matters.
+// Classify returns the class that [Transport] gives to the outcome of a request, and the time for which the server wants no further attempt. Use it
+// in clients that make their retries themselves. The class of a success is [retry.ClassFinal]. The body of resp can still be read from its beginning.
+// Classify reads only the idempotency key of resp.Request.
 func Classify(resp *http.Response, err error) (retry.Class, time.Duration) {
 	switch {
 	case err != nil:
@@ -38,8 +38,8 @@ func Classify(resp *http.Response, err error) (retry.Class, time.Duration) {
 
 type keyOfPolicy struct{}
 
-// WithPolicy returns a context whose requests use p instead of [Transport.Policy]. An empty Budget, Breaker or Observe of p is taken from the
-// transport's policy.
+// WithPolicy returns a context whose requests use p instead of [Transport.Policy]. If the field Budget, Breaker or Observe of p is nil, the field of
+// Transport.Policy is used.
 func WithPolicy(ctx context.Context, p retry.Policy) context.Context {
 	return context.WithValue(ctx, keyOfPolicy{}, &p)
 }
@@ -64,7 +64,7 @@ func (t *Transport) policyOf(ctx context.Context) retry.Policy {
 
 type keyOfHint struct{}
 
-// WithIdempotent returns a context whose requests can be repeated whatever their method is, for example a search by POST. They need no key.
+// WithIdempotent returns a context whose requests may be repeated without a key, whatever their method is. Use it, for example, for a search by POST.
 func WithIdempotent(ctx context.Context) context.Context {
 	return context.WithValue(ctx, keyOfHint{}, true)
 }

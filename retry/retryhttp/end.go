@@ -77,8 +77,8 @@ func ended(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// GivenUp returns the reason why no attempt followed resp, although it is a failure. It is nil for an answer that is not a failure, and for answers
-// of other transports.
+// GivenUp returns the reason why no attempt followed resp, if resp is a failure. It returns nil if resp is not a failure, or is not from a
+// [Transport].
 func GivenUp(resp *http.Response) *retry.Error {
 	if s := sendingOf(resp); s != nil {
 		return s.gaveUp

@@ -60,9 +60,8 @@ func (r *race) start() {
 	}()
 }
 
-// arrived takes an answer, and reports whether it decides the race. A failure does not
-// as long as the other one is under way; that the operation is in flight is no answer at
-// all: it is the other one that is.
+// arrived takes the answer of a runner, and reports whether the answer decides the race. A failure does not decide it while the other runner is still
+// running. "In flight" never decides it, because the operation in flight is that of the other runner.
 func (r *race) arrived(a answer) (over bool) {
 	r.running--
 	switch {

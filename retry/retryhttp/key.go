@@ -16,12 +16,13 @@ import (
 type Key struct {
 	Value string
 
-	// Since is when the key was first sent, for a key that is older than its process. Zero means that it has never been sent.
+	// Since is when the key was first sent. Set it if a key is older than the process, for example because it was read from a database. Zero means
+	// that the key has never been sent.
 	Since time.Time
 }
 
-// WithKey returns a context whose requests have k, if they have no key of their own and their method is not safe. All of them mean the same
-// operation: give each intent a context of its own.
+// WithKey returns a context whose requests get the key k. Requests that have a key already, and requests with a safe method such as GET, do not get
+// it. All requests with this context mean the same operation, so make a new context for each operation.
 func WithKey(ctx context.Context, k Key) context.Context {
 	return context.WithValue(ctx, keyOfContext{}, k)
 }

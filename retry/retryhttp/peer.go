@@ -8,9 +8,8 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// peers are the hosts of this process that have shown that they understand Once-Attempt
-// and X-Request-Timeout: they have answered with Idempotency-Status. Others are not told
-// how often we ask, nor for how long we wait.
+// peers are the hosts that have answered this process with Idempotency-Status, and so understand Once-Attempt and X-Request-Timeout. Other hosts do
+// not get these headers, so that they do not learn how often and how long this client tries.
 var peers peerSet
 
 // peerSet forgets some of its hosts before it has more than maxPeers.

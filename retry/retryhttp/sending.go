@@ -32,7 +32,7 @@ type sending struct {
 	code    string // of a problem
 }
 
-// look ends the attempt if the limit is over, and has that done by a timer for who waits.
+// look ends the attempt if its time limit is over. If waits is true, look starts a timer that ends the attempt then.
 func (s *sending) look(waits bool) {
 	limit := lazy.Moment(s.limit.Load())
 	if limit == lazy.Never {
@@ -54,8 +54,8 @@ func (s *sending) look(waits bool) {
 	}
 }
 
-// inTime is to be called when there is an answer, or none will come: from then on there is
-// no hurry. It reports whether that was in time.
+// inTime is called when the attempt has ended, with or without an answer. From then on the time limit does not apply. inTime reports whether the
+// attempt has ended before its limit.
 func (s *sending) inTime() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,9 +101,8 @@ func (s *sending) Value(key any) any {
 
 func (s *sending) String() string { return "retryhttp.attempt" }
 
-// ResendCount returns how often the request of an attempt has been sent before, by ctx,
-// which is the context of the request that Base is given. It is what OpenTelemetry calls
-// http.request.resend_count.
+// ResendCount returns how often the request of an attempt has been sent before: 0 for the first attempt. ctx is the context of a request that
+// [Transport].Base receives. OpenTelemetry calls this number http.request.resend_count.
 func ResendCount(ctx context.Context) int {
 	if s, ok := ctx.Value(keyOfSending{}).(*sending); ok {
 		return s.resends

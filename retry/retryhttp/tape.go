@@ -9,9 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// tape is a body that can be read once and is recorded while the first attempt sends it,
-// so that others can send it as well. It may come slowly: who waits for more of it waits
-// no longer than his attempt lasts.
+// tape is a body that can be read only once. It is recorded while the first attempt sends it, so that other attempts can send it as well. The body
+// may arrive slowly; an attempt waits for more of it no longer than the attempt lasts.
 type tape struct {
 	source io.ReadCloser
 	length int64

@@ -7,17 +7,17 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// Tracer starts a span for each call, and in it one for each attempt, or other things that last as long.
+// Tracer starts a span for each call, and in it a span for each attempt. An implementation may start anything else that lasts as long.
 type Tracer interface {
-	// CallSpan is called when a call begins. The call has the context that it returns. end is called once, when the header of the
-	// answer is there; [GivenUp] tells whether it is a failure.
+	// CallSpan is called when a call begins. The returned context becomes the context of the call. end is called once, when the header of the last
+	// answer has arrived or the call has failed; [GivenUp] reports whether an answer is a failure.
 	CallSpan(req *http.Request) (_ context.Context, end func(*http.Response, error))
 
-	// CallEvent is called with the context of the call, as [retry.Policy].Observe is.
+	// CallEvent is called for each event of the call, like [retry.Policy].Observe, with the context of the call.
 	CallEvent(ctx context.Context, e retry.Event)
 
-	// AttemptSpan is called for each attempt, with hedges at the same time. The request that it returns is sent: a copy of req, with a header and a context of its own.
-	// end is called once, without an answer and an error if Base panics.
+	// AttemptSpan is called for each attempt; for hedged attempts it may be called concurrently. The returned request is sent: it must be a copy of
+	// req, and its header and context may differ. end is called once; if Base panics, both arguments of end are nil.
 	AttemptSpan(req *http.Request) (_ *http.Request, end func(*http.Response, error))
 }
 

@@ -9,82 +9,88 @@ import (
 	"github.com/oncelib/once/retry/journal"
 )
 
-// Transport is an [http.RoundTripper] that retries. The zero value is ready to use. It
-// must not change while it is in use; any number of requests may share it.
+// Transport is an [http.RoundTripper] that retries. The zero value is ready to use. A Transport must not be changed while it is in use; any number of
+// goroutines may use it at the same time.
 type Transport struct {
 	// Base sends each attempt. Default: [http.DefaultTransport].
 	Base http.RoundTripper
 
-	// Policy says how often and for how long requests are tried. Total counts from the beginning of the request to the header of the answer, and so
-	// does Timeout for an attempt: the body of an answer may take as long as the context allows. The default budget is the budget of the host and
-	// port in the URL.
+	// Policy says how often and for how long requests are tried. Policy.Total is measured from the beginning of the call to the header of the answer,
+	// and Policy.Timeout from the beginning of the attempt to that header. Only the context limits the time for the body of the answer. The default
+	// budget is [retry.BudgetFor] of the host and port in the URL.
 	Policy retry.Policy
 
-	// Keys adds an idempotency key to requests which are neither safe nor idempotent by their method, and have no key. Do not set it for servers that
-	// do not know idempotency keys: there a repeated request takes effect twice. An added key lasts for one call: the next call gets another one. So
-	// such requests are not in the Journal.
+	// Keys adds an idempotency key to requests that have no key and whose method is neither safe nor idempotent. Do not set it for servers that
+	// ignore idempotency keys: there a repeated request takes effect twice. Each call gets a new key, so such requests are not stored in the Journal.
+	// Default: false.
 	Keys bool
 
-	// AtMostOnce says that servers do not dedupe by the idempotency key. A request is then sent again only if its method is safe, or if the server
-	// has provably not executed it, whatever its key. It is never hedged, and is not in the Journal. Each Transport treats requests with the context
-	// of a leased call that must not be repeated in this way: see package lease.
+	// AtMostOnce says that the servers do not recognise duplicates by the idempotency key. A request is then sent again only if its method is safe,
+	// or if the server has provably not executed it, whether it has a key or not. Such a request is never hedged, and is not stored in the Journal.
+	// For a request with the context of a leased call that must not be repeated, every Transport applies this rule: see package lease. Default:
+	// false.
 	AtMostOnce bool
 
-	// Dialect describes the servers: their form of keys, and how long they remember keys. Default: keys as they are, for 24 hours.
+	// Dialect describes the servers: the form of their keys, and how long they keep keys. Default: keys are sent without quotation marks, and not
+	// later than 24 hours after the first attempt.
 	Dialect Dialect
 
-	// Hedge is the time without an answer after which a repeatable request is sent a second time, in parallel. The first answer counts, and the other
-	// request is cancelled. Choose a time that only one in twenty requests takes. Default: never.
+	// Hedge is the time after which a repeatable request without an answer is sent a second time, in parallel. The first answer is used, and the
+	// other request is cancelled. Choose a time that only one in twenty requests exceeds. Default: 0, no request is sent in parallel.
 	Hedge time.Duration
 
-	// Buffer is the Content-Length up to which an answer to a request with an idempotency key is read before the caller gets it, so that the request
-	// can be repeated if the answer is cut. The caller gets longer answers, and answers of unknown length, at once, with any later error. Default 64
-	// KiB; negative means never.
+	// Buffer is a Content-Length in bytes. An answer of at most this length to a request with an idempotency key is read completely before the caller
+	// gets it, so that the request can be repeated if the answer breaks off. The caller gets longer answers, and answers of unknown length, when
+	// their header has arrived. Default: 64 KiB. If Buffer is negative, no answer is read first.
 	Buffer int64
 
-	// Journal keeps requests with an idempotency key from before the first attempt until the outcome is known, so that they can be resumed after a
-	// process was killed: see package journal. The whole body is read first. The key must be the caller's: a request with a key of Keys is sent
-	// without the journal, because its caller, who does not know the key and asks again, would make it happen twice once the journal is resumed.
-	// Default: no journal.
+	// Journal stores requests with an idempotency key before their first attempt and until their outcome is known, so that they can be resumed after
+	// the process was killed: see package journal. The whole body of a request is read before its first attempt. Only requests with a key of the
+	// caller are stored. The caller does not know a key that Keys has added, so a new request of the caller and the resumed one would have two keys,
+	// and the operation would happen twice. Default: nil, no journal.
 	Journal journal.Journal
 
-	// BeforeAttempt may change the header of each attempt before it is sent, for example to renew a token; [ResendCount] of its context returns the
-	// number of the attempt. The idempotency key stays as it was. An error ends the call. With Hedge it may run twice at the same time. Default:
-	// none.
+	// BeforeAttempt is called before each attempt is sent, and may change the header of the attempt, for example to renew a token. [ResendCount] of
+	// the request's context returns how many attempts came before. Changes of the idempotency key are undone. If BeforeAttempt returns an error, the
+	// call ends. With Hedge, two calls of BeforeAttempt may run at the same time. Default: nil.
 	BeforeAttempt func(*http.Request) error
 
-	// Breaker returns the breaker of a host, in the spelling of its budget: see [retry.BudgetFor]. Default: Policy.Breaker for all hosts.
+	// Breaker returns the circuit breaker of a host. Spellings that [retry.BudgetFor] treats as one host are passed as the same string. Default: nil,
+	// Policy.Breaker is used for all hosts.
 	Breaker func(host string) retry.Breaker
 
-	// Tracer makes a span of each call, and of each attempt in it. An onceotel.Telemetry is one. Default: none.
+	// Tracer starts a span for each call and for each of its attempts. *onceotel.Telemetry implements it. Default: nil, no spans.
 	Tracer Tracer
 }
 
-// Dialect is the agreement between a client and its servers about keys and headers. On the server it is a preset of package oncehttp.
+// Dialect describes how servers treat keys and headers. A server that uses package oncehttp has the same facts in its oncehttp.Preset.
 type Dialect struct {
-	// Quoted sends keys of WithKey and Keys in the form of the Internet draft, "k" and not k, for servers that accept nothing else, such as
-	// oncehttp.Preset.QuotedKeys. By default they are sent as they are, as most APIs want them; package oncehttp takes both forms for the same key,
-	// and other servers for two keys. So do not change it while keys are in use. A key in the header of a request is never changed.
+	// Quoted sends keys of WithKey and Keys in quotation marks, "k" and not k, as the Internet draft of the header has it. Set it for servers that
+	// accept only this form, such as those with oncehttp.Preset.QuotedKeys. Default: false, keys are sent without quotation marks, as most APIs want
+	// them. Do not change Quoted while keys are in use: package oncehttp treats both forms as the same key, but other servers treat them as two keys.
+	// A key that the caller has put into the header of a request is never changed.
 	Quoted bool
 
-	// Announce says that the servers understand Once-Attempt and X-Request-Timeout, as package oncehttp does. Then both are sent from the first
-	// request on; by default only to hosts that have answered with Idempotency-Status, so that other hosts do not learn how often and for how long we
-	// ask.
+	// Announce says that the servers understand the headers Once-Attempt and X-Request-Timeout, as package oncehttp does. Both headers are then sent
+	// with every request. By default they are sent only to hosts that have answered with Idempotency-Status, so that other hosts do not learn how
+	// often and how long this client tries.
 	Announce bool
 
-	// Retain is how long the server remembers a key. An older key is not sent again. A shorter time in the server's Idempotency-Retention is
-	// respected. An intent that is already in the Journal keeps its stored time, unless Retain is set and shorter.
+	// Retain is how long the server keeps a key. A key that is older is not sent again. If the server's header Idempotency-Retention has a shorter
+	// time, the shorter time applies. A request that is already in the Journal keeps its stored expiry, unless Retain is set and leads to an earlier
+	// one.
 	//
-	// Default 24 hours, which is less than the 72 of package once, and the shortest usual time: a client that has never got an answer does not know
-	// the server's time, and must not ask for longer than its server remembers. If the server keeps keys for longer, set it: see [Once].
+	// Default: 24 hours, the shortest time that servers usually have. (Servers with package once keep keys for 72 hours by default.) A client that
+	// has never got an answer does not know the time of its server, and must not send a key that the server has deleted. If the server keeps keys for
+	// longer, set Retain: see [Once].
 	Retain time.Duration
 }
 
-// Once returns the dialect of servers that have the defaults of package oncehttp.
+// Once returns the dialect of servers that use package oncehttp with its defaults: Announce, and a Retain of 72 hours.
 func Once() Dialect { return Dialect{Announce: true, Retain: 72 * time.Hour} }
 
-// RoundTrip implements [http.RoundTripper]. It returns the last answer even if that is a failure: [GivenUp] returns why no attempt followed. Without
-// an answer the error is the last failure itself or a *[retry.Error] around it.
+// RoundTrip implements [http.RoundTripper]. It returns the last answer, even if this answer is a failure; [GivenUp] returns why no attempt followed
+// it. If no answer exists, the error is the last failure itself or a *[retry.Error] that wraps it.
 func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 	if t.Tracer == nil {
 		return t.roundTrip(req)
@@ -164,7 +170,7 @@ func (c *call) tell(e retry.Event) {
 	}
 }
 
-// CloseIdleConnections closes those of Base, for [http.Client.CloseIdleConnections].
+// CloseIdleConnections closes the idle connections of Base. [http.Client.CloseIdleConnections] calls it.
 func (t *Transport) CloseIdleConnections() {
 	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()

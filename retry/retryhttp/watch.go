@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// errUnseen and errReset are what we end an HTTP/2 attempt with before net/http repeats it.
+// errUnseen and errReset end an HTTP/2 attempt before net/http can repeat it.
 var errUnseen = errors.New("retryhttp: the server has not taken the request (HTTP/2 REFUSED_STREAM or GOAWAY)")
 
 var errReset = errors.New("retryhttp: the server has reset the request (HTTP/2), and net/http does not tell whether it has looked at it before")
@@ -78,10 +78,9 @@ func (s *sending) watched() any {
 	return s.watch.trace
 }
 
-// gotConn sees to it that net/http does not repeat a request without a body unseen. It
-// does so for safe methods when a kept-alive connection dies: that is counted. Over HTTP/2
-// it does so when the stream was refused, and also when it was reset with PROTOCOL_ERROR, which says
-// nothing about the request: that is prevented, and the repetition is ours, if there is to be one.
+// gotConn notices when net/http repeats a request without a body. net/http repeats safe methods when a kept-alive connection dies: gotConn counts
+// this. Over HTTP/2 net/http repeats a request when the stream was refused, and also when it was reset with PROTOCOL_ERROR, which says nothing about
+// the request: gotConn prevents this, and the call decides whether it repeats the request.
 func (s *sending) gotConn(info httptrace.GotConnInfo) {
 	w := &s.watch
 	conn, ok := info.Conn.(*tls.Conn)
@@ -104,8 +103,8 @@ func (s *sending) gotConn(info httptrace.GotConnInfo) {
 
 func (s *sending) getConn(string) { s.watch.looked.Store(true) }
 
-// unsent reports whether the request has provably not left: there was no connection, or it was dead before
-// net/http had written the header, which is known of no other base.
+// unsent reports whether the request has provably not been sent: no connection existed, or the connection was dead before net/http had written the
+// header. Only net/http reports this; with another Base, unsent is false.
 func (s *sending) unsent() bool {
 	w := &s.watch
 	if !w.looked.Load() {
@@ -117,9 +116,8 @@ func (s *sending) unsent() bool {
 
 func (s *sending) gotByte() { s.watch.answered.Store(true) }
 
-// stale reports whether err is the end of a connection that was kept alive, had not
-// answered this request with a single byte, and so was dead before, probably: that says
-// nothing about the server.
+// stale reports whether err is the end of a kept-alive connection that had not answered this request with a single byte. Such a connection was
+// probably dead before, which says nothing about the server.
 func (s *sending) stale(err error) bool {
 	w := &s.watch
 	if strings.Contains(err.Error(), notRewound) {
@@ -141,15 +139,13 @@ func disconnected(err error) bool {
 	return strings.Contains(text, "server closed idle connection") || strings.Contains(text, "http2: client conn")
 }
 
-// maxStale is how many dead connections one call may meet before they are failures like
-// any other. Each is gone afterwards; it was left there by an earlier answer. When there
-// were manyStale, the others are given up as well, and the next one is new.
+// maxStale is how many dead connections one call may find before a further one is a failure like any other. After manyStale dead connections all idle
+// connections are closed, so that the next attempt gets a new one.
 const maxStale, manyStale = 100, 8
 
-// free reports whether what follows a is no retry but the same attempt on another
-// connection. Over HTTP/2 all requests of a connection lose it together, and others may
-// have begun on it before it had answered any of them: the one that found it idle is free,
-// the others pay what those pay that were not seen, and only once.
+// free reports whether the next attempt after a is no retry but the same attempt on another connection. Over HTTP/2 all requests on a connection lose
+// it together, and several may have begun before it had answered any of them. The request that found the connection idle is free. The others pay the
+// price of retry.ClassUnseen, and only once.
 func (c *call) free(a *answer) bool {
 	if !a.stale || c.stale == maxStale || c.nested {
 		return false

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// afterChecks are about when to come back.
+// afterChecks check when a client sends a request again.
 var afterChecks = []Check{
 	{"RetryAfterSeconds", "Retry-After in seconds is kept to", func(l *lab) error {
 		return l.waits(func() string { return "1" })

@@ -10,7 +10,7 @@ import (
 // headerRetention says for how many seconds a server remembers a key.
 const headerRetention = "Idempotency-Retention"
 
-// answerChecks are about failures that say whether to come back.
+// answerChecks are about failures that say whether a retry makes sense.
 var answerChecks = []Check{
 	{"ReplayedErrorStops", "an error that the server has replayed for the key is final", func(l *lab) error {
 		s := l.serve(failThen(500, always, "Idempotent-Replayed", "true"))

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// budgetChecks are about what a fleet does to a service that is down.
+// budgetChecks are about the load that many clients put on a service that is down.
 var budgetChecks = []Check{
 	{"BudgetOneCaller", "one caller does not multiply 200 requests that all fail", func(l *lab) error { return l.outage(1, 200) }},
 	{"BudgetFourCallers", "nor do four", func(l *lab) error { return l.outage(4, 50) }},
@@ -22,9 +22,8 @@ func (l *lab) outage(callers, calls int) error {
 	return l.storm(callers, calls, func(c *client, url string) { _, _ = l.do(l.ctx, c, http.MethodGet, url, "") }, failThen(503, always))
 }
 
-// storm lets callers fail so many times each, and fails if there were more than a fifth
-// more requests than calls. It also fails if there were no retries at all: then there is
-// nothing that a budget has limited.
+// storm lets each of several callers make a number of failing calls. It fails if the number of requests is more than a fifth greater than the number
+// of calls. It also fails if no retries were made, because then no budget has limited anything.
 func (l *lab) storm(callers, calls int, call func(c *client, url string), handle func(int, http.ResponseWriter, *http.Request)) error {
 	s := l.serve(handle)
 	c := l.client()

@@ -1,5 +1,5 @@
-// Package roundtrippertest judges retrying HTTP clients: what they repeat, what they do
-// not, when, and with which key and body. It works for any [http.RoundTripper]:
+// Package roundtrippertest tests retrying HTTP clients: which requests they repeat and which not, when, and with which key and body. It works for any
+// [http.RoundTripper]:
 //
 //	func TestClient(t *testing.T) {
 //		roundtrippertest.Run(t, roundtrippertest.Candidate{New: func(base http.RoundTripper) http.RoundTripper {
@@ -7,6 +7,6 @@
 //		}})
 //	}
 //
-// Every check runs against servers of its own on loopback, over real connections.
-// [Judge] returns the results as data, to compare clients.
+// Every check starts its own servers on the loopback interface, and uses real connections. [Judge] returns the results as data, so that clients can
+// be compared.
 package roundtrippertest

@@ -10,15 +10,14 @@ import (
 	"sync/atomic"
 )
 
-// Journaled is a client that writes down what requests with a key ask for before it sends
-// them, so that its next process can resume them.
+// Journaled is a client that stores requests with a key in a journal before it sends them, so that the next process can resume them.
 type Journaled struct {
 	http.RoundTripper
 
-	// Resume asks again for all that is open, and returns when that is answered.
+	// Resume sends all open requests of the journal again, and returns when they are answered.
 	Resume func(ctx context.Context) error
 
-	// Close gives the directory back. Nil: there is nothing to be done.
+	// Close closes the journal, so that another client can use the directory. It may be nil.
 	Close func() error
 }
 

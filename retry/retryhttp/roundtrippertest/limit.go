@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// limitChecks are about servers that are well, and say when to come back.
+// limitChecks are about healthy servers with a rate limit, which say when to try again.
 var limitChecks = []Check{
 	{"RateLimit", "50 workers whose API answers 429 with Retry-After to more than 100 requests a second are all served, with less than two requests a call", (*lab).rateLimit},
 }

@@ -13,40 +13,40 @@ import (
 
 // Candidate is the client under test.
 type Candidate struct {
-	// New returns a new client that sends each attempt with base. It should make three to five attempts, with pauses of at most 100 ms if the server
-	// asks for none, and take up to ten seconds in all.
+	// New returns a new client that sends each attempt with base. The client should make three to five attempts, and should give up after ten
+	// seconds. Its pauses should be at most 100 ms if the server does not ask for a pause.
 	New func(base http.RoundTripper) http.RoundTripper
 
-	// NewWithKeys is the same for a client that gives an idempotency key to requests which need one and have none. Nil if the candidate has no such
-	// client: then the checks that need it fail.
+	// NewWithKeys is like New, for a client that adds an idempotency key to requests that need a key and have none. Leave it nil if no such client
+	// exists; the checks that need it then fail.
 	NewWithKeys func(base http.RoundTripper) http.RoundTripper
 
-	// NewWithJournal is the same for a client with a journal in files of the directory, which may already have the journal of a client that was
-	// killed. Nil if the candidate has no such client: then the check that needs it fails.
+	// NewWithJournal is like New, for a client with a journal in the directory dir. The directory may already contain the journal of a client that
+	// was killed. Leave it nil if no such client exists; the check that needs it then fails.
 	NewWithJournal func(dir string, base http.RoundTripper) (Journaled, error)
 }
 
 // Check is one requirement for a client.
 type Check struct {
-	Name    string
-	Promise string
+	Name    string // a short name, unique among the checks
+	Promise string // the requirement, as a sentence
 
 	run func(*lab) error
 }
 
-// Result is the result of a check.
+// Result is the result of one check.
 type Result struct {
 	Check  string
 	Passed bool
-	Note   string // the reason of a failure
+	Note   string // the reason why the check failed, or ""
 }
 
-// Checks returns all checks, in order.
+// Checks returns all checks, in the order in which Run reports them.
 func Checks() []Check { return slices.Clone(checks) }
 
 var checks = slices.Concat(methodChecks, afterChecks, bodyChecks, connectionChecks, staleChecks, failureChecks, answerChecks, streamChecks, budgetChecks, limitChecks, journalChecks)
 
-// Judge runs all checks, several at a time; it takes some seconds.
+// Judge runs all checks on c, several at the same time, and returns their results. It takes some seconds.
 func Judge(ctx context.Context, c Candidate) []Result {
 	results := make([]Result, len(checks))
 	slots := make(chan struct{}, 8)
@@ -65,7 +65,7 @@ func Judge(ctx context.Context, c Candidate) []Result {
 	return results
 }
 
-// Run runs each check as a test.
+// Run runs each check on c as a subtest of t.
 func Run(t *testing.T, c Candidate) {
 	t.Helper()
 	for _, check := range checks {

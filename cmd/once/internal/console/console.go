@@ -75,6 +75,7 @@ func (c *command) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return fmt.Errorf("listen on %s: %w. Try: another --listen, such as 127.0.0.1:0", c.listen, err)
 	}
 	if !c.act {
+		// Without a name, Pages makes pages that only read.
 		c.who = ""
 	}
 	handler, token := Pages(db.Operator, c.who)
@@ -124,11 +125,13 @@ func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []by
 // enter moves the token of an address into a cookie.
 func enter(w http.ResponseWriter, r *http.Request, token string, handler http.Handler) {
 	given := r.URL.Query().Get("token")
+	// A token that is missing or wrong is no error here: the cookie of an earlier request may be valid.
 	if token == "" || r.Method != http.MethodGet || !equal(given, token) {
 		handler.ServeHTTP(w, r)
 		return
 	}
 	http.SetCookie(w, &http.Cookie{Name: cookie, Value: token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode}) //nolint:gosec // over loopback there is no TLS
 	w.Header().Set("Cache-Control", "no-store")
+	// The redirect takes the token out of the address that the browser shows.
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }

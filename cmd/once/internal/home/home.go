@@ -66,6 +66,7 @@ func (c *regions) open(ctx context.Context, m *cli.Env) (*opened, error) {
 		}
 		db, err := cli.OpenDatabase(ctx, url, false)
 		if err != nil {
+			// The other regions can still be shown, and the error of this one is reported with them.
 			o.databases[name] = unreached{src.Dialect, err}
 			continue
 		}

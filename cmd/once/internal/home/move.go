@@ -82,6 +82,7 @@ func (c *move) Run(ctx context.Context, m *cli.Env, args []string) error {
 
 // publish puts a pin into a file of pins, unless it has a later one. A reader sees the file as it was before, or as it is then.
 func publish(name, tenant string, p home.Pin) (err error) {
+	// Two moves may publish at the same time, and each must keep the pin of the other.
 	lock, err := lockedfile.Open(name + ".lock")
 	if err != nil {
 		return fmt.Errorf("%s: %w. Try: again, when the other move has ended", name, err)
@@ -95,6 +96,7 @@ func publish(name, tenant string, p home.Pin) (err error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	// A later move has published already.
 	if pins[tenant].Epoch >= p.Epoch {
 		return nil
 	}

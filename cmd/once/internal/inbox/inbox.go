@@ -111,6 +111,7 @@ func (c *inboxKey) change(ctx context.Context, m *cli.Env, preview, done string,
 		return err
 	}
 	if !c.yes {
+		// The preview fails as the change would: without the audit nothing can be changed.
 		if err := db.Audited(ctx); err != nil {
 			return err
 		}

@@ -68,6 +68,7 @@ func (p *place) open(ctx context.Context, m *cli.Env) (*intents, error) {
 		return nil, err
 	}
 	if p.db == "" {
+		// journal.Open would create a missing file, so a path that is spelt wrong must fail before.
 		if _, err := p.list(ctx, m); err != nil {
 			return nil, err
 		}
@@ -83,6 +84,7 @@ func (p *place) open(ctx context.Context, m *cli.Env) (*intents, error) {
 	}
 	j, err := journal.OpenTable(db.Store, journal.Config{})
 	if err == nil {
+		// OpenTable sends nothing: this read shows whether the database has the table.
 		_, err = j.List(ctx)
 	}
 	if err != nil {

@@ -62,6 +62,7 @@ func (d *decision) check(try string) error {
 		return cli.Usage("--call is missing: which call have you looked up?", "--call ID, as once keys show KEY prints it")
 	case d.voided && !d.runAgain:
 		return cli.Usage("--voided says how to run again, and --run-again is missing", try+" --voided")
+	// The status belongs to the answer that ends the operation, and a result of the call does not end it.
 	case d.status != 0 && d.callResult != "":
 		return cli.Usage("--status is that of the operation, and --call-result does not end it", "--call-result alone, or --result with --status")
 	case d.status != 0 && (d.runAgain || d.status < 200 || d.status > 599):

@@ -79,9 +79,11 @@ func (c *export) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if err != nil {
 		return err
 	}
+	// The name has the hash of the key, because the key itself may be about a customer.
 	if c.file == "" {
 		c.file = "once-" + keyname.Hashes(op.Key)[0] + ".json"
 	}
+	// The audit is written before the file: a request that left the database is in the audit, even if the file cannot be written.
 	looked(ctx, m, db, c.who, operate.Access{Scope: op.Scope, Key: op.Key, Detail: "its request, exported"})
 	if err := writeNew(c.file, r); err != nil {
 		return err
@@ -138,11 +140,13 @@ func writeNew(name string, v any) (err error) {
 	if err != nil {
 		return err
 	}
+	// O_EXCL: an existing file is not overwritten, and keeps no wider mode.
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("%w. Try: --file with another name", err)
 	}
 	if _, err = f.Write(append(text, '\n')); err != nil {
+		// A file that was written in part must not be taken for an export.
 		return errors.Join(err, f.Close(), os.Remove(name))
 	}
 	return f.Close()

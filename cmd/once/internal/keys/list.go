@@ -83,6 +83,7 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	looked(ctx, m, db, c.who, operate.Access{Scope: c.filter.Scope, Detail: words.Count(len(p.Items), "operation") + c.filters()})
 	what := "such operations"
 	if c.filter.State == "running" {
+		// An empty list of running operations surprises operators whose handlers work without leases.
 		what += ". " + runningMeans
 	}
 	return cli.ShowPage(m, c.output, p, what, printList)

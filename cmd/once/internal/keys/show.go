@@ -102,6 +102,7 @@ func printView(w io.Writer, v operate.KeyView, db cli.Source) error {
 		if err := Print(w, *v.Operation, v.Progress); err != nil {
 			return err
 		}
+		// Without the ID of a call there is nothing to decide.
 		if err := printTimeline(w, v.Timeline, v.Scope); err != nil || v.CallID == "" {
 			return err
 		}

@@ -148,6 +148,7 @@ func (c *printCommand) Run(_ context.Context, m *cli.Env, _ []string) error {
 	if c.from > 0 && len(c.only) != 1 {
 		return cli.Usage("--from is a version of one capability", fmt.Sprintf("--only %s --from %d", migration.Operation.Capability, c.from))
 	}
+	// Versions are the numbers 1, 2, 3, ... within a capability, so --from is an index.
 	all = all[min(max(0, c.from), len(all)):]
 	if c.format == "goose" && len(all) > 0 {
 		fmt.Fprint(m.Stdout, "-- +goose Up\n")

@@ -59,6 +59,7 @@ func (c *pause) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return err
 	}
 	defer db.Close()
+	// A warning and no error: a topic may be paused before its first message.
 	known, err := db.Outbox.Known(ctx, c.topic, c.key)
 	if err != nil {
 		return refused(db, "read", err)
@@ -107,6 +108,7 @@ func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if err != nil {
 		return refused(db, "change", err)
 	}
+	// Nothing was changed, and the name of the topic may be wrong.
 	if r == (outbox.Resumed{}) {
 		return cli.Nothing(fmt.Errorf("there is nothing to resume: %s is not paused, and none of its messages has failed. Try: once outbox list --db %s", c, db.Paste))
 	}

@@ -52,6 +52,7 @@ func (c *skip) Run(ctx context.Context, m *cli.Env, args []string) error {
 	switch {
 	case err != nil && e.ID == "": // not only one that cannot be decrypted
 		return refused(db, "read", err)
+	// A delivered message cannot be skipped: for this command it is as good as gone.
 	case e.State == outbox.StateDelivered:
 		return refused(db, "read", outbox.ErrNotFound)
 	}

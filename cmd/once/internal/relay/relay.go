@@ -110,6 +110,7 @@ func (c *relay) Flags(fs *pflag.FlagSet) {
 
 // topic sets a value from a flag of the form TOPIC=N.
 func (c *relay) topic(s string, set func(t *outbox.TopicConfig, n string) error) error {
+	// The last one, because the name of a topic may contain an equals sign.
 	i := strings.LastIndexByte(s, '=')
 	if i < 1 {
 		return errors.New("this is not TOPIC=N")

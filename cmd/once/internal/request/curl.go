@@ -142,6 +142,7 @@ func (c *curl) header(line string) error {
 	if strings.HasPrefix(line, "@") {
 		return errors.New("--header names a file. Try: --header 'NAME: VALUE'")
 	}
+	// curl sends a header without a value if a semicolon follows its name.
 	if name, isEmpty := strings.CutSuffix(strings.TrimSpace(line), ";"); isEmpty && !strings.Contains(line, ":") {
 		line = name + ":"
 	}
@@ -176,6 +177,7 @@ func (c *curl) add(value string, isText bool) error {
 func (c *curl) json(value string) error {
 	isForm := c.isForm
 	err := c.add(value, false)
+	// add marks its data as a form, which JSON is not.
 	c.isForm, c.isJSON = isForm, true
 	return err
 }
