@@ -40,7 +40,7 @@ type Policy string
 // The policies of a [Route].
 const (
 	PolicyStop           Policy = "stop"             // the request is not forwarded again until a person decides: 409
-	PolicyCheck          Policy = "check"            // the receipt decides: see [Receipts]
+	PolicyCheck          Policy = "check"            // the receipt decides: see [Receipts]; like stop while no receipt of the route was seen
 	PolicyForwardSameKey Policy = "forward_same_key" // the service itself remembers the client's key: forwarded again as long as it does
 	PolicyRetry          Policy = "retry"            // the owner of the route declares that a second forward does no harm
 	PolicyFail           Policy = "fail"             // like stop; after Route.FailAfter the final answer is that the outcome is unknown

@@ -23,6 +23,9 @@ type forward struct {
 
 	fingerprint string // of the request, in hexadecimal
 
+	witness *witness // of the route; nil without PolicyCheck, and without a store
+	checks  bool     // with PolicyCheck: the witness has seen a receipt of the route, so that a missing one proves something
+
 	last    *answer                 // of the last forward, or of a receipt
 	cancel  context.CancelCauseFunc // of the forward
 	voided  int                     // earlier forwards of this request that can no longer take effect

@@ -150,6 +150,8 @@ type route struct {
 	keeps   map[string]bool // names of the stored headers
 	methods map[string]bool
 	asking  chan struct{} // a semaphore of the questions to the receipts that the route may ask at once
+
+	witnesses map[string]*witness // by the name of the operation, with PolicyCheck and a store
 }
 
 // ServeHTTP implements [http.Handler]: the router only tells which route it is.
@@ -175,6 +177,13 @@ func (g *Gateway) newRoute(r Route) *route {
 	}
 	for _, m := range rt.cfg.Preset.Methods {
 		rt.methods[m] = true
+	}
+	if g.engine != nil && rt.OnUnknown == PolicyCheck {
+		rt.witnesses = map[string]*witness{}
+		for m := range rt.methods {
+			name := g.named(m, r.Pattern)
+			rt.witnesses[name] = &witness{g: g, name: name}
+		}
 	}
 	return rt
 }

@@ -25,6 +25,8 @@ var (
 	errOtherRequest = errors.New("the receipt is that of another request under the same key")
 	errForgotten    = errors.New("the operation was first sent so long ago that its receipt may be gone")
 	errStreamed     = errors.New("gateway: the client has a part of an answer already")
+	errTombstone    = errors.New("the receipt is a tombstone")
+	errNoReceipts   = errors.New("the service has answered a request of this route and has written no receipt, so that a missing receipt proves nothing")
 	errNoRequest    = errors.New("gateway: the request is not kept: its client sends it again")
 )
 
@@ -38,7 +40,8 @@ func (rt *route) serve(w *client, r *http.Request) {
 	}
 	_ = sender.SetReadDeadline(time.Time{})
 	defer x.Close()
-	f := &forward{rt: rt, x: x, r: r, w: w, fingerprint: hex.EncodeToString(x.Operation.Fingerprint[:])}
+	f := rt.newForward(x.Operation)
+	f.x, f.r, f.w = x, r, w
 	if rt.g.engine == nil {
 		f.withReceipts()
 		return
@@ -52,15 +55,26 @@ func (rt *route) serve(w *client, r *http.Request) {
 	if rt.OnUnknown == PolicyFail && once.CodeOf(err) == once.CodeUnknown && rt.giveUp(ctx, x.Operation) {
 		rec, replayed, err = rt.g.engine.Exec(ctx, x.Operation, f.run)
 	}
+	if once.CodeOf(err) == once.CodeUnknown && f.ownReceipt(ctx) {
+		return
+	}
 	if q := rt.g.cfg.Quota; q != nil && err == nil && !replayed {
 		q.Add(ctx, x.Operation.Scope, head.Size(rec.Result.Header)+len(rec.Result.Body))
 	}
+	if f.witness != nil && err == nil && !replayed { // the answer is stored: the receipt of this request was committed before it
+		f.witness.watch(ctx, rt, f.last)
+	}
 	f.finish(rec, replayed, err)
+}
+
+func (rt *route) newForward(op once.Operation) *forward {
+	return &forward{rt: rt, witness: rt.witnesses[op.Name], fingerprint: hex.EncodeToString(op.Fingerprint[:])}
 }
 
 // run is the handler of the engine: it commits one intent before the forward, and one result after it.
 func (f *forward) run(ctx context.Context, r *lease.Run) (once.Answer, error) {
 	f.last = nil
+	f.checks = f.witness != nil && (f.x == nil || f.witness.trusts(ctx)) // without a client no forward begins
 	var said answer
 	var err error
 	for f.voided = 0; ; f.voided++ {
@@ -74,7 +88,7 @@ func (f *forward) run(ctx context.Context, r *lease.Run) (once.Answer, error) {
 	}
 	if f.last == nil { // an earlier run has saved that an answer came, but not the answer
 		f.last = &said
-		if found := f.look(ctx, said.Operation); found != nil {
+		if found, _ := f.look(ctx, said.Operation); found != nil {
 			f.last = found
 		}
 		f.last.fromReceipt = true
@@ -99,31 +113,40 @@ func (f *forward) call(ctx context.Context, operation string) (answer, error) {
 	switch {
 	case a.Class == classNotSent, a.Class == classRefused:
 		return answer{}, lease.NotSent(&noAnswerError{a})
-	case a.Class == classUnknown:
+	case f.rt.OnUnknown != PolicyCheck && a.Class == classUnknown, f.checks && (a.Class == classUnknown || a.doubted()):
 		return answer{}, &noAnswerError{a}
 	case f.rt.OnUnknown != PolicyCheck:
-	case a.doubted():
-		return answer{}, &noAnswerError{a}
-	case a.Class == classUnknownBody && !a.streamed:
-		if found := f.look(ctx, operation); found != nil {
+	case a.Class == classUnknown, a.doubted(), a.Class == classUnknownBody && !a.streamed:
+		found, err := f.look(ctx, operation)
+		switch {
+		case found != nil:
 			f.last = found
-		}
+		case a.Class == classUnknown, a.doubted() && err != nil:
+			return answer{}, &noAnswerError{a}
+		} // else the answer of the service is stored: no receipt of the route was seen that could say otherwise
 	}
 	return *f.last, nil
 }
 
-// look returns the answer in the receipt, if a receipt exists.
-func (f *forward) look(ctx context.Context, operation string) *answer {
+// look returns the answer in the receipt, nil if no receipt exists.
+func (f *forward) look(ctx context.Context, operation string) (a *answer, err error) {
 	if f.rt.g.cfg.Receipts == nil {
-		return nil
+		return a, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	r, found, err := f.rt.lookAt(ctx, operation)
-	if err != nil || !found || r.Tombstone || f.isOfAnother(r) {
-		return nil
+	switch {
+	case err != nil:
+		return nil, err
+	case !found:
+		return a, nil
+	case r.Tombstone: // of a forward that an earlier store knew
+		return nil, errTombstone
+	case f.isOfAnother(r):
+		return nil, errOtherRequest
 	}
-	return f.rt.ofReceipt(r)
+	return f.rt.ofReceipt(r), nil
 }
 
 // isOfAnother reports whether a receipt belongs to another request.
@@ -135,6 +158,9 @@ func (f *forward) isOfAnother(r Receipt) bool {
 func (f *forward) policy(ctx context.Context) lease.CallPolicy {
 	switch f.rt.OnUnknown {
 	case PolicyCheck:
+		if !f.checks { // the intent is stored as one that no missing receipt can void: also not later, when receipts are seen
+			return lease.CallPolicy{}
+		}
 		return lease.CallPolicy{CheckedFor: f.rt.g.cfg.ReceiptsKept, Check: lease.Check(func(_ context.Context, operation string) (answer, lease.Finding, error) {
 			return f.settle(ctx, operation)
 		})}
@@ -155,7 +181,11 @@ func (f *forward) settle(ctx context.Context, operation string) (answer, lease.F
 		return answer{}, lease.Unclear, err
 	}
 	defer leave()
-	r, err := f.rt.g.cfg.Receipts.Settle(ctx, operation)
+	settle := f.rt.g.cfg.Receipts.Settle
+	if !f.witness.trusts(ctx) { // any more: a receipt was missing since the forward began
+		settle = f.rt.lookOnly
+	}
+	r, err := settle(ctx, operation)
 	switch {
 	case err != nil:
 		return answer{}, lease.Unclear, err
@@ -166,6 +196,15 @@ func (f *forward) settle(ctx context.Context, operation string) (answer, lease.F
 	}
 	f.last = f.rt.ofReceipt(r)
 	return *f.last, lease.Happened, nil
+}
+
+// lookOnly is Settle of a service that may write no receipts: a tombstone would prove nothing, so none is written.
+func (rt *route) lookOnly(ctx context.Context, operation string) (Receipt, error) {
+	r, found, err := rt.g.cfg.Receipts.Look(ctx, operation)
+	if err == nil && (!found || r.Tombstone) {
+		err = errNoReceipts
+	}
+	return r, err
 }
 
 // finish answers the client with the result of the engine.
@@ -289,6 +328,33 @@ func (rt *route) giveUp(ctx context.Context, op once.Operation) bool {
 	return lease.Resolve(ctx, rt.g.cfg.Store, id, lease.Resolution{CallID: progress.CallID, Answer: finalUnknown()}) == nil
 }
 
+// ownReceipt answers a request whose outcome is unknown by its receipt, if that exists, and stores the answer. It reports whether it did. Outcomes
+// that a [lease.Check] finds out do not come here.
+func (f *forward) ownReceipt(ctx context.Context) bool {
+	if f.rt.OnUnknown != PolicyCheck {
+		return false
+	}
+	op := f.x.Operation
+	id := f.rt.g.id(op)
+	rec, err := f.rt.g.engine.ReadRecord(ctx, op)
+	if err != nil || rec.State != store.StateUnknown || rec.Checkable && f.witness.trusts(ctx) { // then a Check asks, once in a while
+		return false
+	}
+	progress, err := lease.ProgressOf(id, rec)
+	if err != nil || progress.Call == nil {
+		return false
+	}
+	a, err := f.look(ctx, progress.Call.Key)
+	if err != nil || a == nil {
+		return false
+	}
+	if res := f.rt.result(a); res.Kind == store.ResultValue { // else each retry reads the receipt
+		_ = lease.Resolve(ctx, f.rt.g.cfg.Store, id, lease.Resolution{CallID: progress.CallID, Answer: &res})
+	}
+	f.rt.write(f.w, a, wire.StatusReplayed)
+	return true
+}
+
 // Handlers are for a [lease.Completer] with AskOnly: they ask the receipts for the unknown outcomes of routes with PolicyCheck, also if no client
 // asks again.
 func (g *Gateway) Handlers() lease.Handlers {
@@ -298,7 +364,7 @@ func (g *Gateway) Handlers() lease.Handlers {
 			continue
 		}
 		ask := func(ctx context.Context, op once.Operation) error {
-			_, _, err := g.engine.Exec(ctx, op, (&forward{rt: rt, fingerprint: hex.EncodeToString(op.Fingerprint[:])}).run)
+			_, _, err := g.engine.Exec(ctx, op, rt.newForward(op).run)
 			return err
 		}
 		for method := range rt.methods {

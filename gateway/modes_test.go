@@ -23,7 +23,8 @@ func TestModesShareReceipts(t *testing.T) {
 					m := &memory{}
 					var forwards, effects atomic.Int64
 					service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-						if n := forwards.Add(1); lost && n == 1 {
+						isWarm := r.Header.Get("X-Warm") != ""
+						if !isWarm && forwards.Add(1) == 1 && lost {
 							panic(http.ErrAbortHandler)
 						}
 						operation := r.Header.Get(gateway.OperationHeader)
@@ -32,7 +33,9 @@ func TestModesShareReceipts(t *testing.T) {
 							return
 						}
 						m.put(gateway.Receipt{Operation: operation, Fingerprint: r.Header.Get(gateway.FingerprintHeader), Status: 201, Body: []byte("paid")})
-						effects.Add(1)
+						if !isWarm {
+							effects.Add(1)
+						}
 						w.WriteHeader(http.StatusCreated)
 						_, _ = w.Write([]byte("paid"))
 					}))
@@ -44,6 +47,7 @@ func TestModesShareReceipts(t *testing.T) {
 								c.Store = nil
 							}
 						})
+						warm(t, g, "/pay")
 						resp := ask(g, "k", "1")
 						if resp.StatusCode != http.StatusCreated { // the first forward was lost, or has met the tombstone of an earlier one
 							resp = ask(g, "k", "1")
@@ -51,7 +55,7 @@ func TestModesShareReceipts(t *testing.T) {
 						want(t, "answer", bodyOf(t, resp), "paid")
 					}
 					want(t, "effects", effects.Load(), int64(1))
-					want(t, "receipts and tombstones", len(m.all), map[bool]int{false: 1, true: 2}[lost && !firstAlone])
+					want(t, "receipts and tombstones", len(m.all)-3, map[bool]int{false: 1, true: 2}[lost && !firstAlone])
 				})
 			}
 		}

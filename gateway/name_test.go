@@ -25,6 +25,9 @@ func TestServicesShareAStore(t *testing.T) {
 			c.Routes = []gateway.Route{{Pattern: "POST /pay", OnUnknown: gateway.PolicyCheck}, {Pattern: "/pay/{id}", OnUnknown: gateway.PolicyCheck}}
 		})
 	}
+	for _, g := range services {
+		warm(t, g, "/pay")
+	}
 	want(t, "code", codeOf(t, ask(services[0], "k", "1")), unknown)
 	receipts[1].away.Store(false)
 	want(t, "answer of the other service", bodyOf(t, ask(services[1], "k", "1")), "paid")
@@ -34,8 +37,8 @@ func TestServicesShareAStore(t *testing.T) {
 			t.Errorf("both services ask about %q", name)
 		}
 	}
-	want(t, "tombstones and receipts of the first one", len(receipts[0].all), 1)
-	want(t, "tombstones and receipts of the other one", len(receipts[1].all), 1)
+	want(t, "tombstones and receipts of the first one", len(receipts[0].all), 2)
+	want(t, "tombstones and receipts of the other one", len(receipts[1].all), 2)
 	want(t, "forwards to the first one", forwards[0].Load(), int64(1))
 	want(t, "forwards to the other one", forwards[1].Load(), int64(1))
 }

@@ -53,9 +53,13 @@ func TestSickRouteTakesNoReceipts(t *testing.T) {
 	t.Parallel()
 	const conns = 4
 	p := &pool{memory: &memory{}, conns: make(chan struct{}, conns), held: make(chan struct{}, 100), release: make(chan struct{})}
-	service := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/well" {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/well" || r.Header.Get("X-Warm") != "" {
 			p.put(gateway.Receipt{Operation: r.Header.Get(gateway.OperationHeader), Status: 201, Body: []byte("paid")})
+		}
+		if r.Header.Get("X-Warm") != "" {
+			w.WriteHeader(http.StatusCreated)
+			return
 		}
 		panic(http.ErrAbortHandler) // after its commit, or while its transaction goes on
 	}))
@@ -69,6 +73,8 @@ func TestSickRouteTakesNoReceipts(t *testing.T) {
 		r.Header.Set("Idempotency-Key", key)
 		return send(g, r)
 	}
+	warm(t, g, "/sick")
+	warm(t, g, "/well")
 	var sick sync.WaitGroup
 	for i := range 4 * conns {
 		sick.Go(func() { keyed("/sick", fmt.Sprint("k", i)) })

@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -35,7 +37,7 @@ func (a *away) Settle(ctx context.Context, operation string) (gateway.Receipt, e
 	return a.memory.Settle(ctx, operation)
 }
 
-// committing is the connection to a service that commits and answers nothing. All of it is in the memory of the test.
+// committing is the connection to a service that commits and answers nothing but warm. All of it is in the memory of the test.
 func committing(m *memory, forwards *atomic.Int64) func(context.Context, string, string) (net.Conn, error) {
 	return func(context.Context, string, string) (net.Conn, error) {
 		client, server := net.Pipe()
@@ -46,11 +48,26 @@ func committing(m *memory, forwards *atomic.Int64) func(context.Context, string,
 				return
 			}
 			_, _ = io.Copy(io.Discard, r.Body)
-			forwards.Add(1)
 			m.put(gateway.Receipt{Operation: r.Header.Get(gateway.OperationHeader), Status: 201, Body: []byte("paid")})
+			if r.Header.Get("X-Warm") != "" {
+				_, _ = io.WriteString(server, ok1)
+				return
+			}
+			forwards.Add(1)
 		}()
 		return client, nil
 	}
+}
+
+var warmed atomic.Int64 // keys of warm
+
+// warm sends a request that the service answers, with its receipt: from then on the gateway knows that the service writes receipts on the route.
+func warm(t *testing.T, g http.Handler, path string) {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader("1"))
+	r.Header.Set("Idempotency-Key", fmt.Sprint("warm ", warmed.Add(1)))
+	r.Header.Set("X-Warm", "1")
+	want(t, "status of the first request", send(g, r).StatusCode, http.StatusCreated)
 }
 
 // TestSweptReceiptDoesNotExecuteAgain: an operation that is unknown, and that was not asked about before its receipt was swept, is left to a
@@ -67,6 +84,7 @@ func TestSweptReceiptDoesNotExecuteAgain(t *testing.T) {
 				c.Dial, c.Receipts, c.Routes[0].OnUnknown = committing(m.memory, &forwards), m, gateway.PolicyCheck
 				c.Store = lease.New(memstore.New(), lease.Config{Log: slog.New(slog.DiscardHandler)})
 			})
+			warm(t, g, "/pay")
 			want(t, "code", codeOf(t, ask(g, "k", "1")), unknown)
 			<-time.After(age)
 			m.away.Store(false)

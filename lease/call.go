@@ -211,10 +211,13 @@ func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Con
 		ctx = atmostonce.Mark(ctx)
 	}
 	called := ctx
+	if c.again {
+		called = atmostonce.MarkAgain(ctx)
+	}
 	if until := r.saved.Call.Until; until.After(time.Now()) {
 		// A client that repeats the request in fn must stop before the service forgets the key: a later request would be another call.
 		var cancel context.CancelFunc
-		called, cancel = context.WithDeadline(ctx, until)
+		called, cancel = context.WithDeadline(called, until)
 		defer cancel()
 	}
 	value, err := fn(called, c.key(), bytes.Clone(request)) // it may write there

@@ -357,6 +357,11 @@ func TestGatewayAsksByItself(t *testing.T) {
 	s := newKeyless(t)
 	file, _ := gatewayConfig(t, s, "  anyone: true\n  lease: 200ms\n  receipt: "+s.URL+"/once-receipt\n  routes:\n  - {match: POST /slow, on_unknown: check}\n")
 	g := startGateway(t, file)
+	witnessed := s.sendLater(t, g.public+"/slow", "k0") // the service writes receipts: from then on a missing one would prove something
+	s.release <- struct{}{}
+	if a := <-witnessed; a.status != http.StatusCreated || <-s.settled != http.MethodGet {
+		t.Errorf("the first request: %v", a)
+	}
 	underWay := s.sendLater(t, g.public+"/slow", "k1")
 	if err := g.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -370,7 +375,7 @@ func TestGatewayAsksByItself(t *testing.T) {
 	for a.status == http.StatusConflict { // what it was told is on its way to the store
 		a = sendKeyed(t, isolated, g.public+"/slow", "k1")
 	}
-	if a.status != http.StatusCreated || a.body != "receipt" || s.effects.Load() != 1 {
+	if a.status != http.StatusCreated || a.body != "receipt" || s.effects.Load() != 2 {
 		t.Errorf("%v after %d effects", a, s.effects.Load())
 	}
 }

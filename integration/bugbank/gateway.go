@@ -5,8 +5,8 @@ var gatewayMutants = []Mutant{
 	{
 		Name: "a receipt that is absent passes for a tombstone",
 		Edits: []Edit{{
-			In: "gateway.(*forward).settle", Old: "r, err := f.rt.g.cfg.Receipts.Settle(ctx, operation)",
-			New: "r, found, err := f.rt.g.cfg.Receipts.Look(ctx, operation)\nr.Tombstone = r.Tombstone || !found",
+			In: "gateway.(*forward).settle", Old: "settle := f.rt.g.cfg.Receipts.Settle",
+			New: "settle := func(ctx context.Context, operation string) (Receipt, error) {\nr, found, err := f.rt.g.cfg.Receipts.Look(ctx, operation)\nr.Tombstone = r.Tombstone || !found\nreturn r, err\n}",
 		}},
 		Tests: []Killer{{Module: "integration", Package: "gateway", Test: "TestServiceDies$/^check$/^SQLite$"}},
 	},
@@ -229,5 +229,45 @@ var gatewayMutants = []Mutant{
 		Name:  "a gateway without a store accepts a quota that bounds nothing",
 		Edits: []Edit{{In: "gateway.(*Config).check", Old: "c.Store == nil && c.Quota != nil", New: "c.Store != nil && c.Store == nil"}},
 		Tests: in("gateway", "TestQuotaWithoutAStore"),
+	},
+	{
+		Name:  "a missing receipt proves something before a receipt was seen",
+		Edits: []Edit{{In: "gateway.(*witness).trusts", Old: "err != nil || !seen", New: "err != nil || seen && !seen"}},
+		Tests: []Killer{{Module: "integration", Package: "gateway", Test: "TestServiceDiesWithoutReceipts$/^SQLite$"}},
+	},
+	{
+		Name:  "a missing receipt of an answered request changes nothing",
+		Edits: []Edit{{In: "gateway.(*witness).watch", Old: "default: w.end(witnessMissing, 0)", New: "default: w.end(witnessNew, 0)"}},
+		Tests: in("gateway", "TestWithoutReceiptsNothingRunsAgain"),
+	},
+	{
+		Name:  "a missing receipt voids a forward of the time before receipts were seen",
+		Edits: []Edit{{In: "gateway.(*forward).policy", Old: "!f.checks", New: "!f.checks && f.witness == nil"}},
+		Tests: in("gateway", "TestWithoutReceiptsNothingRunsAgain"),
+	},
+	{
+		Name:  "a restarted gateway has forgotten that a receipt was missing",
+		Edits: []Edit{{In: "gateway.(*witness).trusts", Old: "err != nil || missing", New: "err != nil || missing && !seen"}},
+		Tests: in("gateway", "TestWithoutReceiptsNothingRunsAgain"),
+	},
+	{
+		Name:  "a restarted gateway has forgotten that a receipt was seen",
+		Edits: []Edit{{In: "gateway.(*witness).watch", Old: "w.tellSeen(ctx)", New: ""}},
+		Tests: in("gateway", "TestWithoutReceiptsNothingRunsAgain"),
+	},
+	{
+		Name:  "receipts that cannot be read are taken for missing ones",
+		Edits: []Edit{{In: "gateway.(*witness).watch", Old: "w.end(witnessNew, witnessPause)", New: "w.end(witnessMissing, witnessPause)"}},
+		Tests: in("gateway", "TestWitnessCostsOneLook"),
+	},
+	{
+		Name:  "each answer waits for a look at its receipt",
+		Edits: []Edit{{In: "gateway.(*witness).watch", Old: "w.end(witnessSeen, witnessEvery)", New: "w.end(witnessSeen, 0)"}},
+		Tests: in("gateway", "TestWitnessCostsOneLook"),
+	},
+	{
+		Name:  "a receipt that commits late is not the answer before a receipt of the route was seen",
+		Edits: []Edit{{In: "gateway.(*route).serve", Old: "once.CodeOf(err) == once.CodeUnknown && f.ownReceipt(ctx)", New: "once.CodeOf(err) == once.CodeUnknown && f.rt == nil"}},
+		Tests: in("gateway", "TestReceiptOfTheKeyDecides"),
 	},
 }

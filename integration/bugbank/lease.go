@@ -428,7 +428,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	},
 	{
 		Name:  "a call goes on after the service has forgotten its key",
-		Edits: []Edit{{In: "lease.(*call).make", Old: "context.WithDeadline(ctx, until)", New: "context.WithDeadline(ctx, until.Add(time.Hour))"}},
+		Edits: []Edit{{In: "lease.(*call).make", Old: "context.WithDeadline(called, until)", New: "context.WithDeadline(called, until.Add(time.Hour))"}},
 		Tests: []Killer{{Package: "lease", Test: "TestACallEndsBeforeItsKeyIsForgotten"}},
 	},
 	{

@@ -45,6 +45,24 @@ func open(t *testing.T, s *service, d harness.Database, policy gateway.Policy) h
 	return g
 }
 
+// seeReceipts waits until the service has answered. With check it sends requests until one is answered in time, so that the gateway looks at its receipt.
+func seeReceipts(t *testing.T, g http.Handler, policy gateway.Policy) {
+	t.Helper()
+	if policy != gateway.PolicyCheck {
+		final(t, g, "the service listens", "")
+		return
+	}
+	n := 0
+	harness.Until(t, func() error {
+		n++
+		key := fmt.Sprint("the service writes receipts ", n)
+		if a := ask(g, key, ""); !a.isPaid(key) || a.Stored {
+			return fmt.Errorf("no request is answered at once: %v", a)
+		}
+		return nil
+	})
+}
+
 // modes are the policies that are proven, each with its store.
 func modes(t *testing.T, kinds []string, test func(t *testing.T, d harness.Database, policy gateway.Policy)) {
 	t.Helper()
@@ -68,6 +86,7 @@ func TestServiceDies(t *testing.T) {
 	modes(t, harness.Servers, func(t *testing.T, d harness.Database, policy gateway.Policy) {
 		s := newService(t)
 		g := open(t, s, d, policy)
+		seeReceipts(t, g, policy)
 		fates := []string{"", killedBefore, killedAfter, killedInAnswer, failsAfter, proxied503, slow}
 		if policy == gateway.PolicyCheck {
 			fates = append(fates, tooLate)
@@ -98,6 +117,44 @@ func TestServiceDies(t *testing.T) {
 	})
 }
 
+// TestServiceDiesWithoutReceipts: behind a gateway with check a service commits and writes no receipt, as one that is not wired to once. It is killed
+// after its commit and before its answer, as the first request of the route and after answered ones, and the gateway is another one for the
+// retry: nothing is executed again, and the outcome is unknown. A service beside it, which writes receipts, is repaired all the same.
+func TestServiceDiesWithoutReceipts(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
+		for _, mute := range []bool{true, false} {
+			t.Run(map[bool]string{true: "no receipts", false: "receipts"}[mute], func(t *testing.T) {
+				s, d := startService(t, mute), harness.Migrated(t, kind, nil)
+				fates, lost := []string{killedAfter, killedAfter, killedBefore, proxied503}, 0
+				if !mute {
+					seeReceipts(t, open(t, s, d, gateway.PolicyCheck), gateway.PolicyCheck)
+				}
+				for n, fate := range fates {
+					key := fmt.Sprintf("%d (%s)", n, fate)
+					ask(open(t, s, d, gateway.PolicyCheck), key, fate)
+					a := final(t, open(t, s, d, gateway.PolicyCheck), key, fate) // the first request may not have reached a service that was just killed
+					effects, arrivals := s.effects(t, key), s.arrivals(t, key)
+					switch {
+					case mute && a.Body == codeUnknown && arrivals <= 1 && effects <= arrivals:
+						lost += effects
+					case !mute && a.isPaid(key) && effects == 1:
+					default:
+						t.Errorf("%s: %v, %d effects, %d forwards", key, a, effects, arrivals)
+					}
+					if mute && n == 0 {
+						seeReceipts(t, open(t, s, d, gateway.PolicyCheck), gateway.PolicyCheck) // it sees none
+					}
+				}
+				if tombstones := s.tombstones(t); mute == (tombstones > 0) || mute && lost < 2 {
+					t.Errorf("%d tombstones, %d effects whose answer was lost", tombstones, lost)
+				}
+			})
+		}
+	})
+}
+
 // TestGatewayDies: the gateway is killed at each point: around each thing that it asks of its store, and each call of its socket to the
 // service. Another one has the same promise to keep.
 func TestGatewayDies(t *testing.T) {
@@ -118,7 +175,7 @@ func TestGatewayDiesInAStream(t *testing.T) {
 			t.Parallel()
 			s, d := newService(t), harness.Migrated(t, harness.SQLite, nil)
 			successor := open(t, s, d, policy)
-			final(t, successor, "the service listens", "")
+			seeReceipts(t, successor, policy)
 			unknown, receipts := 0, 0
 			harness.Loop(t, 8, func(at int) bool {
 				key := fmt.Sprintf("point %d", at)
@@ -162,6 +219,7 @@ func TestTwoGateways(t *testing.T) {
 	harness.Each(t, kinds, func(t *testing.T, kind string) {
 		s, d := newService(t), harness.Migrated(t, kind, nil)
 		both := []http.Handler{open(t, s, d, gateway.PolicyCheck), open(t, s, d, gateway.PolicyCheck)}
+		seeReceipts(t, both[0], gateway.PolicyCheck)
 		fates := []string{"", killedBefore, killedAfter, killedInAnswer, failsAfter, proxied503, slow, tooLate}
 		for n := range 2 * len(fates) {
 			key := fmt.Sprint("key ", n)
@@ -189,7 +247,7 @@ func everywhere(t *testing.T, d harness.Database, policy gateway.Policy, signal 
 	t.Helper()
 	s := newService(t)
 	successor := open(t, s, d, policy)
-	final(t, successor, "the service listens", "")
+	seeReceipts(t, successor, policy)
 	var unknown, struck, total atomic.Int64
 	total.Store(1)
 	var all sync.WaitGroup

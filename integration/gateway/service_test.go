@@ -33,8 +33,11 @@ const (
 
 const fateHeader = "X-Fate"
 
-// serving is a service that knows nothing of keys, but writes a receipt in its transaction.
-type serving struct{ Dir string }
+// serving is a service that knows nothing of keys, but writes a receipt in its transaction, unless it is mute.
+type serving struct {
+	Dir  string
+	Mute bool
+}
 
 func (s serving) socket() string { return filepath.Join(s.Dir, "socket") }
 
@@ -53,7 +56,7 @@ func (s serving) run(ctx context.Context) error {
 		return err
 	}
 	ctx = harness.UntilDrained(ctx)
-	server := &http.Server{Handler: handler{db}, ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: handler{db, s.Mute}, ReadHeaderTimeout: time.Minute}
 	go func() {
 		<-ctx.Done()
 		_ = server.Close()
@@ -65,7 +68,10 @@ func (s serving) run(ctx context.Context) error {
 	return db.Close()
 }
 
-type handler struct{ db *sql.DB }
+type handler struct {
+	db   *sql.DB
+	mute bool
+}
 
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
@@ -76,11 +82,11 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 	}
 	for fate == tooLate {
-		if rec, found, err := receipts(h).Look(context.Background(), operation); err == nil && found && rec.Tombstone {
+		if rec, found, err := (receipts{h.db}).Look(context.Background(), operation); err == nil && found && rec.Tombstone {
 			break
 		}
 	}
-	if _, err := h.db.ExecContext(context.Background(), "insert into arrival (operation) values (?)", operation); err != nil {
+	if _, err := h.db.ExecContext(context.Background(), "insert into arrival (operation, key) values (?, ?)", operation, key); err != nil {
 		return
 	}
 	body := "paid " + key
@@ -142,6 +148,10 @@ func (h handler) pay(r *http.Request, key, operation, body string, beforeCommit 
 	if _, err := tx.ExecContext(ctx, "insert into effect (key) values (?)", key); err != nil {
 		return err
 	}
+	if h.mute {
+		beforeCommit()
+		return tx.Commit()
+	}
 	if _, err := tx.ExecContext(ctx, "insert into receipt (operation, fingerprint, status, body) values (?, ?, 201, ?)", operation, r.Header.Get(gateway.FingerprintHeader), body); err != nil {
 		return err
 	}
@@ -181,18 +191,20 @@ type service struct {
 	db *sql.DB
 }
 
-func newService(t *testing.T) *service {
+func newService(t *testing.T) *service { t.Helper(); return startService(t, false) }
+
+func startService(t *testing.T, mute bool) *service {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "once-gw") //nolint:usetesting // the path of a socket is short
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	s := &service{serving: serving{dir}}
+	s := &service{serving: serving{dir, mute}}
 	s.db, err = s.open()
 	must(t, err)
 	t.Cleanup(func() { _ = s.db.Close() })
 	for _, ddl := range []string{
-		"create table arrival (operation text not null)", // each forward
-		"create table effect (key text not null)",        // no unique key: what runs twice shows
+		"create table arrival (operation text not null, key text not null)", // each forward
+		"create table effect (key text not null)",                           // no unique key: what runs twice shows
 		"create table receipt (operation text primary key, fingerprint text, status integer not null, body blob)",
 		"create table seen (key text primary key)",
 	} {
@@ -228,6 +240,12 @@ func (s *service) count(tb testing.TB, query string, args ...any) (n int) {
 func (s *service) effects(tb testing.TB, key string) int {
 	tb.Helper()
 	return s.count(tb, "select count(*) from effect where key = ?", key)
+}
+
+// arrivals is how many requests with a key have reached the service.
+func (s *service) arrivals(tb testing.TB, key string) int {
+	tb.Helper()
+	return s.count(tb, "select count(*) from arrival where key = ?", key)
 }
 
 // forwards is how often the operation was forwarded that was forwarded most often.

@@ -144,6 +144,9 @@ func TestStormOfProcesses(t *testing.T) {
 	t.Parallel()
 	modes(t, []string{harness.Pgx}, func(t *testing.T, d harness.Database, policy gateway.Policy) {
 		s := newService(t)
+		if policy == gateway.PolicyCheck {
+			seeReceipts(t, open(t, s, d, policy), policy)
+		}
 		f := newFleet(t, s, d, policy)
 		fates := []string{"", killedBefore, "", killedAfter, "", killedInAnswer, "", failsAfter, "", proxied503, "", slow}
 		if policy == gateway.PolicyCheck {

@@ -1,5 +1,5 @@
-// Package atmostonce marks the context of a call that must not be made twice. Package lease marks
-// it, package retryhttp obeys.
+// Package atmostonce marks the contexts of calls: of one that must not be made twice, and of one that may have been made before. Packages lease and saga
+// mark them. Package retryhttp obeys the first mark, and package gateway reads the second one.
 package atmostonce
 
 import "context"
@@ -11,3 +11,11 @@ func Mark(ctx context.Context) context.Context { return context.WithValue(ctx, k
 
 // Is reports whether a request with ctx must be sent at most once.
 func Is(ctx context.Context) bool { return ctx.Value(key{}) != nil }
+
+type againKey struct{}
+
+// MarkAgain returns a context of a call that may have been made before under the same key.
+func MarkAgain(ctx context.Context) context.Context { return context.WithValue(ctx, againKey{}, true) }
+
+// IsAgain reports whether the call with ctx may have been made before under the same key.
+func IsAgain(ctx context.Context) bool { return ctx.Value(againKey{}) != nil }

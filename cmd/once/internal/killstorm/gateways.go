@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 )
 
@@ -70,7 +71,8 @@ type modeStorm struct {
 	mode     GatewayMode
 	session  string
 	orders   []*shopIntent
-	busy     []sync.Mutex // of each front: it has one order at a time, so that each kill hits its own order
+	busy     []sync.Mutex    // of each front: it has one order at a time, so that each kill hits its own order
+	begun    []chan struct{} // of each front: closed when its first order has ended
 	mu       sync.Mutex
 	shopDied int
 }
@@ -87,6 +89,9 @@ type shopIntent struct {
 
 func newModeStorm(cfg GatewaysConfig, m GatewayMode) *modeStorm {
 	s := &modeStorm{mode: m, session: cfg.Session, busy: make([]sync.Mutex, len(m.Fronts))}
+	for range m.Fronts {
+		s.begun = append(s.begun, make(chan struct{}))
+	}
 	s.frame = frame{orders: cfg.Orders, clients: 2 * len(m.Fronts), seed: cfg.Seed}
 	for _, f := range m.Fronts {
 		if f.Gateway != nil {
@@ -102,12 +107,17 @@ func newModeStorm(cfg GatewaysConfig, m GatewayMode) *modeStorm {
 	return s
 }
 
-// plan gives each shop each fate equally often.
+// plan gives each shop each fate equally often. Its first order is answered, so that a gateway has seen a receipt before an answer is lost.
 func (s *modeStorm) plan(rng *rand.Rand) {
 	s.orders = make([]*shopIntent, s.frame.orders)
 	for n := range s.mode.Fronts {
 		for at := n; at < len(s.orders); at += len(s.mode.Fronts) * len(fates) {
-			for k, fate := range rng.Perm(len(fates)) {
+			order := rng.Perm(len(fates))
+			if at == n {
+				first := slices.Index(order, 0) // fateAnswered
+				order[0], order[first] = order[first], order[0]
+			}
+			for k, fate := range order {
 				i := at + k*len(s.mode.Fronts)
 				s.orders[i] = &shopIntent{shopOrder: shopOrder{fmt.Sprintf("%s-%s-%d", s.session, s.mode.Name, i), firstAmount + i}, fate: fates[fate]}
 			}
@@ -142,6 +152,15 @@ func (s *modeStorm) rage(ctx context.Context) error {
 func (s *modeStorm) order(ctx context.Context, i int) error {
 	defer s.answered.count()
 	n := i % len(s.mode.Fronts)
+	if i == n {
+		defer close(s.begun[n])
+	} else {
+		select {
+		case <-s.begun[n]:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 	s.busy[n].Lock()
 	defer s.busy[n].Unlock()
 	for o, f := s.orders[i], s.mode.Fronts[n]; ; {

@@ -1,0 +1,200 @@
+package gateway_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncelib/once/gateway"
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/memstore"
+)
+
+// loggedText is what was logged.
+type loggedText struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *loggedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *loggedText) errors() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), "level=ERROR")
+}
+
+// doubtful is a service that writes a receipt with X-Receipt, and answers the status X-Status, or dies without it. It has receipts and a store.
+type doubtful struct {
+	*memory
+
+	lost     atomic.Bool // the receipts cannot be read
+	forwards atomic.Int64
+	ops      *memstore.Store
+	log      loggedText
+	last     atomic.Value // the operation that was forwarded last
+}
+
+func newDoubtful() *doubtful { return &doubtful{memory: &memory{}, ops: memstore.New()} }
+
+func (d *doubtful) Look(ctx context.Context, operation string) (gateway.Receipt, bool, error) {
+	if d.lost.Load() {
+		return gateway.Receipt{}, false, errors.New("the database of the service is away")
+	}
+	return d.memory.Look(ctx, operation)
+}
+
+func (d *doubtful) dial(context.Context, string, string) (net.Conn, error) {
+	client, server := net.Pipe()
+	go func() {
+		defer server.Close()
+		r, err := http.ReadRequest(bufio.NewReader(server))
+		if err != nil {
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		d.forwards.Add(1)
+		d.last.Store(r.Header.Get(gateway.OperationHeader))
+		if r.Header.Get("X-Receipt") != "" {
+			d.receipt()
+		}
+		if status := r.Header.Get("X-Status"); status != "" {
+			_, _ = fmt.Fprintf(server, "HTTP/1.1 %s\r\nContent-Length: 4\r\nConnection: close\r\n\r\npaid", status)
+		}
+	}()
+	return client, nil
+}
+
+func (d *doubtful) receipt() {
+	d.put(gateway.Receipt{Operation: d.last.Load().(string), Status: 201, Body: []byte("paid")})
+}
+
+// gateway returns a gateway as a new process has it.
+func (d *doubtful) gateway(t *testing.T) *gateway.Gateway {
+	t.Helper()
+	return newGateway(t, "http://service", func(c *gateway.Config) {
+		c.Dial, c.Receipts, c.Routes[0].OnUnknown = d.dial, d, gateway.PolicyCheck
+		c.Store = lease.New(d.ops, lease.Config{AskEvery: time.Nanosecond, Log: slog.New(slog.NewTextHandler(&d.log, nil))})
+	})
+}
+
+var (
+	answered  = []string{"X-Status", "201 Created"}
+	witnessed = []string{"X-Status", "201 Created", "X-Receipt", "1"}
+)
+
+// wantForwards sends a request whose answer is lost, and counts its forwards: 1 says that the outcome stays unknown, and more that a missing receipt
+// has proved something.
+func (d *doubtful) wantForwards(t *testing.T, g http.Handler, key string, again bool) {
+	t.Helper()
+	before, tombstones := d.forwards.Load(), len(d.all)
+	code := codeOf(t, ask(g, key, "1"))
+	codeOf(t, ask(g, key, "1"))
+	want(t, key+": forwarded again", d.forwards.Load()-before > 1, again)
+	want(t, key+": a tombstone is written", len(d.all) > tombstones, again)
+	if !again {
+		want(t, key+": code", code, unknown)
+	}
+}
+
+// TestWithoutReceiptsNothingRunsAgain: a missing receipt proves nothing before a receipt of the route was seen, and after one was missing. A restarted
+// gateway knows both.
+func TestWithoutReceiptsNothingRunsAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		defer func() { <-time.After(time.Hour) }() // hearts end
+		d := newDoubtful()
+		g := d.gateway(t)
+		d.wantForwards(t, g, "before any answer", false)
+		want(t, "errors", d.log.errors(), 0)
+		for i := range 3 {
+			want(t, "status", ask(g, fmt.Sprint("no receipt ", i), "1", answered...).StatusCode, 201)
+		}
+		want(t, "errors in a minute", d.log.errors(), 1)
+		if text := d.log.text.String(); !strings.Contains(text, "Try: ") || !strings.Contains(text, "service POST /pay") {
+			t.Errorf("the log does not help: %s", text)
+		}
+		d.wantForwards(t, g, "its receipt is missing", false)
+		d.wantForwards(t, d.gateway(t), "after a restart", false)
+
+		want(t, "status", ask(g, "with a receipt", "1", witnessed...).StatusCode, 201)
+		<-time.After(time.Second)                                                     // AskEvery
+		for _, key := range []string{"before any answer", "its receipt is missing"} { // of a time in which the service wrote none
+			forwards := d.forwards.Load()
+			want(t, key+": code", codeOf(t, ask(g, key, "1")), unknown)
+			want(t, key+": forwards", d.forwards.Load(), forwards)
+		}
+		d.wantForwards(t, g, "a receipt was seen", true)
+		d.wantForwards(t, d.gateway(t), "another process has missed one", false)
+		<-time.After(25 * time.Hour)
+		d.wantForwards(t, d.gateway(t), "that was long ago", true)
+
+		want(t, "status", ask(g, "none again", "1", answered...).StatusCode, 201)
+		d.wantForwards(t, g, "none again: unknown", false)
+	})
+}
+
+// TestReceiptOfTheKeyDecides: before a receipt of the route was seen, the receipt of the operation itself is its answer, also if it commits late. An
+// error of the service is its answer as with stop.
+func TestReceiptOfTheKeyDecides(t *testing.T) {
+	t.Parallel()
+	d := newDoubtful()
+	g := d.gateway(t)
+	want(t, "died after its commit", bodyOf(t, ask(g, "k1", "1", "X-Receipt", "1")), "paid")
+	want(t, "500 after its commit", bodyOf(t, ask(g, "k2", "1", "X-Receipt", "1", "X-Status", "500 Error")), "paid")
+	want(t, "commits late", codeOf(t, ask(g, "k3", "1")), unknown)
+	d.receipt()
+	want(t, "has committed", bodyOf(t, ask(g, "k3", "1")), "paid")
+	d.all = nil // it is swept
+	want(t, "the answer was stored", bodyOf(t, ask(g, "k3", "1")), "paid")
+	for range 2 {
+		want(t, "500", ask(g, "k4", "1", "X-Status", "500 Error").StatusCode, 500)
+	}
+	want(t, "forwards", d.forwards.Load(), int64(4))
+}
+
+// TestWitnessCostsOneLook: while receipts are there, one is read in a minute, and the mark is written once. If it cannot be read, the client has its
+// answer, and the gateway trusts as before.
+func TestWitnessCostsOneLook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		defer func() { <-time.After(time.Hour) }() // hearts end
+		d := newDoubtful()
+		g := d.gateway(t)
+		d.lost.Store(true)
+		want(t, "status while no receipt can be read", ask(g, "k", "1", answered...).StatusCode, 201)
+		d.lost.Store(false)
+		d.wantForwards(t, g, "nothing is known", false)
+		looks := d.looks.Load()
+		<-time.After(time.Minute)
+		for i := range 10 {
+			want(t, "status", ask(g, fmt.Sprint("k", i), "1", witnessed...).StatusCode, 201)
+		}
+		want(t, "looks", d.looks.Load()-looks, int64(1))
+		<-time.After(time.Minute)
+		d.lost.Store(true)
+		want(t, "status", ask(g, "lost again", "1", answered...).StatusCode, 201)
+		d.lost.Store(false)
+		d.wantForwards(t, g, "a receipt was seen", true)
+		want(t, "errors", d.log.errors(), 0)
+		rec, err := d.ops.Read(t.Context(), store.ID{Scope: "gateway//receipts", Key: "seen service POST /pay"})
+		want(t, "mark", fmt.Sprint(rec.State, err), "done <nil>")
+	})
+}
