@@ -6,7 +6,7 @@ import (
 )
 
 // oneWord is the name of a test that says an object and no claim, or a claim and no object: TestClock, TestURLs.
-var oneWord = regexp.MustCompile(`\.(Test(?:[A-Z][a-z0-9]*|[A-Z0-9]+s?))$`)
+var oneWord = regexp.MustCompile(`\.((?:Test|Fuzz)(?:[A-Z][a-z0-9]*|[A-Z0-9]+s?))$`)
 
 // oneWordIsEnough are names that readers know without their folder.
 var oneWordIsEnough = map[string]bool{
@@ -40,7 +40,7 @@ func TestNamesOfTestsSayAClaim(t *testing.T) {
 			t.Errorf("%s is allowed, and no test has this name", name)
 		}
 	}
-	for name, want := range map[string]bool{".TestClock": true, "a.TestURLs": true, "a/b.TestJSON": true, "a.TestRFC6901": true, "a.TestURLsOfA401": false, "a.TestKeyInUse": false, "a.FuzzKey": false} {
+	for name, want := range map[string]bool{".TestClock": true, "a.TestURLs": true, "a/b.TestJSON": true, "a.TestRFC6901": true, "a.TestURLsOfA401": false, "a.TestKeyInUse": false, "a.FuzzKey": true, "a.FuzzKeyIsRead": false} {
 		if oneWord.MatchString(name) != want {
 			t.Errorf("%s: one word is %v", name, !want)
 		}

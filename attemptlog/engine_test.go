@@ -89,9 +89,9 @@ func TestAnswerThatIsNotStored(t *testing.T) {
 	}
 }
 
-// BenchmarkObserve is what an attempt costs the call that makes it, while there is
+// BenchmarkAttemptThatIsLogged is what an attempt costs the call that makes it, while there is
 // room for it.
-func BenchmarkObserve(b *testing.B) {
+func BenchmarkAttemptThatIsLogged(b *testing.B) {
 	const room = DefaultBuffer
 	e := event(1)
 	var l *Log
@@ -112,8 +112,8 @@ func BenchmarkObserve(b *testing.B) {
 	}
 }
 
-// BenchmarkDo is an operation on memstore, with and without a log.
-func BenchmarkDo(b *testing.B) {
+// BenchmarkDoWithAndWithoutALog is an operation on memstore, with and without a log.
+func BenchmarkDoWithAndWithoutALog(b *testing.B) {
 	for _, name := range []string{"bare", "log"} {
 		b.Run(name, func(b *testing.B) {
 			cfg := once.Config{}

@@ -132,6 +132,9 @@ func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq in
 			return err
 		}
 		// A failing message may be redelivered at any time, and would then count as a duplicate.
+		// A message whose first handler has just failed is not seen if Skip gets the lock between the rollback of the handler and the commit of
+		// the failed attempt. The message then counts as one that arrives after Skip: the operator has given it up, and a redelivery is
+		// acknowledged as a duplicate. To close this gap, each failed attempt would have to be stored before its transaction is rolled back.
 		if !at.dead {
 			f, err := in.failingAt(ctx, r, s, seq)
 			if err == nil && f.Attempts > 0 {

@@ -35,7 +35,7 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
-func FuzzStorable(f *testing.F) {
+func FuzzMessageBecomesStorable(f *testing.F) {
 	f.Add("id", "source", "topic", "key", "type", "trace", int64(1), []byte("payload"), "name", "value")
 	f.Add("", "\xff", "a\x00b", strings.Repeat("ü", 200), "\n", "\x7f", int64(-1), []byte(nil), "\xff", strings.Repeat("x", message.MaxReceivedHeaders))
 	f.Fuzz(func(t *testing.T, id, source, topic, key, kind, trace string, seq int64, payload []byte, name, value string) {

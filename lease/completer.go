@@ -157,15 +157,17 @@ type tries struct {
 // longestPause is between two resumptions of an operation that fails again and again.
 const longestPause = time.Hour
 
-// pause is the time until an operation is resumed again.
+// pause is the time until an operation may be resumed again. It is shorter than Every if Every is more than half an hour: the pause begins
+// when the attempt ends, after its poll, so that a pause as long as Every would skip the next poll, and wait for two hours instead of
+// one. Work that becomes due between two polls waits for the next poll, as the documentation of Every says.
 func (c *completing) pause(e upkeep.Entry, count int) time.Duration {
 	if e.State == store.StateUnknown {
 		return c.CheckEvery
 	}
-	pause := c.Every
+	pause := min(c.Every, longestPause/2)
 	for range count {
 		if pause >= longestPause/2 {
-			return max(c.Every, longestPause)
+			return longestPause
 		}
 		pause *= 2
 	}

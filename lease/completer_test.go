@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -90,6 +91,39 @@ func TestCompletersFinishEachOperationOnce(t *testing.T) {
 			t.Errorf("%d calls", calls.Load())
 		}
 		pass(time.Minute) // heartbeats end
+	})
+}
+
+// TestRarePollsEachResumeWhatFails: with two hours between two polls, an operation that fails is resumed by each poll, and not by every second one.
+func TestRarePollsEachResumeWhatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, box := memstore.New(), encrypter(t)
+		leased := lease.New(s, lease.Config{TTL: time.Second})
+		e := once.New(leased, once.Config{Observer: once.Discard, Encrypter: box})
+		_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k", Request: []byte("r")}, func(ctx context.Context, r *lease.Run) (string, error) {
+			if _, err := lease.InTx(ctx, r, s, "a", put("k", "1")); err != nil {
+				return "", err
+			}
+			return "", errDead
+		})
+		wantOutcome(t, err, once.CodeFailed, once.EffectInDoubt)
+		pass(time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		done, began := make(chan error), time.Now()
+		var after []time.Duration
+		go func() {
+			done <- lease.Completer{Store: leased, Encrypter: box, Every: 2 * time.Hour, Log: slog.New(slog.DiscardHandler), Handlers: lease.Handlers{"": func(context.Context, once.Operation) error {
+				after = append(after, time.Since(began).Round(time.Hour))
+				pass(time.Second)
+				return errDead
+			}}}.Run(ctx)
+		}()
+		pass(7 * time.Hour)
+		cancel()
+		must(t, <-done)
+		if want := []time.Duration{0, 2 * time.Hour, 4 * time.Hour, 6 * time.Hour}; !slices.Equal(after, want) {
+			t.Errorf("resumed after %v, want %v", after, want)
+		}
 	})
 }
 

@@ -18,7 +18,7 @@ func (n nowhere) Header() http.Header         { return n.header }
 func (n nowhere) Write(p []byte) (int, error) { return len(p), nil }
 func (n nowhere) WriteHeader(int)             { clear(n.header) }
 
-func BenchmarkMiddleware(b *testing.B) {
+func BenchmarkMiddlewareOfALimit(b *testing.B) {
 	nothing := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	w := nowhere{http.Header{}}
 	r, err := http.NewRequestWithContext(b.Context(), http.MethodPost, "/", http.NoBody)
@@ -44,7 +44,7 @@ func BenchmarkMiddleware(b *testing.B) {
 }
 
 // What a gate costs a request that is executed.
-func BenchmarkGate(b *testing.B) {
+func BenchmarkGateOfAnEngine(b *testing.B) {
 	for name, gate := range map[string]oncehttp.Gate{"none": nil, "limiter": limit.New(limit.Config{})} {
 		b.Run(name, func(b *testing.B) {
 			engine := once.New(memstore.New(), once.Config{})

@@ -62,7 +62,7 @@ func benchHandler(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer)
 }
 
-func BenchmarkBare(b *testing.B) {
+func BenchmarkBareHandler(b *testing.B) {
 	r, w := newRequest(), &sink{header: http.Header{}}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -90,7 +90,7 @@ func benchProtected(b *testing.B, retain time.Duration, key func(i int) string) 
 	}
 }
 
-func BenchmarkExecuted(b *testing.B) {
+func BenchmarkExecutedRequest(b *testing.B) {
 	keys := make([]string, 4096)
 	for i := range keys {
 		keys[i] = "0190a5b8-7c3e-7def-8abc-" + strconv.Itoa(100000000000+i)
@@ -98,7 +98,7 @@ func BenchmarkExecuted(b *testing.B) {
 	benchProtected(b, time.Minute, func(i int) string { return keys[i%len(keys)] })
 }
 
-func BenchmarkReplayed(b *testing.B) {
+func BenchmarkReplayedRequest(b *testing.B) {
 	benchProtected(b, 10000*time.Hour, func(int) string { return "k" })
 }
 

@@ -105,8 +105,8 @@ func expected(values []string, header string) (string, error) {
 	return values[0], nil
 }
 
-// FuzzCaller reads what a request says of itself, all of which is for logs.
-func FuzzCaller(f *testing.F) {
+// FuzzCallerIsReadFromTheRequest reads what a request says of itself, all of which is for logs.
+func FuzzCallerIsReadFromTheRequest(f *testing.F) {
 	const id = "0af7651916cd43dd8448eb211c80319c"
 	f.Add("00-"+id+"-b7ad6b7169203331-01", "2", "r1")
 	f.Add("cc-"+id+"-b7ad6b7169203331-01-what-the-future-will-say", "2147483648", "a b")

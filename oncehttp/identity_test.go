@@ -17,9 +17,9 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-// FuzzReplay compares, byte by byte and on the wire, the first answer of an operation
+// FuzzReplayIsTheFirstAnswer compares, byte by byte and on the wire, the first answer of an operation
 // with its replay. Only what says that it is one may differ, and what is never stored.
-func FuzzReplay(f *testing.F) {
+func FuzzReplayIsTheFirstAnswer(f *testing.F) {
 	f.Add(uint16(201), "Location: /refunds/1\nContent-Type: application/json", []byte(`{"id":1}`), uint8(0))
 	f.Add(uint16(200), "Link: </a>\nLink: </b>\nlink: </c>\nETag: \"1\"\nEtag: W/\"2\"", []byte("<html>"), uint8(1))
 	f.Add(uint16(204), "Content-Type: a/b\nContent-Length: 7", []byte("no"), uint8(2))

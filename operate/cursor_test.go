@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzCursor: what is read is what was written, and nothing else is read.
-func FuzzCursor(f *testing.F) {
+// FuzzCursorReadsWhatWasWritten: what is read is what was written, and nothing else is read.
+func FuzzCursorReadsWhatWasWritten(f *testing.F) {
 	f.Add("s", "k", "")
 	f.Add("", "", "gA")
 	f.Add("acme POST /refunds", "\x00\xff", "gAE")

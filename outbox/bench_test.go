@@ -6,8 +6,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// BenchmarkAdd is what a message costs before it is sent.
-func BenchmarkAdd(b *testing.B) {
+// BenchmarkAddToAnOutbox is what a message costs before it is sent.
+func BenchmarkAddToAnOutbox(b *testing.B) {
 	s := &fakeSQL{dialect: sqlplane.PostgreSQL}
 	box := New(s, Config{})
 	b.ReportAllocs()

@@ -275,9 +275,9 @@ func TestSealedTextOpensOnlyInItsRow(t *testing.T) {
 	}
 }
 
-// FuzzHeaders: headers that can be added are read as they were, with names in lower case, and others do
+// FuzzHeadersAreReadAsTheyWere: headers that can be added are read as they were, with names in lower case, and others do
 // no harm.
-func FuzzHeaders(f *testing.F) {
+func FuzzHeadersAreReadAsTheyWere(f *testing.F) {
 	f.Add("Content-Type", "application/json", "x", "\u2028<>&", []byte(`{"a":"b"}`))
 	f.Add("a", " x", "A", "", []byte(`{"a":1}`))
 	f.Add("", "", "\x00", "\xff", []byte(`null`))
@@ -300,8 +300,8 @@ func FuzzHeaders(f *testing.F) {
 	})
 }
 
-// FuzzMessage: a text that is taken has no control characters, is UTF-8 and is not too long.
-func FuzzMessage(f *testing.F) {
+// FuzzMessageTextIsChecked: a text that is taken has no control characters, is UTF-8 and is not too long.
+func FuzzMessageTextIsChecked(f *testing.F) {
 	f.Add("t", "k", "type", "source", "id", "trace")
 	f.Add("\u0085", "\x00", "\xff", "a b", "E7A1F5A0-0000-7000-8000-000000000000", "\u009f")
 	f.Fuzz(func(t *testing.T, topic, key, kind, source, id, trace string) {

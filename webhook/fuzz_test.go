@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzHeaders: whatever the headers and the body are, a request that was not signed with the secret is refused.
-func FuzzHeaders(f *testing.F) {
+// FuzzUnsignedHeadersAreRefused: whatever the headers and the body are, a request that was not signed with the secret is refused.
+func FuzzUnsignedHeadersAreRefused(f *testing.F) {
 	for _, c := range vectors(f) {
 		h := c.header()
 		for name := range h {
@@ -47,8 +47,8 @@ func FuzzHeaders(f *testing.F) {
 	})
 }
 
-// FuzzScheme: a table either panics with what to do, or its verifier refuses what is not signed, and no request makes it panic.
-func FuzzScheme(f *testing.F) {
+// FuzzSchemeRefusesUnsigned: a table either panics with what to do, or its verifier refuses what is not signed, and no request makes it panic.
+func FuzzSchemeRefusesUnsigned(f *testing.F) {
 	f.Add("Sig", "v0=", "v0:{timestamp}:{body}", "Sent", "X-Id", uint8(0), "v0=00", []byte("{}"))
 	f.Add("Sig", "", "{body}", "t=", ".event.id", uint8(1), "t=1,t=2", []byte(`{"event":{"id":"1"}}`))
 	f.Fuzz(func(t *testing.T, header, prefix, signed, stamp, id string, encoding uint8, value string, body []byte) {
@@ -70,8 +70,8 @@ func FuzzScheme(f *testing.F) {
 	})
 }
 
-// FuzzMember: in JSON whose names are different, what is found by a path is what encoding/json finds; in other bytes it is nothing, or a text of them.
-func FuzzMember(f *testing.F) {
+// FuzzMemberIsWhatEncodingJSONFinds: in JSON whose names are different, what is found by a path is what encoding/json finds; in other bytes it is nothing, or a text of them.
+func FuzzMemberIsWhatEncodingJSONFinds(f *testing.F) {
 	for _, seed := range []string{
 		`{"id":"1","type":"t"}`, ` { "a" : [1,{"id":"no"},"}\"]"] , "id" : "\u0031\"" } `, `{"event":{"id":12.5e1}}`, `{"\u0069d":"1"}`, `{"id":`, `{"id"`, `{"id":nul`,
 		`{"a":"\\","id":"1"}`, `{"id":"\\"}`, `{}`, `[]`, `{"id":{}}`, `{"id":true}`, `{"a":"`, `{"id":}`, `{"":"x","id":"1"}`,

@@ -214,8 +214,8 @@ func TestReceiverGetsWhatPublisherSends(t *testing.T) {
 	}
 }
 
-// FuzzReceiver: for any request, a message that is handled can be stored, and a request whose message was not handled is not confirmed.
-func FuzzReceiver(f *testing.F) {
+// FuzzReceiverConfirmsOnlyWhatWasHandled: for any request, a message that is handled can be stored, and a request whose message was not handled is not confirmed.
+func FuzzReceiverConfirmsOnlyWhatWasHandled(f *testing.F) {
 	f.Add("refunds", "ce-type", "t", []byte("{}"))
 	f.Add("%0a", "content-type", "application/cloudevents+json", []byte(`{"specversion":"1.0","id":"1","source":"s","type":"t","data":{}}`))
 	f.Fuzz(func(t *testing.T, topic, name, value string, body []byte) {

@@ -32,7 +32,12 @@ func developing(t *testing.T, temp string, stderr io.Writer) (cmd *exec.Cmd, sai
 // folders are those that once dev has left or has now.
 func folders(t *testing.T, temp string) []string {
 	t.Helper()
-	list, err := filepath.Glob(filepath.Join(temp, "once-dev-*"))
+	return foldersOf(t, temp, "once-dev-*")
+}
+
+func foldersOf(t *testing.T, temp, pattern string) []string {
+	t.Helper()
+	list, err := filepath.Glob(filepath.Join(temp, pattern))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
 )
@@ -462,6 +464,61 @@ func TestGatewayFailsClosed(t *testing.T) {
 	}
 	if a := sendKeyed(t, isolated, g.public+"/pay", "k1"); a.how != "replayed" || a.body != first.body {
 		t.Errorf("with the store again: %v", a)
+	}
+}
+
+// TestReadyzOfAReadOnlyStore: a gateway whose store can be read, but not written, is not ready, and says so. It is ready again when the store is.
+func TestReadyzOfAReadOnlyStore(t *testing.T) {
+	t.Parallel()
+	url := testenv.NewDatabase(t)
+	run(t, "migrate", "up", "--db", url).want(t, 0)
+	s := newKeyless(t)
+	file := filepath.Join(t.TempDir(), "once.yaml")
+	writeConfig(t, file, fmt.Sprintf("gateway:\n  upstream: %s\n  anyone: true\n  name: service\n  store: %s\n  routes:\n  - {match: POST /pay}\n", s.URL, url))
+	g := startGateway(t, file)
+	if code := get(t, g.admin+"/readyz"); code != 200 {
+		t.Fatalf("/readyz: %d", code)
+	}
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	become := func(readOnly string) {
+		t.Helper()
+		for _, statement := range []string{
+			"set default_transaction_read_only = off",
+			"do $$ begin execute format('alter database %I set default_transaction_read_only = " + readOnly + "', current_database()); end $$",
+			"select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()",
+		} {
+			if _, err := conn.Exec(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	become("on")
+	for readyz := ""; !strings.Contains(readyz, "can be read, but not written"); { // until it has connected again
+		resp, err := isolated.Get(g.admin + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if _ = resp.Body.Close(); err != nil {
+			t.Fatal(err)
+		}
+		readyz = string(body)
+	}
+	if a := sendKeyed(t, isolated, g.public+"/pay", "k"); a.status != http.StatusServiceUnavailable || s.effects.Load() != 0 {
+		t.Errorf("with a store that is read-only: %v after %d effects", a, s.effects.Load())
+	}
+	become("off")
+	for get(t, g.admin+"/readyz") != 200 {
+	}
+	if a := sendKeyed(t, isolated, g.public+"/pay", "k"); a.status != http.StatusCreated {
+		t.Errorf("with the store again: %v", a)
+	}
+	if o := run(t, "keys", "list", "--db", url).want(t, 0); strings.Count(o.stdout, "\nonce-check ") > 1 {
+		t.Errorf("each probe leaves a record:\n%s", o.stdout)
 	}
 }
 

@@ -56,6 +56,53 @@ func linesUntil(t *testing.T, out io.Reader, last string) (said map[string]strin
 	return said
 }
 
+// TestServeRemovesWhatKilledOnesLeave: the files of the warehouse are removed at the end. Those of a process that was killed are removed by the next one, and those of
+// a process that runs are not.
+func TestServeRemovesWhatKilledOnesLeave(t *testing.T) {
+	t.Parallel()
+	temp := t.TempDir()
+	start := func() *exec.Cmd {
+		t.Helper()
+		cmd := program(t, "demo", "serve", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
+		cmd.Env = append(cmd.Env, "TMPDIR="+temp)
+		stdout, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		linesUntil(t, stdout, "serving")
+		return cmd
+	}
+	want := func(n int) {
+		t.Helper()
+		if now := foldersOf(t, temp, "once-demo-warehouse-*"); len(now) != n {
+			t.Errorf("%q, want %d", now, n)
+		}
+	}
+	killed := start()
+	want(1)
+	if err := killed.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = killed.Wait() // it was killed
+	want(1)
+	for n := range 2 {
+		cmd := start()
+		want(n + 1)
+		defer func() {
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+			want(n)
+		}()
+	}
+}
+
 // TestServeAnswersUntilStopped: it says where it is, answers, and stops when it is told to.
 func TestServeAnswersUntilStopped(t *testing.T) {
 	t.Parallel()

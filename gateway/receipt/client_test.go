@@ -153,8 +153,8 @@ func TestClientIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzAnswer: whatever an endpoint sends, a client returns an error, or what the text says in so many words.
-func FuzzAnswer(f *testing.F) {
+// FuzzAnswerIsTakenLiterally: whatever an endpoint sends, a client returns an error, or what the text says in so many words.
+func FuzzAnswerIsTakenLiterally(f *testing.F) {
 	for _, v := range vectors(f) {
 		f.Add([]byte(v.Text))
 	}

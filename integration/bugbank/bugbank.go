@@ -73,7 +73,10 @@ func (t target) dir(root string) string { return filepath.Join(root, filepath.Fr
 // All returns the whole bank.
 func All() []Mutant {
 	return slices.Concat(
-		onceMutants,
+		onceEngineMutants,
+		onceReplayMutants,
+		onceObserveMutants,
+		onceUndoMutants,
 		amqpbrokerMutants,
 		httpbrokerMutants,
 		kafkabrokerMutants,

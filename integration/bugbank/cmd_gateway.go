@@ -3,6 +3,11 @@ package bugbank
 // cmdGatewayMutants are bugs of package cmd/once/internal/gateway.
 var cmdGatewayMutants = []Mutant{
 	{
+		Name:  "a gateway is ready although its store cannot be written",
+		Edits: []Edit{{In: "(*daemon).ready", Old: "if err = write(ctx); err == nil {", New: "if err = nil; write(ctx) == nil {"}},
+		Tests: []Killer{{Module: "cmd/once", Package: "internal/gateway", Test: "TestReadinessWritesRarely"}},
+	},
+	{
 		Name:  "a reload takes over a change that needs a restart",
 		Edits: []Edit{{In: "gateway.(*proxy).reload", Old: "cfg.unchanged(p.current.Load().cfg, src)", New: "cfg.unchanged(cfg, src)"}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestGatewayReload"}},

@@ -4,12 +4,12 @@ package bugbank
 var demoMutants = []Mutant{
 	{
 		Name:  "once dev leaves its files",
-		Edits: []Edit{{In: "demo.devFolder", Old: "_ = os.RemoveAll(dir) // likewise", New: "_ = dir"}},
+		Edits: []Edit{{In: "demo.ownFolder", Old: "err := os.RemoveAll(dir)", New: "err := error(nil)"}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestDevServesUntilOneSignal"}},
 	},
 	{
 		Name:  "once dev leaves the files of a process that was killed",
-		Edits: []Edit{{In: "demo.devFolder", Old: "_ = os.RemoveAll(filepath.Dir(lock))", New: "_ = lock"}},
+		Edits: []Edit{{In: "demo.ownFolder", Old: "_ = os.RemoveAll(filepath.Dir(lock))", New: "_ = lock"}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestDevServesUntilOneSignal"}},
 	},
 	{

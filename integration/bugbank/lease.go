@@ -3,6 +3,11 @@ package bugbank
 // leaseMutants are bugs of package lease.
 var leaseMutants = []Mutant{
 	{
+		Name:  "a Completer that polls rarely resumes at every second poll",
+		Edits: []Edit{{In: "(*completing).pause", Old: "min(c.Every, longestPause/2)", New: "c.Every"}},
+		Tests: in("lease", "TestRarePollsEachResumeWhatFails"),
+	},
+	{
 		Name:  "a phase does not name its events",
 		Edits: []Edit{{In: "lease.(*transaction).runIn", Old: "next.Phases[len(next.Phases)-1].Events = own.Events()", New: "_ = own.Events()"}},
 		Tests: console("TestTrailOfSteps"),

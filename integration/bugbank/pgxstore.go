@@ -223,7 +223,7 @@ case misfit`}},
 	{
 		Name:  "a node that has waited for the lock migrates with an old snapshot",
 		Edits: []Edit{{In: "pgxstore.Migrate", Old: "pgx.TxOptions{IsoLevel: pgx.ReadCommitted}", New: "pgx.TxOptions{}"}},
-		Tests: []Killer{{Module: "store/pgxstore", Test: "TestMigrateTogether"}},
+		Tests: []Killer{{Module: "integration", Package: "sqlstore", Test: "TestMigrationSeesTheWorkOfThoseBeforeIt$/^pgxstore"}},
 	},
 	{
 		Name: "the key is committed before the effect",

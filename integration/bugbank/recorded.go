@@ -35,6 +35,6 @@ var recordedMutants = []Mutant{
 	{
 		Name:  "the path of a replay is escaped anew",
 		Edits: []Edit{{In: "recorded.exactly", Old: "u.RequestURI() == path", New: "err == nil"}},
-		Tests: in("operate/recorded", "FuzzParse"),
+		Tests: in("operate/recorded", "FuzzParsedRequestCanBeSent"),
 	},
 }

@@ -191,7 +191,9 @@ func (s lagging[TX]) Pool() sqlplane.Runner { return laggingPool{s.SQL.Pool()} }
 
 type laggingPool struct{ sqlplane.Runner }
 
-func (laggingPool) Query(context.Context, store.Statement, func(sqlplane.Row) error) error { return nil }
+func (laggingPool) Query(context.Context, store.Statement, func(sqlplane.Row) error) error {
+	return nil
+}
 
 // TestRetentionOfAnID: an ID is known for as long as its source says, and one whose dead letter waits for longer.
 func TestRetentionOfAnID(t *testing.T) {

@@ -169,6 +169,42 @@ func TestPhaseThatCannotBeRolledBack(t *testing.T) {
 	})
 }
 
+// TestPhaseThatLeavesASavepoint: a phase calls a procedure that commits nothing, inside a savepoint of its own. That the savepoint could be
+// released, or rolled back to, proves that the transaction goes on: the phase succeeds.
+func TestPhaseThatLeavesASavepoint(t *testing.T) {
+	testenv.Prove(t)
+	onInnoDB(t, func(t *testing.T, o opening, _ network, heir program) {
+		s := o.mustOpenSQL(t)
+		for _, leave := range []string{"rollback to savepoint mine", "release savepoint mine"} {
+			for _, late := range []bool{false, true} {
+				key := fmt.Sprint(leave, ", later phase ", late)
+				_, err := once.Do(t.Context(), once.New(lease.New(s, lease.Config{TTL: ttl}), once.Config{Encrypter: encrypter(), Observer: once.Discard}), operation(key),
+					func(ctx context.Context, r *lease.Run) (string, error) {
+						if late {
+							if _, err := lease.InTx(ctx, r, s, "reserve", func(context.Context, *sql.Tx) (string, error) { return "", nil }); err != nil {
+								return "", err
+							}
+						}
+						return lease.InTx(ctx, r, s, "book", func(ctx context.Context, tx *sql.Tx) (string, error) {
+							for _, statement := range []string{"insert into effect values ('" + key + "', 'book', '')", "savepoint mine", "call does_nothing()", leave} {
+								if _, err := tx.ExecContext(ctx, statement); err != nil {
+									return "", err
+								}
+							}
+							return "booked", nil
+						})
+					})
+				if err != nil {
+					t.Errorf("%s: %v", key, err)
+				}
+				if rows := heir.rows(t, key); len(rows["book"]) != 1 {
+					t.Errorf("%s: %q", key, rows)
+				}
+			}
+		}
+	})
+}
+
 // TestLongProcedure: a procedure lasts for longer than the lease. Its transaction has written the record, so that it cannot be renewed:
 // other work of its process keeps its leases, callers learn that it is under way, and no other process takes it over.
 func TestLongProcedure(t *testing.T) {

@@ -37,9 +37,9 @@ func BenchmarkWriteAttempts(b *testing.B) {
 	}
 }
 
-// BenchmarkThroughput is a transaction with one insert, protected, by 16 clients: what a
+// BenchmarkThroughputOfALog is a transaction with one insert, protected, by 16 clients: what a
 // log of its attempts costs.
-func BenchmarkThroughput(b *testing.B) {
+func BenchmarkThroughputOfALog(b *testing.B) {
 	for _, name := range []string{"without", "log"} {
 		b.Run(name, func(b *testing.B) {
 			g := newTestDB(b, harness.Postgres)

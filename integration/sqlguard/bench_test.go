@@ -26,8 +26,8 @@ func (g *testDB) arm(name string) (*sql.DB, context.Context) {
 	}
 }
 
-// BenchmarkStatement runs one small statement in an open transaction.
-func BenchmarkStatement(b *testing.B) {
+// BenchmarkStatementUnderTheGuard runs one small statement in an open transaction.
+func BenchmarkStatementUnderTheGuard(b *testing.B) {
 	inTurns(b, func(b *testing.B, g *testDB, arm string) func() {
 		b.Helper()
 		if g.dialect == sqlguard.SQLite { // where only one can be open for writing
@@ -44,8 +44,8 @@ func BenchmarkStatement(b *testing.B) {
 	})
 }
 
-// BenchmarkTransaction runs a transaction of two writes.
-func BenchmarkTransaction(b *testing.B) {
+// BenchmarkTransactionUnderTheGuard runs a transaction of two writes.
+func BenchmarkTransactionUnderTheGuard(b *testing.B) {
 	inTurns(b, func(b *testing.B, g *testDB, arm string) func() {
 		b.Helper()
 		return func() {

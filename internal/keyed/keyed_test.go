@@ -141,7 +141,7 @@ func testEndOfContext(t *testing.T) {
 	<-ended
 }
 
-func BenchmarkPublish(b *testing.B) {
+func BenchmarkPublishByKey(b *testing.B) {
 	for _, keys := range []int{1, 1000} {
 		b.Run(fmt.Sprint(keys, " keys"), func(b *testing.B) {
 			messages := make([]message.Message, 1000)

@@ -311,8 +311,8 @@ func check(t *testing.T, m *message.Message, err error) {
 	}
 }
 
-// FuzzDecode: whatever arrives can be stored or is refused, and what was decoded is decoded again after an outbox has sent it.
-func FuzzDecode(f *testing.F) {
+// FuzzDecodedEventCanBeStored: whatever arrives can be stored or is refused, and what was decoded is decoded again after an outbox has sent it.
+func FuzzDecodedEventCanBeStored(f *testing.F) {
 	f.Add("ce-specversion\n1.0\nce-id\n1\nce-source\ns\nce-type\nt\nce-sequence\n01\nce-time\n2026-01-02T03:04:05Z", []byte("x"))
 	f.Add("content-type\napplication/cloudevents+json", []byte(`{"specversion":"1.0","id":"1","source":"s","type":"t","data":{"a":1},"x":1.5e3}`))
 	f.Add("content-type\napplication/cloudevents+json", []byte(`{"specversion":"1.0","id":"1","source":"s","type":"t","data_base64":"/w==","datacontenttype":"a"}`))

@@ -60,9 +60,9 @@ func TestFormsThatAreEqual(t *testing.T) {
 	}
 }
 
-// FuzzForm: what net/url reads is the same before and after, for each parameter in
+// FuzzCanonicalFormMeansTheSame: what net/url reads is the same before and after, for each parameter in
 // the same order, and a canonical form stays as it is.
-func FuzzForm(f *testing.F) {
+func FuzzCanonicalFormMeansTheSame(f *testing.F) {
 	for _, seed := range []string{"a=1&b=2", "a[]=1&a[]=2&a", "a[][x]=1&a[][y]=2", "a=1&a[b]=2", "%zz", "a;b", "&&=&", "[=1&[]=2&]=3", "a+b=%C3%28"} {
 		f.Add(seed)
 	}

@@ -49,8 +49,8 @@ func TestJSONThatIsEqual(t *testing.T) {
 	}
 }
 
-// FuzzJSON: what comes out says the same, and is canonical.
-func FuzzJSON(f *testing.F) {
+// FuzzCanonicalJSONMeansTheSame: what comes out says the same, and is canonical.
+func FuzzCanonicalJSONMeansTheSame(f *testing.F) {
 	f.Add(`{"b":[1,{"a":null}],"a":"\u00e9\ud83d\ude00"}`)
 	f.Add(`{"a":1,"a":2}`)
 	f.Add(`[1e3, -0, 1.10, true, "\ud800"]`)

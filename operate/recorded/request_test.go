@@ -100,8 +100,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// FuzzParse: what is parsed can be sent, and arrives as it is in the file.
-func FuzzParse(f *testing.F) {
+// FuzzParsedRequestCanBeSent: what is parsed can be sent, and arrives as it is in the file.
+func FuzzParsedRequestCanBeSent(f *testing.F) {
 	r, err := recorded.FromCapture([]byte(capture), nil)
 	if err != nil {
 		f.Fatal(err)

@@ -256,7 +256,7 @@ func TestMendAfterACrash(t *testing.T) {
 	}
 }
 
-func FuzzRecord(f *testing.F) {
+func FuzzDamagedRecordIsFound(f *testing.F) {
 	for _, e := range operations(3) {
 		var b bytes.Buffer
 		if err := encode(&b, e); err != nil {
@@ -280,7 +280,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-func FuzzManifest(f *testing.F) {
+func FuzzDamagedManifestIsFound(f *testing.F) {
 	text, err := os.ReadFile("testdata/v1/" + manifestName)
 	if err != nil {
 		f.Fatal(err)

@@ -306,7 +306,7 @@ func (f countingFile) Sync() error {
 	return f.file.Sync()
 }
 
-func BenchmarkIntent(b *testing.B) {
+func BenchmarkIntentInAJournal(b *testing.B) {
 	for _, callers := range []int{1, 16} {
 		b.Run(fmt.Sprint(callers), func(b *testing.B) {
 			f := mustOpen(b, newPath(b))
@@ -334,8 +334,8 @@ func BenchmarkIntent(b *testing.B) {
 	}
 }
 
-// BenchmarkFlush is what the disk costs by itself: 300 bytes and a flush.
-func BenchmarkFlush(b *testing.B) {
+// BenchmarkFlushOfTheDisk is what the disk costs by itself: 300 bytes and a flush.
+func BenchmarkFlushOfTheDisk(b *testing.B) {
 	out, err := os.Create(newPath(b))
 	if err != nil {
 		b.Fatal(err)

@@ -241,9 +241,9 @@ func TestRefusedFileIsNotOverwritten(t *testing.T) {
 	mustOpen(t, path)
 }
 
-// FuzzFile: whatever the bytes, a file is read or refused; what is read can be written
+// FuzzFileIsReadOrRefused: whatever the bytes, a file is read or refused; what is read can be written
 // and read again.
-func FuzzFile(f *testing.F) {
+func FuzzFileIsReadOrRefused(f *testing.F) {
 	text, records := history(f)
 	f.Add(text)
 	f.Add(text[:records[2]+5])
@@ -269,8 +269,8 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// FuzzRecord: the same for the payload of a frame, which has passed its sum.
-func FuzzRecord(f *testing.F) {
+// FuzzRecordIsReadOrRefused: the same for the payload of a frame, which has passed its sum.
+func FuzzRecordIsReadOrRefused(f *testing.F) {
 	r := record{Kind: kindOpen, ID: 1, Key: "k", Method: "POST", URL: "http://h/", body: []byte("body")}
 	payload, err := r.encode()
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/oncelib/once/retry/retryhttp"
 )
 
-// BenchmarkJournal is a POST to a loopback server that does nothing: bare, with retries,
+// BenchmarkPostWithAJournal is a POST to a loopback server that does nothing: bare, with retries,
 // and with a journal, by 1 and by 16 callers.
-func BenchmarkJournal(b *testing.B) {
+func BenchmarkPostWithAJournal(b *testing.B) {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.WriteHeader(http.StatusCreated)

@@ -132,7 +132,7 @@ func TestCodeInFlight(t *testing.T) {
 }
 
 // Whatever is in a body: it is judged as its JSON says, and the caller reads all of it.
-func FuzzPeek(f *testing.F) {
+func FuzzPeekLeavesTheBodyWhole(f *testing.F) {
 	f.Add([]byte(`{"code":"CONFLICT.idempotency.in_flight","retryable":true}`))
 	f.Add([]byte(`{"retryable":false}`))
 	f.Add(bytes.Repeat([]byte(`{"a":`), 30))

@@ -11,7 +11,7 @@ import (
 )
 
 // An operation must stay cheap here: the middleware's own cost is measured on top.
-func BenchmarkExecute(b *testing.B) {
+func BenchmarkExecuteInMemory(b *testing.B) {
 	s := memstore.New()
 	ctx := context.Background()
 	keys := make([]string, 1<<12)
@@ -41,7 +41,7 @@ func BenchmarkExecute(b *testing.B) {
 	}
 }
 
-func BenchmarkReplay(b *testing.B) {
+func BenchmarkReplayFromMemory(b *testing.B) {
 	s := memstore.New()
 	ctx := context.Background()
 	id := store.ID{Scope: "bench", Key: "k"}

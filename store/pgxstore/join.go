@@ -29,7 +29,6 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, opts store.BeginOptions
 	if err := ctx.Err(); err != nil {
 		return nil, store.Record{}, down(err)
 	}
-	opts.First = false
 	root := &shared{refusal: opts.Refuse}
 	outer, ok := caller.(*tx)
 	if ok { // of a handler of ours
@@ -41,7 +40,9 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, opts store.BeginOptions
 	}
 	var b pipeline
 	b.queue(savepoint)
-	queueClaim(context.WithoutCancel(ctx), &b, store.BeginOptions{ID: opts.ID, StaleAfter: opts.StaleAfter}, pgsql.ReadUnwatched) // no budget: it would outlive the operation
+	// The other options are left out. A time limit would outlive the operation in the caller's transaction. Without First the claim is looked up at
+	// once, in the round trip that the savepoint needs anyway: a claim that is put off fails by an error, which would fail the caller's transaction.
+	queueClaim(context.WithoutCancel(ctx), &b, store.BeginOptions{ID: opts.ID, StaleAfter: opts.StaleAfter}, pgsql.ReadUnwatched)
 	br := caller.SendBatch(ctx, b.batch())
 	var c lookup
 	_, err := br.Exec()

@@ -13,9 +13,9 @@ import (
 // filled is a statement whose values are nothing but values.
 var filled = regexp.MustCompile(`^select x'([0-9a-f]*)', (?:x'([0-9a-f]*)'|(null)), (-?[0-9]+) from t where a = x'([0-9a-f]*)' and (true|false)$`)
 
-// FuzzFill: whatever a value is, it ends where it has to, and is read as what it was. That
+// FuzzFilledValueStaysOneValue: whatever a value is, it ends where it has to, and is read as what it was. That
 // a server reads it so is shown by TestAnyByteOnInnoDB in integration/sqlstore.
-func FuzzFill(f *testing.F) {
+func FuzzFilledValueStaysOneValue(f *testing.F) {
 	f.Add("scope", []byte("body"), int64(1), "key", true)
 	f.Add("'; drop table once_operation; --", []byte(nil), int64(-1<<63), `\`, false)
 	f.Add("?", []byte("?"), int64(0), "x''", false)

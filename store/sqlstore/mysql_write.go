@@ -14,7 +14,9 @@ import (
 // writeMySQL writes a record. If the transaction has claimed the operation from the beginning, and the server
 // takes several statements in a packet, the record is sent with COMMIT.
 func (t *txn) writeMySQL(ctx context.Context, c store.Change) error {
-	if t.conn != nil && (t.guard.HasMark() || t.ifEnded != nil) { // else the record would be written in a transaction of its own
+	if t.conn != nil && t.guard.HasMark() {
+		// If a statement has ended the transaction, the record would be written in a transaction of its own. Without the mark, no
+		// statement has: it was set before the first that may, and an older savepoint that was released or rolled back to existed.
 		_, err := t.tx.ExecContext(ctx, sqlguard.CheckMark)
 		switch {
 		case err == nil:

@@ -69,8 +69,8 @@ func TestMembersOfOneName(t *testing.T) {
 	}
 }
 
-// FuzzFind: where there is one reading, what is found is what encoding/json finds under the same names.
-func FuzzFind(f *testing.F) {
+// FuzzPointerFindsWhatEncodingJSONFinds: where there is one reading, what is found is what encoding/json finds under the same names.
+func FuzzPointerFindsWhatEncodingJSONFinds(f *testing.F) {
 	f.Add(`{"a":[1,{"b":"x\"]"}], "c":null}`, "/a/1/b")
 	f.Add(`[[[]],{"":{"~":-1.5e3}}]`, "/1//~0")
 	f.Add(`{"a":1,"a":{"b":2}}`, "/a/b")

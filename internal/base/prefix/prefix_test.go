@@ -8,8 +8,8 @@ import (
 	"github.com/oncelib/once/internal/base/prefix"
 )
 
-// FuzzAfter: a prefix and what comes after it enclose the texts that begin so.
-func FuzzAfter(f *testing.F) {
+// FuzzPrefixesEncloseTheirTexts: a prefix and what comes after it enclose the texts that begin so.
+func FuzzPrefixesEncloseTheirTexts(f *testing.F) {
 	for _, s := range []string{"a", "a\x7f", "ÿ", "\ud7ff", "\uffff", "\U0010ffff", "a\U0010ffff"} {
 		f.Add(s, s+"x")
 		f.Add(s, s+"\U0010ffff\U0010ffff")

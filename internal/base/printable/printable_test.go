@@ -9,8 +9,8 @@ import (
 	"github.com/oncelib/once/internal/base/printable"
 )
 
-// FuzzIs: it is UTF-8 without control characters, wherever in the text they are.
-func FuzzIs(f *testing.F) {
+// FuzzPrintableHasNoControls: it is UTF-8 without control characters, wherever in the text they are.
+func FuzzPrintableHasNoControls(f *testing.F) {
 	for _, s := range []string{"", "POST /refunds", "é", "a\tb", "é\tb", "a\x7f", "a\u0085", "a\xff", "é\xff", "\u2028"} {
 		f.Add(s)
 	}

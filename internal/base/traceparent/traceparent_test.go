@@ -57,7 +57,7 @@ func TestParseTraceparents(t *testing.T) {
 	}
 }
 
-func FuzzParse(f *testing.F) {
+func FuzzTraceparentIsParsedOrRefused(f *testing.F) {
 	for _, v := range traces {
 		f.Add(v.value)
 	}

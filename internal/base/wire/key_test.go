@@ -113,7 +113,7 @@ func TestKeyVectors(t *testing.T) {
 	}
 }
 
-func FuzzKey(f *testing.F) {
+func FuzzKeyIsReadOrRefused(f *testing.F) {
 	for _, v := range vectors {
 		f.Add(v.value)
 	}

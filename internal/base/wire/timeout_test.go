@@ -8,7 +8,7 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-func FuzzTimeout(f *testing.F) {
+func FuzzTimeoutIsReadOrRefused(f *testing.F) {
 	for _, s := range []string{"", "0", "1500", "1.5s", "-1", "9223372036854775807", "9000000000000", "1e3", "60 s"} {
 		f.Add(s, false)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// FuzzValue: what is written is read again, and what is damaged is an error and no other result.
-func FuzzValue(f *testing.F) {
+// FuzzDamagedValueIsAnError: what is written is read again, and what is damaged is an error and no other result.
+func FuzzDamagedValueIsAnError(f *testing.F) {
 	f.Add([]byte("fingerprint"), "trace", "Content-Type", "text/plain", []byte("body\x00\xff"), 201, true, []byte{})
 	f.Add([]byte{}, "", "", "", []byte{}, 0, false, []byte("\x01\x02\x00\x00aaaabbbbbbbb\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, fingerprint []byte, trace, name, value string, body []byte, status int, rolledBack bool, raw []byte) {

@@ -10,9 +10,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// FuzzHeader: what is written is read again, and what is damaged is never read as
+// FuzzDamagedHeaderIsNoOther: what is written is read again, and what is damaged is never read as
 // something else.
-func FuzzHeader(f *testing.F) {
+func FuzzDamagedHeaderIsNoOther(f *testing.F) {
 	f.Add("Content-Type", "application/json", "X", "", []byte("A: b\n"))
 	f.Add("", "", "a:", ": ", []byte("A: b"))
 	f.Add("A", "b: c", "A", "\x00\xff\r", []byte("A:b\n"))

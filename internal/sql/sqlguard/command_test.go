@@ -178,9 +178,9 @@ func TestParseFindsTransactionControl(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that every text is cut to its end, and that what cannot
+// FuzzCommandKeepsItsClass checks that every text is cut to its end, and that what cannot
 // change its meaning does not change its class: a comment before it, capitals.
-func FuzzParse(f *testing.F) {
+func FuzzCommandKeepsItsClass(f *testing.F) {
 	for _, text := range []string{
 		"SELECT 1; COMMIT", "ROLLBACK TO SAVEPOINT \"a\"\"b\"", "SAVEPOINT [a", "/*!40101 SET autocommit", "-- \r\nEND",
 		"RELEASE \"AAa", "SELECT $a$;$a$;E'\\'';", "CREATE TRIGGER x BEGIN CASE 1 END; END ; XA", "RELEASE `a``", "'", "\xef\xbb\xbf;", "$1$", "/*/**/",
@@ -217,9 +217,9 @@ func capitals(s string) string {
 	return string(b)
 }
 
-// FuzzTokens checks that tokens follow each other without overlap and that the
+// FuzzTokensReachTheEnd checks that tokens follow each other without overlap and that the
 // lexer always arrives at the end.
-func FuzzTokens(f *testing.F) {
+func FuzzTokensReachTheEnd(f *testing.F) {
 	f.Add(uint8(1), "SELECT $$ 'a' /* b */ $$")
 	f.Add(uint8(2), "/*!1*/-- x")
 	f.Add(uint8(3), "[`\"'")

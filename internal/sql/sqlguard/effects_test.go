@@ -33,9 +33,9 @@ func TestEffectsOfAStatement(t *testing.T) {
 	}
 }
 
-// FuzzEffects: a text never hides a PRAGMA behind another statement, nor does it make
+// FuzzEffectsHideNoPragma: a text never hides a PRAGMA behind another statement, nor does it make
 // what follows seem to read.
-func FuzzEffects(f *testing.F) {
+func FuzzEffectsHideNoPragma(f *testing.F) {
 	for _, text := range []string{"select 1", "with a as (select 1) select 2", "create trigger x begin select 1; end", "insert into t values ('a;b')", "--"} {
 		f.Add(text)
 	}

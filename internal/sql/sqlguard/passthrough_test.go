@@ -188,9 +188,9 @@ func (*silent) QueryContext(context.Context, string, []driver.NamedValue) (drive
 	return nil, nil //nolint:nilnil // not looked at
 }
 
-// BenchmarkExec shows what the guard itself costs, under a driver that costs
+// BenchmarkExecUnderTheGuard shows what the guard itself costs, under a driver that costs
 // nothing.
-func BenchmarkExec(b *testing.B) {
+func BenchmarkExecUnderTheGuard(b *testing.B) {
 	const query = "UPDATE account SET balance = balance - $1 WHERE id = $2 AND balance >= $1"
 	for _, guarded := range []bool{false, true} {
 		for _, wrapped := range []bool{false, true} {
@@ -220,7 +220,7 @@ func BenchmarkExec(b *testing.B) {
 	}
 }
 
-func BenchmarkParse(b *testing.B) {
+func BenchmarkParseOfStatements(b *testing.B) {
 	for name, query := range map[string]string{
 		"one":   "INSERT INTO t (a, b, c) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
 		"batch": "INSERT INTO t (a, b, c) VALUES (1, 'two', 3); UPDATE t SET a = 'x' WHERE b = 2 -- why\n; DELETE FROM t",

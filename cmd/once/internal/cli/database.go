@@ -67,7 +67,7 @@ func (s Source) Failed(doing string, err error) error {
 		end = ""
 	}
 	err = fmt.Errorf("%s %s: %w%s Try: %s", doing, s.Name, err, end, try)
-	if doing == "open" {
+	if doing == "open" && !sqlguard.IsMissing(err) { // a database without the tables is reached
 		return Unreachable(err)
 	}
 	return err

@@ -1,6 +1,9 @@
 package cli_test
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
@@ -19,6 +22,22 @@ func TestPastedCommandHasNoPassword(t *testing.T) {
 	} {
 		if src, err := cli.ParseSource(c.url); err != nil || src.Name != c.name || src.Paste != c.paste {
 			t.Errorf("%s: %+v, %v", c.url, src, err)
+		}
+	}
+}
+
+// TestMissingTableIsNoOutage: a database that answers that a table is missing is reached. The exit code says so, and the advice is to migrate.
+func TestMissingTableIsNoOutage(t *testing.T) {
+	t.Parallel()
+	src, err := cli.ParseSource("sqlite:a.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for says, reached := range map[string]bool{"SQL logic error: no such table: once_operation (1)": true, "unable to open database file (14)": false} {
+		err := src.Failed("open", errors.New(says))
+		kind := fmt.Sprintf("%T", err) // the exit code depends on it
+		if (kind == "*cli.unreachableError") == reached || strings.Contains(err.Error(), "Try: once migrate up") != reached {
+			t.Errorf("%s: %v", kind, err)
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -23,7 +22,6 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	pages "github.com/oncelib/once/cmd/once/internal/console"
 	"github.com/oncelib/once/cmd/once/internal/payments"
-	"github.com/oncelib/once/internal/base/lockedfile"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 )
@@ -68,11 +66,11 @@ func (c *dev) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 		return err
 	}
 	defer front.Close()
-	dir, remove, err := devFolder()
+	dir, remove, err := ownFolder("once-dev-")
 	if err != nil {
 		return err
 	}
-	defer remove()
+	defer func() { _ = remove() }() // if it fails, the folder stays and does no harm
 	url := "sqlite:" + filepath.Join(dir, "payments.db")
 	db, err := payments.OpenEvents(ctx, url)
 	if err != nil {
@@ -145,36 +143,6 @@ func together(ctx context.Context, parts ...func(context.Context) error) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
-}
-
-// Names of files of once dev in the folder for temporary files.
-const (
-	devPrefix = "once-dev-"
-	devLock   = "lock"
-)
-
-// devFolder makes a folder for the database, and removes folders of killed processes: the lock of a file ends with its process.
-func devFolder() (dir string, remove func(), err error) {
-	left, _ := filepath.Glob(filepath.Join(os.TempDir(), devPrefix+"*", devLock)) // cannot fail: the pattern is valid
-	for _, lock := range left {
-		if f, err := lockedfile.Open(lock); err == nil {
-			_ = os.RemoveAll(filepath.Dir(lock)) // if it fails, the folder stays and does no harm
-			_ = f.Close()
-		}
-	}
-	if dir, err = os.MkdirTemp("", devPrefix); err != nil {
-		return "", nil, err
-	}
-	lock, err := lockedfile.Create(filepath.Join(dir, devLock))
-	if err != nil && lockedfile.Supported {
-		return "", nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	return dir, func() {
-		_ = os.RemoveAll(dir) // likewise
-		if lock != nil {
-			_ = lock.Close()
-		}
-	}, nil
 }
 
 // devDefect is the amount of a refund that the receiver cannot book.

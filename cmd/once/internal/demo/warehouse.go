@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -40,16 +39,17 @@ import (
 // warehouse runs behind the payments service, so that each panel of the dashboard has data: for each charge a saga books a carrier, which sometimes
 // fails, and packs a parcel; its message goes through an outbox and an inbox, and a webhook informs the shop. It has a SQLite file of its own.
 type warehouse struct {
-	dir      string
-	db       *cli.Database
-	store    *sqlstore.Store
-	listener net.Listener
-	attempts *attemptlog.Log
-	limiter  *limit.Limiter
-	quota    *limit.Quota
-	breakers *breaker.Hosts
-	charges  chan string // hashes of keys
-	cfg      warehouseParts
+	dir       string
+	removeDir func() error
+	db        *cli.Database
+	store     *sqlstore.Store
+	listener  net.Listener
+	attempts  *attemptlog.Log
+	limiter   *limit.Limiter
+	quota     *limit.Quota
+	breakers  *breaker.Hosts
+	charges   chan string // hashes of keys
+	cfg       warehouseParts
 }
 
 // warehouseParts are built from one Telemetry.
@@ -81,7 +81,7 @@ func openWarehouse(ctx context.Context, tel telemetry.Telemetry) (w *warehouse, 
 			err = fmt.Errorf("open the warehouse of the demo: %w", errors.Join(err, w.close(ctx)))
 		}
 	}()
-	if w.dir, err = os.MkdirTemp("", "once-demo-warehouse-"); err != nil {
+	if w.dir, w.removeDir, err = ownFolder("once-demo-warehouse-"); err != nil {
 		return w, err
 	}
 	if w.db, err = cli.OpenDatabase(ctx, "sqlite:"+filepath.Join(w.dir, "warehouse.db"), true); err != nil {
@@ -243,7 +243,10 @@ func (w *warehouse) close(ctx context.Context) (err error) {
 	if w.db != nil {
 		err = errors.Join(err, w.db.Close())
 	}
-	return errors.Join(err, os.RemoveAll(w.dir))
+	if w.removeDir != nil {
+		err = errors.Join(err, w.removeDir())
+	}
+	return err
 }
 
 // sharedMemory is a cache that all processes of a service would share.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/oncelib/once/onceprom"
 	"github.com/oncelib/once/retention"
+	"github.com/oncelib/once/store"
 )
 
 // ends are the two listeners.
@@ -58,6 +59,7 @@ type daemon struct {
 
 	draining atomic.Bool
 	asking   sync.Mutex // one question to the store at a time
+	wrote    time.Time  // the last time that the store could be written, under asking
 }
 
 // serve serves until ctx ends, then drains. Each signal of hup is a reload.
@@ -108,8 +110,10 @@ func (d *daemon) drain(ctx context.Context, public *http.Server) error {
 	return nil
 }
 
-// askTime bounds the question whether the store answers.
-const askTime = 2 * time.Second
+const (
+	askTime    = 2 * time.Second // bounds the question whether the store answers, and can be written
+	writeEvery = 2 * time.Second // the store is not written more often than that, as long as writing succeeds
+)
 
 // admin serves the endpoints for operators and monitoring.
 func (d *daemon) admin() http.Handler {
@@ -123,7 +127,7 @@ func (d *daemon) admin() http.Handler {
 		case d.draining.Load():
 			http.Error(w, "it ends", http.StatusServiceUnavailable)
 		case err != nil:
-			http.Error(w, "the store does not answer", http.StatusServiceUnavailable)
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		default:
 			_, _ = fmt.Fprintln(w, "ok")
 		}
@@ -131,7 +135,14 @@ func (d *daemon) admin() http.Handler {
 	return mux
 }
 
-// ready asks whether the store answers.
+// These errors are the answers of /readyz. The log has their causes.
+var (
+	errSilent   = errors.New("the store does not answer")
+	errNoTables = errors.New("the tables of the store are missing: once migrate up creates them")
+	errReadOnly = errors.New("the store can be read, but not written")
+)
+
+// ready asks whether the store answers and can be written: a server may be read-only, or its disk full.
 func (d *daemon) ready(ctx context.Context) error {
 	if d.draining.Load() {
 		return nil
@@ -140,14 +151,24 @@ func (d *daemon) ready(ctx context.Context) error {
 	defer cancel()
 	d.asking.Lock()
 	defer d.asking.Unlock()
-	err := ctx.Err()
+	says, err := errSilent, ctx.Err()
 	if err == nil {
 		err = d.proxy.back.ask(ctx)
 	}
-	if err != nil {
-		d.proxy.log.WarnContext(ctx, "not ready: the store does not answer", slog.Any("error", err))
+	if write := d.proxy.back.write; err == nil && write != nil && time.Since(d.wrote) >= writeEvery {
+		says = errReadOnly
+		if err = write(ctx); err == nil {
+			d.wrote = time.Now()
+		}
 	}
-	return err
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrNotMigrated):
+		says = errNoTables
+	}
+	d.proxy.log.WarnContext(ctx, "not ready: "+says.Error(), slog.Any("error", err))
+	return says
 }
 
 // count counts what callers have stored, until stop is called.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"log/slog"
 	"strings"
@@ -35,6 +36,7 @@ type backing struct {
 	quota    *limit.Quota // nil: none
 	gauges   []gauge.Source
 	ask      func(context.Context) error // whether the store answers
+	write    func(context.Context) error // whether the store can be written; nil: the gateway writes nothing
 	closes   []func()
 }
 
@@ -99,10 +101,28 @@ func (b *backing) openStore(ctx context.Context, url string, ttl time.Duration, 
 		_, err := b.ops.Read(ctx, store.ID{Scope: "once-check", Key: "once-check"})
 		return err
 	}
+	b.write = probe(b.ops)
 	if err := b.ask(ctx); err != nil {
 		return db.Failed("read", err)
 	}
 	return nil
+}
+
+// probe returns a function that writes a small record, by one Swap. Each call replaces the one record of the process, which expires at once, so that
+// the sweep of the gateway deletes it. A claim that is released again would leave no record, but a process that is killed between the two
+// would leave an operation that counts as stuck.
+func probe(ops store.Operations) func(context.Context) error {
+	key := "once-check-" + rand.Text()
+	return func(ctx context.Context) error {
+		_, err := ops.Swap(ctx, store.Change{
+			ID: store.ID{Scope: "once-check", Key: key}, Retain: time.Millisecond,
+			Next: store.Record{State: store.StateDone, Fence: 1, Nonce: []byte(rand.Text())[:16], Result: store.Result{Kind: store.ResultValue}},
+		})
+		if store.KindOf(err) == store.KindTaken { // the record is not expired yet
+			return nil
+		}
+		return err
+	}
 }
 
 // openReceipts opens the receipts of the service: an endpoint, or its database.

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// FuzzForm: whatever is sent, what is accepted means the same to encoding/json,
+// FuzzFormMeansItsJSON: whatever is sent, what is accepted means the same to encoding/json,
 // and what is refused is the client's mistake, told without a crash.
-func FuzzForm(f *testing.F) {
+func FuzzFormMeansItsJSON(f *testing.F) {
 	for _, seed := range []string{
 		`{"charge_id":"ch_1","amount":100}`, `{"amount":1,"amount":2,"charge_id":"a"}`, `{"charge_id":"a","amount":1}x`,
 		`{"charge_id":"\ud83d\ude00","amount":9007199254740991}`, `{"charge_id":"a","amount":9007199254740992}`,

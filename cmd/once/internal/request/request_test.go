@@ -110,8 +110,8 @@ func TestHTTPFile(t *testing.T) {
 	}
 }
 
-// FuzzCurl: whatever is pasted, the result is a request that net/http can send, or an error with what to try.
-func FuzzCurl(f *testing.F) {
+// FuzzCurlMakesASendableRequest: whatever is pasted, the result is a request that net/http can send, or an error with what to try.
+func FuzzCurlMakesASendableRequest(f *testing.F) {
 	f.Add("curl\nhttp://localhost/\n-d\nx")
 	f.Add("curl\n-sSXPOST\nlocalhost\n-HA: b\n-ua:b")
 	f.Add("curl\n--json\n{}\n--url\nhttps://a:b@c/d?e#f")
@@ -121,8 +121,8 @@ func FuzzCurl(f *testing.F) {
 	})
 }
 
-// FuzzFile is the same for an .http file.
-func FuzzFile(f *testing.F) {
+// FuzzFileMakesASendableRequest is the same for an .http file.
+func FuzzFileMakesASendableRequest(f *testing.F) {
 	f.Add("POST http://localhost/ HTTP/1.1\nA: b\n\nx")
 	f.Fuzz(func(t *testing.T, text string) {
 		r, err := ParseFile([]byte(text))

@@ -1,16 +1,11 @@
 package bugbank
 
-// onceMutants are bugs of the root package.
-var onceMutants = []Mutant{
+// onceEngineMutants are bugs of claims, commits, retries and leases in the root package.
+var onceEngineMutants = []Mutant{
 	{
 		Name:  "an answer whose writes were rolled back is applied",
 		Edits: []Edit{{In: "once.(*call).run", Old: "a.Result.RolledBack = true", New: "_ = a"}},
 		Tests: in("oncehttp", "TestAppliedMeansThatTheWritesStand"),
-	},
-	{
-		Name:  "a replayed failure has lost that its writes were kept",
-		Edits: []Edit{{In: "once.decode", Old: "final.CommitWrites = v.effect() == EffectApplied", New: "final.CommitWrites = false"}},
-		Tests: in("store/memstore", "TestConformance$/^Engine$/^Failure$"),
 	},
 	{
 		Name:  "a batch that was lost and is not there counts as not applied",
@@ -40,11 +35,6 @@ r.change.Writes`}},
 		Tests: batchTest("TestBatchThatIsDoneIsReplayed"),
 	},
 	{
-		Name:  "a result of any size is stored",
-		Edits: []Edit{{In: "once.marshal", Old: "int64(len(b)) > limit", New: "limit < 0"}},
-		Tests: in("", "TestAResultThatIsTooLarge"),
-	},
-	{
 		Name:  "a swap that may yet be applied is told as not applied",
 		Edits: []Edit{{In: "(*call).swap", Old: "v = c.storeFailed(unsettled, err)", New: ""}},
 		Tests: in("store/memstore", "TestConformance$/^Faults$"),
@@ -70,16 +60,6 @@ r.change.Writes`}},
 		Tests: isolation("$/^PostgreSQL,_sqlstore"),
 	},
 	{
-		Name:  "without an observer nothing is logged",
-		Edits: []Edit{{In: "once.New", Old: "cfg.Observer = logObserver{}", New: "cfg.Observer = nil"}},
-		Tests: in("", "TestDefaultLog"),
-	},
-	{
-		Name:  "the default log shows what is in order",
-		Edits: []Edit{{In: "(*Engine).shows", Old: "(!e.alarms || levelOf(ev) >= slog.LevelWarn)", New: "true"}},
-		Tests: in("", "TestDefaultLog"),
-	},
-	{
 		Name:  "what is kept for ever has an end",
 		Edits: []Edit{{In: "(*Engine).retain", Old: "or(op.Retain, e.cfg.Retain)", New: "min(or(op.Retain, e.cfg.Retain), defaultRetain*1000)"}},
 		Tests: in("", "TestForeverReachesTheStore"),
@@ -88,11 +68,6 @@ r.change.Writes`}},
 		Name:  "a late first attempt at what is kept for ever is refused",
 		Edits: []Edit{{In: "(*Engine).tooLateFrom", Old: "|| e.retain(op) == Forever", New: ""}, {In: "(*Engine).tooLateFrom", Old: "op.Attempt.FirstSent.Add(e.retain(op) - e.skew(op))", New: "op.Attempt.FirstSent.Add(defaultRetain)"}},
 		Tests: in("store/memstore", "TestConformance"),
-	},
-	{
-		Name:  "a business 409 is told as a failure",
-		Edits: []Edit{{In: "(*call).observeEnd", Old: "&& answer.NotStored()", New: "&& false && answer.NotStored()"}},
-		Tests: in("oncehttp", "TestNotStored"),
 	},
 	{
 		Name: "settling believes that what is absent stays absent",
@@ -183,42 +158,6 @@ case err == nil && rec.State == store.StateAbsent:
 		Tests: []Killer{history},
 	},
 	{
-		Name: "a replay that is read first is not compared",
-		Edits: []Edit{{
-			In:  "(*call).readFirst",
-			Old: "return c.found(rec), true",
-			New: "return verdict{rec: rec, replayed: true}, true",
-		}},
-		Tests: []Killer{history},
-	},
-	{
-		Name: "replays are read first where they must be durable",
-		Edits: []Edit{{
-			In:  "(*call).readFirst",
-			Old: "c.lookUp.done || c.e.cfg.Synced ||",
-			New: "c.lookUp.done ||",
-		}},
-		Tests: []Killer{history},
-	},
-	{
-		Name: "a follower takes its leader's answer uncompared",
-		Edits: []Edit{{
-			In:  "once.(*call).follow",
-			Old: "return c.found(*rec), true",
-			New: "return verdict{rec: *rec, replayed: true}, true",
-		}},
-		Tests: in("", "TestFollowersCompareFingerprints"),
-	},
-	{
-		Name: "the observer is told that what is in doubt was applied",
-		Edits: []Edit{{
-			In:  "(*call).observeEnd",
-			Old: "Outcome(CodeOf(v.err)), EffectOf(v.err)",
-			New: "Outcome(CodeOf(v.err)), max(EffectOf(v.err), EffectNotApplied)",
-		}},
-		Tests: []Killer{history},
-	},
-	{
 		Name: "an operation's own retention is ignored",
 		Edits: []Edit{{
 			In:  "(*call).change",
@@ -245,11 +184,6 @@ case err == nil && rec.State == store.StateAbsent:
 		Tests: in("", "TestPauseBeforeARerun"),
 	},
 	{
-		Name:  "a redirect is a success that has touched nothing",
-		Edits: []Edit{{In: "(*call).observeEffectOutside", Old: "a.Result.Status >= 300 ||", New: ""}},
-		Tests: in("", "TestEffectOutsideTx"),
-	},
-	{
 		Name:  "a key that was made long ago is taken for a new one",
 		Edits: []Edit{{In: "(*call).isOptimistic", Old: "return !known || c.start.Sub(made) <= youngKey", New: "return !known || c.start.Sub(made) <= 1000*youngKey"}},
 		Tests: in("", "TestOptimisticOnlyIfProbablyNew"),
@@ -272,21 +206,11 @@ return c.committed`}},
 		Tests: in("store/pgxstore", "TestAFailureOfWhomTheClaimWasRefused"),
 	},
 	{
-		Name:  "a duplicate is told that nothing tells the outcome, while the late owner may store it",
-		Edits: []Edit{{In: "once.(*call).found", Old: "rec.CallStarted && !c.e.irrevocable", New: "rec.CallStarted"}},
-		Tests: in("lease", "TestLateOwnerAnswersItsDuplicate"),
-	},
-	{
 		Name: "a verdict on what was never committed is stored",
 		Edits: []Edit{{In: "(*call).commit", Old: `case store.KindEnded, store.KindRetry, store.KindBusy, store.KindTaken:
 return c.committed`, New: `case store.KindEnded:
 return c.committed`}},
 		Tests: group("TestGroupPhantoms$/^final"),
-	},
-	{
-		Name:  "each transaction of an inbox is a line of the log",
-		Edits: []Edit{{In: "once.levelOf", Old: "return slog.LevelDebug\n}\nreturn slog.LevelInfo", New: "return slog.LevelInfo\n}\nreturn slog.LevelInfo"}},
-		Tests: []Killer{{Module: ".", Test: "TestLogLevels"}},
 	},
 	{
 		Name:  "the caller's end ends COMMIT, once a store waits",
@@ -334,11 +258,6 @@ return c.committed`}},
 		Tests: in("", "TestClaimLostEndsTheHandler"),
 	},
 	{
-		Name:  "a duplicate in the same process does not look what a lease was claimed for",
-		Edits: []Edit{{In: "once.(*call).follow", Old: "if c.e.irrevocable { // the", New: "if c.e.irrevocable && until.IsZero() { // the"}},
-		Tests: in("", "TestLeasedDuplicates"),
-	},
-	{
 		Name:  "the trace is not kept with the operation",
 		Edits: []Edit{{In: "(*call).change", Old: "Trace: c.report.trace, Name: c.op.Name}", New: "Name: c.op.Name}"}},
 		Tests: in("", "TestTracerContextReachesHandlerAndEvents"),
@@ -349,39 +268,9 @@ return c.committed`}},
 		Tests: in("", "TestNameIsStored"),
 	},
 	{
-		Name:  "the span of a call is not that of its handler",
-		Edits: []Edit{{In: "once.(*call).begin", Old: "ctx, c.report.trace = began, cmp.Or(trace, op.Attempt.Trace)", New: "_, c.report.trace = began, cmp.Or(trace, op.Attempt.Trace)"}},
-		Tests: in("", "TestTracerContextReachesHandlerAndEvents"),
-	},
-	{
-		Name:  "waiting for a connection counts as looking up",
-		Edits: []Edit{{In: "once.(*call).send", Old: "e.LookUp = max(0, c.report.lookUp-e.Acquire-e.LockWait)", New: "e.LookUp = max(0, c.report.lookUp)"}},
-		Tests: in("", "TestObserverSeesWhereTimeGoes"),
-	},
-	{
 		Name:  "work whose owner has died in a call is told as running",
 		Edits: []Edit{{In: "once.(*Engine).ReadRecord", Old: "rec.State = store.StateUnknown", New: "rec.State = store.StateRunning"}},
 		Tests: in("", "TestReadRecordAgreesWithCallers"),
-	},
-	{
-		Name:  "warnings are sampled",
-		Edits: []Edit{{In: "once.(logObserver).Observe", Old: "level < slog.LevelWarn && !o.samples(e)", New: "level <= slog.LevelWarn && !o.samples(e)"}},
-		Tests: in("", "TestSampledLogKeepsWarnings"),
-	},
-	{
-		Name:  "the lines of a key are sampled one by one",
-		Edits: []Edit{{In: "once.(logObserver).samples", Old: "err != nil", New: "err != nil || n > 0"}},
-		Tests: in("", "TestSampledLogKeepsWarnings"),
-	},
-	{
-		Name:  "a replay is logged with the trace of the call that has executed",
-		Edits: []Edit{{In: "once.(*call).named", Old: "traceparent.TraceID(c.report.trace)", New: "traceparent.TraceID(e.Trace + c.report.trace)"}},
-		Tests: in("", "TestLogTellsTheCallAndWhatItReplays"),
-	},
-	{
-		Name:  "an attribute is not in the table of the docs",
-		Edits: []Edit{{In: "once.(logObserver).Observe", Old: `text("idempotency_key", e.KeyHash)`, New: `text("key_hash", e.KeyHash)`}},
-		Tests: in("", "TestLogAttributesAreThoseOfTheTable"),
 	},
 	{
 		Name:  "what may have committed was not applied if no server can be asked",
@@ -389,28 +278,9 @@ return c.committed`}},
 		Tests: mariadbSQL("TestCommittedFromBelowAndLost"),
 	},
 	{
-		Name:  "a gigabyte is sent",
-		Edits: []Edit{{In: "fits", Old: `n <= maxRecord`, New: `n >= 0`}},
-		Tests: in("", "TestResultsThatNoDatabaseTakes"),
-	},
-	{
 		Name:  "a rerun is told that does not follow",
 		Edits: []Edit{{In: "(*call).execWithoutKey", Old: "if !sleep.For(ctx, rand.N(firstDelay)) {", New: "c.observe(ctx, EventRerun, v.err)\nif !sleep.For(ctx, rand.N(firstDelay)) {"}},
 		Tests: in("", "TestPauseEndsWithTheContext"),
-	},
-	{
-		Name:  "a deadlock of a Join is told twice",
-		Edits: []Edit{{In: "once.(*call).observeEnd", Old: "e.Outcome == Outcome(CodeConflict) && c.e.currentFrame(ctx) == nil", New: "e.Outcome == Outcome(CodeConflict)"}},
-		Tests: in(".", "TestDeadlocksAreTold"),
-	},
-	{
-		Name: "the fingerprint is ignored",
-		Edits: []Edit{{
-			In:  "(Fingerprint).matches",
-			Old: "return f.isZero()",
-			New: "return true || f.isZero()",
-		}},
-		Tests: in("oncehttp", "TestMismatchOfEachPart"),
 	},
 	{
 		Name: "the scope is ignored",
@@ -481,15 +351,6 @@ if !sleep`,
 		Tests: []Killer{{Module: "store/pgxstore", Test: "TestACollisionIsAReplay"}},
 	},
 	{
-		Name: "the writes of a declined operation are committed",
-		Edits: []Edit{{
-			In:  "once.answer",
-			Old: "Rollback: !f.CommitWrites}",
-			New: "Rollback: false}",
-		}},
-		Tests: []Killer{core},
-	},
-	{
 		Name: "a cached replay is not compared",
 		Edits: []Edit{{In: "(*call).exec", Old: `return c.found(rec)
 }
@@ -520,16 +381,6 @@ if c.e.cfg.Observer != nil {`,
 		Tests: []Killer{history},
 	},
 	{
-		Name:  "a hashed key is not found by who forgets it",
-		Edits: []Edit{{In: "(*Engine).InvalidateCache", Old: "keys = append(keys, keyname.Hashed(key))", New: "keys = append(keys, keyname.Hashed(key)[:0]+key)"}},
-		Tests: in("", "TestInvalidateCacheDropsAResult"),
-	},
-	{
-		Name:  "a gate asks the store for what the cache has",
-		Edits: []Edit{{In: "(*Engine).IsDone", Old: "if e.cache.Has(id, time.Now()) {", New: `if e.cache.Has(id, time.Time{}) && id.Key == "" {`}},
-		Tests: in("oncehttp", "TestGateAsksTheCache"),
-	},
-	{
 		Name: "settling believes what only the primary has",
 		Edits: []Edit{{
 			In:  "(*call).settle",
@@ -544,15 +395,6 @@ if c.e.cfg.Observer != nil {`,
 			In:  "(*call).claim",
 			Old: "Durable: c.e.cfg.Synced, First:",
 			New: "First:",
-		}},
-		Tests: failover("TestReplaysSurviveAFailover$/^pgxstore$/^synced"),
-	},
-	{
-		Name: "a replay that is read first ignores Config.Synced",
-		Edits: []Edit{{
-			In:  "(*call).readFirst",
-			Old: "c.lookUp.done || c.e.cfg.Synced ||",
-			New: "c.lookUp.done ||",
 		}},
 		Tests: failover("TestReplaysSurviveAFailover$/^pgxstore$/^synced"),
 	},
@@ -602,21 +444,6 @@ if c.e.cfg.Observer != nil {`,
 		Tests: []Killer{{Package: ".", Test: "TestASlowHandlerIsTold", Hangs: true}},
 	},
 	{
-		Name:  "the wait of a look-up for a connection is not told apart",
-		Edits: []Edit{{In: "(*call).readFirst", Old: "waits.With(ctx, c.report.waits)", New: "ctx"}},
-		Tests: []Killer{{Module: "store/pgxstore", Test: "TestAcquireIsToldApart"}},
-	},
-	{
-		Name:  "shared cache: a first attempt asks it",
-		Edits: []Edit{{In: "(*call).askShared", Old: "|| c.op.Attempt.Number == 1", New: ""}},
-		Tests: in("", "TestSharedIsNotAskedInAFirstAttempt"),
-	},
-	{
-		Name:  "shared cache: each try of a call asks it",
-		Edits: []Edit{{In: "(*call).askShared", Old: "c.lookUp.shared ||", New: ""}},
-		Tests: in("", "TestSharedIsNotAskedInAFirstAttempt"),
-	},
-	{
 		Name: "shared cache: each duplicate asks it, before it joins the flight",
 		Edits: []Edit{{In: "(*call).exec", Old: "until := c.start.Add(c.op.Wait)", New: `if c.e.shared != nil && c.op.Attempt.Number != 1 {
 	if rec, ok := c.e.shared.get(ctx, c.id); ok {
@@ -625,21 +452,6 @@ if c.e.cfg.Observer != nil {`,
 }
 until := c.start.Add(c.op.Wait)`}},
 		Tests: in("", "TestSharedIsAskedOnceForAFlight"),
-	},
-	{
-		Name:  "shared cache: duplicates that wait for a hit are counted as look-ups of the database",
-		Edits: []Edit{{In: "once.(*call).follow", Old: "c.report.cached = f.Cached()", New: ""}},
-		Tests: in("", "TestSharedIsAskedOnceForAFlight"),
-	},
-	{
-		Name:  "shared cache: what runs is believed",
-		Edits: []Edit{{In: "(*shared).get", Old: "rec.State == store.StateDone &&", New: ""}},
-		Tests: in("", "TestSharedIsBelievedOnlyOfWhatIsDone"),
-	},
-	{
-		Name:  "shared cache: what is over is believed",
-		Edits: []Edit{{In: "(*shared).get", Old: "time.Now().Before(until)", New: "!until.IsZero()"}},
-		Tests: in("", "TestSharedIsBelievedOnlyOfWhatIsDone"),
 	},
 	{
 		Name:  "shared cache: a commit without an answer is kept",
@@ -652,130 +464,9 @@ until := c.start.Add(c.op.Wait)`}},
 		Tests: in("", "TestSharedIsGivenOnlyWhatWasAnswered"),
 	},
 	{
-		Name: "shared cache: what is kept is not encrypted",
-		Edits: []Edit{
-			{In: "(*shared).write", Old: "s.encrypter != nil", New: "false"},
-			{In: "(*shared).open", Old: "s.encrypter != nil && len(value) > 0", New: "false"},
-		},
-		Tests: in("", "TestSharedIsBelievedOnlyOfWhatIsDone"),
-	},
-	{
-		Name:  "shared cache: a value opens in the place of another one",
-		Edits: []Edit{{In: "sharedLabel", Old: "seal.Label(id.Scope, id.Key)", New: "seal.Label(id.Scope, id.Key)[:0]"}},
-		Tests: in("", "TestSharedIsBelievedOnlyOfWhatIsDone"),
-	},
-	{
-		Name:  "shared cache: a result outlives its record",
-		Edits: []Edit{{In: "(*shared).put", Old: "min(s.life, retain/2)", New: "s.life"}},
-		Tests: in("", "TestSharedResultEnds"),
-	},
-	{
-		Name:  "shared cache: the queue of results has no bound",
-		Edits: []Edit{{In: "(*shared).put", Old: "|| s.bytes+r.size > sharedBytes || len(s.queue) == sharedQueue", New: ""}},
-		Tests: in("", "TestSharedQueueIsBounded"),
-	},
-	{
-		Name:  "shared cache: one that fails is asked by each call",
-		Edits: []Edit{{In: "(*shared).admits", Old: "if s.failures < sharedFailures {", New: "if true {"}},
-		Tests: in("", "TestSharedThatFails"),
-	},
-	{
-		Name:  "shared cache: one failure switches it off",
-		Edits: []Edit{{In: "(*shared).ask", Old: "s.failures++; s.failures >= sharedFailures", New: "s.failures += sharedFailures; true"}},
-		Tests: in("", "TestSharedThatFails"),
-	},
-	{
-		Name:  "shared cache: one that hangs and does not hear is waited for",
-		Edits: []Edit{{In: "(*shared).ask", Old: "case <-ctx.Done():", New: "case <-context.Background().Done():"}},
-		Tests: in("", "TestSharedThatFails"),
-	},
-	{
-		Name:  "shared cache: a look-up takes all of the caller's time",
-		Edits: []Edit{{In: "(*shared).get", Old: "time.Until(deadline)/2", New: "time.Until(deadline)"}},
-		Tests: in("", "TestSharedLeavesTimeForTheDatabase"),
-	},
-	{
-		Name:  "shared cache: forgetting does not reach it",
-		Edits: []Edit{{In: "(*Engine).InvalidateCache", Old: "err = errors.Join(err, e.shared.drop(ctx, id))", New: "err = errors.Join(err, ctx.Err())"}},
-		Tests: in("", "TestSharedForgets"),
-	},
-	{
-		Name:  "shared cache: nothing keeps out what is forgotten on its way",
-		Edits: []Edit{{In: "newShared", Old: "hold: life + or(cfg.Skew, defaultSkew)", New: "hold: 0"}},
-		Tests: in("", "TestSharedForgets"),
-	},
-	{
-		Name:  "shared cache: engines of leases have one",
-		Edits: []Edit{{In: "once.New", Old: "irrevocable && cfg.Shared != nil", New: "irrevocable && cfg.Shared != nil && cfg.Runs == 0"}},
-		Tests: in("", "TestSharedIsNotForLeases"),
-	},
-	{
 		Name:  "a commit that claims is never too late",
 		Edits: []Edit{{In: "(*call).commit", Old: "r.rollback || !txn.blind", New: "r.rollback"}},
 		Tests: in("", "TestACommitThatClaimsMayBeTooLate"),
-	},
-	{
-		Name: "the undo of what was not executed leaves nothing behind",
-		Edits: []Edit{{
-			In:  "once.(*Engine).void",
-			Old: "rec, _, err := e.Exec(ctx, op, func(context.Context, TX) (Answer, error) { return Answer{Result: voided.Result()}, nil })",
-			New: "rec, err := e.ReadRecord(ctx, op)\nif rec.State == store.StateAbsent {\n\trec.Result = voided.Result()\n}",
-		}},
-		Tests: in("", "TestUndoBeforeItWasDone"),
-	},
-	{
-		Name:  "an undo does not get the value of what it undoes",
-		Edits: []Edit{{In: "once.Undo", Old: "undo(ctx, tx, value)", New: "undo(ctx, tx, *new(T))"}},
-		Tests: in("", "TestUndoOfWhatWasExecuted"),
-	},
-	{
-		Name: "a forward that comes after its undo is told that it was executed",
-		Edits: []Edit{{
-			In:  "once.decodeInto",
-			Old: "return final, json.Unmarshal(res.Body, final)",
-			New: "if err = json.Unmarshal(res.Body, final); final.Code == FailureUndone {\n\tfinal = nil\n}\nreturn final, err",
-		}},
-		Tests: in("", "TestUndoBeforeItWasDone"),
-	},
-	{
-		Name:  "the key of an undo is that of the forward",
-		Edits: []Edit{{In: "once.(*Operation).undo", Old: "own.Key = keyname.Undo(op.Key)", New: "_ = keyname.Undo"}},
-		Tests: in("", "TestUndoOfWhatWasExecuted"),
-	},
-	{
-		Name:  "an undo is kept as long as the engine says, and not as long as the forward",
-		Edits: []Edit{{In: "once.(*Operation).undo", Old: "own.Attempt.FirstSent = time.Time{}", New: "own.Attempt.FirstSent, own.Retain = time.Time{}, 0"}},
-		Tests: in("", "TestUndoLastsAsLongAsTheForward"),
-	},
-	{
-		Name:  "the refusal of a late forward is kept as long as the engine says",
-		Edits: []Edit{{In: "once.(*Engine).void", Old: "op.Attempt.Number = 0", New: "op.Attempt.Number, op.Retain = 0, 0"}},
-		Tests: in("", "TestUndoLastsAsLongAsTheForward"),
-	},
-	{
-		Name:  "an undo of what may be forgotten says that there was nothing",
-		Edits: []Edit{{In: "once.(*Engine).void", Old: "op.Attempt.Number = 0", New: "op.Attempt = Attempt{}"}},
-		Tests: in("", "TestUndoLastsAsLongAsTheForward"),
-	},
-	{
-		Name:  "an undo does not compare what was asked",
-		Edits: []Edit{{In: "once.(*Engine).void", Old: "op.Attempt.Number = 0", New: "op.Attempt.Number, op.Fingerprint = 0, Fingerprint{}"}},
-		Tests: in("", "TestUndoOfAnother"),
-	},
-	{
-		Name:  "an undo takes the result of another operation for its own",
-		Edits: []Edit{{In: "once.Undo", Old: "err == nil && !r.Value.Undone", New: "err != nil && !r.Value.Undone"}},
-		Tests: in("", "TestUndoOfAnother"),
-	},
-	{
-		Name:  "what has failed is undone",
-		Edits: []Edit{{In: "once.Undo", Old: "rec.Result.Kind == store.ResultFailure", New: "voided.Is(rec.Result)"}},
-		Tests: in("", "TestUndoOfAFailure"),
-	},
-	{
-		Name:  "work under a lease is voided behind its first phase",
-		Edits: []Edit{{In: "once.(*Engine).void", Old: "err != nil || e.irrevocable", New: "err != nil"}},
-		Tests: in("", "TestUndoIsRefused"),
 	},
 	{
 		Name:  "parts of a derived key run into each other",
