@@ -286,7 +286,7 @@ func TestRedisMoved(t *testing.T) {
 			t.Fatal(errs)
 		}
 		if strings.Contains(errs[0].Error(), "MOVED") {
-			if !strings.Contains(errs[0].Error(), "Try: the address of a server that is no cluster") {
+			if !strings.Contains(errs[0].Error(), "Try: the address of a Redis server that is not in cluster mode") {
 				t.Error(errs)
 			}
 			return

@@ -30,7 +30,7 @@ func TestDoctorAsksNATS(t *testing.T) {
 	must(t, outbox.New(s, outbox.Config{}).Add(t.Context(), tx, message.Message{Topic: "refunds", Key: "k", Type: "x"}))
 	must(t, tx.Commit())
 	address := natsServer(t)
-	for to, says := range map[string]string{address: "No stream has the subject refunds", "nats://127.0.0.1:1": "nats://127.0.0.1:1"} {
+	for to, says := range map[string]string{address: "No JetStream stream has the subject refunds", "nats://127.0.0.1:1": "nats://127.0.0.1:1"} {
 		if f := examined(t, url, to)["outbox_destination"]; f.Verdict != doctor.VerdictWarn || !strings.Contains(f.Says, says) {
 			t.Errorf("--to %s: %+v", to, f)
 		}
