@@ -21,7 +21,7 @@ type Failing struct {
 
 // String says what an operator has to know: how often the message has failed, and why.
 func (f Failing) String() string {
-	return fmt.Sprintf("has come and has failed %s (last: %s)", words.Either(f.Attempts == 1, "once", fmt.Sprintf("%d times", f.Attempts)), words.Shown(f.Error))
+	return fmt.Sprintf("was received, and its handler has failed %s (last error: %s)", words.Either(f.Attempts == 1, "once", fmt.Sprintf("%d times", f.Attempts)), words.Shown(f.Error))
 }
 
 // silence is how long no attempt of a failing message may be made until its key counts as one that waits for a missing message: its broker may have lost it.

@@ -166,7 +166,7 @@ ok    outbox_backlog      no message waits for its delivery
 ok    outbox_stopped      no message has failed
 ok    outbox_topics       no topic waits for anything but a relay
 ok    outbox_relays       no relay is at work, and no message waits for one
-ok    inbox_gaps          no key waits for a message that has not come
+ok    inbox_gaps          no key waits for a message that was not received
 ok    dead_letters        no message is a dead letter
 
 sqlite:` + file + `: 18 checks, 1 warnings, 1 failures.

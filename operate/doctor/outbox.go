@@ -172,7 +172,7 @@ func askDestination(ctx context.Context, p *examination) (Finding, error) {
 	found, err := d.Check(ctx, topics)
 	switch {
 	case err != nil:
-		return Finding{}, fmt.Errorf("%s: %w. Try: is it running, and can it be reached from here?", d.Name, err)
+		return Finding{}, fmt.Errorf("%s: %w. Try: check that the broker is running and reachable from this machine", d.Name, err)
 	case len(found) > 0:
 		return destinationFinding(d.Name, found), nil
 	}
