@@ -75,7 +75,7 @@ func (v SagaView) Meaning() string {
 	case StateExpired:
 		return "its record is over: another saga can be started under this key"
 	}
-	return "not known to this release"
+	return "this release of once does not know the state"
 }
 
 // Choices are the possible decisions about the saga in its present state: each an action, and its step if the action needs one.
