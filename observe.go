@@ -257,7 +257,7 @@ func (c *call[TX]) observeEffectOutside(ctx context.Context, txn transaction[TX]
 	}
 }
 
-var errOutside = errors.New("the handler has succeeded without a statement on its transaction: what it has written elsewhere is not undone and may be written twice. Try: write through the transaction that the handler is given")
+var errOutside = errors.New("the handler succeeded without running a statement on its transaction: its writes elsewhere are not rolled back, and a retry may write them twice. Try: write through the transaction that the handler receives")
 
 // Observers returns an observer that shows every event to each of list, in order. It is a
 // [Tracer] if one of them is. Each of several gets the context that the one before it has

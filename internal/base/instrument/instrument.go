@@ -63,7 +63,7 @@ var seconds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 
 
 // All are the instruments, by ID.
 var All = [count]Instrument{
-	Operations:         {Name: "once_operations_total", OTel: "once.operations", Unit: "{operation}", Labels: []string{"operation", "decision", "effect"}, Help: "Calls that have ended, by what was decided and by what stands."},
+	Operations:         {Name: "once_operations_total", OTel: "once.operations", Unit: "{operation}", Labels: []string{"operation", "decision", "effect"}, Help: "Calls that have ended, by decision and by effect."},
 	Retries:            {Name: "once_retries_total", OTel: "once.retries", Unit: "{operation}", Labels: operation, Help: "Calls whose client says that they are a retry (Once-Attempt above 1): a lower bound, because clients may say nothing."},
 	Reruns:             {Name: "once_reruns_total", OTel: "once.reruns", Unit: "{run}", Labels: operation, Help: "Runs of a handler that were undone and begun again, after a serialization failure or a lost commit."},
 	Deadlocks:          {Name: "once_deadlocks_total", OTel: "once.deadlocks", Unit: "{deadlock}", Labels: operation, Help: "Runs of a handler that the database has ended because of a deadlock."},
