@@ -177,7 +177,7 @@ func (r *run) decide(ctx context.Context, err error) error {
 // turn decides to compensate. The decision is stored before the first undo, or with it.
 func (r *run) turn(ctx context.Context, cause once.Failure) error {
 	if pivot := r.saved.passedPivot(); pivot != "" {
-		return r.stick(ctx, fmt.Sprintf("behind the pivot %q there is no turn: %s", pivot, cause.Error()))
+		return r.stick(ctx, fmt.Sprintf("the saga has passed its pivot %q, so it cannot be undone any more: %s", pivot, cause.Error()))
 	}
 	cause.CommitWrites = false
 	r.saved.Turn, r.saved.Tries, r.turned = &turn{cause}, 0, false

@@ -56,11 +56,11 @@ var (
 	ErrGone = errors.New("journal: the intent is not open any more")
 
 	// ErrFull says that the journal has no room for another open intent.
-	ErrFull = errors.New("journal: it is full, and the request was not sent")
+	ErrFull = errors.New("journal: the journal is full, so the request was not sent")
 
 	// ErrBroken says that the disk of the journal has failed.
-	ErrBroken = errors.New("journal: its disk has failed, and it takes nothing more. Try: look at the disk, then open the journal again")
+	ErrBroken = errors.New("journal: a write of the journal to its disk has failed, so it accepts no further requests. Try: check the disk, then open the journal again")
 
 	// ErrClosed says that the journal is closed.
-	ErrClosed = errors.New("journal: it is closed")
+	ErrClosed = errors.New("journal: the journal is closed")
 )
