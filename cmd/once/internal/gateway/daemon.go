@@ -123,7 +123,7 @@ func (d *daemon) admin() http.Handler {
 		case d.draining.Load():
 			http.Error(w, "it ends", http.StatusServiceUnavailable)
 		case err != nil:
-			http.Error(w, "the store does not answer", http.StatusServiceUnavailable)
+			http.Error(w, "the database of the gateway does not answer", http.StatusServiceUnavailable)
 		default:
 			_, _ = fmt.Fprintln(w, "ok")
 		}
@@ -145,7 +145,7 @@ func (d *daemon) ready(ctx context.Context) error {
 		err = d.proxy.back.ask(ctx)
 	}
 	if err != nil {
-		d.proxy.log.WarnContext(ctx, "not ready: the store does not answer", slog.Any("error", err))
+		d.proxy.log.WarnContext(ctx, "not ready: the database of the gateway does not answer", slog.Any("error", err))
 	}
 	return err
 }
@@ -173,7 +173,7 @@ func (p *proxy) sweep(ctx context.Context) (stop func()) {
 	ended := make(chan struct{})
 	sweeper := retention.New(p.back.ops, retention.Config{Observe: func(pass retention.Pass) {
 		if pass.Err != nil && ctx.Err() == nil {
-			p.log.WarnContext(ctx, "expired keys cannot be deleted, and this is tried again", slog.Any("error", pass.Err))
+			p.log.WarnContext(ctx, "expired keys cannot be deleted; the gateway tries again later", slog.Any("error", pass.Err))
 		}
 	}})
 	go func() {

@@ -32,7 +32,7 @@ func calmWebhooks() (*Webhooks, hookSent, hookBooks) {
 func TestWebhooksReport(t *testing.T) {
 	t.Parallel()
 	for reason, spoil := range map[string]func(s *Webhooks, sent *hookSent, books *hookBooks, r *WebhooksReport){
-		"":                                       func(*Webhooks, *hookSent, *hookBooks, *WebhooksReport) {},
+		"": func(*Webhooks, *hookSent, *hookBooks, *WebhooksReport) {},
 		"the sender made 3 refunds of 3, but it must have made 4": func(s *Webhooks, _ *hookSent, _ *hookBooks, _ *WebhooksReport) { s.Orders = 4 },
 		"the sender has sent 2 events for 3 refunds": func(_ *Webhooks, sent *hookSent, _ *hookBooks, _ *WebhooksReport) {
 			sent.events, sent.hangsWaiting = 2, 2
@@ -50,11 +50,11 @@ func TestWebhooksReport(t *testing.T) {
 		},
 		"the receiver rejected 1 of 2 forged requests, and accepted 0": func(s *Webhooks, _ *hookSent, _ *hookBooks, _ *WebhooksReport) { s.forged.Add(1) },
 		"the receiver rejected 1 of 1 forged requests, and accepted 1": func(s *Webhooks, _ *hookSent, _ *hookBooks, _ *WebhooksReport) { s.accepted.Add(1) },
-		"the receiver rejected 1 genuine events":        func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) { books.rejected["a"] = true },
-		"the receiver counts 4 deliveries":                     func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) { books.arrived = 4 },
-		"1 deliveries to the healthy endpoint are still waiting":                    func(_ *Webhooks, sent *hookSent, _ *hookBooks, _ *WebhooksReport) { sent.healthyWaiting = 1 },
-		"2 of 3 deliveries to the endpoint":    func(_ *Webhooks, sent *hookSent, _ *hookBooks, _ *WebhooksReport) { sent.hangsWaiting = 2 },
-		`the endpoints [] are disabled`:              func(_ *Webhooks, sent *hookSent, _ *hookBooks, _ *WebhooksReport) { sent.disabled = nil },
+		"the receiver rejected 1 genuine events":                       func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) { books.rejected["a"] = true },
+		"the receiver counts 4 deliveries":                             func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) { books.arrived = 4 },
+		"1 deliveries to the healthy endpoint are still waiting":       func(_ *Webhooks, sent *hookSent, _ *hookBooks, _ *WebhooksReport) { sent.healthyWaiting = 1 },
+		"2 of 3 deliveries to the endpoint":                            func(_ *Webhooks, sent *hookSent, _ *hookBooks, _ *WebhooksReport) { sent.hangsWaiting = 2 },
+		`the endpoints [] are disabled`:                                func(_ *Webhooks, sent *hookSent, _ *hookBooks, _ *WebhooksReport) { sent.disabled = nil },
 		`the endpoints ["ep_fails" "ep_ok"]`: func(_ *Webhooks, sent *hookSent, _ *hookBooks, _ *WebhooksReport) {
 			sent.disabled = append(sent.disabled, "ep_ok")
 		},
