@@ -103,7 +103,8 @@ func CodeOf(err error) Code {
 	return ""
 }
 
-// EffectOf returns what err proves. nil proves that the operation was applied. A *[Failure] takes
+// EffectOf returns what err proves. nil proves that the operation was applied; after [Join] it proves this only when the transaction of the caller has
+// committed. A *[Failure] takes
 // its key for good, but it was applied only if it has CommitWrites: otherwise the handler's writes
 // were rolled back. An error of another package proves nothing.
 func EffectOf(err error) Effect {

@@ -208,7 +208,13 @@ func (m Mover) raise(ctx context.Context, from Standing, epoch int64) error {
 			if err := of.remove(ctx, t, from.Tenant); err != nil { // rows from an earlier stay of the tenant in this region
 				return err
 			}
-			return of.copy(ctx, m.pool(from.Region), t, from.Tenant)
+			return m.within(ctx, from.Region, func(source tx) error {
+				// The write is refused by a standby, which may lack the last records: clean would delete them after it.
+				if err := source.exec(ctx, 1, "update once_home_move set target = target where tenant = ? and target = ?", from.Tenant, from.Moving); err != nil {
+					return err
+				}
+				return of.copy(ctx, source, t, from.Tenant)
+			})
 		})
 	})
 }

@@ -54,8 +54,11 @@ func Do[T, TX any](ctx context.Context, in *Inbox[TX], m message.Message, fn fun
 	if err != nil {
 		return r, fmt.Errorf("inbox: the stored result of message %s cannot be read: %w", m.ID, err)
 	}
+	if k == nil { // Handle has seen the row: this server lags, or a sweep has deleted it since
+		return r, fmt.Errorf("inbox: the result of message %s cannot be read now. Try: call Do again", m.ID)
+	}
 	err = errors.New("the result was not kept")
-	if k != nil && k.result != nil {
+	if k.result != nil {
 		err = json.Unmarshal(k.result, &r.Value)
 	}
 	if err != nil {

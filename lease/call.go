@@ -79,7 +79,7 @@ type CallPolicy struct {
 
 	// DedupedFor is how long the service knows a key, by which it dedupes. The call is made again until nine
 	// tenths of that have passed since the intent, by the clocks of the processes; later its outcome is unknown, unless
-	// the policy has a Check as well.
+	// the policy has a Check as well. The context of the call ends at that time, too.
 	DedupedFor time.Duration
 
 	// Check asks the service whether the call took effect: see [Check].
@@ -210,7 +210,14 @@ func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Con
 		// A client of package retryhttp sends a request in this context once only, also if the connection breaks.
 		ctx = atmostonce.Mark(ctx)
 	}
-	value, err := fn(ctx, c.key(), bytes.Clone(request)) // it may write there
+	called := ctx
+	if until := r.saved.Call.Until; until.After(time.Now()) {
+		// A client that repeats the request in fn must stop before the service forgets the key: a later request would be another call.
+		var cancel context.CancelFunc
+		called, cancel = context.WithDeadline(ctx, until)
+		defer cancel()
+	}
+	value, err := fn(called, c.key(), bytes.Clone(request)) // it may write there
 	return c.answered(ctx, value, err)
 }
 

@@ -153,3 +153,20 @@ func TestTheSaferPolicyCounts(t *testing.T) {
 	_, err := once.Do(t.Context(), node(memstore.New()), op, fails(lease.CallPolicy{DedupedFor: time.Nanosecond, SafeToRepeat: true}))
 	wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
 }
+
+// TestACallEndsBeforeItsKeyIsForgotten: a client that repeats a request inside the call stops before the service forgets the key.
+func TestACallEndsBeforeItsKeyIsForgotten(t *testing.T) {
+	const life = time.Hour
+	before := time.Now()
+	_, err := once.Do(t.Context(), node(memstore.New()), op, func(ctx context.Context, r *lease.Run) (string, error) {
+		return lease.Call(ctx, r, "charge", func(ctx context.Context, _ string) (string, error) {
+			if end, ok := ctx.Deadline(); !ok || end.Before(before.Add(life*8/10)) || end.After(time.Now().Add(life*9/10)) {
+				t.Errorf("the call begins at %v, and its context ends at %v (%t)", before, end, ok)
+			}
+			return "", nil
+		}, lease.CallPolicy{DedupedFor: life})
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

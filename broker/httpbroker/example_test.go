@@ -50,7 +50,7 @@ func ExampleReceiver() { //nolint:testableexamples // it needs a database: integ
 	book := func(ctx context.Context, tx *sql.Tx, m message.Message) error {
 		var refund struct{ Amount int64 }
 		if err := json.Unmarshal(m.Payload, &refund); err != nil {
-			return retry.Permanent(err) // a dead letter now: no other attempt can change it
+			return retry.Permanent(err) // a dead letter at once: a further attempt would fail, too
 		}
 		_, err := tx.ExecContext(ctx, "insert into booking (account, amount) values (?, ?)", m.Key, refund.Amount)
 		return err

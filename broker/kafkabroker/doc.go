@@ -1,6 +1,6 @@
 // Package kafkabroker delivers messages of an outbox to Kafka, and applies the records of topics through an inbox.
 //
-//	client, err := kgo.NewClient(kgo.SeedBrokers("kafka:9092"))
+//	client, err := kgo.NewClient(kgo.SeedBrokers("kafka:9092"), kgo.DisableIdempotentWrite())
 //	relay := box.Relay(kafkabroker.Publisher(client), outbox.RelayConfig{})
 //
 // The topic is the topic of Kafka, and the key is the key of the record, so that a key stays in one partition. Each message is a CloudEvent 1.0 in
@@ -12,8 +12,11 @@
 //
 // # What the promise needs
 //
-//   - A client that waits for all replicas in sync (kgo.AllISRAcks, the default) and writes idempotently (the
-//     default). [Publisher] delivers nothing by a client that does not wait.
+//   - A client that waits for all replicas in sync (kgo.AllISRAcks, the default). [Publisher] delivers nothing by another one.
+//   - A client that is made with kgo.DisableIdempotentWrite. [Publisher] delivers nothing by another one, because an idempotent client can lose a
+//     record: the broker writes a record, its answer is lost, and the broker refuses the second attempt. The client then
+//     gives the number of this record to the next one, which the broker discards as a duplicate and confirms. Nothing is lost without idempotent
+//     writes: a relay repeats a message, and the consumer drops duplicates.
 //   - A client that chooses the partition by the key (the default). More partitions move keys: add them
 //     while no message waits.
 //   - Topics with three replicas, min.insync.replicas=2 and unclean.leader.election.enable=false. Kafka does not call fsync
@@ -21,7 +24,7 @@
 //   - A consumer that drops records whose ce_id it knows, or whose ce_sequence is not greater than the last one of the key: Kafka
 //     does not know that a record which a relay sends again is the same.
 //
-// [Check] reports which of these are missing.
+// [Check] reports which of these are missing, except for idempotent writes, which matter only to a client that publishes.
 //
 // # Consumers
 //

@@ -11,7 +11,7 @@ import (
 )
 
 func Example() { //nolint:testableexamples // it needs a server
-	client, err := kgo.NewClient(kgo.SeedBrokers("localhost:9092"))
+	client, err := kgo.NewClient(kgo.SeedBrokers("localhost:9092"), kgo.DisableIdempotentWrite())
 	if err != nil {
 		fmt.Println(err)
 		return

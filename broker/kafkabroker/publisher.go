@@ -17,11 +17,24 @@ import (
 
 const onTheWay = 512 // messages at once
 
+// An idempotent client numbers the records of a partition, and uses a number again after the broker has refused a record. If the broker had written that record,
+// and the answer was lost before a second attempt was refused, then the next record has the number of a record that the broker knows: the broker
+// discards it and confirms it (https://github.com/twmb/franz-go/issues/1217).
+var errIdempotent = errors.New("kafkabroker: the client writes idempotently, and may then report a record as written that the broker has discarded. Try: kgo.DisableIdempotentWrite() when you make the client")
+
 var errAcks = errors.New("kafkabroker: the kgo client does not wait until all in-sync replicas have stored a record. Try: kgo.RequiredAcks(kgo.AllISRAcks())")
 
-// Publisher returns a publisher that writes messages with client.
+// Publisher returns a publisher that writes messages with client. The client must wait for all replicas in sync, and must be made with
+// [kgo.DisableIdempotentWrite]: otherwise each message fails with an error for which [outbox.IsUnavailable] is true.
 func Publisher(client *kgo.Client) outbox.Publisher {
-	return &publisher{client: client, sender: keyed.NewSender(onTheWay), waits: waitsForAll(client)}
+	p := &publisher{client: client, sender: keyed.NewSender(onTheWay)}
+	switch {
+	case !waitsForAll(client):
+		p.unfit = outbox.Unavailable(errAcks)
+	case client.OptValue(kgo.DisableIdempotentWrite) != true:
+		p.unfit = outbox.Unavailable(errIdempotent)
+	}
+	return p
 }
 
 func waitsForAll(client *kgo.Client) bool {
@@ -31,7 +44,7 @@ func waitsForAll(client *kgo.Client) bool {
 type publisher struct {
 	client *kgo.Client
 	sender *keyed.Sender
-	waits  bool // for all replicas in sync
+	unfit  error // why the client must not be used, or nil
 }
 
 // Publish implements [outbox.Publisher].
@@ -40,11 +53,9 @@ func (p *publisher) Publish(ctx context.Context, messages []message.Message) []e
 }
 
 func (p *publisher) send(ctx context.Context, m *message.Message) error {
-	if !p.waits {
-		return outbox.Unavailable(errAcks)
+	if p.unfit != nil {
+		return p.unfit
 	}
-	// A record that the client has sent cannot be taken back: ProduceSync then waits for its
-	// result, also after the end of ctx.
 	return classify(m, p.client.ProduceSync(ctx, newRecord(m)).FirstErr())
 }
 

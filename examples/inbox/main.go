@@ -82,14 +82,14 @@ func prepare(ctx context.Context, db *sql.DB) (*sqlstore.Store, error) {
 	return sqlstore.New(ctx, db, sqlstore.Config{})
 }
 
-// book applies an event. What it writes commits with the note that the event was applied.
+// book applies an event. Its writes, and the row which records that the event was applied, are one commit.
 func book(ctx context.Context, tx *sql.Tx, m message.Message) error {
 	var refund struct {
 		Account string `json:"account"`
 		Amount  int64  `json:"amount"`
 	}
 	if err := json.Unmarshal(m.Payload, &refund); err != nil {
-		return retry.Permanent(err) // a dead letter now: no other attempt can change it
+		return retry.Permanent(err) // a dead letter at once: a further attempt would fail, too
 	}
 	_, err := tx.ExecContext(ctx, "insert into booking (account, amount) values (?, ?)", refund.Account, refund.Amount)
 	return err

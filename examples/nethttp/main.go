@@ -64,8 +64,8 @@ func createRefund(w http.ResponseWriter, r *http.Request) {
 	}
 	tx := oncehttp.Tx[pgx.Tx](r.Context()) // an ordinary pgx transaction
 	if _, err := tx.Exec(r.Context(), "insert into refund (charge) values ($1)", charge); err != nil {
-		oncehttp.Fail(w, r, err) // rolled back; run again after a deadlock, otherwise 500
+		oncehttp.Fail(w, r, err) // rolls back; after a deadlock the handler runs again, after another error the client gets 500
 		return
 	}
-	w.WriteHeader(http.StatusCreated) // it commits when you return, before anything is sent
+	w.WriteHeader(http.StatusCreated) // the transaction commits after the handler returns, before the response is sent
 }

@@ -37,7 +37,7 @@ func (p *payer) Work(ctx context.Context, job *river.Job[Payout]) error {
 		return payOut(ctx, tx, job.Args)
 	})
 	if f := (*once.Failure)(nil); errors.As(err, &f) {
-		return river.JobCancel(f) // no other attempt can change it
+		return river.JobCancel(f) // a further attempt would fail, too
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,12 @@ func (k *kafka) client(t *testing.T, options ...kgo.Opt) *kgo.Client {
 		kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }))...)
 }
 
+// writer returns a client that may publish.
+func (k *kafka) writer(t *testing.T, options ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	return k.client(t, append(options, kgo.DisableIdempotentWrite())...)
+}
+
 // received reads what has come since the last call.
 func (k *kafka) received(t *testing.T) []message.Message {
 	t.Helper()
@@ -111,7 +118,7 @@ func (k *kafka) behind(ends kadm.ListedOffsets) bool {
 func TestPublisherOnKafka(t *testing.T) {
 	k := newKafka(t, "refunds", "payouts")
 	outboxtest.Run(t, outboxtest.Destination{
-		Publisher: kafkabroker.Publisher(k.client(t)), Topics: []string{"refunds", "payouts"}, Received: k.received,
+		Publisher: kafkabroker.Publisher(k.writer(t)), Topics: []string{"refunds", "payouts"}, Received: k.received,
 		Reject: func(m *message.Message) { m.Payload = make([]byte, 2<<20) },
 		Break: func(t *testing.T) func() {
 			t.Helper()
@@ -126,7 +133,7 @@ func TestPublisherOnKafka(t *testing.T) {
 // All arrive, those of a key in order behind a consumer that drops what it has seen.
 func TestKafkaConnectionsAreCut(t *testing.T) {
 	k := newKafka(t, "refunds")
-	p := kafkabroker.Publisher(k.client(t))
+	p := kafkabroker.Publisher(k.writer(t))
 	const keys, each = 20, 100
 	var waiting []message.Message
 	for i := range keys * each {
@@ -202,29 +209,14 @@ func TestKafkaRefusals(t *testing.T) {
 		kerr.MessageTooLarge: retry.IsPermanent, kerr.InvalidRecord: retry.IsPermanent,
 		kerr.TopicAuthorizationFailed: of,
 	} {
-		p := kafkabroker.Publisher(k.client(t))
+		p := kafkabroker.Publisher(k.writer(t))
 		refuse := true
 		k.cluster.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
-			produce, ok := req.(*kmsg.ProduceRequest)
-			if !ok || !refuse {
+			if !refuse {
 				return nil, nil, false //nolint:nilnil // false: kfake answers
 			}
 			refuse = false
-			answer, ok := produce.ResponseKind().(*kmsg.ProduceResponse)
-			if !ok {
-				return nil, nil, false //nolint:nilnil // false: kfake answers
-			}
-			for _, topic := range produce.Topics {
-				answered := kmsg.NewProduceResponseTopic()
-				answered.Topic, answered.TopicID = topic.Topic, topic.TopicID
-				for _, partition := range topic.Partitions {
-					one := kmsg.NewProduceResponseTopicPartition()
-					one.Partition, one.ErrorCode = partition.Partition, code.Code
-					answered.Partitions = append(answered.Partitions, one)
-				}
-				answer.Topics = append(answer.Topics, answered)
-			}
-			return answer, nil, true
+			return refusal(req, code), nil, true
 		})
 		messages := []message.Message{{Topic: "refunds", Key: "a", ID: "1", Seq: 1, CreatedAt: time.Now()}, {Topic: "refunds", Key: "a", ID: "2", Seq: 2, CreatedAt: time.Now()}}
 		errs := p.Publish(t.Context(), messages)
@@ -239,11 +231,11 @@ func TestKafkaRefusals(t *testing.T) {
 		}
 		k.received(t)
 	}
-	p := kafkabroker.Publisher(k.client(t, kgo.UnknownTopicRetries(0)))
+	p := kafkabroker.Publisher(k.writer(t, kgo.UnknownTopicRetries(0)))
 	if errs := p.Publish(t.Context(), []message.Message{{Topic: "nowhere", ID: "1"}}); errs == nil || !outbox.IsUnavailable(errs[0]) {
 		t.Errorf("no such topic: %v", errs)
 	}
-	closed := k.client(t)
+	closed := k.writer(t)
 	closed.Close()
 	if errs := kafkabroker.Publisher(closed).Publish(t.Context(), []message.Message{{Topic: "refunds", ID: "1"}}); errs == nil || !outbox.IsUnavailable(errs[0]) {
 		t.Errorf("a closed client: %v", errs)
@@ -256,6 +248,70 @@ func TestKafkaRefusals(t *testing.T) {
 	}
 	if arrived := k.received(t); len(arrived) != 0 {
 		t.Errorf("arrived: %v", arrived)
+	}
+}
+
+// refusal is the answer to a request to produce that refuses all records.
+func refusal(req kmsg.Request, code *kerr.Error) *kmsg.ProduceResponse {
+	produce, ok := req.(*kmsg.ProduceRequest)
+	if !ok {
+		return nil
+	}
+	answer, ok := produce.ResponseKind().(*kmsg.ProduceResponse)
+	if !ok {
+		return nil
+	}
+	for _, topic := range produce.Topics {
+		answered := kmsg.NewProduceResponseTopic()
+		answered.Topic, answered.TopicID = topic.Topic, topic.TopicID
+		for _, partition := range topic.Partitions {
+			one := kmsg.NewProduceResponseTopicPartition()
+			one.Partition, one.ErrorCode = partition.Partition, code.Code
+			answered.Partitions = append(answered.Partitions, one)
+		}
+		answer.Topics = append(answer.Topics, answered)
+	}
+	return answer
+}
+
+// TestKafkaConfirmsOnlyWhatItHas: the broker writes a record, its answer is lost, and it refuses the second attempt, because the right to write was
+// withdrawn. When the right is back, a message that is published without an error is in the log. An idempotent client would number the
+// next record like the first one, so that the broker discards it as a duplicate and confirms it.
+func TestKafkaConfirmsOnlyWhatItHas(t *testing.T) {
+	for name, option := range map[string]kgo.Opt{"idempotent": kgo.RequiredAcks(kgo.AllISRAcks()), "not idempotent": kgo.DisableIdempotentWrite()} {
+		t.Run(name, func(t *testing.T) {
+			k := newKafka(t, "refunds")
+			p := kafkabroker.Publisher(k.client(t, option, kgo.ProducerBatchCompression(kgo.NoCompression())))
+			requests := 0
+			k.cluster.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				k.cluster.KeepControl()
+				if requests++; requests == 2 {
+					return refusal(req, kerr.TopicAuthorizationFailed), nil, true
+				}
+				return nil, nil, false //nolint:nilnil // false: kfake answers
+			})
+			first := message.Message{Topic: "refunds", Key: "a", ID: "first", Seq: 1, CreatedAt: time.Now(), Payload: []byte("swallow the answer")}
+			next := message.Message{Topic: "refunds", Key: "a", ID: "next", Seq: 1, CreatedAt: time.Now(), Payload: []byte("another payload")}
+			k.proxy.Arm(faultnet.SwallowAnswer("swallow the answer", ""))
+			if errs := p.Publish(t.Context(), []message.Message{first}); errs == nil {
+				t.Error("the first message is confirmed")
+			}
+			errs := p.Publish(t.Context(), []message.Message{next})
+			var arrived []string
+			for _, m := range k.received(t) {
+				arrived = append(arrived, m.ID)
+			}
+			switch {
+			case errs == nil && !slices.Contains(arrived, "next"):
+				t.Errorf("confirmed, but lost: the log has %q after %d requests", arrived, requests)
+			case name == "idempotent":
+				if errs == nil || !outbox.IsUnavailable(errs[0]) || !strings.Contains(errs[0].Error(), "Try: kgo.DisableIdempotentWrite") || requests != 0 {
+					t.Errorf("%d requests, %v", requests, errs)
+				}
+			case errs != nil || requests != 3 || !slices.Contains(arrived, "first"):
+				t.Errorf("vacuous: %d requests, the log has %q, %v", requests, arrived, errs)
+			}
+		})
 	}
 }
 

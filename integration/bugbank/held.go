@@ -51,7 +51,12 @@ var heldMutants = []Mutant{
 	},
 	{
 		Name:  "other work loses its leases while a procedure lasts",
-		Edits: []Edit{{In: "held.(*Heart).beat", Old: "tooLong || locked", New: "tooLong || locked && tooLong"}},
+		Edits: []Edit{{In: "held.(*Heart).beat", Old: "tooLong || state == ownerLocked", New: "tooLong"}},
 		Tests: onLeases("TestLongProcedure$/^MariaDB"),
+	},
+	{
+		Name:  "leases are not renewed while a write of another operation waits for a row",
+		Edits: []Edit{{In: "held.(*Heart).beat", Old: "if state == ownerWriting {", New: "if state == ownerLocked {"}},
+		Tests: hangsOnLeases("TestARowThatIsLockedCostsNoOtherLease$/^pgxstore"),
 	},
 }

@@ -29,8 +29,13 @@ var homeMutants = []Mutant{
 	},
 	{
 		Name:  "operations are left behind",
-		Edits: []Edit{{In: "home.(Mover).raise", Old: "return of.copy(ctx, m.pool(from.Region), t, from.Tenant)", New: "return nil"}},
+		Edits: []Edit{{In: "home.(Mover).raise", Old: "return of.copy(ctx, source, t, from.Tenant)", New: "return nil"}},
 		Tests: onHomes("TestOwningRegionExecutes$/^SQLite$"),
+	},
+	{
+		Name:  "a move reads the operations of a tenant from a standby",
+		Edits: []Edit{{In: "home.(Mover).raise", Old: "return of.copy(ctx, source, t, from.Tenant)", New: "return of.copy(ctx, m.pool(from.Region), t, from.Tenant)"}},
+		Tests: []Killer{{Module: "integration", Package: "home", Test: "TestMoveLosesNothingBehindAStandby"}},
 	},
 	{
 		Name:  "the first page of the operations of a tenant goes along, and the rest does not",

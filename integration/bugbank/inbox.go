@@ -291,4 +291,9 @@ var inboxMutants = []Mutant{
 		Edits: []Edit{{In: "inbox.(*Inbox).traced", Old: "ctx, end := in.cfg.Tracer.InboxSpan", New: "_, end := in.cfg.Tracer.InboxSpan"}},
 		Tests: onceotel("TestSpansOfMessagesReachHandlerAndPublisher"),
 	},
+	{
+		Name:  "a duplicate whose result is not there yet has none",
+		Edits: []Edit{{In: "inbox.Do", Old: "if k == nil {", New: "if k == nil {\nk = new(known)\n}\nif false {"}},
+		Tests: inboxOn("TestDoReturnsTheFirstResult"),
+	},
 }

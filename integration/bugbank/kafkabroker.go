@@ -4,8 +4,13 @@ package bugbank
 var kafkabrokerMutants = []Mutant{
 	{
 		Name:  "a Kafka publisher takes a client that does not wait for the replicas",
-		Edits: []Edit{{In: "kafkabroker.(*publisher).send", Old: "if !p.waits", New: "if false"}},
+		Edits: []Edit{{In: "kafkabroker.Publisher", Old: "case !waitsForAll(client):", New: "case false:"}},
 		Tests: []Killer{{Module: "integration", Package: "broker", Test: "TestKafkaRefusals"}},
+	},
+	{
+		Name:  "a Kafka publisher takes a client that writes idempotently",
+		Edits: []Edit{{In: "kafkabroker.Publisher", Old: "client.OptValue(kgo.DisableIdempotentWrite) != true", New: "false"}},
+		Tests: []Killer{{Module: "integration", Package: "broker", Test: "TestKafkaConfirmsOnlyWhatItHas"}},
 	},
 	{
 		Name:  "an offset is committed beyond a record that is not done",

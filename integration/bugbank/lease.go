@@ -422,6 +422,11 @@ switch applied, e := t.isApplied(ctx); {`,
 		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestKeysResolve"}},
 	},
 	{
+		Name:  "a call goes on after the service has forgotten its key",
+		Edits: []Edit{{In: "lease.(*call).make", Old: "context.WithDeadline(ctx, until)", New: "context.WithDeadline(ctx, until.Add(time.Hour))"}},
+		Tests: []Killer{{Package: "lease", Test: "TestACallEndsBeforeItsKeyIsForgotten"}},
+	},
+	{
 		Name:  "a leased call does not say that it is sent at most once",
 		Edits: []Edit{{In: "lease.(*call).make", Old: "ctx = atmostonce.Mark(ctx)", New: "_ = atmostonce.Mark"}},
 		Tests: in("retry/retryhttp", "TestCallIsSentAtMostOnce"),

@@ -31,7 +31,7 @@ func newKafka(t *testing.T, partitions int32) *kafka {
 	must(t, err)
 	t.Cleanup(cluster.Close)
 	k := &kafka{address: cluster.ListenAddrs()[0]}
-	k.client, err = kgo.NewClient(kgo.SeedBrokers(k.address))
+	k.client, err = kgo.NewClient(kgo.SeedBrokers(k.address), kgo.DisableIdempotentWrite())
 	must(t, err)
 	t.Cleanup(k.client.Close)
 	return k

@@ -1,6 +1,7 @@
 package home
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -64,5 +65,38 @@ func TestMoveTakesAllColumns(t *testing.T) {
 		if left := dump("eu", table); len(left) > 0 {
 			t.Errorf("%s: %d rows were left behind", table, len(left))
 		}
+	}
+}
+
+// lagging is a database whose pool reads from a standby that does not have the operations yet.
+type lagging struct{ sqlplane.Database }
+
+func (d lagging) Pool() sqlplane.Runner { return laggingPool{d.Database.Pool()} }
+
+type laggingPool struct{ sqlplane.Runner }
+
+func (p laggingPool) Query(ctx context.Context, s store.Statement, each func(sqlplane.Row) error) error {
+	if strings.Contains(s.SQL, "from once_operation") {
+		return nil
+	}
+	return p.Runner.Query(ctx, s, each)
+}
+
+// TestMoveLosesNothingBehindAStandby: a region whose pool reads from a standby that lags gives all its rows to the other region. They are read where
+// they are deleted afterwards.
+func TestMoveLosesNothingBehindAStandby(t *testing.T) {
+	dbs := map[string]sqlplane.Database{}
+	for _, name := range []string{"eu", "us"} {
+		db, _ := harness.OpenSQL(t, harness.Migrated(t, harness.SQLite, sets))
+		dbs[name] = db
+	}
+	m := home.Mover{Regions: map[string]sqlplane.Database{"eu": lagging{dbs["eu"]}, "us": dbs["us"]}}
+	must(t, m.Move(t.Context(), "acme", "eu"))
+	harness.Exec(t, dbs["eu"], "insert into once_operation (scope, key, claim, fingerprint, since, expires_at) values ('acme', 'k', x'01', x'01', 0, 0)")
+	must(t, m.Move(t.Context(), "acme", "us"))
+	rows := 0
+	must(t, dbs["us"].Pool().Query(t.Context(), store.Statement{SQL: "select 1 from once_operation where scope = 'acme'"}, func(sqlplane.Row) error { rows++; return nil }))
+	if rows != 1 {
+		t.Errorf("%d operations are in the other region, want 1", rows)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
@@ -167,7 +168,30 @@ func testDo[TX any](t *testing.T, g *fixture[TX]) {
 	if _, err := inbox.Do(t.Context(), in, event("c"), fn); once.CodeOf(err) != once.CodeNoResult {
 		t.Error(err)
 	}
+	// A server that lags does not have the row yet: that proves nothing about the result.
+	s, ok := store.As[sqlplane.SQL[TX]](g.engine.Store())
+	if !ok {
+		t.Fatal("the store has no SQL")
+	}
+	behind, _ := g.inboxOn(once.New[TX](lagging[TX]{g.engine.Store(), s}, once.Config{Observer: once.Discard}), inbox.Config{})
+	if _, err := inbox.Do(t.Context(), behind, event("a"), fn); err == nil || once.CodeOf(err) == once.CodeNoResult {
+		t.Errorf("a result that is not there yet: %v", err)
+	}
 }
+
+// lagging is a store whose pool reads from a standby that has no message yet.
+type lagging[TX any] struct {
+	store.Store[TX]
+	sqlplane.SQL[TX]
+}
+
+func (s lagging[TX]) Unwrap() any { return s.Store }
+
+func (s lagging[TX]) Pool() sqlplane.Runner { return laggingPool{s.SQL.Pool()} }
+
+type laggingPool struct{ sqlplane.Runner }
+
+func (laggingPool) Query(context.Context, store.Statement, func(sqlplane.Row) error) error { return nil }
 
 // TestRetentionOfAnID: an ID is known for as long as its source says, and one whose dead letter waits for longer.
 func TestRetentionOfAnID(t *testing.T) {

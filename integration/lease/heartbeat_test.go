@@ -34,8 +34,14 @@ type waiting struct {
 // wait begins an operation, and waits until it is in its call.
 func (p program) wait(t *testing.T, key string) *waiting {
 	t.Helper()
-	w := &waiting{called: make(chan struct{}), release: make(chan struct{}), lost: make(chan error, 1), ended: make(chan struct{})}
 	e, _ := p.engine()
+	return p.waitOn(t, e, key)
+}
+
+// waitOn is wait with an engine that has other operations.
+func (p program) waitOn(t *testing.T, e *once.Engine[*lease.Run], key string) *waiting {
+	t.Helper()
+	w := &waiting{called: make(chan struct{}), release: make(chan struct{}), lost: make(chan error, 1), ended: make(chan struct{})}
 	go func() {
 		defer close(w.ended)
 		w.result, w.err = once.Do(context.WithoutCancel(t.Context()), e, operation(key), func(ctx context.Context, r *lease.Run) (string, error) {
@@ -122,6 +128,77 @@ func TestExhaustedPoolStillRenews(t *testing.T) {
 		<-w.ended
 		if w.err != nil || w.result.Replayed {
 			t.Errorf("%+v, %v", w.result, w.err)
+		}
+	})
+}
+
+// TestARowThatIsLockedCostsNoOtherLease: a phase of one operation waits for a row that another transaction has locked, and has locked the record of its
+// operation by then. The leases of the other operations of the process are renewed meanwhile.
+func TestARowThatIsLockedCostsNoOtherLease(t *testing.T) {
+	testenv.Prove(t)
+	on(t, func(t *testing.T, name string) {
+		if name == harness.SQLite {
+			t.Skip("it locks no rows")
+		}
+		o, service := newDatabase(t, name), newProvider(t, false)
+		judge := o.mustOpen(t)
+		defer judge.close()
+		p := program{db: o.mustOpen(t), url: service.URL, ttl: long}
+		defer p.db.close()
+		e, _ := p.engine()
+		_, err := judge.Pool().Exec(t.Context(), judge.text("create table hot (id int primary key)"))
+		must(t, err)
+		hot := p.db.text("insert into hot values (1)")
+		locked, release, unlocked := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		errTaken := errors.New("rolled back")
+		go func() {
+			unlocked <- judge.Within(context.WithoutCancel(t.Context()), store.DefaultIsolation, func(ctx context.Context, r sqlplane.Runner) error {
+				_, err := r.Exec(ctx, hot)
+				close(locked)
+				<-release
+				return errors.Join(err, errTaken)
+			})
+		}()
+		unlock := sync.OnceFunc(func() { close(release) })
+		defer unlock()
+		<-locked
+		w := p.waitOn(t, e, "k")
+		writing, ended := make(chan struct{}), make(chan error, 1)
+		go func() {
+			_, err := once.Do(context.WithoutCancel(t.Context()), e, operation("hot"), func(ctx context.Context, r *lease.Run) (string, error) {
+				if _, err := lease.InBatch(ctx, r, "first", func(*once.Batch) (string, error) { return "", nil }); err != nil {
+					return "", err
+				}
+				return lease.InBatch(ctx, r, "second", func(b *once.Batch) (string, error) {
+					b.Add(hot)
+					close(writing)
+					return "", nil
+				})
+			})
+			ended <- err
+		}()
+		<-writing
+		for range 4 { // for longer than a lease
+			judge.untilRenewed(t, "k")
+		}
+		select {
+		case err := <-w.lost:
+			t.Errorf("the lease of another operation is lost: %v", err)
+		case err := <-ended: // an error: its own lease was lost
+			if ended <- err; err == nil {
+				t.Error("vacuous: the write does not wait")
+			}
+		default:
+		}
+		unlock()
+		if err := <-unlocked; !errors.Is(err, errTaken) {
+			t.Error(err)
+		}
+		<-ended
+		close(w.release)
+		<-w.ended
+		if w.err != nil {
+			t.Error(w.err)
 		}
 	})
 }

@@ -49,7 +49,7 @@ func newLog(t *testing.T, p *relayPlan) *kafkaLog {
 
 // kafkaPublisher is the publisher of a relay process: it reaches the broker through the proxy at address.
 func kafkaPublisher(address string) (outbox.Publisher, func(), error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }),
+	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.DisableIdempotentWrite(), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }),
 		kgo.Dialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", address)
 		}))

@@ -96,23 +96,37 @@ func ownedBy(h store.Hold) owned { return owned{h.ID, string(h.Nonce)} }
 
 // beat renews the leases of owners, and ends the owners whose leases are lost.
 func (h *Heart) beat(renewer store.Renewer, owners []*Owner) {
-	sent := time.Now()
 	held := map[owned]*Owner{}
-	var list []store.Hold
+	var quiet, busy []store.Hold
 	for _, o := range owners {
-		hold, locked, tooLong := o.hold(h.maxDuration)
+		hold, state, tooLong := o.hold(h.maxDuration)
 		if tooLong {
 			o.Lose(false)
 		}
-		if tooLong || locked { // the renewal of all would wait
+		if tooLong || state == ownerLocked { // the renewal of all would wait
 			continue
 		}
 		held[ownedBy(hold)] = o
-		list = append(list, hold)
+		if state == ownerWriting {
+			busy = append(busy, hold)
+			continue
+		}
+		quiet = append(quiet, hold)
 	}
 	// No longer than until the next beat.
 	ctx, cancel := context.WithTimeout(context.Background(), h.ttl/3)
 	defer cancel()
+	// A write may have locked its record, and may then wait for a row of the handler's. Its renewal waits with it, so it comes last.
+	for _, list := range [][]store.Hold{quiet, busy} {
+		if len(list) > 0 {
+			h.renew(ctx, renewer, list, held)
+		}
+	}
+}
+
+// renew renews the leases of list, whose owners are in held.
+func (h *Heart) renew(ctx context.Context, renewer store.Renewer, list []store.Hold, held map[owned]*Owner) {
+	sent := time.Now()
 	renewed, err := renewer.Renew(ctx, list, h.ttl)
 	for _, hold := range renewed {
 		held[ownedBy(hold)].beaten(sent)
@@ -125,12 +139,26 @@ func (h *Heart) beat(renewer store.Renewer, owners []*Owner) {
 	}
 }
 
-// hold is the claim to renew. locked says that its own transaction keeps all others from it, and tooLong that it has been held for longer
-// than maxDuration.
-func (o *Owner) hold(maxDuration time.Duration) (h store.Hold, locked, tooLong bool) {
+// ownerState says what an owner does with its record.
+type ownerState uint8
+
+const (
+	ownerQuiet   ownerState = iota
+	ownerWriting            // a write is under way, which may have locked the record
+	ownerLocked             // a transaction has locked the record
+)
+
+// hold is the claim to renew. tooLong says that it has been held for longer than maxDuration.
+func (o *Owner) hold(maxDuration time.Duration) (h store.Hold, state ownerState, tooLong bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return store.Hold{ID: o.ID, Fence: o.fence, Nonce: o.Nonce}, o.locked, time.Since(o.since) > maxDuration
+	switch {
+	case o.locked:
+		state = ownerLocked
+	case o.writing > 0:
+		state = ownerWriting
+	}
+	return store.Hold{ID: o.ID, Fence: o.fence, Nonce: o.Nonce}, state, time.Since(o.since) > maxDuration
 }
 
 func (o *Owner) beaten(sent time.Time) {

@@ -18,7 +18,7 @@ import (
 
 // service is that of the README.
 func service(ctx context.Context, pool *pgxpool.Pool, mux *http.ServeMux) error {
-	if err := pgxstore.Migrate(ctx, pool); err != nil { // its tables, once
+	if err := pgxstore.Migrate(ctx, pool); err != nil { // creates the tables that are missing
 		return err
 	}
 	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
@@ -34,10 +34,10 @@ func createRefund(w http.ResponseWriter, r *http.Request) {
 	tx := oncehttp.Tx[pgx.Tx](r.Context()) // an ordinary pgx transaction
 	_, err := tx.Exec(r.Context(), "insert into refund (charge) values ($1)", r.FormValue("charge"))
 	if err != nil {
-		oncehttp.Fail(w, r, err) // rolled back; run again after a deadlock, otherwise 500
+		oncehttp.Fail(w, r, err) // rolls back; after a deadlock the handler runs again, after another error the client gets 500
 		return
 	}
-	w.WriteHeader(http.StatusCreated) // it commits when you return, before anything is sent
+	w.WriteHeader(http.StatusCreated) // the transaction commits after the handler returns, before the response is sent
 }
 
 func batchOf(engine *once.Engine[pgx.Tx], cfg oncehttp.Config) http.Handler {

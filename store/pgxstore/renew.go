@@ -15,6 +15,7 @@ import (
 // transaction has locked, such as a commit that demands that it is held, is waited for.
 func (a abilities) Renew(ctx context.Context, holds []store.Hold, lease time.Duration) (renewed []store.Hold, err error) {
 	for some := range slices.Chunk(holds, pgsql.RenewAtOnce) {
+		committed := len(renewed)
 		_, err := a.s.apart(ctx, pipeline{{sql: pgsql.Renew, args: []any{pgsql.Holds(some), millis(lease)}, each: func(row pgx.Rows) error {
 			var h store.Hold
 			err := row.Scan(&h.ID.Scope, &h.ID.Key, &h.Fence, &h.Nonce)
@@ -22,7 +23,7 @@ func (a abilities) Renew(ctx context.Context, holds []store.Hold, lease time.Dur
 			return err
 		}}})
 		if err != nil {
-			return nil, err
+			return renewed[:committed], err
 		}
 	}
 	return renewed, nil

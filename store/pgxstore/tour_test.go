@@ -27,7 +27,7 @@ func welcome(ctx context.Context, engine *once.Engine[pgx.Tx]) (once.Result[Mail
 	op := once.Operation{
 		Scope:  "acme mail",
 		Key:    once.DeriveKey("welcome-email", "42"),
-		Retain: once.Forever, // without it, the mail could be sent again after 72 hours
+		Retain: once.Forever, // without Retain, the mail could be sent again after 72 hours
 	}
 
 	mail, err := once.Do(ctx, engine, op, func(ctx context.Context, tx pgx.Tx) (Mail, error) {

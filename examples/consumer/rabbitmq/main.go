@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-// run consumes until ctx ends. It returns when the handlers that run have returned.
+// run consumes messages until ctx ends. Then run waits for the handlers that are still running, and returns.
 func run(ctx context.Context, dsn, url string) error {
 	db, in, err := open(ctx, dsn)
 	if err != nil {
@@ -55,12 +55,12 @@ func run(ctx context.Context, dsn, url string) error {
 		return err
 	}
 	for _, finding := range findings {
-		slog.Warn(finding) // a setting that the promise needs
+		slog.Warn(finding) // a wrong setting, with which messages can be lost
 	}
 	return amqpbroker.Consume(ctx, conn, in, book, amqpbroker.ConsumerConfig{Queue: "refunds"})
 }
 
-// open opens the database, makes its tables, and returns the inbox of the consumer.
+// open opens the database, creates the tables, and returns the inbox of the consumer.
 func open(ctx context.Context, dsn string) (*sql.DB, *inbox.Inbox[*sql.Tx], error) {
 	db, err := sqlstore.Open("sqlite", dsn+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
 	if err != nil {
@@ -80,14 +80,14 @@ func open(ctx context.Context, dsn string) (*sql.DB, *inbox.Inbox[*sql.Tx], erro
 	return db, inbox.New(once.New(s, once.Config{}), inbox.Config{Consumer: "billing", Order: inbox.InOrder}), nil
 }
 
-// book applies an event. What it writes commits with the note that the event was applied.
+// book applies an event. Its writes, and the row which records that the event was applied, are one commit.
 func book(ctx context.Context, tx *sql.Tx, m message.Message) error {
 	var refund struct {
 		Account string `json:"account"`
 		Amount  int64  `json:"amount"`
 	}
 	if err := json.Unmarshal(m.Payload, &refund); err != nil {
-		return retry.Permanent(err) // a dead letter now: no other attempt can change it
+		return retry.Permanent(err) // a dead letter at once: a further attempt would fail, too
 	}
 	_, err := tx.ExecContext(ctx, "insert into booking (account, amount) values (?, ?)", refund.Account, refund.Amount)
 	return err

@@ -1,9 +1,9 @@
-// sendOnce sends what a user wants to happen once. name says what that is, such as "order of cart 17". The key and the body are kept for
-// it until there is a definite answer: a second click, a reload and a lost answer send the same key with the same body.
+// sendOnce sends a request that must take effect once. name names the intent of the user, such as "order of cart 17". sendOnce stores the key and the
+// body under this name until a definite response arrives. After a second click, a reload or a lost response it sends the same key and body again.
 export async function sendOnce(name, url, body) {
   const kept = sessionStorage.getItem(name);
   const intent = kept ? JSON.parse(kept) : { key: crypto.randomUUID(), body: JSON.stringify(body) };
-  sessionStorage.setItem(name, JSON.stringify(intent)); // before anything is sent
+  sessionStorage.setItem(name, JSON.stringify(intent)); // before the first request is sent
   for (let attempt = 1; ; attempt++) {
     let answer, problem = {};
     try {
@@ -15,7 +15,7 @@ export async function sendOnce(name, url, body) {
       if ((answer.headers.get("Content-Type") ?? "").startsWith("application/problem+json")) {
         problem = await answer.clone().json();
       }
-    } catch { // no answer, or half of one: it may have taken effect
+    } catch { // no response, or a part of a response: the request may have taken effect
       problem = { retryable: true };
     }
     if (!problem.retryable) {

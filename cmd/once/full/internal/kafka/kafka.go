@@ -37,7 +37,7 @@ func Open(to string) (*destination.Destination, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--to %s: %w", k, err)
 	}
-	client, err := kgo.NewClient(opts...)
+	client, err := kgo.NewClient(append(opts, kgo.DisableIdempotentWrite())...)
 	if err != nil {
 		return nil, fmt.Errorf("--to %s: %w. Try: %s", k, err, kafkaUsage)
 	}
