@@ -25,7 +25,7 @@ func (b *Batch) Exec(sql string, args ...any) { b.Add(store.Statement{SQL: sql, 
 // fails with [CodeFailed], caused by [store.ErrRows]. The write must have no RETURNING clause.
 func (b *Batch) ExecRows(rows int, sql string, args ...any) {
 	if rows < 1 {
-		panic(fmt.Sprintf("once: Batch.ExecRows of %d rows. Try: 1 or more, or Exec", rows))
+		panic(fmt.Sprintf("once: Batch.ExecRows: the number of rows is %d. Try: 1 or more rows, or Batch.Exec if the number is not known", rows))
 	}
 	b.Add(store.Statement{SQL: sql, Args: args, Rows: rows})
 }
@@ -34,7 +34,7 @@ func (b *Batch) ExecRows(rows int, sql string, args ...any) {
 // writes of the handler.
 func (b *Batch) Add(s store.Statement) {
 	if b.over {
-		panic("once: a Batch was used after its handler has returned, and its writes sent")
+		panic("once: a Batch was used after its handler had returned; its writes are sent already. Try: add all writes before the handler returns")
 	}
 	b.writes = append(b.writes, s)
 }

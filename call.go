@@ -129,7 +129,7 @@ func (c *call[TX]) exec(ctx context.Context, h handler[TX]) verdict {
 	}
 }
 
-var errNested = errors.New("an operation inside of the handler of another one of the same engine would wait for a second connection, and commit apart from it. Try: once.Join")
+var errNested = errors.New("this call runs inside the handler of another operation of the same engine: it would wait for a second connection, and would commit separately. Try: once.Join")
 
 // follow waits for the leader of a flight. ok is false if the caller must join a flight again. The wait for the
 // news that the operation runs is not longer than the caller itself would wait for the store: a look-up, a
@@ -162,7 +162,7 @@ func (c *call[TX]) follow(ctx context.Context, f *flight.Flight, until time.Time
 	return c.found(store.Record{State: store.StateRunning}), true
 }
 
-var errNoAnswer = errors.New("another call of this process has asked for the same operation, and the store has not answered it in time. Try: whether the database is there")
+var errNoAnswer = errors.New("another call in this process is reading the same operation, and the store has not answered in time. Try: check that the database is running and reachable")
 
 // lead repeats try until there is a verdict, as the leader of a flight since began.
 func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time.Time, h handler[TX]) (v verdict) {

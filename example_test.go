@@ -204,7 +204,7 @@ func ExampleNewEncrypter() {
 	fmt.Println(err)
 	// Output:
 	// amount=1000 <nil>
-	// once: it cannot be decrypted: wrong key, moved from another row, or damaged
+	// once: stored data cannot be decrypted: the key is wrong, or the data is damaged or was moved from another row
 }
 
 func ExampleLogSampled() {

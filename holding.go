@@ -10,8 +10,7 @@ import (
 // eventSlowHandler is an event that occurs only if Config.SlowHandler is set.
 const eventSlowHandler EventType = "slow_handler"
 
-var errHolding = errors.New("the handler runs for longer than Config.SlowHandler, and holds a connection of the pool and its locks. " +
-	"Try: what waits for another service as a phase of package lease; docs/holding.md")
+var errHolding = errors.New("a handler has been running for longer than Config.SlowHandler, and holds a connection of the pool and its locks. Try: move calls to other services out of the transaction, with package lease; see docs/holding.md")
 
 // watch sends an event to the observer if the handler still runs after Config.SlowHandler: a handler that hangs never reaches the last event of its call. stop ends
 // the watch, and no event follows.

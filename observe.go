@@ -260,7 +260,7 @@ func (c *call[TX]) observeEffectOutside(ctx context.Context, txn transaction[TX]
 	}
 }
 
-var errOutside = errors.New("the handler has succeeded without a statement on its transaction: what it has written elsewhere is not undone and may be written twice. Try: write through the transaction that the handler is given")
+var errOutside = errors.New("the handler succeeded without running a statement on its transaction: its writes elsewhere are not rolled back, and a retry may write them twice. Try: write through the transaction that the handler receives")
 
 // Observers returns an observer that passes every event to each observer of list, in order. It is a [Tracer] if
 // one of list is. Each Tracer gets the context that the Tracer before it has returned. The first returned trace

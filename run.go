@@ -56,7 +56,7 @@ type ran struct {
 // ErrClaimLost is the cause ([context.Cause]) with which a handler's context ends if the store has ended the
 // handler's claim: because the claim was idle for too long (Timeouts.Idle on SQLite), or because its lease is
 // over. No later write of the handler is committed.
-var ErrClaimLost = errors.New("the store has ended the claim of this operation while its handler ran. Try: a longer Timeouts.Idle or lease, or a shorter handler")
+var ErrClaimLost = errors.New("the store has ended the claim of this operation while the handler was running, so its writes were not committed. Try: a longer Timeouts.Idle or lease, or a shorter handler")
 
 // execute runs the handler on an open transaction and commits.
 func (c *call[TX]) execute(ctx context.Context, txn transaction[TX], h handler[TX]) verdict {

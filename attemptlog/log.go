@@ -130,7 +130,9 @@ func newLog(journal journal, cfg Config) *Log {
 	}
 	cfg.Node = short(cfg.Node, maxID)
 	if cfg.Failed == nil {
-		cfg.Failed = func(err error) { slog.Default().Warn("once: the attempt log waits", "error", err) }
+		cfg.Failed = func(err error) {
+			slog.Default().Warn("once: the attempt log could not write attempts to the database, and waits before it tries again", "error", err)
+		}
 	}
 	l := &Log{
 		journal: journal, cfg: cfg, queue: queue{list: make([]attempts.Attempt, cfg.Buffer)},
@@ -204,5 +206,5 @@ func (l *Log) Close(ctx context.Context) error {
 	if l.queue.n == 0 {
 		return nil
 	}
-	return fmt.Errorf("attemptlog: %d attempts may not have been written: %w. Try: close the log before its database, and give it more time", l.queue.n, cause)
+	return fmt.Errorf("attemptlog: %d attempts may not have been written to the database when the log was closed: %w. Try: close the log before the database, and give Close a longer context", l.queue.n, cause)
 }

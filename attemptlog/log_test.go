@@ -119,7 +119,7 @@ func TestManyAtOnce(t *testing.T) {
 		wg.Go(func() { observe(l, g*1000, (g+1)*1000) })
 	}
 	wg.Wait()
-	if err := l.Close(t.Context()); err != nil && !strings.HasSuffix(err.Error(), "lost. Try: close the log before its database, and give it more time") {
+	if err := l.Close(t.Context()); err != nil && !strings.HasSuffix(err.Error(), "lost. Try: close the log before the database, and give Close a longer context") {
 		t.Fatal(err) // the last write may be one whose answer is lost
 	}
 	list := j.attempts("s", hash)

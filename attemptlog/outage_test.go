@@ -99,7 +99,7 @@ func TestOutageIsTriedOncePerInterval(t *testing.T) {
 			t.Errorf("%d words about two outages", said.Load())
 		}
 		err := l.Close(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "1 attempts may not have been written: down. Try: ") {
+		if err == nil || !strings.Contains(err.Error(), "1 attempts may not have been written to the database when the log was closed: down. Try: ") {
 			t.Errorf("%v", err)
 		}
 	})

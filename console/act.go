@@ -43,16 +43,16 @@ type plan struct {
 func actions() []action {
 	return slices.Concat([]action{
 		{"forget", "Forget what is stored", "once keys forget", "Erases the stored answer and request of an operation that has ended. A retry still does not execute.", (*request).planForget, (*request).forget},
-		{"resolve", "Decide an unknown outcome", "once keys resolve", "Says what became of a call whose answer was lost. The operation then goes on, or ends.", (*request).planResolve, (*request).resolve},
-		{"pause", "Pause", "once outbox pause", "Keeps the messages of a topic back, or of one of its keys.", (*request).planPause, (*request).pause},
-		{"resume", "Resume", "once outbox resume", "Ends a pause, and has failed messages tried again at once.", (*request).planResume, (*request).resume},
-		{"skip", "Skip a message", "once outbox skip", "Gives a message up that fails. A marker takes its place, and later messages of its key follow.", (*request).planSkip, (*request).skip},
-		{"resend", "Send a delivered message again", "once outbox resend", "Has a message delivered again that was delivered and is kept. It has the same ID: who has applied it takes it for a duplicate.", (*request).planResend, (*request).resend},
-		{"redrive", "Redrive dead letters", "once deadletter redrive", "Has dead letters tried again, at a rate, with one of them first.", (*request).planRedrive, (*request).redrive},
-		{"cancel", "Cancel a redrive", "once deadletter redrive --cancel", "Stops a redrive: what was not tried yet waits for a person again.", (*request).planCancel, (*request).cancel},
-		{"discard", "Discard dead letters", "once deadletter discard", "Gives dead letters up and erases their payloads.", (*request).planDiscard, (*request).discard},
-		{"inbox-skip", "Skip a message of an inbox", "once inbox skip", "Gives up the message that a key of an inbox waits for. Those behind it are applied.", (*request).planInboxSkip, (*request).inboxSkip},
-		{"start-at", "Begin a key of an inbox", "once inbox start-at", "Has a key of an inbox begin at a message. Earlier ones count as duplicates, and those that are parked are dropped.", (*request).planStartAt, (*request).startAt},
+		{"resolve", "Decide an unknown outcome", "once keys resolve", "Records whether a call to another service took effect, when its answer was lost. The operation then continues, or ends.", (*request).planResolve, (*request).resolve},
+		{"pause", "Pause", "once outbox pause", "Stops the delivery of the messages of a topic, or of one of its keys, until it is resumed.", (*request).planPause, (*request).pause},
+		{"resume", "Resume", "once outbox resume", "Ends a pause, and tries failed messages again at once.", (*request).planResume, (*request).resume},
+		{"skip", "Skip a message", "once outbox skip", "Gives up a message whose delivery fails. A marker is delivered in its place, and then the later messages of its key.", (*request).planSkip, (*request).skip},
+		{"resend", "Send a delivered message again", "once outbox resend", "Delivers a message again that was delivered and is kept. It has the same ID: a receiver that has applied it treats it as a duplicate.", (*request).planResend, (*request).resend},
+		{"redrive", "Redrive dead letters", "once deadletter redrive", "Tries dead letters again, at a rate, with one letter first.", (*request).planRedrive, (*request).redrive},
+		{"cancel", "Cancel a redrive", "once deadletter redrive --cancel", "Stops a redrive: its letters that were not tried yet wait for a person again.", (*request).planCancel, (*request).cancel},
+		{"discard", "Discard dead letters", "once deadletter discard", "Discards dead letters and erases their payloads.", (*request).planDiscard, (*request).discard},
+		{"inbox-skip", "Skip a message of an inbox", "once inbox skip", "Gives up the message that a key of an inbox waits for. The later messages of the key are then applied.", (*request).planInboxSkip, (*request).inboxSkip},
+		{"start-at", "Begin a key of an inbox", "once inbox start-at", "Makes a key of an inbox begin at a chosen message. Earlier messages count as duplicates; earlier messages that are parked are dropped.", (*request).planStartAt, (*request).startAt},
 	}, webhookActions(), sagaActions())
 }
 
@@ -96,7 +96,7 @@ func (q *request) confirm() error {
 
 func (q *request) do() error {
 	if err := q.ParseForm(); err != nil {
-		return &refusal{"the form cannot be read, or has more than a megabyte"}
+		return &refusal{"the form cannot be read, or is larger than a megabyte"}
 	}
 	a, ok := actionOf(q.PostForm.Get("action"))
 	if !ok {
@@ -114,7 +114,7 @@ func (q *request) do() error {
 	maps.Copy(q.Form, of)
 	by := operate.By{Who: q.user.Name, Reason: strings.TrimSpace(q.PostForm.Get("reason"))}
 	if by.Reason == "" {
-		return &refusal{"the reason is missing. Try: say why, for those who read the audit log"}
+		return &refusal{"the reason is missing. Try: a reason, which is written to the audit log"}
 	}
 	to, err := a.do(q, by)
 	if err != nil {
@@ -249,7 +249,7 @@ func (q *request) planSkip() (plan, error) {
 		return plan{}, err
 	}
 	return plan{
-		What: "Message " + m.ID + " of the topic " + words.Shown(m.Topic) + " is given up, and never delivered. Its receivers get a marker in its place.", Button: "Skip 1 message",
+		What: "Message " + m.ID + " of the topic " + words.Shown(m.Topic) + " is given up, and never delivered. Receivers get a marker in place of the message.", Button: "Skip 1 message",
 		Flags: []string{m.ID}, Values: [][2]string{{"id", id}}, Back: link("message", "id", id),
 	}, nil
 }
@@ -273,7 +273,7 @@ func (q *request) planResend() (plan, error) {
 	case m.ID == "":
 		return plan{}, err
 	case m.State != outbox.StateDelivered:
-		return plan{}, &refusal{"the message is not delivered yet, and a relay delivers it"}
+		return plan{}, &refusal{"the message was not delivered yet; a relay will deliver it"}
 	}
 	return plan{
 		What: "Message " + m.ID + " of the topic " + words.Shown(m.Topic) + " is delivered once more, with the same ID and content.", Button: "Send 1 message again",

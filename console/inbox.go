@@ -211,16 +211,16 @@ func (q *request) planInboxSkip() (plan, error) {
 	case err != nil:
 		return about, err
 	case m.Seq <= p.Seq:
-		return about, &refusal{fmt.Sprintf("the key is behind message %d already", m.Seq)}
+		return about, &refusal{fmt.Sprintf("the key does not wait for message %d: this message was applied or skipped before", m.Seq)}
 	case m.Seq > p.Seq+1:
 		return about, &refusal{fmt.Sprintf("the key waits for message %d, and not for %d", p.Seq+1, m.Seq)}
 	case p.There:
-		return about, &refusal{fmt.Sprintf("message %d is there, and is tried. Try: wait until it is applied or a dead letter", m.Seq)}
+		return about, &refusal{fmt.Sprintf("message %d was received, and the inbox will try it. Try: wait until the message is applied or is a dead letter", m.Seq)}
 	case p.Failing.Attempts > 0:
-		return about, &refusal{fmt.Sprintf("message %d %s, and would be lost. Try: repair the handler, or wait until it is a dead letter", m.Seq, p.Failing)}
+		return about, &refusal{fmt.Sprintf("message %d %s; if it were skipped, it would be lost. Try: repair the handler, or wait until the message is a dead letter", m.Seq, p.Failing)}
 	}
-	about.What = fmt.Sprintf("Message %d of the key %s, topic %s, is given up by the consumer %s%s. If it comes later, it counts as a duplicate. %s.", m.Seq, keyname.Hash(m.Key), words.OrDash(m.Topic),
-		words.Shown(m.Consumer), words.Either(p.Dead, ". It is a dead letter, which stays", ""), words.Either(p.Parked == 1, "1 message waits behind it and follows", many(p.Parked)+" messages wait behind it and follow"))
+	about.What = fmt.Sprintf("Message %d of the key %s, topic %s, is given up by the consumer %s%s. If the message is received later, it counts as a duplicate. %s.", m.Seq, keyname.Hash(m.Key), words.OrDash(m.Topic),
+		words.Shown(m.Consumer), words.Either(p.Dead, ". The message is a dead letter, which stays stored", ""), words.Either(p.Parked == 1, "1 later message of the key is applied then", many(p.Parked)+" later messages of the key are applied then"))
 	about.Button = "Skip 1 message"
 	return about, nil
 }
@@ -245,7 +245,7 @@ func (q *request) inboxSkip(by operate.By) (string, error) {
 func (q *request) planStartAt() (plan, error) {
 	seq, err := q.number()
 	if err == nil && seq == 0 {
-		err = &refusal{"with which message does the key begin? Try: its number, or the link beside a message"}
+		err = &refusal{"the number of the message is missing at which the key shall begin. Try: type the number, or use the link next to a message"}
 	}
 	if err != nil {
 		return plan{}, err
@@ -256,7 +256,7 @@ func (q *request) planStartAt() (plan, error) {
 	}
 	p, err := q.Operate.Inbox.Place(q.ctx, m)
 	if err == nil && seq <= p.Seq {
-		err = &refusal{fmt.Sprintf("the key is behind message %d already, and cannot be set back: messages would be applied twice. Try: %d, or a greater number", p.Seq, p.Seq+1)}
+		err = &refusal{fmt.Sprintf("the key has applied or skipped the messages up to %d already, and cannot be set back, because messages would be applied twice. Try: %d, or a greater number", p.Seq, p.Seq+1)}
 	}
 	if err != nil {
 		return about, err
@@ -264,10 +264,10 @@ func (q *request) planStartAt() (plan, error) {
 	dropped := atLeast(p.Below, p.More)
 	about.Values = append(about.Values, [2]string{"dropped", dropped})
 	messages := words.Either(p.Below == 1, " message", " messages")
-	about.What = fmt.Sprintf("The key %s, topic %s, of the consumer %s begins at message %d. It waits for message %d now. %s parked%s dropped, and cannot be got back from the inbox. Earlier messages that come count as duplicates.",
+	about.What = fmt.Sprintf("The key %s, topic %s, of the consumer %s begins at message %d. At the moment it waits for message %d. %s parked%s dropped, and the inbox cannot restore them. Earlier messages that are received later count as duplicates.",
 		keyname.Hash(m.Key), words.OrDash(m.Topic), words.Shown(m.Consumer), seq, p.Seq+1, dropped, messages+words.Either(p.Below == 1, " is", " are"))
 	if f := p.Failing; f.Attempts > 0 && seq > p.Seq+1 {
-		about.What += fmt.Sprintf(" Message %d %s, and is lost: no dead letter keeps it.", p.Seq+1, f)
+		about.What += fmt.Sprintf(" Message %d %s; this message will be lost, because it is not kept as a dead letter.", p.Seq+1, f)
 	}
 	about.Button = fmt.Sprintf("Begin at message %d, and drop %s%s", seq, dropped, messages)
 	return about, nil
@@ -280,7 +280,7 @@ func (q *request) startAt(by operate.By) (string, error) {
 	}
 	// Dropped messages cannot be recovered, so the number that the operator has confirmed must still be right.
 	if said := q.FormValue("dropped"); said != about.Values[len(about.Values)-1][1] {
-		return "", &refusal{"other messages are parked than when the form was made. Try: the form again, which says how many are dropped"}
+		return "", &refusal{"the parked messages of the key have changed since this form was opened. Try: open the form again, which says how many messages are dropped"}
 	}
 	seq, err := q.number()
 	if err != nil {

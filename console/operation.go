@@ -124,7 +124,7 @@ func (q *request) timeline(v operate.KeyView, trail operate.Trail) (list []event
 	began := "begun"
 	// An operation without phases stores one time, that of its commit.
 	if len(v.Phases) == 0 && v.Call == nil && op.State != store.StateRunning.String() && op.State != store.StateWaiting.String() {
-		began = "executed, and its answer is committed"
+		began = "the operation was executed, and its answer is committed"
 	}
 	list = append(list, event{At: op.Since, What: began, Kind: "run"})
 	for _, e := range v.Phases {
@@ -132,11 +132,11 @@ func (q *request) timeline(v operate.KeyView, trail operate.Trail) (list []event
 		if e.Failure != "" {
 			what = "phase " + words.Shown(e.Phase) + " has failed: " + words.Shown(e.Failure)
 		}
-		list = append(list, event{What: what, Detail: words.Either(e.ByHand, "an operator has given its value", ""), Kind: words.Either(e.ByHand, "hand", "run")})
+		list = append(list, event{What: what, Detail: words.Either(e.ByHand, "an operator has entered the result of the call", ""), Kind: words.Either(e.ByHand, "hand", "run")})
 	}
 	if c := v.Call; c != nil {
 		what := words.Either(c.Tx, "phase ", "call ") + words.Shown(c.Phase) + " was begun"
-		list = append(list, event{What: what, Detail: words.Either(v.CallID != "", "its outcome is not known", ""), Kind: "open"})
+		list = append(list, event{What: what, Detail: words.Either(v.CallID != "", "the outcome of the call is not known", ""), Kind: "open"})
 	}
 	for _, s := range trail.Steps {
 		list = append(list, event{What: "step " + words.Shown(s.Step) + " is " + s.State, Detail: words.Either(s.Failure != "", "it has said no: "+words.Shown(s.Failure), ""), Kind: stepKind(s.State)})

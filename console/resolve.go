@@ -18,7 +18,7 @@ func (q *request) planResolve() (plan, error) {
 		return plan{}, err
 	}
 	if v.CallID == "" {
-		return plan{}, &refusal{"nothing of this operation is unknown, or it goes on without a person"}
+		return plan{}, &refusal{"the operation has no unknown outcome to decide, or it continues without a person"}
 	}
 	id := q.FormValue("id")
 	p := plan{
@@ -53,12 +53,12 @@ func (q *request) resolution(v operate.KeyView) (how lease.Resolution, err error
 	value, status := strings.TrimSpace(q.FormValue("value")), 0
 	if s := q.FormValue("status"); s != "" {
 		if status, err = strconv.Atoi(s); err != nil || status < 200 || status > 599 {
-			return how, &refusal{"the status is not that of an answer, such as 201"}
+			return how, &refusal{"the status is not a status of HTTP. Try: such as 201"}
 		}
 	}
 	way := q.FormValue("way")
 	if (way == "call-result" || way == "result") && !json.Valid([]byte(value)) {
-		return how, &refusal{"the value is not JSON"}
+		return how, &refusal{"the value of the call is not JSON"}
 	}
 	switch way {
 	case "call-result":
@@ -73,7 +73,7 @@ func (q *request) resolution(v operate.KeyView) (how lease.Resolution, err error
 			break
 		}
 		if status < 400 {
-			return how, &refusal{"the status is not that of a failure, such as 422"}
+			return how, &refusal{"the status is not one of a failure. Try: such as 422"}
 		}
 		body, err := json.Marshal(oncehttp.Problem{
 			Title: "Not executed", Status: status, Detail: value, Code: notApplied,
@@ -86,7 +86,7 @@ func (q *request) resolution(v operate.KeyView) (how lease.Resolution, err error
 	case "run-again":
 		how.RunAgain, how.KeyVoided = true, q.FormValue("voided") != ""
 	default:
-		return how, &refusal{"the outcome of the call is missing. Choose one of the four"}
+		return how, &refusal{"the outcome of the call is missing. Try: choose one of the four"}
 	}
 	return how, nil
 }

@@ -19,11 +19,11 @@ import (
 // sagaActions are the actions on sagas.
 func sagaActions() []action {
 	list := []action{
-		{Name: "saga-retry", Title: "Let a saga go on", About: "Lets a saga that is stuck go on where it is, with new tries: when the cause is gone."},
-		{Name: "saga-skip", Title: "Leave the undo of a step out", About: "Lets a saga that is stuck behind its turn go on without the undo of a step: when a person has undone it, or when its effect stays."},
-		{Name: "saga-force", Title: "Say what became of a call", About: "Says what became of the call that a saga is stuck at, when its service has told a person."},
-		{Name: "saga-cancel", Title: "Cancel a saga", About: "Turns a saga that has not passed its pivot: what has taken effect is undone, and its starter is told the reason."},
-		{Name: "saga-wake", Title: "Wake a saga", About: "Has a saga that waits go on now."},
+		{Name: "saga-retry", Title: "Let a saga go on", About: "Continues a stuck saga where it stopped, with new attempts: use it after the cause is fixed."},
+		{Name: "saga-skip", Title: "Leave the undo of a step out", About: "Continues a saga that is stuck while it is undone, without the undo of one step: use it after a person has undone the step, or if its effect shall stay."},
+		{Name: "saga-force", Title: "Say what became of a call", About: "Records whether the call at which a saga is stuck took effect, after you have found that out at the service."},
+		{Name: "saga-cancel", Title: "Cancel a saga", About: "Cancels a saga that has not passed its pivot (its point of no return): all steps that took effect are undone, and its starter receives the reason."},
+		{Name: "saga-wake", Title: "Wake a saga", About: "Ends the wait of a saga: it continues now."},
 	}
 	for i := range list {
 		do := saga.Action(strings.TrimPrefix(list[i].Name, "saga-"))
@@ -32,7 +32,7 @@ func sagaActions() []action {
 		list[i].do = func(q *request, by operate.By) (string, error) { return q.decideSaga(by, do) }
 	}
 	return append(list, action{
-		"saga-forget", "Forget what is stored of a saga", "once saga forget", "Erases the outcome of a saga that has ended, and what its steps were given. The same start still does nothing.",
+		"saga-forget", "Forget what is stored of a saga", "once saga forget", "Erases the outcome of a saga that has ended, and the inputs of its steps. Starting it again with the same key still does nothing.",
 		(*request).planSagaForget, (*request).forgetSaga,
 	})
 }
@@ -101,7 +101,7 @@ func (q *request) since(s string) (time.Time, error) {
 	}
 	ago, err := time.ParseDuration(s)
 	if err != nil || ago < 0 {
-		return time.Time{}, &refusal{"since is a duration, such as 24h"}
+		return time.Time{}, &refusal{"the field since is not a duration. Try: such as 24h"}
 	}
 	now, err := q.Operate.Keys.Now(q.ctx)
 	return now.Add(-ago), err
@@ -170,7 +170,7 @@ func (q *request) saga() error {
 	case unread != nil:
 		body.Unread = unread.Error()
 	case v.Progress.Sealed:
-		body.Unread = "It is encrypted, and the console has no key."
+		body.Unread = "The data is encrypted, and the console does not have the encryption key."
 	}
 	for _, s := range body.Progress.Steps {
 		body.Steps = append(body.Steps, stepRow{StepStatus: s})
@@ -234,7 +234,7 @@ func (q *request) planSaga(do saga.Action) (plan, error) {
 	case do == saga.ActionForce: // the form asks for the outcome of the call
 		i := slices.IndexFunc(v.Progress.Steps, func(s saga.StepStatus) bool { return s.Step == step && s.State == "calling" })
 		if v.State != saga.StateStuck || i < 0 {
-			return p, &refusal{"the saga is not stuck at this call any more"}
+			return p, &refusal{"the saga is not stuck at this call any more, so nothing was decided"}
 		}
 		p.What = "The saga goes on with what became of the call " + words.Shown(step) + ": " + asked(v.Progress.Steps[i])
 		p.Fields, p.Call = "force", step
@@ -271,18 +271,18 @@ var sagaButtons = map[saga.Action]string{
 func asked(s saga.StepStatus) string {
 	var says []string
 	if s.Repeats {
-		says = append(says, "it can be made again under its key")
+		says = append(says, "the call can be made again with its key")
 	}
 	if s.Checked {
-		says = append(says, "the program can ask the service")
+		says = append(says, "the program can ask the service for the outcome of the call")
 	}
 	if s.Cancels {
-		says = append(says, "the service can undo it by its key")
+		says = append(says, "the service can undo the call by its key")
 	}
 	if len(says) == 0 {
-		return "only a person can find that out. Ask its service for its key, which the page of the saga shows."
+		return "only a person can find out whether the call took effect. Ask the service for the key of the call, which the page of the saga shows."
 	}
-	return strings.Join(says, ", and ") + "; a retry does that. Ask its service for its key, which the page of the saga shows."
+	return strings.Join(says, ", and ") + "; a retry of the saga does that. Or ask the service for the key of the call, which the page of the saga shows."
 }
 
 func (q *request) decideSaga(by operate.By, do saga.Action) (string, error) {
@@ -303,9 +303,9 @@ func (q *request) decideSaga(by operate.By, do saga.Action) (string, error) {
 		switch value := strings.TrimSpace(q.FormValue("value")); {
 		case q.FormValue("way") == "not-made":
 		case q.FormValue("way") != "happened":
-			return "", &refusal{"the outcome of the call is missing. Choose one of the two"}
+			return "", &refusal{"the outcome of the call is missing. Try: choose one of the two"}
 		case !json.Valid([]byte(value)):
-			return "", &refusal{"the value is not JSON"}
+			return "", &refusal{"the value of the call is not JSON"}
 		default:
 			d.Value = json.RawMessage(value)
 		}

@@ -18,10 +18,10 @@ import (
 // webhookActions are the actions on endpoints and deliveries.
 func webhookActions() []action {
 	return []action{
-		{"webhook-resend", "Send a webhook again", "once webhook resend", "Delivers an event to an endpoint again, at once. It has the same webhook-id: who has applied it takes it for a duplicate.", (*request).planHookResend, (*request).hookResend},
-		{"webhook-recover", "Recover deliveries", "once webhook recover", "Sends the events of a period again that ran out of attempts, or of which the endpoint has had no attempt.", (*request).planHookRecover, (*request).hookRecover},
-		{"webhook-enable", "Enable an endpoint", "once webhook enable", "Sends to an endpoint again that a person, an answer 410 or too many failures have disabled: first what waits for it.", (*request).planHookEnable, (*request).hookEnable},
-		{"webhook-disable", "Disable an endpoint", "once webhook disable", "Sends nothing to an endpoint any more. What waits for it stays.", (*request).planHookDisable, (*request).hookDisable},
+		{"webhook-resend", "Send a webhook again", "once webhook resend", "Delivers an event to an endpoint again, at once. It has the same webhook-id: a receiver that has applied it treats it as a duplicate.", (*request).planHookResend, (*request).hookResend},
+		{"webhook-recover", "Recover deliveries", "once webhook recover", "Sends events of a period again: those whose attempts have all failed, or those that were never sent to the endpoint.", (*request).planHookRecover, (*request).hookRecover},
+		{"webhook-enable", "Enable an endpoint", "once webhook enable", "Enables an endpoint again that was disabled by a person, by an answer 410 or by too many failures. The events that wait for it are sent first.", (*request).planHookEnable, (*request).hookEnable},
+		{"webhook-disable", "Disable an endpoint", "once webhook disable", "Stops sending to an endpoint. The events that wait for it stay stored.", (*request).planHookDisable, (*request).hookDisable},
 	}
 }
 
@@ -228,9 +228,9 @@ func (q *request) planHookResend() (plan, error) {
 	case err != nil && d.Event == "":
 		return p, err
 	case r.State == operate.EndpointDisabled:
-		return p, &refusal{"the endpoint is disabled, and gets nothing. Try: enable it first"}
+		return p, &refusal{"the endpoint is disabled, so nothing can be sent to it. Try: enable the endpoint first"}
 	case d.State == string(webhook.DeliveryWaiting) && d.DueAt != nil && !d.DueAt.After(r.Now):
-		return p, &refusal{"the event is due at this endpoint already, and a relay sends it"}
+		return p, &refusal{"the event is due for this endpoint already; a relay will send it"}
 	}
 	p.What = "Event " + d.Event + " is sent to " + r.named() + " now, with the same ID and data."
 	p.Button, p.Flags, p.Values = "Send 1 event again", append(p.Flags, d.Event), append(p.Values, [2]string{"event", d.Event})
@@ -251,7 +251,7 @@ func (q *request) planHookEnable() (plan, error) {
 	if err == nil && r.State != operate.EndpointDisabled {
 		err = &refusal{"the endpoint is enabled already"}
 	}
-	p.What, p.Button = capital(r.named())+" gets what is sent from now on, and first what waits for it.", "Enable 1 endpoint"
+	p.What, p.Button = capital(r.named())+" gets the events that wait for it first, and then all new ones.", "Enable 1 endpoint"
 	return p, err
 }
 
@@ -268,7 +268,7 @@ func (q *request) planHookDisable() (plan, error) {
 	if err == nil && r.State == operate.EndpointDisabled {
 		err = &refusal{"the endpoint is disabled already"}
 	}
-	p.What = capital(r.named()) + " gets nothing until it is enabled. What waits for it stays, and what is sent meanwhile is not for it: recover what it has missed later."
+	p.What = capital(r.named()) + " gets nothing until it is enabled. The events that wait for it stay stored. Events that are sent while it is disabled are not kept for it; after it is enabled, recover them."
 	p.Button = "Disable 1 endpoint"
 	return p, err
 }
@@ -291,7 +291,7 @@ func (q *request) period() (p webhook.Period, missed bool, err error) {
 		return p, false, err
 	}
 	if p.Since.IsZero() {
-		return p, false, &refusal{"since when? Try: a time such as 2026-01-31T12:00:00Z, or how long ago, such as 24h"}
+		return p, false, &refusal{"the beginning of the period is missing. Try: a time such as 2026-01-31T12:00:00Z, or how long ago, such as 24h"}
 	}
 	if p.Until, err = instant(q.FormValue("until"), now); err != nil {
 		return p, false, err
@@ -314,7 +314,7 @@ func instant(s string, now time.Time) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return t, &refusal{words.Shown(s) + " is no time. Try: 2026-01-31T12:00:00Z, or how long ago, such as 24h"}
+		return t, &refusal{words.Shown(s) + " is not a time. Try: 2026-01-31T12:00:00Z, or how long ago, such as 24h"}
 	}
 	return t, nil
 }
@@ -331,11 +331,11 @@ func (q *request) planHookRecover() (plan, error) {
 	n, more, err := q.Operate.Hooks.Preview(q.ctx, r.ID, period, missed)
 	switch {
 	case errors.Is(err, webhook.ErrDisabled):
-		return p, &refusal{"the endpoint is disabled, and gets nothing. Try: enable it first"}
+		return p, &refusal{"the endpoint is disabled, so nothing can be sent to it. Try: enable the endpoint first"}
 	case err != nil:
 		return p, err
 	case n == 0 && !more:
-		return p, &refusal{words.Either(missed, "the endpoint has missed no event of this period", "no delivery of this period has run out of attempts")}
+		return p, &refusal{words.Either(missed, "the endpoint has missed no event of this period, so nothing is sent again", "no event of this period has run out of attempts, so nothing is sent again")}
 	}
 	since, until := period.Since.UTC().Format(time.RFC3339Nano), period.Until.UTC().Format(time.RFC3339Nano)
 	p.Flags = append(p.Flags, "--since", since, "--before", until)
@@ -343,7 +343,7 @@ func (q *request) planHookRecover() (plan, error) {
 	how := many(n) + words.Either(n == 1, " delivery that has", " deliveries that have") + " run out of attempts"
 	if missed {
 		p.Flags, p.Values = append(p.Flags, "--missed"), append(p.Values, [2]string{"missed", "yes"})
-		how = many(n) + words.Either(n == 1, " event", " events") + " of which it has had no attempt"
+		how = many(n) + words.Either(n == 1, " event", " events") + " that were never sent to it"
 	}
 	p.What = capital(r.named()) + " gets what was sent between " + since + " and " + until + ": " + how + words.Either(more, ", or more: the latest were counted", "") + "."
 	p.Button, p.Fields = "Recover "+many(n)+words.Either(more, " or more", "")+" matching", "recover"
@@ -361,7 +361,7 @@ func (q *request) hookRecover(by operate.By) (string, error) {
 	}
 	if rate := q.FormValue("rate"); rate != "" {
 		if period.Rate, err = strconv.ParseFloat(rate, 64); err != nil {
-			return "", &refusal{"the rate is not a number of deliveries per second"}
+			return "", &refusal{"the rate is not a number. Try: deliveries per second, such as 10"}
 		}
 	}
 	send := q.Operate.Hooks.Recover

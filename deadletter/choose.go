@@ -114,7 +114,7 @@ func (l *Letters) judge(ctx context.Context, r sqlplane.Runner, uid string, is *
 		return false, err
 	}
 	_, err = r.Exec(ctx, audit.Insert(l.db.Dialect(), audit.Entry{
-		Who: is.who, Action: "redrive", Scope: scopeOf(is.plan.Filter), Reason: is.reason, Detail: fmt.Sprintf("redrive %s is stopped: its canary %s was not applied", uid, is.canary),
+		Who: is.who, Action: "redrive", Scope: scopeOf(is.plan.Filter), Reason: is.reason, Detail: fmt.Sprintf("redrive %s is stopped, because its first letter (the canary), %s, was not applied", uid, is.canary),
 	}))
 	return true, err
 }

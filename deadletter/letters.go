@@ -32,8 +32,8 @@ func New(db sqlplane.Database, cfg Config) *Letters { return &Letters{db, cfg} }
 
 // Errors of calls that have neither changed nor shown anything.
 var (
-	ErrNotFound = errors.New("deadletter: there is no such letter. Try: Letters.List, or once deadletter list --letters")
-	ErrNoRun    = errors.New("deadletter: there is no such redrive. Try: Letters.Redrives, or once deadletter list")
+	ErrNotFound = errors.New("deadletter: no dead letter has this UID. Try: Letters.List, or once deadletter list --letters")
+	ErrNoRun    = errors.New("deadletter: no redrive has this UID. Try: Letters.Redrives, or once deadletter list")
 )
 
 // Letter is a dead letter: a message that was given up.

@@ -108,7 +108,7 @@ const (
 
 func (o *RedriveOptions) check() error {
 	if o.Rate != 0 && !(o.Rate >= minRate && o.Rate <= maxRate) { // NaN is refused as well
-		return fmt.Errorf("deadletter: the rate %v is not between 0.0001 and 1,000,000 letters per second. Try: 0, which is all at once", o.Rate)
+		return fmt.Errorf("deadletter: the rate %v is not between 0.0001 and 1,000,000 letters per second. Try: 0, which redrives all letters at once", o.Rate)
 	}
 	if o.DryRun {
 		return nil
@@ -121,7 +121,7 @@ const maxSigned = 512
 
 func checkSigned(who, reason string) error {
 	for _, field := range [...]struct{ name, value, try string }{
-		{"Who", who, "the name of the person or service that asks for it"}, {"Reason", reason, "why, such as the number of a ticket"},
+		{"Who", who, "the name of the person or service that asks for the redrive"}, {"Reason", reason, "the reason, such as the number of a ticket"},
 	} {
 		if strings.TrimSpace(field.value) == "" {
 			return fmt.Errorf("deadletter: %s is empty. Try: %s", field.name, field.try)
@@ -193,7 +193,7 @@ func (l *Letters) create(ctx context.Context, uid string, p plan, o RedriveOptio
 	if o.Canary {
 		canary = firstCanary
 	}
-	detail := fmt.Sprintf("redrive %s of %s: %d of them, rate %v, canary %v, beyond retention %v", uid, p.Filter, p.count, o.Rate, o.Canary, o.BeyondRetention)
+	detail := fmt.Sprintf("redrive %s of %s: %d letters, rate %v, canary %v, beyond retention %v", uid, p.Filter, p.count, o.Rate, o.Canary, o.BeyondRetention)
 	return letter.Within(ctx, l.db, func(ctx context.Context, r sqlplane.Runner) error {
 		const insert = `insert into once_deadletter_redrive (uid, filter, rate, canary, state, who, reason, created_at, last_uid, last_at, total) values (?, ?, ?, ?, 'running', ?, ?, NOW, '', NOW, 0)`
 		if _, err := r.Exec(ctx, l.statement(insert, uid, string(filter), o.Rate, canary, o.Who, o.Reason)); err != nil {
@@ -365,5 +365,5 @@ func pause(ctx context.Context, uid string, d time.Duration) error {
 	if sleep.For(ctx, d) {
 		return nil
 	}
-	return fmt.Errorf("deadletter: redrive %s is not complete, its canary was not tried yet: %w. Try: Letters.Resume, or once deadletter redrive --resume %s", uid, ctx.Err(), uid)
+	return fmt.Errorf("deadletter: redrive %s is not complete: its first letter (the canary) was not tried yet: %w. Try: Letters.Resume, or once deadletter redrive --resume %s", uid, ctx.Err(), uid)
 }

@@ -78,7 +78,7 @@ func (w *Watch) Add(sources ...Source) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.running {
-		panic("gauge: Watch.Add: the watch runs already. Try: Add before Run")
+		panic("gauge: Watch.Add was called after Run. Try: call Add before Run")
 	}
 	now := time.Now()
 	for i, s := range sources {
@@ -137,7 +137,7 @@ func (w *Watch) ask(ctx context.Context, s *watched) {
 	if l == nil {
 		l = slog.Default()
 	}
-	l.WarnContext(ctx, "gauge: a source has failed, and its values are missing soon. Try: whether the database is reached", slog.Any("error", err))
+	l.WarnContext(ctx, "gauge: a source of gauges has failed; if it keeps failing, its values will be missing from the metrics. Try: check that the database is reachable", slog.Any("error", err))
 }
 
 // end keeps an answer, and reports whether it is the first failure after a success.

@@ -102,7 +102,7 @@ func TestStaleGaugesAreDropped(t *testing.T) {
 		down.Store(false)
 		pass(10 * time.Second)
 		want(t, w, "cache_bytes  5", "dead_letters  1", "watch_age_seconds  1")
-		if n := strings.Count(log.String(), "a source has failed"); n != 1 || !strings.Contains(log.String(), "Try: ") {
+		if n := strings.Count(log.String(), "a source of gauges has failed"); n != 1 || !strings.Contains(log.String(), "Try: ") {
 			t.Errorf("%d warnings: %s", n, log.String())
 		}
 	})
@@ -201,7 +201,7 @@ func TestWatchTakesSourcesUntilItRuns(t *testing.T) {
 		synctest.Wait()
 		func() {
 			defer func() {
-				if p, _ := recover().(string); !strings.Contains(p, "Try: Add before Run") {
+				if p, _ := recover().(string); !strings.Contains(p, "Try: call Add before Run") {
 					t.Errorf("a source that is added later: %q", p)
 				}
 			}()

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrHandlerTimeout says that a handler has not returned within Config.HandlerTimeout. Its transaction was rolled back.
-var ErrHandlerTimeout = errors.New("inbox: the handler has not returned within its time (HandlerTimeout). Try: a handler that returns when its context ends, or a longer HandlerTimeout")
+var ErrHandlerTimeout = errors.New("inbox: the handler has not returned within Config.HandlerTimeout. Try: a handler that returns when its context ends, or a longer HandlerTimeout")
 
 // longestGrace is how long a handler may still run after the end of its time, when its context has ended.
 const longestGrace = time.Second
@@ -47,12 +47,12 @@ func (in *Inbox[TX]) call(ctx context.Context, tx TX, m message.Message, fn Hand
 	select {
 	case err := <-returned:
 		if err != nil && errors.Is(context.Cause(ctx), ErrHandlerTimeout) { // an error after the timeout says nothing about the database
-			return fmt.Errorf("%w; it had %v, and has returned later: %v", ErrHandlerTimeout, most, err) //nolint:errorlint // on purpose
+			return fmt.Errorf("%w; the handler had %v, and returned after that: %v", ErrHandlerTimeout, most, err) //nolint:errorlint // on purpose
 		}
 		return err
 	case <-over.C:
 		in.hanging.begin(&m, ended, began)
-		return fmt.Errorf("%w; it had %v, and goes on", ErrHandlerTimeout, most)
+		return fmt.Errorf("%w; the handler had %v, and is still running", ErrHandlerTimeout, most)
 	}
 }
 
@@ -60,7 +60,7 @@ func (in *Inbox[TX]) call(ctx context.Context, tx TX, m message.Message, fn Hand
 type stillRunsError struct{ since time.Time }
 
 func (e stillRunsError) Error() string {
-	return fmt.Sprintf("%v; the handler of an earlier attempt has been running since %v, so it was not called again", ErrHandlerTimeout, e.since.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%v; the handler was not called again, because the handler of an earlier attempt has been running since %v", ErrHandlerTimeout, e.since.UTC().Format(time.RFC3339))
 }
 
 func (e stillRunsError) Unwrap() error { return ErrHandlerTimeout }
@@ -86,7 +86,7 @@ type untriedError struct{ error }
 // Untried says to a consumer that the message has not failed, and can be delivered again at once.
 func (untriedError) Untried() bool { return true }
 
-var errUntried = untriedError{errors.New("it was not applied, because the handler of an earlier message of its batch has not returned in time. Try: deliver it again")}
+var errUntried = untriedError{errors.New("the message was not applied, because the handler of an earlier message of the same batch has not returned in time. Try: deliver the message again")}
 
 // panicError is a panic of the handler.
 type panicError struct {

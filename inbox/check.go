@@ -23,7 +23,7 @@ func (c *Config) checked(m message.Message) (message.Message, error) {
 	}
 	m.CreatedAt = storableTime(m.CreatedAt) // nor because of a wrong clock
 	if m.ID == "" {
-		return m, errors.New("the message has no ID. Try: a sender that gives every message one, and keeps it when it sends again")
+		return m, errors.New("the message has no ID. Try: a sender that gives every message an ID, and uses the same ID when it sends the message again")
 	}
 	if err := m.Check(); err != nil {
 		return m, err

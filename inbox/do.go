@@ -13,7 +13,7 @@ import (
 )
 
 // ErrDeadLettered says that the message of a [Do] is a dead letter, and has no result. Acknowledge the message.
-var ErrDeadLettered = errors.New("inbox: the message is a dead letter")
+var ErrDeadLettered = errors.New("inbox: the message was given up, and is a dead letter. Try: once deadletter list --letters")
 
 // Do is [Inbox.Handle] for a handler with a result, for a caller that must answer each delivery. A duplicate
 // gets the result of the first delivery, decoded from JSON, as long as the ID of the message is kept
@@ -26,7 +26,7 @@ var ErrDeadLettered = errors.New("inbox: the message is a dead letter")
 func Do[T, TX any](ctx context.Context, in *Inbox[TX], m message.Message, fn func(ctx context.Context, tx TX, m message.Message) (T, error)) (once.Result[T], error) {
 	var r once.Result[T]
 	if in.cfg.Order != AnyOrder {
-		return r, errors.New("inbox: Do keeps results of messages without an order. Try: an inbox with Config.Order AnyOrder, or Handle")
+		return r, errors.New("inbox: Do stores results, which only an inbox without an order can do. Try: an inbox with Config.Order AnyOrder, or Handle in place of Do")
 	}
 	var value T
 	outcome, err := in.Handle(ctx, m, func(ctx context.Context, tx TX, m message.Message) (err error) {
@@ -35,7 +35,7 @@ func Do[T, TX any](ctx context.Context, in *Inbox[TX], m message.Message, fn fun
 		}
 		result, err := json.Marshal(value)
 		if err != nil {
-			return retry.Permanent(fmt.Errorf("the result cannot be stored: %w", err))
+			return retry.Permanent(fmt.Errorf("the result of the handler cannot be stored: %w", err))
 		}
 		return in.db.On(tx).Append(ctx, store.Statement{SQL: in.sql.setResult, Args: []any{result, in.cfg.Consumer, m.Source, m.ID}, Rows: 1})
 	})
@@ -54,7 +54,7 @@ func Do[T, TX any](ctx context.Context, in *Inbox[TX], m message.Message, fn fun
 	}
 	k, err := in.find(ctx, in.db.Pool(), &m)
 	if err != nil {
-		return r, fmt.Errorf("inbox: the result of message %s cannot be read: %w", m.ID, err)
+		return r, fmt.Errorf("inbox: the stored result of message %s cannot be read: %w", m.ID, err)
 	}
 	if k == nil { // Handle has seen the row: this server lags, or a sweep has deleted it since
 		return r, fmt.Errorf("inbox: the result of message %s cannot be read now. Try: call Do again", m.ID)

@@ -22,7 +22,7 @@ type Failing struct {
 
 // String returns a text for operators: how often the message has failed, and why.
 func (f Failing) String() string {
-	return fmt.Sprintf("has come and has failed %s (last: %s)", words.Either(f.Attempts == 1, "once", fmt.Sprintf("%d times", f.Attempts)), words.Shown(f.Error))
+	return fmt.Sprintf("was received, and its handler has failed %s (last error: %s)", words.Either(f.Attempts == 1, "once", fmt.Sprintf("%d times", f.Attempts)), words.Shown(f.Error))
 }
 
 // silence is how long a failing message may have no attempt until its key counts as one that waits for a

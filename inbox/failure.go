@@ -28,18 +28,18 @@ const (
 	classTooLarge  = "too_large"
 )
 
-var errSameID = errors.New("a message with the same source and ID, but another body, topic, key or type, was handled before. Try: a sender that gives every message an ID of its own")
+var errSameID = errors.New("a message with the same source and ID, but with another body, topic, key or type, was handled before. Try: a sender that gives every message an ID of its own")
 
 func errJump(seq, at, most int64) error {
-	return fmt.Errorf("the Seq %d is more than %d (MaxJump) beyond %d, the last one of its key, and every smaller one that follows would count as late. Try: if the sender counts like that, a larger Config.MaxJump and a redrive; else discard it", seq, most, at)
+	return fmt.Errorf("the Seq of the message, %d, is more than %d (Config.MaxJump) above %d, the last Seq of its key. If it were applied, every later message with a smaller Seq would be dropped as too old. Try: if the sender really skips that many numbers, a larger Config.MaxJump and a redrive; if not, discard the dead letter", seq, most, at)
 }
 
 func errReusedSeq(seq int64) error {
-	return fmt.Errorf("another message with the Seq %d was applied before, and this one was not. Try: to find out why its sender has given the number twice: its database may have lost commits", seq)
+	return fmt.Errorf("another message with the same Seq %d was applied before, so this message was not applied. Try: find out why the sender has used the number twice; its database may have lost commits", seq)
 }
 
 func errTooLarge(size, most int) error {
-	return fmt.Errorf("the payload has %d bytes, at most %d are allowed (message.MaxPayload), and was not kept. Try: a larger Config.MaxPayload, and have it sent again", size, most)
+	return fmt.Errorf("the payload has %d bytes, at most %d are allowed (message.MaxPayload), so the payload was not stored. Try: a larger Config.MaxPayload, then have the sender send the message again", size, most)
 }
 
 // Refuse makes a dead letter of a message that cannot be handled, for example because it cannot be decoded.
@@ -81,7 +81,7 @@ func (in *Inbox[TX]) refuse(ctx context.Context, it *item, class string, reason 
 		return
 	}
 	if err != nil {
-		it.result.Err = fmt.Errorf("inbox: the message %s cannot be made a dead letter: %w", it.m.ID, errors.Join(err, reason))
+		it.result.Err = fmt.Errorf("inbox: message %s was given up, but cannot be stored as a dead letter: %w", it.m.ID, errors.Join(err, reason))
 		return
 	}
 	in.finishDead(ctx, it, outcome, class, 1, reason)
@@ -133,7 +133,7 @@ func (in *Inbox[TX]) failedAll(ctx context.Context, items []*item) {
 	for i, it := range items {
 		switch f := &fates[i]; {
 		case err != nil: // the attempt is not counted
-			it.result.Err = fmt.Errorf("inbox: a failed attempt cannot be noted: %w; it has failed with: %w", err, it.err)
+			it.result.Err = fmt.Errorf("inbox: the handler failed, and the failed attempt cannot be stored: %w; the error of the handler: %w", err, it.err)
 		case f.dead:
 			in.finishDead(ctx, it, f.outcome, f.class, f.attempt, it.err)
 		default:
@@ -300,7 +300,7 @@ func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r sqlplane.Runner, it *
 	case in.cfg.Order == LatestVersion:
 		return DeadLettered, nil
 	case it.m.Seq > at.seq+1: // a dead letter ahead of its turn would not block its key later
-		return "", fmt.Errorf("%w: Seq is %d, and %d was the last one that was applied", ErrTooFarAhead, it.m.Seq, at.seq)
+		return "", fmt.Errorf("%w: the message has Seq %d, and the inbox has already applied Seq %d of this key", ErrTooFarAhead, it.m.Seq, at.seq)
 	}
 	if at.parked > 0 {
 		n, err := in.unpark(ctx, r, at.stream, it.m.Seq)

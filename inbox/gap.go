@@ -93,7 +93,7 @@ func GapsUpTo(ctx context.Context, db sqlplane.Database, consumer string, most i
 }
 
 // ErrNotNext says that the message to skip is not the one for which its key waits.
-var ErrNotNext = errors.New("inbox: the key does not wait for this message")
+var ErrNotNext = errors.New("inbox: the message cannot be skipped, because its key does not wait for this message")
 
 // Skip gives up the message for which a key waits, because the message is missing for good or is a dead letter.
 // Later messages are applied when they are delivered, and parked ones in the next pass of Run. The dead letter
@@ -123,11 +123,11 @@ func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq in
 		case seq <= at.seq:
 			return nil
 		case seq > at.seq+1:
-			return fmt.Errorf("%w: it waits for Seq %d. Try: to skip that one first", ErrNotNext, at.seq+1)
+			return fmt.Errorf("%w: the key waits for the message with Seq %d. Try: skip that message first", ErrNotNext, at.seq+1)
 		}
 		if waits, err := in.isParked(ctx, r, s, seq); err != nil || waits {
 			if waits {
-				err = fmt.Errorf("%w: it is there, and is tried. Try: to wait until it is applied or a dead letter", ErrNotNext)
+				err = fmt.Errorf("%w: the message was received, and the inbox will try it. Try: wait until the message is applied or is a dead letter", ErrNotNext)
 			}
 			return err
 		}
@@ -138,7 +138,7 @@ func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq in
 		if !at.dead {
 			f, err := in.failingAt(ctx, r, s, seq)
 			if err == nil && f.Attempts > 0 {
-				err = fmt.Errorf("%w: it %s, and would be lost. Try: repair the handler; when its attempts are used up it is a dead letter, which you can discard", ErrNotNext, f)
+				err = fmt.Errorf("%w: the message %s; if it were skipped, it would be lost. Try: repair the handler; when all attempts have failed the message is a dead letter, which you can discard", ErrNotNext, f)
 			}
 			if err != nil {
 				return err
@@ -171,7 +171,7 @@ func (in *Inbox[TX]) StartAt(ctx context.Context, source, topic, key string, seq
 		}
 		at := positions[s]
 		if at.seq >= seq {
-			return fmt.Errorf("inbox: the key is at Seq %d already, and cannot be set back to %d: messages would be applied twice", at.seq, seq)
+			return fmt.Errorf("inbox: StartAt: the key has applied messages up to Seq %d already, and cannot be set back to %d, because messages would be applied twice", at.seq, seq)
 		}
 		// The key already begins there, so a repeated call changes nothing.
 		if at.seq == seq-1 {
@@ -199,7 +199,7 @@ func checkSigned(who, reason string) error {
 		{"name (who)", who, "the name of the person or service that asks for it"}, {"reason", reason, "why, such as the number of a ticket"},
 	} {
 		if strings.TrimSpace(field.value) == "" {
-			return fmt.Errorf("inbox: the %s is empty. Try: %s", field.name, field.try)
+			return fmt.Errorf("inbox: the field %s is empty. Try: %s", field.name, field.try)
 		}
 		if err := message.CheckText(field.name, field.value, maxSigned); err != nil {
 			return fmt.Errorf("inbox: %w", err)
@@ -220,14 +220,14 @@ func (in *Inbox[TX]) audit(ctx context.Context, r sqlplane.Runner, action string
 // target checks the key that an operator names.
 func (in *Inbox[TX]) target(source, topic, key string, seq int64) (stream, error) {
 	if in.cfg.Order != InOrder {
-		return stream{}, errors.New("inbox: this inbox has no order. Try: Config.Order InOrder")
+		return stream{}, errors.New("inbox: this inbox applies messages in any order, so that no key waits for a message. Try: an inbox with Config.Order InOrder")
 	}
 	m, err := in.cfg.checked(message.Message{ID: "-", Source: source, Topic: topic, Key: key, Seq: seq})
 	switch {
 	case err != nil:
 		return stream{}, fmt.Errorf("inbox: %w", err)
 	case key == "" || seq < 1:
-		return stream{}, fmt.Errorf("inbox: key %q and Seq %d name no message. Try: a key and a Seq that Gaps returns", key, seq)
+		return stream{}, fmt.Errorf("inbox: key %q with Seq %d is not a message of a key. Try: a key and a Seq that Inbox.Gaps returns", key, seq)
 	}
 	return stream{m.Source, topic, key}, nil
 }

@@ -195,11 +195,11 @@ func (c *Config) complete() Config {
 func (c *Config) check() error {
 	switch {
 	case c.Consumer == "":
-		return errors.New("the consumer is empty. Try: who applies the messages, such as \"billing\"")
+		return errors.New("Config.Consumer is empty. Try: the name of the service that applies the messages, such as \"billing\"")
 	case c.Order > LatestVersion:
-		return fmt.Errorf("there is no order %d. Try: AnyOrder, InOrder or LatestVersion", c.Order)
+		return fmt.Errorf("Config.Order is %d, which is not an order. Try: AnyOrder, InOrder or LatestVersion", c.Order)
 	case c.Retain < 0, c.Redelivery < 0, c.MaxJump < 0, c.GapAlarm < 0, c.MaxPayload < 0, c.HandlerTimeout < 0:
-		return fmt.Errorf("negative Retain %v, Redelivery %v, MaxJump %d, GapAlarm %v, MaxPayload %d or HandlerTimeout %v", c.Retain, c.Redelivery, c.MaxJump, c.GapAlarm, c.MaxPayload, c.HandlerTimeout)
+		return fmt.Errorf("a setting is negative: Retain %v, Redelivery %v, MaxJump %d, GapAlarm %v, MaxPayload %d or HandlerTimeout %v", c.Retain, c.Redelivery, c.MaxJump, c.GapAlarm, c.MaxPayload, c.HandlerTimeout)
 	}
 	if err := message.CheckText("consumer", c.Consumer, MaxConsumer); err != nil {
 		return err
@@ -218,9 +218,9 @@ func (c *Config) check() error {
 func (c *Config) checkRetain(name string, d time.Duration) error {
 	switch {
 	case d <= 0 || d > math.MaxInt64/2:
-		return fmt.Errorf("%s is %v, but must be positive and shorter than 146 years. Try: a time that is longer than any redelivery takes", name, d)
+		return fmt.Errorf("%s is %v, but must be positive and shorter than 146 years. Try: a time that is longer than the broker may take to deliver a message again", name, d)
 	case d < c.Redelivery:
-		return fmt.Errorf("%s is %v, but a message may be delivered again after %v (Redelivery), and would be applied twice. Try: a longer %s", name, d, c.Redelivery, name)
+		return fmt.Errorf("%s is %v, but a message may be delivered again after %v (Config.Redelivery), and would then be applied twice. Try: a longer %s", name, d, c.Redelivery, name)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func (p *pass[TX]) park(ctx context.Context, it *item, at *position) error {
 	}
 	if there {
 		if id != it.m.ID || !sameBody(hash, it.hash) {
-			it.refuse(classMismatch, fmt.Errorf("the message %s has the same Seq %d, and waits for its turn. Try: a sender that numbers its messages without repeating a number", id, it.m.Seq))
+			it.refuse(classMismatch, fmt.Errorf("another message of the key, %s, has the same Seq %d, and waits in the inbox for earlier messages. Try: a sender that numbers its messages without repeating a number", id, it.m.Seq))
 		}
 		return nil
 	}

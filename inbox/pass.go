@@ -115,11 +115,11 @@ func (p *pass[TX]) apply(ctx context.Context, it *item) error {
 	return nil
 }
 
-var errBehind = errors.New("it was not tried, because an earlier message of its key has failed. Try: deliver it again after that one")
+var errBehind = errors.New("the message was not tried, because an earlier message of its key has failed. Try: deliver the message again after the earlier one")
 
 // ErrTooFarAhead says that messages before this one are missing, and that this one cannot be parked because its
 // payload is longer than Config.MaxPayload. Deliver the message again later.
-var ErrTooFarAhead = errors.New("inbox: messages of its key are missing before this one, and its payload is too large to be parked")
+var ErrTooFarAhead = errors.New("inbox: the message cannot be applied yet, because earlier messages of its key are missing, and its payload is too large to be stored until they arrive")
 
 // turn reports whether a message with a position is the next one of its key. If not, it sets the outcome or error of the message.
 func (p *pass[TX]) turn(ctx context.Context, it *item, at *position) (bool, error) {
@@ -195,7 +195,7 @@ func (p *pass[TX]) blocked(ctx context.Context, it *item) (bool, error) {
 	if holder == "" { // no letter holds the position, so the key has nothing to wait for
 		return true, nil
 	}
-	it.refuse(classMismatch, fmt.Errorf("the message %s has the same Seq %d, and is a dead letter. Try: a sender that numbers its messages without repeating a number", holder, it.m.Seq))
+	it.refuse(classMismatch, fmt.Errorf("another message of the key, %s, has the same Seq %d, and is a dead letter. Try: a sender that numbers its messages without repeating a number", holder, it.m.Seq))
 	return false, nil
 }
 

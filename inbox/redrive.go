@@ -58,9 +58,9 @@ func (in *Inbox[TX]) itemOf(l *letter.Letter) (*item, error) {
 	case l.Class == classMismatch:
 		return it, errSameID
 	case l.Class == classMalformed: // the stored message may be made up: see storable
-		return it, errors.New("the message is malformed, and no handler can have it. Try: to have it sent again in good form, and discard this one")
+		return it, errors.New("the message is malformed, so it is not given to a handler. Try: have the sender send a well-formed message, and discard this dead letter")
 	case l.Class == classTooLarge && len(l.Payload) == 0:
-		return it, errors.New("its payload was too large and was not kept. Try: to have it sent again, and discard this one")
+		return it, errors.New("the payload of the message was too large and was not stored. Try: have the sender send the message again, and discard this dead letter")
 	}
 	if err := l.Open(in.cfg.Encrypter); err != nil {
 		return it, err
@@ -89,7 +89,7 @@ func (in *Inbox[TX]) applyLetter(ctx context.Context, tx TX, l *letter.Letter, i
 		case it.m.Seq <= at.seq:
 			it.outcome, state = Stale, letter.StateStale
 		case in.cfg.Order == InOrder && it.m.Seq > at.seq+1 && !in.cfg.beginsAt(at):
-			return notStoredError{fmt.Errorf("messages before it are missing: it has Seq %d, and %d was the last one that was applied. Try: again when those are there", it.m.Seq, at.seq)}
+			return notStoredError{fmt.Errorf("earlier messages of the key are missing: this message has Seq %d, and the last applied message has Seq %d. Try: redrive the dead letter again when the missing messages have arrived", it.m.Seq, at.seq)}
 		default:
 			at.move(&it.m)
 			it.outcome, it.drains = Applied, at.parked > 0

@@ -227,7 +227,7 @@ func (in *Inbox[TX]) tellGaps(ctx context.Context, told map[Gap]bool) (map[Gap]b
 		if !told[same] {
 			e := Event{Type: EventGap, Gap: g}
 			if f := g.Failing; f.Attempts > 0 {
-				e.Attempt, e.Err = int(f.Attempts), fmt.Errorf("message %d %s, and was not delivered again since. Try: have it sent again", g.Seq, f)
+				e.Attempt, e.Err = int(f.Attempts), fmt.Errorf("message %d %s; the broker has not delivered the message again since then. Try: have the sender send the message again", g.Seq, f)
 			}
 			in.tell(ctx, e)
 		}

@@ -237,7 +237,7 @@ func (s *suite) count() effects {
 	if err != nil {
 		hint := ""
 		if ctx.Err() != nil {
-			hint = ". Try: give back each connection of the pool, also after an error"
+			hint = ". Try: release each connection to the pool, also after an error"
 		}
 		s.hangs()
 		s.now.Fatalf("oncetest: the effects cannot be counted: %v%s", err, hint)

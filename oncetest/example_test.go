@@ -52,7 +52,7 @@ func ExampleHTTP() {
 		},
 	})
 	// Output:
-	// oncetest: write 1 is not answered: effects: effects at the provider +2, and effects at the provider +1 without a fault
+	// oncetest: write 1 is not answered: the effects are effects at the provider +2, but without the fault they are effects at the provider +1
 }
 
 // A function is tested with the faults of its store. On SQL, oncetest.Process.Open opens the database, and nothing is left out.
@@ -110,7 +110,7 @@ func ExampleInbox() {
 		},
 	})
 	// Output:
-	// oncetest: statement 1 is refused: effects: bookings +2, and bookings +1 without a fault
+	// oncetest: statement 1 is refused: the effects are bookings +2, but without the fault they are bookings +1
 }
 
 // A handler is called without its middleware.

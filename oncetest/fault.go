@@ -81,7 +81,7 @@ func (s *suite) concurrent() (wrong []string) {
 		case !first.final:
 			first = a
 		case a.text != first.text:
-			wrong = append(wrong, fmt.Sprintf("one is answered %s, and another one %s", first.text, a.text))
+			wrong = append(wrong, fmt.Sprintf("one request was answered %s, and another one %s", first.text, a.text))
 		}
 	}
 	return append(slices.Compact(wrong), s.judge(in, first, before)...)
@@ -95,7 +95,7 @@ func (s *suite) mismatch() []string {
 		return []string{"the body has neither a digit nor a letter to change." + try}
 	}
 	if a := s.settle(alone); !a.success { // its refusal under a key that is taken would say nothing
-		return []string{"another request is not taken under a key of its own either: answered " + a.text + "." + try}
+		return []string{"the changed request is refused with a key of its own too: answered " + a.text + "." + try}
 	}
 	before, in := s.count(), s.intend()
 	other, _ := s.differ(in)
@@ -103,9 +103,9 @@ func (s *suite) mismatch() []string {
 	switch a, _ := s.send(other); {
 	case a.none:
 		s.hangs()
-		return []string{"another request with the same key is never answered: " + a.text}
+		return []string{"a changed request with the key of the first one is never answered: " + a.text}
 	case a.success:
-		return []string{"another request with the same key is answered " + a.text}
+		return []string{"a changed request with the key of the first one is answered " + a.text}
 	}
 	return s.judge(in, first, before)
 }
@@ -129,7 +129,7 @@ func (s *suite) tryEach(f Fault, format string) {
 		s.subtest(fmt.Sprintf(format, n), func() (wrong []string, skipped string) {
 			ran++
 			if wrong, goOn = s.tryOne(f, n); !goOn {
-				return nil, "a request has no more of them"
+				return nil, "a request has fewer such points"
 			}
 			struck++
 			return wrong, ""
@@ -138,9 +138,9 @@ func (s *suite) tryEach(f Fault, format string) {
 	switch {
 	case s.hung: // it was reported already
 	case ran > 0 && struck == 0:
-		s.tb.Errorf("oncetest: no fault of the kind %q has struck. Try: Store and the methods of Process for each connection, or Skip", f)
+		s.tb.Errorf("oncetest: no fault of the kind %q could be injected. Try: use Store and the methods of Process for every connection of the handler, or leave this kind out with Skip", f)
 	case s.leased && f == FaultDeath && struck > 1 && s.takeovers == 0:
-		s.tb.Error("oncetest: no lease was taken over after a death. Try: Do, for work that is one transaction")
+		s.tb.Error("oncetest: no lease was taken over after a simulated crash. Try: Do, if the work is a single transaction")
 	}
 }
 

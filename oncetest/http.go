@@ -51,7 +51,7 @@ func HTTP(t testing.TB, s Service) {
 	intend := func(key string, from func() *http.Request) intent {
 		r, err := recorded(from())
 		if err != nil {
-			tests.now.Fatalf("oncetest: the body of a request: %v", err)
+			tests.now.Fatalf("oncetest: the body of the request cannot be read: %v", err)
 		}
 		r.header.Set(cmp.Or(s.Header, "Idempotency-Key"), key)
 		return intent{key: key, request: r}

@@ -73,9 +73,9 @@ func TestAFaultMustStrike(t *testing.T) {
 // to change, the test asks for another one.
 func TestAMismatchMustBeTaken(t *testing.T) {
 	for _, c := range []struct{ body, other, want string }{
-		{"1000", "", "another request with the same key is answered 200"},
-		{`{"ok":true}`, "", "another request is not taken under a key of its own either: answered 400"},
-		{`{"ok":true}`, `{"ok":false}`, "another request with the same key is answered 200"},
+		{"1000", "", "a changed request with the key of the first one is answered 200"},
+		{`{"ok":true}`, "", "the changed request is refused with a key of its own too: answered 400"},
+		{`{"ok":true}`, `{"ok":false}`, "a changed request with the key of the first one is answered 200"},
 		{"{}", "", "neither a digit nor a letter"},
 	} {
 		var mu sync.Mutex

@@ -36,8 +36,8 @@ type faulty interface {
 }
 
 var (
-	errCut  = errors.New("oncetest: the connection is lost")
-	errDead = errors.New("oncetest: the process is dead")
+	errCut  = errors.New("oncetest: injected fault: the connection is lost")
+	errDead = errors.New("oncetest: injected fault: the process has crashed")
 )
 
 // Dial opens a network connection that belongs to the process. Set it as the dial function of drivers such as pgx and go-sql-driver/mysql, or of

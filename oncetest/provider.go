@@ -96,7 +96,7 @@ func (p *Provider) serve(w http.ResponseWriter, r *http.Request) error {
 	defer p.mu.Unlock()
 	a, known := p.answers[key]
 	if known && key != "" && a.request != request {
-		p.complain(fmt.Sprintf("the provider got the key %q for %q, and before for %q", key, request, a.request))
+		p.complain(fmt.Sprintf("the external provider received the key %q for %q, but before that it received this key for %q", key, request, a.request))
 	}
 	if !known || key == "" || !p.cfg.Dedupes {
 		p.effects++

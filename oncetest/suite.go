@@ -110,7 +110,7 @@ func (s *suite) learn() bool {
 		before := s.count()
 		a, _ := s.send(s.intend())
 		if !a.final {
-			s.tb.Errorf("oncetest: a request without any fault is answered %s", a.text)
+			s.tb.Errorf("oncetest: the handler fails a request even without an injected fault: answered %s", a.text)
 			return false
 		}
 		s.kind, learned[i] = a.kind, s.since(before)
@@ -125,9 +125,9 @@ func (s *suite) learn() bool {
 	}
 	switch {
 	case !s.expected.equal(learned[2]):
-		s.tb.Errorf("oncetest: two requests without any fault have different effects: %v, and %v. Try: Ignore for what differs", s.expected, learned[2])
+		s.tb.Errorf("oncetest: two requests without an injected fault have different effects: %v, and %v. Try: Ignore for the tables or columns that differ", s.expected, learned[2])
 	case len(s.expected) == 0:
-		s.tb.Errorf("oncetest: a request is answered %s, and has no effect that is counted. Try: Store or Database for the tables, Count for other effects", s.kind)
+		s.tb.Errorf("oncetest: a request was answered %s, but no effect of it was counted. Try: Store or Database to count rows of tables, Count for other effects", s.kind)
 	default:
 		return true
 	}
@@ -189,7 +189,7 @@ func (s *suite) settle(in intent) (a answer) {
 			s.next()
 		}
 		if !s.expireLeases() {
-			a = noAnswer("by nothing: the pool of the handler has no connection")
+			a = noAnswer("the connection pool of the handler has no free connection")
 		} else {
 			a, _ = s.send(in)
 		}
@@ -233,17 +233,17 @@ func (s *suite) judge(in intent, first answer, before effects) (wrong []string) 
 		return []string{"never answered: " + a.text}
 	}
 	if a.kind != s.kind && a.kind != unknown {
-		wrong = append(wrong, fmt.Sprintf("answered %s, and %s without a fault", a.text, s.kind))
+		wrong = append(wrong, fmt.Sprintf("the request was answered %s, but without the fault it is answered %s", a.text, s.kind))
 	}
 	added := s.since(before) // before the duplicate: a client that has its answer sends none, so the effects must be there now
 	if text := s.compare(added, a.kind); text != "" {
 		wrong = append(wrong, text)
 	}
 	if again := s.settle(in); again.text != a.text {
-		wrong = append(wrong, fmt.Sprintf("a duplicate is answered %s, and before %s", again.text, a.text))
+		wrong = append(wrong, fmt.Sprintf("a duplicate of the request was answered %s, but the request itself was answered %s", again.text, a.text))
 	}
 	if after := s.since(before); !after.equal(added) {
-		wrong = append(wrong, fmt.Sprintf("effects after a duplicate: %v, and %v before it", after, added))
+		wrong = append(wrong, fmt.Sprintf("a duplicate of the request has changed the effects: after it %v, before it %v", after, added))
 	}
 	for _, p := range s.providers {
 		wrong = append(wrong, p.complaints()...)
@@ -257,10 +257,10 @@ func (s *suite) compare(added effects, kind string) string {
 		if added.equal(s.expected) {
 			return ""
 		}
-		return fmt.Sprintf("effects: %v, and %v without a fault", added, s.expected)
+		return fmt.Sprintf("the effects are %v, but without the fault they are %v", added, s.expected)
 	}
 	if !added.within(s.expected) { // an unknown outcome may have no effect, or some of the effects of one request
-		return fmt.Sprintf("effects: %v, and %v without a fault, although the outcome is unknown", added, s.expected)
+		return fmt.Sprintf("the effects are %v, which is more than the effects of one request, %v; the outcome of the request is unknown", added, s.expected)
 	}
 	return ""
 }

@@ -53,7 +53,7 @@ func RequireMessage[TX any](t testing.TB, box *outbox.Box[TX], want message.Mess
 		after = next
 	}
 	if len(found) != 1 {
-		t.Fatalf("oncetest: the outbox has %d messages like %s, and must have one. It has:\n\t%s", len(found), described(want), strings.Join(there, "\n\t"))
+		t.Fatalf("oncetest: the outbox has %d messages like %s, but must have exactly one. Messages of the outbox:\n\t%s", len(found), described(want), strings.Join(there, "\n\t"))
 	}
 	return found[0]
 }

@@ -277,9 +277,9 @@ func (i *Inboxes) signed(by By, m InboxMessage) (order, error) {
 func checkConsumer(name string) error {
 	switch {
 	case name == "":
-		return errors.New("operate: the consumer is empty. Try: one of Inboxes.Consumers")
+		return errors.New("operate: the name of the consumer is empty. Try: a name that Inboxes.Consumers returns")
 	case len(name) > inbox.MaxConsumer || strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name):
-		return fmt.Errorf("operate: a consumer is printable text of at most %d bytes. Try: one of Inboxes.Consumers", inbox.MaxConsumer)
+		return fmt.Errorf("operate: the name of the consumer must be printable text of at most %d bytes. Try: a name that Inboxes.Consumers returns", inbox.MaxConsumer)
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func (v SagaView) Meaning() string {
 	case StateExpired:
 		return "its record is over: another saga can be started under this key"
 	}
-	return "not known to this release"
+	return "this release of once does not know the state"
 }
 
 // Choices returns the decisions that are possible in the saga's current state. Each has an Action, and a Step if the action needs one.

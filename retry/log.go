@@ -14,7 +14,7 @@ func Log(l *slog.Logger) func(context.Context, Event) {
 			to = slog.Default()
 		}
 		if e.Stop != "" && e.Stop != ReasonPointless && e.Stop != ReasonCancelled {
-			level, said = slog.LevelWarn, "retry: a call is given up"
+			level, said = slog.LevelWarn, "retry: the client has given up a call, after its last attempt failed"
 		}
 		if !to.Enabled(ctx, level) {
 			return

@@ -48,7 +48,7 @@ func (r *run) take(ctx context.Context, st *step, key string, in json.RawMessage
 		}
 		return b.Result, nil
 	}
-	return nil, r.stop(stuckf("step %q is %s, and the flow comes to it", full, b.State))
+	return nil, r.stop(stuckf("the flow has reached step %q, which is %s already", full, b.State))
 }
 
 // permits returns an error if a flow cannot run the step at all.

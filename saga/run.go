@@ -180,7 +180,7 @@ func (r *run) decide(ctx context.Context, err error) error {
 // turn decides to compensate. The decision is stored before the first undo, or with it.
 func (r *run) turn(ctx context.Context, cause once.Failure) error {
 	if pivot := r.saved.passedPivot(); pivot != "" {
-		return r.stick(ctx, fmt.Sprintf("behind the pivot %q there is no turn: %s", pivot, cause.Error()))
+		return r.stick(ctx, fmt.Sprintf("the saga has passed its pivot %q, so it cannot be undone any more: %s", pivot, cause.Error()))
 	}
 	// The failure is the outcome of the whole saga, and the writes of its steps are undone.
 	cause.CommitWrites = false

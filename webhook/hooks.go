@@ -121,7 +121,7 @@ func (c *Config) open(stored []byte, encrypted bool, label string) ([]byte, erro
 		return stored, nil
 	}
 	if c.Encrypter == nil {
-		return nil, errors.New("webhook: it is encrypted, and Config.Encrypter is not set. Try: the key under which it was stored")
+		return nil, errors.New("webhook: the stored data is encrypted, but Config.Encrypter is not set. Try: set the Encrypter with the key under which the data was stored")
 	}
 	return c.Encrypter.Decrypt(stored, []byte(label))
 }

@@ -18,11 +18,11 @@ func Check(ctx context.Context, conn *Conn, queues ...string) ([]string, error) 
 	for _, queue := range queues {
 		settings, err := ask(ctx, conn, queue)
 		if isGone(err) {
-			findings = append(findings, fmt.Sprintf("There is no queue %s, and its messages wait. Try: declare it, by amqpbroker.Declare for example", queue))
+			findings = append(findings, fmt.Sprintf("Queue %s does not exist, so messages for it wait in the outbox. Try: declare the queue, with amqpbroker.Declare for example", queue))
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("amqpbroker: ask for the settings of queue %s: %w", queue, err)
+			return nil, fmt.Errorf("amqpbroker: read the settings of queue %s: %w", queue, err)
 		}
 		for _, finding := range checkQueue(settings) {
 			findings = append(findings, fmt.Sprintf("Queue %s %s", queue, finding))
@@ -44,10 +44,10 @@ func CheckExchange(ctx context.Context, conn *Conn, exchange string) ([]string, 
 	defer func() { _ = ch.Close() }()
 	err = ch.ExchangeDeclarePassive(exchange, amqp.ExchangeTopic, true, false, false, false, nil)
 	if isGone(err) {
-		return []string{fmt.Sprintf("There is no exchange %s, and its messages wait. Try: declare it, by amqpbroker.Declare for example", exchange)}, nil
+		return []string{fmt.Sprintf("Exchange %s does not exist, so messages for it wait in the outbox. Try: declare the exchange, with amqpbroker.Declare for example", exchange)}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("amqpbroker: ask for exchange %s: %w", exchange, err)
+		return nil, fmt.Errorf("amqpbroker: look up exchange %s: %w", exchange, err)
 	}
 	for _, kind := range []string{amqp.ExchangeTopic, amqp.ExchangeDirect, amqp.ExchangeFanout, amqp.ExchangeHeaders} {
 		err = declareAgain(ctx, conn, exchange, kind)
@@ -57,13 +57,13 @@ func CheckExchange(ctx context.Context, conn *Conn, exchange string) ([]string, 
 	}
 	switch name, value, differs := difference(err); {
 	case differs && name == "durable":
-		return []string{fmt.Sprintf("Exchange %s is not durable: after a restart of the server it is gone, with its bindings. Try: a durable exchange", exchange)}, nil
+		return []string{fmt.Sprintf("Exchange %s is not durable: a restart of the server deletes the exchange and its bindings. Try: a durable exchange", exchange)}, nil
 	case differs && name == "auto_delete":
-		return []string{fmt.Sprintf("Exchange %s is deleted when its last queue is (auto_delete=%s). Try: an exchange without auto-delete", exchange, value)}, nil
+		return []string{fmt.Sprintf("Exchange %s is deleted when its last queue is unbound (auto_delete=%s). Try: an exchange without auto-delete", exchange, value)}, nil
 	case differs || err == nil:
 		return nil, nil
 	}
-	return nil, fmt.Errorf("amqpbroker: ask for the settings of exchange %s: %w", exchange, err)
+	return nil, fmt.Errorf("amqpbroker: read the settings of exchange %s: %w", exchange, err)
 }
 
 func declareAgain(ctx context.Context, conn *Conn, exchange, kind string) error {
@@ -114,7 +114,7 @@ func ask(ctx context.Context, conn *Conn, queue string) (settings, error) {
 			}
 		}
 	}
-	return found, errors.New("it has too many settings")
+	return found, errors.New("the queue has more settings than this check can read")
 }
 
 // declareQueue declares an existing queue. It does not create a queue that does not exist.
@@ -170,16 +170,16 @@ func checkQueue(s settings) (findings []string) {
 	has := func(name string) bool { value, has := s.differs[name]; return has && value != unset }
 	kind := s.differs[queueType]
 	bounded := has("x-max-length") || has("x-max-length-bytes")
-	add(s.exclusive, "belongs to one connection, and is deleted with it. Try: a queue that is not exclusive")
-	add(s.differs["durable"] == "false", "is not durable: a restart of the server deletes it with its messages. Try: a durable quorum queue")
-	add(s.differs["auto_delete"] == "true", "is deleted with its messages when its last consumer leaves. Try: a queue without auto-delete")
-	add(has("x-expires"), "is deleted with its messages when it is not used for %s ms. Try: a queue without x-expires", s.differs["x-expires"])
-	add(has("x-message-ttl"), "deletes messages after %s ms, also those that no consumer has read. Try: a queue without x-message-ttl", s.differs["x-message-ttl"])
-	add(bounded && !strings.HasPrefix(s.differs[overflow], rejectPublish), "deletes old messages when it is full, also those that no consumer has read."+
+	add(s.exclusive, "is exclusive: the queue belongs to one connection, and is deleted with that connection. Try: a queue that is not exclusive")
+	add(s.differs["durable"] == "false", "is not durable: a restart of the server deletes the queue with its messages. Try: a durable quorum queue")
+	add(s.differs["auto_delete"] == "true", "is deleted with its messages when its last consumer disconnects (auto-delete). Try: a queue without auto-delete")
+	add(has("x-expires"), "is deleted with its messages when the queue is not used for %s ms (x-expires). Try: a queue without x-expires", s.differs["x-expires"])
+	add(has("x-message-ttl"), "deletes messages after %s ms, also messages that no consumer has read (x-message-ttl). Try: a queue without x-message-ttl", s.differs["x-message-ttl"])
+	add(bounded && !strings.HasPrefix(s.differs[overflow], rejectPublish), "deletes old messages when the queue is full, also messages that no consumer has read (x-overflow)."+
 		" Try: x-overflow: reject-publish")
-	add(kind == "stream", "is a stream: an acknowledgement takes no message out of it. Try: a quorum queue")
-	add(kind != "stream" && kind != "" && kind != quorum, "has one copy: the loss of one disk loses its messages. Try: a quorum queue on three servers")
-	add(has(deliveryLimit) && !strings.HasPrefix(s.differs[deliveryLimit], "-") && !has(deadLetters), "deletes a message after %s deliveries, and no dead letter tells of it."+
-		" Try: no x-delivery-limit, the inbox decides; or an x-dead-letter-exchange", s.differs[deliveryLimit])
+	add(kind == "stream", "is a stream: an acknowledged message stays in a stream and is delivered again. Try: a quorum queue")
+	add(kind != "stream" && kind != "" && kind != quorum, "is stored on one server only: the loss of one disk loses its messages. Try: a quorum queue on three servers")
+	add(has(deliveryLimit) && !strings.HasPrefix(s.differs[deliveryLimit], "-") && !has(deadLetters), "deletes a message after %s deliveries without keeping it as a dead letter."+
+		" Try: no x-delivery-limit, because the inbox decides when to give up; or an x-dead-letter-exchange", s.differs[deliveryLimit])
 	return findings
 }

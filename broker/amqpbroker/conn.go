@@ -35,7 +35,7 @@ type Conn struct {
 	end     context.CancelFunc
 }
 
-var errSilent = fmt.Errorf("the server has not answered within %v. Try: look whether the queue has a leader", callTimeout)
+var errSilent = fmt.Errorf("the RabbitMQ server has not answered within %v. Try: check that the server is up and that the queue has a leader (rabbitmq-queues quorum_status)", callTimeout)
 
 var errClosed = errors.New("the connection was closed. Try: close it after Run or Consume has returned")
 
@@ -106,7 +106,7 @@ func (c *Conn) connect(ctx context.Context) (*amqp.Connection, error) {
 	defer context.AfterFunc(c.over, cancel)()
 	made, err := c.dial(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("amqpbroker: connect to %s: %w. Try: look at the server, the user and the virtual host", c.server, err)
+		return nil, fmt.Errorf("amqpbroker: connect to %s: %w. Try: check that the server is running, and the user, password and virtual host in the URL", c.server, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -76,7 +76,7 @@ type consumer struct {
 
 func newConsumer(conn *Conn, sink consume.Sink, cfg ConsumerConfig) (*consumer, error) {
 	if cfg.Queue == "" {
-		return nil, errors.New("amqpbroker: no Queue. Try: Queue: \"refunds\"")
+		return nil, errors.New("amqpbroker: ConsumerConfig.Queue is empty. Try: the name of the queue to read, such as Queue: \"refunds\"")
 	}
 	if cfg.Decode == nil {
 		cfg.Decode = Decode
@@ -119,11 +119,11 @@ func (c *consumer) takeAll(ctx context.Context) error {
 			failures = 0
 		}
 		failures++
-		try := "look at the server"
+		try := "check that the RabbitMQ server is running and reachable"
 		if isGone(err) {
-			try = "declare the queue, by amqpbroker.Declare for example"
+			try = "declare the queue, with amqpbroker.Declare for example"
 		}
-		c.log.Warn("once: amqpbroker: the server delivers no messages now. Try: "+try, "queue", c.cfg.Queue, "error", err)
+		c.log.Warn("once: amqpbroker: the consumer gets no messages from the server at the moment, and tries again. Try: "+try, "queue", c.cfg.Queue, "error", err)
 		consume.Pause(ctx, failures)
 	}
 	return nil
@@ -171,7 +171,7 @@ func (c *consumer) take(ctx context.Context) (began bool, err error) {
 				}
 			case <-cancelled:
 			}
-			return true, fmt.Errorf("amqpbroker: consume queue %s: the connection is closed, or the queue was deleted", c.cfg.Queue)
+			return true, fmt.Errorf("amqpbroker: consume queue %s: the server has stopped the delivery, because the connection was closed or the queue was deleted", c.cfg.Queue)
 		case <-ctx.Done():
 			_ = ch.Cancel(tag, false)
 			return true, nil

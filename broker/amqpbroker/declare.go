@@ -34,7 +34,7 @@ type Queue struct {
 // server within about a second after the declaration loses the queue, or confirmed messages in it.
 func Declare(ctx context.Context, conn *Conn, q Queue) error {
 	if q.Name == "" || q.Exchange == "" && len(q.Topics) > 0 {
-		return errors.New("amqpbroker: a queue needs a Name, and Topics need an Exchange. Try: Queue{Name: \"refunds\"}")
+		return errors.New("amqpbroker: Declare: Queue.Name is empty, or Queue.Topics is set without Queue.Exchange. Try: Queue{Name: \"refunds\"}")
 	}
 	ch, err := conn.channel(ctx)
 	if err != nil {
@@ -50,13 +50,13 @@ func declare(ch *amqp.Channel, q Queue) error {
 		kind = classic
 	}
 	if _, err := ch.QueueDeclare(q.Name, true, false, false, false, amqp.Table{queueType: kind}); err != nil {
-		return fmt.Errorf("amqpbroker: declare the queue %s: %w. Try: amqpbroker.Check, which tells its settings, and another name", q.Name, err)
+		return fmt.Errorf("amqpbroker: declare the queue %s: %w. Try: amqpbroker.Check, which lists the settings of the queue that exists; or another name", q.Name, err)
 	}
 	if q.Exchange == "" {
 		return nil
 	}
 	if err := ch.ExchangeDeclare(q.Exchange, amqp.ExchangeTopic, true, false, false, false, nil); err != nil {
-		return fmt.Errorf("amqpbroker: declare the exchange %s: %w. Try: another name", q.Exchange, err)
+		return fmt.Errorf("amqpbroker: declare the exchange %s: %w. Try: another name, if an exchange with other settings has this name", q.Exchange, err)
 	}
 	topics := q.Topics
 	if len(topics) == 0 {

@@ -86,24 +86,24 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 	switch {
 	case err != nil:
 		l.retire()
-		return outbox.Unavailable(fmt.Errorf("amqpbroker: %s does not confirm messages: %w. Try: rabbitmq-queues quorum_status, which tells whether the queue has a leader; "+
-			"rabbitmqctl list_connections name state, which tells whether publishers are blocked", p.place(m), err))
+		return outbox.Unavailable(fmt.Errorf("amqpbroker: the server has not confirmed a message for %s: %w. Try: rabbitmq-queues quorum_status, which shows whether the queue has a leader; "+
+			"rabbitmqctl list_connections name state, which shows whether publishers are blocked", p.place(m), err))
 	case confirmed:
 		if why, returned := l.isReturned(number); returned {
-			return outbox.Unavailable(fmt.Errorf("amqpbroker: no queue takes %s: the server has returned the message (%s). Try: %s", p.place(m), why, p.advice()))
+			return outbox.Unavailable(fmt.Errorf("amqpbroker: the server has returned a message, because no queue receives messages of %s (%s). Try: %s", p.place(m), why, p.advice()))
 		}
 		return nil
 	case l.IsClosed():
 		return p.lost(l, m, amqp.ErrClosed)
 	}
-	return outbox.Unavailable(fmt.Errorf("amqpbroker: a queue of %s refuses messages now: it is full, or has lost its leader. Try: consumers for the queue, or a larger x-max-length", p.place(m)))
+	return outbox.Unavailable(fmt.Errorf("amqpbroker: the server has refused a message for %s, because a queue is full or has no leader. Try: start consumers of the queue, or set a larger x-max-length", p.place(m)))
 }
 
 // wait waits for the confirmation, with a time limit, because a quorum queue without a leader never answers. It ignores the context of the caller,
 // because a sent message cannot be taken back.
 func (p *publisher) wait(confirmation *amqp.DeferredConfirmation) (confirmed bool, err error) {
 	longest := silence * p.conn.config.Heartbeat
-	ctx, cancel := context.WithTimeoutCause(context.Background(), longest, fmt.Errorf("the server has said nothing for %v", longest))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), longest, fmt.Errorf("the server has sent nothing for %v", longest))
 	defer cancel()
 	confirmed, err = confirmation.WaitContext(ctx)
 	if err != nil {
@@ -121,9 +121,9 @@ func (p *publisher) place(m *message.Message) string {
 
 func (p *publisher) advice() string {
 	if p.exchange == "" {
-		return "declare a durable queue of this name, by amqpbroker.Declare for example"
+		return "declare a durable queue of this name, with amqpbroker.Declare for example"
 	}
-	return "bind a durable queue to the exchange, by amqpbroker.Declare for example"
+	return "bind a durable queue to the exchange, with amqpbroker.Declare for example"
 }
 
 // open returns the open link, or opens one.
@@ -146,7 +146,7 @@ func (p *publisher) open(ctx context.Context) (*link, error) {
 	ch.NotifyClose(l.closed)
 	if err := p.conn.bounded(ctx, func() error { return ch.Confirm(false) }); err != nil {
 		_ = ch.Close()
-		return nil, fmt.Errorf("amqpbroker: ask %s for confirmations: %w", p.conn.server, err)
+		return nil, fmt.Errorf("amqpbroker: turn on publisher confirms at %s: %w", p.conn.server, err)
 	}
 	p.link = l
 	return l, nil
@@ -228,9 +228,9 @@ func (p *publisher) lost(l *link, m *message.Message, err error) error {
 	var refusal *amqp.Error
 	switch {
 	case isGone(err):
-		told = fmt.Errorf("%w. Try: declare the exchange, by amqpbroker.Declare for example", told)
+		told = fmt.Errorf("%w. Try: declare the exchange, with amqpbroker.Declare for example", told)
 	case errors.As(err, &refusal) && refusal.Code == amqp.PreconditionFailed && isOfSize(refusal.Reason, len(m.Payload)):
-		return permanent("%w. Try: a larger max_message_size of the server", told)
+		return permanent("%w. Try: set a larger max_message_size on the server, or send a smaller message", told)
 	}
 	return outbox.Unavailable(told)
 }
@@ -246,7 +246,7 @@ func isOfSize(reason string, size int) bool {
 // newPublishing returns a CloudEvent in binary mode that the server stores on disk.
 func newPublishing(m *message.Message) (amqp.Publishing, error) {
 	if m.Topic == "" || len(m.Topic) > maxName {
-		return amqp.Publishing{}, permanent("amqpbroker: the topic %.40q cannot be a routing key. Try: 1 to %d bytes", m.Topic, maxName)
+		return amqp.Publishing{}, permanent("amqpbroker: the topic %.40q cannot be a routing key of RabbitMQ. Try: a topic of 1 to %d bytes", m.Topic, maxName)
 	}
 	publishing := amqp.Publishing{
 		DeliveryMode: amqp.Persistent, MessageId: m.ID, Type: m.Type, Timestamp: m.CreatedAt, Body: m.Payload, Headers: amqp.Table{},

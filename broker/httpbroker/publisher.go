@@ -122,13 +122,13 @@ func (p *publisher) request(ctx context.Context, m *message.Message) (*http.Requ
 	target := p.target
 	if strings.Contains(target, topicMark) {
 		if m.Topic == "." || m.Topic == ".." {
-			return nil, retry.Permanent(fmt.Errorf("httpbroker: the topic %q is no part of a path. Try: another topic", m.Topic))
+			return nil, retry.Permanent(fmt.Errorf("httpbroker: the topic %q cannot be a part of the path of a URL. Try: another topic", m.Topic))
 		}
 		target = strings.ReplaceAll(target, topicMark, url.PathEscape(m.Topic))
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(m.Payload))
 	if err != nil {
-		return nil, outbox.Unavailable(fmt.Errorf("httpbroker: %w. Try: a URL such as https://example.com/events/{topic}", err))
+		return nil, outbox.Unavailable(fmt.Errorf("httpbroker: the URL of the receiver is not valid: %w. Try: a URL such as https://example.com/events/{topic}", err))
 	}
 	for name, value := range cloudevent.Headers(m, cloudevent.HTTP) {
 		req.Header.Set(name, value)
@@ -162,7 +162,7 @@ func unanswered(ctx context.Context, err error) error {
 		strings.Contains(err.Error(), "unsupported protocol scheme"), strings.Contains(err.Error(), "no Host in request URL"):
 		return outbox.Unavailable(fmt.Errorf("httpbroker: %w", err))
 	case strings.Contains(err.Error(), "invalid header field"):
-		return retry.Permanent(fmt.Errorf("httpbroker: %w. Try: headers without control characters", err))
+		return retry.Permanent(fmt.Errorf("httpbroker: the request cannot be sent: %w. Try: message headers without control characters", err))
 	}
 	return fmt.Errorf("httpbroker: %w", err)
 }

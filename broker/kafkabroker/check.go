@@ -38,12 +38,12 @@ func Check(ctx context.Context, client *kgo.Client, topics ...string) ([]string,
 	}
 	found, err := metadata.RequestWith(ctx, client)
 	if err != nil {
-		return nil, fmt.Errorf("kafkabroker: ask for the topics: %w", err)
+		return nil, fmt.Errorf("kafkabroker: read the list of topics: %w", err)
 	}
 	for _, topic := range found.Topics {
 		name := *topic.Topic
 		if err := kerr.ErrorForCode(topic.ErrorCode); err != nil {
-			findings = append(findings, fmt.Sprintf("Topic %s cannot be used, and its messages wait: %v. Try: create the topic", name, err))
+			findings = append(findings, fmt.Sprintf("Topic %s cannot be used, so messages for it wait in the outbox: %v. Try: create the topic", name, err))
 			continue
 		}
 		if replicas := fewestReplicas(topic.Partitions); replicas < 2 {
@@ -59,7 +59,7 @@ func Check(ctx context.Context, client *kgo.Client, topics ...string) ([]string,
 	}
 	for _, shard := range client.RequestSharded(ctx, settings) {
 		if shard.Err != nil {
-			return nil, fmt.Errorf("kafkabroker: ask for the settings of the topics: %w", shard.Err)
+			return nil, fmt.Errorf("kafkabroker: read the settings of the topics: %w", shard.Err)
 		}
 		described, ok := shard.Resp.(*kmsg.DescribeConfigsResponse)
 		if !ok {
@@ -67,7 +67,7 @@ func Check(ctx context.Context, client *kgo.Client, topics ...string) ([]string,
 		}
 		for _, topic := range described.Resources {
 			if err := kerr.ErrorForCode(topic.ErrorCode); err != nil {
-				return nil, fmt.Errorf("kafkabroker: ask for the settings of topic %s: %w", topic.ResourceName, err)
+				return nil, fmt.Errorf("kafkabroker: read the settings of topic %s: %w", topic.ResourceName, err)
 			}
 			findings = append(findings, checkTopic(&topic)...)
 		}
@@ -93,12 +93,11 @@ func checkTopic(topic *kmsg.DescribeConfigsResponseResource) (findings []string)
 		number, err := strconv.Atoi(*setting.Value)
 		switch isNumber := err == nil; {
 		case setting.Name == minInSync && isNumber && number < 2:
-			findings = append(findings, fmt.Sprintf("Topic %s confirms records that only one broker has. Try: min.insync.replicas=2", topic.ResourceName))
+			findings = append(findings, fmt.Sprintf("Topic %s confirms a record when a single broker has stored it: the loss of that broker loses the record. Try: min.insync.replicas=2", topic.ResourceName))
 		case setting.Name == uncleanElection && *setting.Value == "true":
-			findings = append(findings, fmt.Sprintf("Topic %s may drop confirmed records when its leader is lost. Try: unclean.leader.election.enable=false", topic.ResourceName))
+			findings = append(findings, fmt.Sprintf("Topic %s may lose confirmed records when its leader fails, because a replica without them may become the leader. Try: unclean.leader.election.enable=false", topic.ResourceName))
 		case setting.Name == maxMessageBytes && isNumber && number < message.MaxPayload+message.MaxHeaders:
-			findings = append(findings, fmt.Sprintf("Topic %s refuses records above %d bytes, and their keys stop."+
-				" Try: max.message.bytes=2000000 and kgo.ProducerBatchMaxBytes, or a smaller MaxPayload of the outbox", topic.ResourceName, number))
+			findings = append(findings, fmt.Sprintf("Topic %s refuses records larger than %d bytes; such a message and all later messages of its key would not be delivered. Try: max.message.bytes=2000000 and kgo.ProducerBatchMaxBytes, or a smaller MaxPayload of the outbox", topic.ResourceName, number))
 		}
 	}
 	return findings

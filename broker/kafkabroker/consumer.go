@@ -92,10 +92,10 @@ type consumer struct {
 
 func newConsumer(sink consume.Sink, cfg ConsumerConfig) (*consumer, error) {
 	if len(cfg.Topics) == 0 || cfg.Group == "" {
-		return nil, errors.New("kafkabroker: no Topics or no Group. Try: Topics: []string{\"refunds\"}, Group: \"billing\"")
+		return nil, errors.New("kafkabroker: ConsumerConfig.Topics or ConsumerConfig.Group is empty. Try: Topics: []string{\"refunds\"}, Group: \"billing\"")
 	}
 	if cfg.Window < 0 {
-		return nil, errors.New("kafkabroker: a negative Window. Try: leave it out")
+		return nil, errors.New("kafkabroker: ConsumerConfig.Window is negative. Try: leave Window out")
 	}
 	if cfg.Window == 0 {
 		cfg.Window = defaultWindow
@@ -157,7 +157,7 @@ func (c *consumer) pollAll(ctx context.Context) error {
 		}
 		failures++
 		for _, e := range errs {
-			c.log.Warn("once: kafkabroker: a partition cannot be read now. Try: look at the brokers and the topic",
+			c.log.Warn("once: kafkabroker: a partition cannot be read at the moment, and the consumer tries again. Try: check that the brokers are running and that the topic exists",
 				"group", c.cfg.Group, "topic", e.Topic, "partition", e.Partition, "error", e.Err)
 		}
 		consume.Pause(ctx, failures)
@@ -229,8 +229,7 @@ func (c *consumer) revoked(ctx context.Context, client *kgo.Client, partitions m
 	defer cancel()
 	ended := c.forget(partitions)
 	if err := c.drop(waiting, ended); err != nil {
-		c.log.Warn("once: kafkabroker: a handler goes on with messages of a partition that another process gets; the inbox applies them once."+
-			" Try: a longer kgo.RebalanceTimeout", "group", c.cfg.Group)
+		c.log.Warn("once: kafkabroker: a partition was reassigned to another process while a handler of this process still works on its messages; the inbox applies each message once. Try: a longer kgo.RebalanceTimeout", "group", c.cfg.Group)
 	}
 	for p := range ended {
 		p.end()
@@ -290,6 +289,6 @@ func (c *consumer) committed(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, _ *kmsg
 }
 
 func (c *consumer) tellCommit(err error) {
-	c.log.Warn("once: kafkabroker: an offset was not committed; the records behind it may come again, and the inbox applies them once",
+	c.log.Warn("once: kafkabroker: an offset was not committed, so later records may be delivered again; the inbox applies each record once",
 		"group", c.cfg.Group, "error", err)
 }

@@ -103,7 +103,7 @@ func (p *partition) pause() {
 	full := stuck || work >= p.most
 	if stuck && p.stuck.IsZero() && !p.lost {
 		p.stuck = time.Now()
-		p.log.Warn("once: kafkabroker: a partition is not fetched now, because messages in it fail, or wait for one of their key. Try: look at why, or set a larger Window or PrefetchBytes",
+		p.log.Warn("once: kafkabroker: fetching of a partition is paused, because too many of its messages fail or wait for an earlier message of their key. Try: once inbox list, which shows why they wait; or a larger Window or PrefetchBytes",
 			"topic", p.topic, "partition", p.number, "offset", p.records[0].offset, "records", len(p.records), "bytes", p.bytes)
 	}
 	switch {
@@ -115,7 +115,7 @@ func (p *partition) pause() {
 		p.paused = false
 		p.client.ResumeFetchPartitions(of)
 		if !p.stuck.IsZero() {
-			p.log.Info("once: kafkabroker: the partition is fetched again", "topic", p.topic, "partition", p.number, "since", p.stuck)
+			p.log.Info("once: kafkabroker: fetching of the partition is resumed", "topic", p.topic, "partition", p.number, "since", p.stuck)
 			p.stuck = time.Time{}
 		}
 	}

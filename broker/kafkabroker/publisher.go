@@ -22,7 +22,7 @@ const onTheWay = 512 // messages at once
 // discards it and confirms it (https://github.com/twmb/franz-go/issues/1217).
 var errIdempotent = errors.New("kafkabroker: the client writes idempotently, and may then report a record as written that the broker has discarded. Try: kgo.DisableIdempotentWrite() when you make the client")
 
-var errAcks = errors.New("kafkabroker: the client does not wait until all replicas in sync have a record. Try: kgo.RequiredAcks(kgo.AllISRAcks())")
+var errAcks = errors.New("kafkabroker: the kgo client does not wait until all in-sync replicas have stored a record. Try: kgo.RequiredAcks(kgo.AllISRAcks())")
 
 // Publisher returns a publisher that writes messages to Kafka with client. The client must wait for all in-sync replicas, and must be made with
 // [kgo.DisableIdempotentWrite]. Otherwise each message fails with an error for which [outbox.IsUnavailable] is true. The caller closes client after
@@ -80,7 +80,7 @@ func classify(m *message.Message, err error) error {
 	case errors.Is(err, kgo.ErrClientClosed): // only the program closes it: the client library itself always connects again
 		return outbox.Closed(fmt.Errorf("%w. Try: close the client after Run has returned", told))
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
-		return retry.Permanent(fmt.Errorf("%w. Try: a larger max.message.bytes of the topic, and kgo.ProducerBatchMaxBytes", told))
+		return retry.Permanent(fmt.Errorf("%w. Try: set a larger max.message.bytes for the topic and a larger kgo.ProducerBatchMaxBytes, or send a smaller message", told))
 	case errors.Is(err, kerr.InvalidRecord), errors.Is(err, kerr.InvalidTopicException), errors.Is(err, kerr.InvalidTimestamp):
 		return retry.Permanent(told)
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):

@@ -18,7 +18,7 @@ const (
 func CheckConsumer(ctx context.Context, js jetstream.JetStream, stream, durable string) ([]string, error) {
 	consumer, err := js.Consumer(ctx, stream, durable)
 	if err != nil {
-		return nil, fmt.Errorf("natsbroker: ask for the settings of consumer %s of stream %s: %w", durable, stream, err)
+		return nil, fmt.Errorf("natsbroker: read the settings of consumer %s of stream %s: %w", durable, stream, err)
 	}
 	findings := checkConsumer(consumer.CachedInfo().Config)
 	for i, finding := range findings {
@@ -33,15 +33,14 @@ func checkConsumer(c jetstream.ConsumerConfig) (findings []string) {
 			findings = append(findings, fmt.Sprintf(finding, args...))
 		}
 	}
-	add(c.AckPolicy != jetstream.AckExplicitPolicy, "does not wait for the acknowledgement of each message: one that fails is not delivered again. Try: ack_policy: explicit")
-	add(c.MaxDeliver > 0, "gives a message up after %d deliveries, and no dead letter tells of it. Try: max_deliver: -1; the inbox decides", c.MaxDeliver)
+	add(c.AckPolicy != jetstream.AckExplicitPolicy, "does not wait for the acknowledgement of each message: a message whose handler fails is not delivered again. Try: ack_policy: explicit")
+	add(c.MaxDeliver > 0, "gives a message up after %d deliveries without keeping it as a dead letter. Try: max_deliver: -1, because the inbox decides when to give up", c.MaxDeliver)
 	add(c.AckPolicy == jetstream.AckExplicitPolicy && len(c.BackOff) == 0 && c.AckWait < shortAckWait,
-		"delivers a message again after %v without a sign of life: a short pause of a process makes duplicates. Try: ack_wait: 30s", c.AckWait)
-	add(len(c.BackOff) > 0, "has its own pauses between deliveries, which come before the end of a slow handler. Try: no backoff; the inbox decides")
-	add(c.MaxAckPending > 0 && c.MaxAckPending < smallPending, "delivers at most %d messages that are not acknowledged: few that fail stop all others."+
-		" Try: max_ack_pending: %d", c.MaxAckPending, maxAckPending)
-	add(c.MemoryStorage, "is in memory: after a restart of the server all messages come again. Try: mem_storage: false")
-	add(c.Durable == "", "is not durable: when no process is connected, messages are missed. Try: a durable consumer")
-	add(c.DeliverPolicy != jetstream.DeliverAllPolicy, "begins behind the first message of the stream. Try: deliver_policy: all")
+		"delivers a message again when it is not acknowledged within %v: a short pause of a process makes duplicates. Try: ack_wait: 30s", c.AckWait)
+	add(len(c.BackOff) > 0, "has its own backoff, which delivers a message again while a slow handler still works on it. Try: no backoff, because the inbox decides when to try again")
+	add(c.MaxAckPending > 0 && c.MaxAckPending < smallPending, "delivers at most %d unacknowledged messages at a time: a few messages that fail stop the delivery of all others. Try: max_ack_pending: %d", c.MaxAckPending, maxAckPending)
+	add(c.MemoryStorage, "keeps its state in memory: after a restart of the server all messages are delivered again. Try: mem_storage: false")
+	add(c.Durable == "", "is not durable: messages that arrive while no process is connected are never delivered. Try: a durable consumer")
+	add(c.DeliverPolicy != jetstream.DeliverAllPolicy, "does not begin with the first message of the stream, so earlier messages are never delivered. Try: deliver_policy: all")
 	return findings
 }

@@ -81,13 +81,13 @@ type consumer struct {
 
 func newConsumer(js jetstream.JetStream, sink consume.Sink, cfg ConsumerConfig) (*consumer, error) {
 	if cfg.Stream == "" && len(cfg.Subjects) == 0 {
-		return nil, errors.New("natsbroker: no Stream and no Subjects. Try: Subjects: []string{\"refunds\"}")
+		return nil, errors.New("natsbroker: ConsumerConfig.Stream and ConsumerConfig.Subjects are both empty. Try: Subjects: []string{\"refunds\"}")
 	}
 	if cfg.Durable == "" || strings.ContainsAny(cfg.Durable, " \t\r\n.*>/\\") {
-		return nil, fmt.Errorf("natsbroker: %q cannot be the name of a consumer. Try: a Durable of letters, digits and hyphens", cfg.Durable)
+		return nil, fmt.Errorf("natsbroker: ConsumerConfig.Durable %q cannot be the name of a consumer. Try: letters, digits and hyphens", cfg.Durable)
 	}
 	if cfg.AckWait < 0 || cfg.MaxAckPending < 0 {
-		return nil, errors.New("natsbroker: a negative AckWait or MaxAckPending. Try: leave it out")
+		return nil, errors.New("natsbroker: ConsumerConfig.AckWait or MaxAckPending is negative. Try: leave the field out")
 	}
 	if cfg.AckWait == 0 {
 		cfg.AckWait = defaultAckWait
@@ -142,7 +142,7 @@ func (c *consumer) fetchAll(ctx context.Context) error {
 		}
 		failures++
 		consumer = nil
-		c.log.Warn("once: natsbroker: the server delivers no messages now. Try: look at the server and the stream",
+		c.log.Warn("once: natsbroker: the consumer gets no messages from the server at the moment, and tries again. Try: check that the NATS server is running and that the stream exists",
 			"consumer", c.cfg.Durable, "error", err)
 		consume.Pause(ctx, failures)
 	}
@@ -168,7 +168,7 @@ func (c *consumer) create(ctx context.Context) (jetstream.Consumer, error) {
 			return nil, fmt.Errorf("natsbroker: %w %s. Try: create the stream", errNoStream, c.cfg.Subjects[0])
 		}
 		if err != nil {
-			return nil, fmt.Errorf("natsbroker: look for the stream of %s: %w", c.cfg.Subjects[0], err)
+			return nil, fmt.Errorf("natsbroker: look up the stream of subject %s: %w", c.cfg.Subjects[0], err)
 		}
 	}
 	settings := jetstream.ConsumerConfig{

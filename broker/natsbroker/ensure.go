@@ -41,10 +41,10 @@ func EnsureStream(ctx context.Context, js jetstream.JetStream, settings jetstrea
 	for _, subject := range settings.Subjects {
 		name, err := js.StreamNameBySubject(ctx, subject)
 		if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
-			return fmt.Errorf("natsbroker: look for the stream of %s: %w", subject, err)
+			return fmt.Errorf("natsbroker: look up the stream of subject %s: %w", subject, err)
 		}
 		if name != settings.Name {
-			return fmt.Errorf("natsbroker: stream %s exists, without the subject %s. Try: nats stream edit %[1]s --subjects with all of them", settings.Name, subject)
+			return fmt.Errorf("natsbroker: stream %s exists, but does not have the subject %s. Try: nats stream edit %[1]s --subjects, with all subjects that the stream shall have", settings.Name, subject)
 		}
 	}
 	return nil
@@ -57,7 +57,7 @@ func refuse(c jetstream.StreamConfig, replicas int) error {
 		return fmt.Errorf("natsbroker: %q cannot be the name of a stream. Try: letters, digits and hyphens", name)
 	}
 	if c.Replicas < replicas && c.Replicas > 0 {
-		return fmt.Errorf("natsbroker: stream %s has %d replicas, and %d are asked for. Try: nats stream edit %[1]s --replicas=%[3]d", c.Name, c.Replicas, replicas)
+		return fmt.Errorf("natsbroker: stream %s has %d replicas, but this program requires %d. Try: nats stream edit %[1]s --replicas=%[3]d", c.Name, c.Replicas, replicas)
 	}
 	c.Replicas, c.Retention = 2, jetstream.LimitsPolicy
 	if findings := checkStream(&jetstream.StreamInfo{Config: c}); len(findings) > 0 {

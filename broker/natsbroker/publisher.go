@@ -62,7 +62,7 @@ func (p *publisher) Publish(ctx context.Context, messages []message.Message) []e
 func closed(nc *nats.Conn) error {
 	hosts := strings.Join(nc.Servers(), ", ") // without users
 	if err := nc.LastError(); err != nil {
-		return fmt.Errorf("natsbroker: the client has closed the connection to %s for good: %w. Try: another user or password, and a new connection", hosts, err)
+		return fmt.Errorf("natsbroker: the NATS client has closed its connection to %s and will not reconnect: %w. Try: check user and password, then make a new connection", hosts, err)
 	}
 	return fmt.Errorf("natsbroker: the connection to %s was closed. Try: close it after Run or Consume has returned", hosts)
 }
@@ -81,7 +81,7 @@ func notConnected(status nats.Status) error {
 
 func (p *publisher) send(ctx context.Context, m *message.Message) error {
 	if !isSubject(m.Topic) {
-		return retry.Permanent(fmt.Errorf("natsbroker: the topic %q is no subject. Try: words with dots between them, such as orders.created", m.Topic))
+		return retry.Permanent(fmt.Errorf("natsbroker: the topic %q is not a valid NATS subject. Try: words with dots between them, such as orders.created", m.Topic))
 	}
 	message := &nats.Msg{Subject: m.Topic, Data: m.Payload, Header: nats.Header{}}
 	for name, value := range cloudevent.Headers(m, cloudevent.NATS) {
@@ -132,9 +132,9 @@ func classify(m *message.Message, err error) error {
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
 		return outbox.Unavailable(fmt.Errorf("%w. Try: create a stream for this subject, or wait until its leader is back", told))
 	case errors.Is(err, nats.ErrMaxPayload):
-		return retry.Permanent(fmt.Errorf("%w. Try: a larger max_payload of the server", told))
+		return retry.Permanent(fmt.Errorf("%w. Try: set a larger max_payload on the server, or send a smaller message", told))
 	case isRefusal && (refusal.ErrorCode == codeMessageTooLarge || refusal.ErrorCode == codeHeaderTooLarge):
-		return retry.Permanent(fmt.Errorf("%w. Try: a larger max_msg_size of the stream", told))
+		return retry.Permanent(fmt.Errorf("%w. Try: set a larger max_msg_size for the stream, or send a smaller message", told))
 	case isPassing(err):
 		return outbox.Unavailable(told)
 	}

@@ -18,11 +18,11 @@ const oldest = 7
 func Check(ctx context.Context, rdb *redis.Client, topics ...string) ([]string, error) {
 	var findings []string
 	if rdb.Options().MaxRetries > 0 {
-		findings = append(findings, "The client sends a message again by itself when an answer is lost, and the stream has it twice. Try: redis.Options{MaxRetries: -1}; the relay does it")
+		findings = append(findings, "The Redis client sends a message again by itself when an answer is lost, so that the stream may contain it twice. Try: redis.Options{MaxRetries: -1}, because the relay tries again itself")
 	}
 	sections, err := rdb.InfoMap(ctx).Result()
 	if err != nil {
-		return nil, fmt.Errorf("redisbroker: ask for the settings of the server: %w", err)
+		return nil, fmt.Errorf("redisbroker: read the settings of the server: %w", err)
 	}
 	info := map[string]string{}
 	for _, section := range sections {
@@ -31,23 +31,23 @@ func Check(ctx context.Context, rdb *redis.Client, topics ...string) ([]string, 
 	findings = append(findings, checkServer(info)...)
 	// Managed services refuse CONFIG. A setting that cannot be read is not reported.
 	if sync := rdb.ConfigGet(ctx, "appendfsync").Val()["appendfsync"]; info["aof_enabled"] == "1" && sync != "" && sync != "always" {
-		findings = append(findings, fmt.Sprintf("The server answers before a message is on the disk (appendfsync %s): a power failure loses the last second or two. Try: appendfsync always", sync))
+		findings = append(findings, fmt.Sprintf("The server confirms a message before it is on the disk (appendfsync %s): a power failure loses the messages of the last second or two. Try: appendfsync always", sync))
 	}
 	for _, topic := range topics {
 		kind, err := rdb.Type(ctx, topic).Result()
 		if err != nil {
-			return nil, fmt.Errorf("redisbroker: ask for stream %s: %w", topic, err)
+			return nil, fmt.Errorf("redisbroker: read the state of stream %s: %w", topic, err)
 		}
 		if kind != "stream" && kind != "none" { // the first message creates it
-			findings = append(findings, fmt.Sprintf("The key %s is a %s and no stream, and the messages of this topic wait. Try: another name for the topic, or delete the key", topic, kind))
+			findings = append(findings, fmt.Sprintf("The Redis key %s is a %s, not a stream, so the messages of this topic wait in the outbox. Try: another name for the topic, or delete the key", topic, kind))
 			continue
 		}
 		left, err := rdb.PTTL(ctx, topic).Result()
 		if err != nil {
-			return nil, fmt.Errorf("redisbroker: ask for stream %s: %w", topic, err)
+			return nil, fmt.Errorf("redisbroker: read the state of stream %s: %w", topic, err)
 		}
 		if left > 0 {
-			findings = append(findings, fmt.Sprintf("Stream %s expires in %v, with all its messages. Try: PERSIST %[1]s", topic, left))
+			findings = append(findings, fmt.Sprintf("Redis deletes stream %s with all its messages in %v, because the key has an expiry. Try: PERSIST %[1]s", topic, left))
 		}
 	}
 	return findings, nil
@@ -62,11 +62,11 @@ func checkServer(info map[string]string) (findings []string) {
 	major, _, _ := strings.Cut(info["redis_version"], ".")
 	version, _ := strconv.Atoi(major)
 	replicas, _ := strconv.Atoi(info["connected_slaves"])
-	add(version < oldest, "The server speaks version %q. Try: Redis %d or newer, or Valkey", info["redis_version"], oldest)
-	add(info["role"] != "master", "The server is a replica, and the messages wait. Try: the address of the primary")
+	add(version < oldest, "The version of the server, %q, is too old. Try: Redis %d or newer, or Valkey", info["redis_version"], oldest)
+	add(info["role"] != "master", "The server is a replica and takes no writes, so messages wait in the outbox. Try: the address of the primary")
 	add(info["role"] == "master" && replicas == 0, "The server has no replica: the loss of its disk loses its messages. Try: a replica, and PublisherConfig{Replicas: 1}")
-	add(info["maxmemory_policy"] != "noeviction", "The server evicts keys (maxmemory-policy %s), and a stream with all its messages is one key. Try: noeviction, and a server of its own beside that of your caches", info["maxmemory_policy"])
-	add(info["aof_enabled"] != "1", "The server has no append-only file: a restart loses messages. Try: appendonly yes")
+	add(info["maxmemory_policy"] != "noeviction", "The server may delete keys when its memory is full (maxmemory-policy %s), and a stream with all its messages is one key. Try: maxmemory-policy noeviction, and another server for your caches", info["maxmemory_policy"])
+	add(info["aof_enabled"] != "1", "The server writes no append-only file: a restart loses messages. Try: appendonly yes")
 	return findings
 }
 
@@ -75,7 +75,7 @@ func checkServer(info map[string]string) (findings []string) {
 func CheckConsumer(ctx context.Context, rdb *redis.Client, stream, group string) ([]string, error) {
 	groups, err := rdb.XInfoGroups(ctx, stream).Result()
 	if err != nil {
-		return nil, fmt.Errorf("redisbroker: ask for the groups of stream %s: %w", stream, err)
+		return nil, fmt.Errorf("redisbroker: read the consumer groups of stream %s: %w", stream, err)
 	}
 	for _, g := range groups {
 		if g.Name != group {
@@ -83,11 +83,11 @@ func CheckConsumer(ctx context.Context, rdb *redis.Client, stream, group string)
 		}
 		s, err := rdb.XInfoStream(ctx, stream).Result()
 		if err != nil {
-			return nil, fmt.Errorf("redisbroker: ask for stream %s: %w", stream, err)
+			return nil, fmt.Errorf("redisbroker: read the state of stream %s: %w", stream, err)
 		}
 		return checkGroup(stream, s, g), nil
 	}
-	return nil, fmt.Errorf("redisbroker: stream %s has no group %s. Try: run its consumer, which creates it", stream, group)
+	return nil, fmt.Errorf("redisbroker: stream %s has no consumer group %s. Try: start the consumer, which creates the group", stream, group)
 }
 
 // checkGroup reports messages that were trimmed before the group read them. The server counts the added messages and the messages that the group has
@@ -104,7 +104,7 @@ func checkGroup(name string, s *redis.XInfoStream, g redis.XInfoGroup) (findings
 		return nil
 	}
 	if missed := s.EntriesAdded - g.EntriesRead - unread; missed > 0 {
-		findings = append(findings, fmt.Sprintf("Group %s of stream %s has missed %d messages, which were deleted or trimmed before it read them. Try: no MaxLen, or a larger one; Keep of a consumer deletes what is acknowledged", g.Name, name, missed))
+		findings = append(findings, fmt.Sprintf("Consumer group %s of stream %s has missed %d messages, which were deleted or trimmed before the group read them. Try: no MaxLen, or a larger one; ConsumerConfig.Keep deletes only acknowledged messages", g.Name, name, missed))
 	}
 	return findings
 }

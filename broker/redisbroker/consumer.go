@@ -94,14 +94,14 @@ type consumer struct {
 
 func newConsumer(rdb *redis.Client, sink consume.Sink, cfg ConsumerConfig) (*consumer, error) {
 	if len(cfg.Streams) == 0 || slices.Contains(cfg.Streams, "") || cfg.Group == "" {
-		return nil, errors.New("redisbroker: no Streams or no Group. Try: Streams: []string{\"refunds\"}, Group: \"billing\"")
+		return nil, errors.New("redisbroker: ConsumerConfig.Streams or ConsumerConfig.Group is empty. Try: Streams: []string{\"refunds\"}, Group: \"billing\"")
 	}
 	if cfg.MinIdle < 0 || cfg.Keep < 0 {
-		return nil, errors.New("redisbroker: a negative MinIdle or Keep. Try: leave it out")
+		return nil, errors.New("redisbroker: ConsumerConfig.MinIdle or Keep is negative. Try: leave the field out")
 	}
 	cfg.Streams = slices.Compact(slices.Sorted(slices.Values(cfg.Streams)))
 	if size := rdb.Options().PoolSize; size < len(cfg.Streams)+2 {
-		return nil, fmt.Errorf("redisbroker: each stream is read over a connection of its own, and the client has %d for %d streams. Try: redis.Options{PoolSize: %d}",
+		return nil, fmt.Errorf("redisbroker: each stream needs a connection of its own, but the client has only %d connections for %d streams. Try: redis.Options{PoolSize: %d}",
 			size, len(cfg.Streams), len(cfg.Streams)+10)
 	}
 	if cfg.MinIdle == 0 {

@@ -35,7 +35,7 @@ type PublisherConfig struct {
 func Publisher(rdb *redis.Client, cfg PublisherConfig) outbox.Publisher {
 	options := rdb.Options()
 	if timeout := options.ReadTimeout; cfg.Replicas > 0 && timeout > 0 && timeout <= replicaWait {
-		panic(fmt.Sprintf("redisbroker: Publisher: the client reads for %v, and replicas are waited for %v. Try: a longer redis.Options.ReadTimeout", timeout, replicaWait))
+		panic(fmt.Sprintf("redisbroker: Publisher: the read timeout of the client (%v) is shorter than the time to wait for replicas (%v). Try: a longer redis.Options.ReadTimeout", timeout, replicaWait))
 	}
 	return &publisher{rdb: rdb, cfg: cfg, sender: keyed.NewSender(max(1, min(onTheWay, options.PoolSize)))}
 }
@@ -53,7 +53,7 @@ func (p *publisher) Publish(ctx context.Context, messages []message.Message) []e
 	})
 }
 
-var errBehind = errors.New("too few replicas have the message in time. Try: look whether they are connected and follow, or fewer PublisherConfig.Replicas")
+var errBehind = errors.New("too few replicas have confirmed the message in time. Try: check that the replicas are connected and up to date, or lower PublisherConfig.Replicas")
 
 func (p *publisher) send(ctx context.Context, m *message.Message) error {
 	args := &redis.XAddArgs{Stream: m.Topic, MaxLen: p.cfg.MaxLen, Approx: true, Values: fields(m)}
@@ -75,16 +75,16 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 
 // remedies are beginnings of server errors that say nothing about a message, each with advice. All of these errors may be temporary.
 var remedies = []struct{ answer, try string }{
-	{"OOM", "a larger maxmemory, or ConsumerConfig.Keep, which deletes what is acknowledged"},
+	{"OOM", "a larger maxmemory, or ConsumerConfig.Keep, which deletes acknowledged messages"},
 	{"READONLY", "the address of the primary"},
-	{"MOVED", "the address of a server that is no cluster"},
-	{"ASK", "the address of a server that is no cluster"},
-	{"WRONGTYPE", "another name for the topic: the key with this name is no stream"},
-	{"NOPERM", "a user that may write the stream"},
+	{"MOVED", "the address of a Redis server that is not in cluster mode"},
+	{"ASK", "the address of a Redis server that is not in cluster mode"},
+	{"WRONGTYPE", "another name for the topic: the Redis key with this name is not a stream"},
+	{"NOPERM", "a Redis user that is allowed to write to the stream"},
 	{"NOAUTH", "a user and a password"},
 	{"WRONGPASS", "another user or password"},
-	{"MISCONF", "look at the disk of the server"},
-	{"NOREPLICAS", "look whether its replicas are connected"},
+	{"MISCONF", "check the disk of the Redis server, which cannot save its data"},
+	{"NOREPLICAS", "check that the replicas of the Redis server are connected"},
 	{"LOADING", ""},
 	{"MASTERDOWN", ""},
 	{"CLUSTERDOWN", ""},

@@ -129,7 +129,7 @@ func (s *stream) answer(ctx context.Context) {
 		return
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		s.log.Debug("once: redisbroker: answers were lost; their messages come again, and the inbox applies them once",
+		s.log.Debug("once: redisbroker: acknowledgements got no answer, so their messages may be delivered again; the inbox applies each message once",
 			"stream", s.stream, "group", s.cfg.Group, "messages", len(a.acks), "error", err)
 	}
 }

@@ -49,7 +49,7 @@ func (s *stream) readAll(ctx context.Context) error {
 			return classify(s.stream, err)
 		}
 		failures++
-		s.log.Warn("once: redisbroker: a stream cannot be read now. Try: look at the server and the stream",
+		s.log.Warn("once: redisbroker: a stream cannot be read at the moment, and the consumer tries again. Try: check that the Redis server is running and that the key is a stream",
 			"stream", s.stream, "group", s.cfg.Group, "error", classify(s.stream, err))
 		consume.Pause(ctx, failures)
 	}
@@ -146,7 +146,7 @@ func (s *stream) claim(ctx context.Context, start string) (next string, err erro
 		return "", err
 	}
 	if len(gone) > 0 {
-		s.log.Error("once: redisbroker: messages were deleted or trimmed before they were acknowledged, and are lost if no handler has applied them. Try: no MaxLen, or a larger one; ConsumerConfig.Keep deletes what is acknowledged",
+		s.log.Error("once: redisbroker: messages were deleted or trimmed from a stream before they were acknowledged, and are lost if no handler has applied them. Try: no MaxLen, or a larger one; ConsumerConfig.Keep deletes only acknowledged messages",
 			"stream", s.stream, "group", s.cfg.Group, "messages", len(gone), "first", gone[0])
 	}
 	if len(claimed) == 0 {

@@ -53,7 +53,7 @@ func Apply[TX any](h message.HandlerFunc) inbox.Handler[TX] {
 		}
 		produced, err := h(newMessage(context.WithValue(ctx, txKey[TX]{}, tx), &event))
 		if err == nil && len(produced) > 0 {
-			return retry.Permanent(fmt.Errorf("watermillbroker: the handler returns %d messages, which could be lost. Try: outbox.Box.Add, in the transaction of watermillbroker.Tx", len(produced)))
+			return retry.Permanent(fmt.Errorf("watermillbroker: the handler has returned %d messages to publish, which could be lost in a crash. Try: add them with outbox.Box.Add, in the transaction of watermillbroker.Tx", len(produced)))
 		}
 		return err
 	}
@@ -66,7 +66,7 @@ type txKey[TX any] struct{}
 func Tx[TX any](ctx context.Context) TX {
 	tx, ok := ctx.Value(txKey[TX]{}).(TX)
 	if !ok {
-		panic("watermillbroker: Tx: the context is not that of a message that a Middleware has passed on, or has another type of transaction. Try: message.Context()")
+		panic("watermillbroker: Tx: the context has no transaction, or one of another type. Try: the Context() of the message that watermillbroker.Middleware gives to the handler")
 	}
 	return tx
 }

@@ -163,7 +163,7 @@ func TestApplyGivesEventAndTransaction(t *testing.T) {
 	}
 	fails, produced = nil, []*message.Message{message.NewMessage("2", nil)}
 	err := h(t.Context(), 42, m)
-	if class, _ := retry.Classify(err); class != retry.ClassFinal || !strings.Contains(err.Error(), "Try: outbox.Box.Add") {
+	if class, _ := retry.Classify(err); class != retry.ClassFinal || !strings.Contains(err.Error(), "Try: add them with outbox.Box.Add") {
 		t.Errorf("%v is of class %v", err, class)
 	}
 	defer func() {

@@ -85,7 +85,7 @@ func TestConsoleShowsAndActs(t *testing.T) {
 	if page := read("operations"); strings.Count(page, "operation?id=") < 5 || strings.Contains(page, `href="do?`) {
 		t.Errorf("without --act: %s", page)
 	}
-	if page := read("do?action=pause&topic=x"); !strings.Contains(page, "only an operator") {
+	if page := read("do?action=pause&topic=x"); !strings.Contains(page, "needs the role of an operator") {
 		t.Errorf("without --act: %s", page)
 	}
 	address, act, stop := consoleOf(t, "--db", db.url, "--act", "--by", "ada")

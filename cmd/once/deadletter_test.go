@@ -77,7 +77,7 @@ func TestDeadletterCommands(t *testing.T) {
 	says(0, uid+": running", "redrive", "--resume", uid)
 	says(0, uid+": cancelled", "redrive", "--cancel", uid, "--reason", "wrong", "--by", "ada", "--yes")
 	says(0, uid+": cancelled", "redrive", "--resume", uid)
-	says(2, "exclude each other", "redrive", "--cancel", uid, "--resume", uid)
+	says(2, "cannot be used together", "redrive", "--cancel", uid, "--resume", uid)
 	says(0, "nothing was changed yet", "discard", "--consumer", "billing", "--reason", "old")
 	says(0, "discarded: 4 letters", "discard", "--consumer", "billing", "--reason", "old", "--yes")
 	says(0, "discarded: 0 letters", "discard", "--consumer", "billing", "--reason", "old", "--yes")
@@ -89,9 +89,9 @@ func TestDeadletterCommands(t *testing.T) {
 	says(2, "which letter?", "show")
 	says(2, "the UID is empty", "redrive", "", "--reason", "repaired", "--yes")
 	says(2, "the UID is empty", "discard", "", "--consumer", "billing", "--reason", "old", "--yes")
-	says(3, "there is no letter lost that waits for a person", "redrive", "lost", "--reason", "repaired", "--yes")
-	says(3, "there is no letter lost that waits for a person", "discard", "lost", "--reason", "old", "--yes")
-	says(2, "mean a whole redrive", "redrive", "--cancel", uid, "--consumer", "billing", "--reason", "old")
+	says(3, "the dead letter lost does not exist", "redrive", "lost", "--reason", "repaired", "--yes")
+	says(3, "the dead letter lost does not exist", "discard", "lost", "--reason", "old", "--yes")
+	says(2, "apply to a whole redrive", "redrive", "--cancel", uid, "--consumer", "billing", "--reason", "old")
 	if o := run(t, "audit", "list", "--db", url).want(t, 0); strings.Count(o.stdout, "redrive") < 2 || !strings.Contains(o.stdout, "cancel") || !strings.Contains(o.stdout, "discarded 4 of letters") {
 		t.Error(o.stdout)
 	}

@@ -189,7 +189,7 @@ func TestDemoMetrics(t *testing.T) {
 		}
 	}
 	o := run(t, "demo", "--ops", "5", "--metrics").want(t, 0)
-	if !strings.Contains(o.stdout, "counted by the instruments of the service") || !strings.Contains(o.stdout, "replays when the 5 refunds were asked for once more") {
+	if !strings.Contains(o.stdout, "counted by the instruments of the service") || !strings.Contains(o.stdout, "replays, when the 5 refunds were asked for again") {
 		t.Errorf("%s", o.stdout)
 	}
 }

@@ -125,7 +125,7 @@ func TestDoctorReplicas(t *testing.T) {
 			until(t, primary, "show global status like 'Slaves_connected'", "Slaves_connected\t1")
 		}
 		followers()
-		diagnosis().want(t, "a replica", warn, "replicas exist (1) and nothing waits")
+		diagnosis().want(t, "a replica", warn, "replicas exist (1), but neither commits nor replays wait")
 		plain := examined(t, strings.Replace(url, "root@", "plain@", 1))
 		if mysql {
 			plain["replicas"].want(t, "a user who may not ask", warn, "not known")
@@ -134,7 +134,7 @@ func TestDoctorReplicas(t *testing.T) {
 		}
 		examined(t, url)["read_only"].want(t, "the primary", okay, "takes writes")
 		until(t, replica, "select count(*) from information_schema.tables where table_name = 'once_operation'", "1")
-		examined(t, replica.URL("app"))["read_only"].want(t, "a writable replica", warn, "replicates from another one and takes writes")
+		examined(t, replica.URL("app"))["read_only"].want(t, "a writable replica", warn, "replicates from another server and accepts writes")
 		runSQL(t, replica, "", "set global read_only = 1")
 		examined(t, replica.URL("app"))["read_only"].want(t, "a replica", fail, "takes no writes")
 
@@ -195,10 +195,10 @@ func TestDoctorAccess(t *testing.T) {
 		check(root+"?autocommit=0", "a session that the store refuses", "store", fail, "autocommit is off")
 		check(root, "on this machine", "encryption", okay, "does not leave this machine")
 		check(root, "a server with locks", "claims", okay, "kept")
-		check(root, "as sqlstore.Open sets it", "packets", okay, "a packet takes several statements")
-		check(root+"?multiStatements=true&interpolateParams=true", "as the user sets it", "packets", okay, "a packet takes several statements")
-		check(root+"?multiStatements=false", "without packets", "packets", warn, "an operation has three round trips more than a transaction, a first attempt four, and a batch five")
-		check(root+"?multiStatements=true", "without arguments in packets", "packets", warn, "several statements, and no arguments")
+		check(root, "as sqlstore.Open sets it", "packets", okay, "a request to the server may have several statements")
+		check(root+"?multiStatements=true&interpolateParams=true", "as the user sets it", "packets", okay, "a request to the server may have several statements")
+		check(root+"?multiStatements=false", "without packets", "packets", warn, "an operation needs three round trips more than a bare transaction, a first attempt four, and a batch five")
+		check(root+"?multiStatements=true", "without arguments in packets", "packets", warn, "several statements, but no arguments")
 		if mysql {
 			check(root+"?tls=skip-verify", "with TLS", "encryption", okay, "TLS")
 		}

@@ -123,7 +123,7 @@ func TestDoctorStandby(t *testing.T) {
 	examined(t, db)["standby"].want(t, "not waited for", warn, "1 follow")
 	must(s.Cut(ctx))
 	must(pg.Set(ctx, "synchronous_standby_names", "heir"))
-	examined(t, db, "--synced")["standby"].want(t, "gone", fail, "none of them ends")
+	examined(t, db, "--synced")["standby"].want(t, "gone", fail, "no commit can end")
 }
 
 // TestDoctorPooler: one that has no transactions is of no use.

@@ -129,7 +129,7 @@ func TestDoctorOperations(t *testing.T) {
 		found["unknown"].want(t, "rows", warn, "2 operations whose outcome is unknown, the oldest for 5 h 0 min")
 		found["lapsed"].want(t, "rows", warn, "1 running operations")
 		found["waiting"].want(t, "rows", warn, "1 operations have stopped before their end and wait for their next owner, the oldest began 2 h 0 min ago")
-		found["expired"].want(t, "rows", warn, "2 rows have expired, the first one 2.1 days ago")
+		found["expired"].want(t, "rows", warn, "2 expired rows are still in the database, the first one expired 2.1 days ago")
 		if try := found["unknown"].Try; !strings.HasPrefix(try, "once keys show lost --scope acme --db ") {
 			t.Error(try)
 		}
@@ -148,25 +148,25 @@ func TestDoctorPrints(t *testing.T) {
 	}
 	_, version, _ := strings.Cut(o.stdout, "SQLite ")
 	version, _, _ = strings.Cut(version, ",")
-	want := `ok    version             SQLite ` + version + `, which is in the program; that of the service may be another
-ok    migrations          the database has all: ` + migration.Newest(all) + `
+	want := `ok    version             SQLite ` + version + `, the version inside of this program; the service may have another version
+ok    migrations          all migrations are applied: ` + migration.Newest(all) + `
 ok    filesystem          a local one
 ok    journal_mode        WAL
-warn  synchronous         NORMAL: with WAL, a power failure takes the last commits that were acknowledged, key and effect together, and a retry executes again; without, it may break the file
+warn  synchronous         synchronous is NORMAL: with WAL, a power failure loses the last acknowledged commits, keys and effects together, and a retry executes again; without WAL, it may destroy the file
                           Try: _pragma=synchronous(FULL) in the data source name
-fail  busy_timeout        0: of two requests at one time one fails at once, and sqlstore refuses to start
+fail  busy_timeout        busy_timeout is 0: of two requests at the same time one fails immediately, and sqlstore refuses to start
                           Try: _pragma=busy_timeout(5000) in the data source name
 ok    unknown             no operation has an unknown outcome
-ok    lapsed              no operation has lost its holder
-ok    waiting             no operation waits for its next owner
-ok    expired             0 rows have expired and wait to be swept
+ok    lapsed              no operation has lost the process that runs it
+ok    waiting             no operation has stopped before its end and waits to be continued
+ok    expired             0 expired rows wait to be deleted
 ok    saga_stuck          no saga is stuck
 ok    saga_due            no saga waits for a runner
 ok    outbox_backlog      no message waits for its delivery
 ok    outbox_stopped      no message has failed
-ok    outbox_topics       no topic waits for anything but a relay
-ok    outbox_relays       no relay is at work, and no message waits for one
-ok    inbox_gaps          no key waits for a message that has not come
+ok    outbox_topics       no topic waits too long
+ok    outbox_relays       no relay is running, and no message waits for delivery
+ok    inbox_gaps          no key waits for a message that was not received
 ok    dead_letters        no message is a dead letter
 
 sqlite:` + file + `: 18 checks, 1 warnings, 1 failures.

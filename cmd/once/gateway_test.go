@@ -283,7 +283,7 @@ func TestGatewayReload(t *testing.T) {
 	} {
 		writeConfig(t, file, c.text)
 		g.signal(t, syscall.SIGHUP)
-		if log := g.logged(t, "Try: "); !strings.Contains(log, c.says) || !strings.Contains(log, "once.yaml:[") || !strings.Contains(log, "^") || !strings.Contains(log, "the old one stays") {
+		if log := g.logged(t, "Try: "); !strings.Contains(log, c.says) || !strings.Contains(log, "once.yaml:[") || !strings.Contains(log, "^") || !strings.Contains(log, "keeps the old configuration") {
 			t.Errorf("%q: %s", c.says, log)
 		}
 		if a := sendKeyed(t, isolated, g.public+"/pay", fmt.Sprint("kept-", i)); a.status != http.StatusCreated {

@@ -105,14 +105,14 @@ mails     /shop   refunds  acct_1  1    missing        3       2026-02-01T12:00:
 		// Skip: the parked messages behind it follow, and only then.
 		says(2, "--reason is missing", "skip", "--consumer", "billing", "--key", "acct_1", "--seq", "2")
 		says(2, "--key is missing", "skip", "--consumer", "billing", "--seq", "2", "--reason", "it is lost")
-		says(0, "would skip: message 2 of the key acct_1 of the source /shop, topic refunds, consumer billing; 2 messages wait behind it", on("skip", "billing", "acct_1", "2")...)
+		says(0, "would skip: message 2 of the key acct_1 (source /shop, topic refunds, consumer billing); 2 messages wait behind it", on("skip", "billing", "acct_1", "2")...)
 		says(0, `"changed": false`, on("skip", "billing", "acct_1", "2", "-o", "json")...)
 		says(1, "waits for message 2, not for 3", on("skip", "billing", "acct_1", "3", "--yes")...)
-		says(3, "has no message in", on("skip", "biling", "acct_1", "1", "--yes")...)
+		says(3, "is not known to the inbox of", on("skip", "biling", "acct_1", "1", "--yes")...)
 		db.parked(t, "billing", "acct_1", 2)
 		says(0, "skipped: message 2 of the key acct_1", on("skip", "billing", "acct_1", "2", "--yes")...)
-		says(1, "is behind message 2 already", on("skip", "billing", "acct_1", "2", "--yes")...)
-		says(1, "message 3 of the key acct_1 of the source /shop, topic refunds, consumer billing is there, and is tried", on("skip", "billing", "acct_1", "3", "--yes")...)
+		says(1, "does not wait for message 2", on("skip", "billing", "acct_1", "2", "--yes")...)
+		says(1, "message 3 of the key acct_1 (source /shop, topic refunds, consumer billing) was received, and the inbox will try it", on("skip", "billing", "acct_1", "3", "--yes")...)
 		says(0, `"dead": true,`, on("skip", "billing", "poison", "1", "--yes", "-o", "json")...)
 		deliver, applied := db.inboxOf(t, "billing")
 		if a, b := deliver("acct_1", 2), deliver("acct_1", 3); a != inbox.Duplicate || b != inbox.Applied {
@@ -123,12 +123,12 @@ mails     /shop   refunds  acct_1  1    missing        3       2026-02-01T12:00:
 		}
 
 		// StartAt: what is earlier is dropped, and what is applied stays.
-		says(0, "would begin: the key acct_1 of the source /shop, topic refunds, consumer mails at message 6; it waited for message 1, and 1 message is dropped", on("start-at", "mails", "acct_1", "6")...)
+		says(0, "would begin: the key acct_1 (source /shop, topic refunds, consumer mails) at message 6; it waited for message 1, and 1 message is dropped", on("start-at", "mails", "acct_1", "6")...)
 		db.parked(t, "mails", "acct_1", 3)
 		says(0, "begins: the key acct_1", on("start-at", "mails", "acct_1", "6", "--yes")...)
 		db.parked(t, "mails", "acct_1", 2)
 		says(1, "cannot be set back", on("start-at", "mails", "acct_1", "5", "--yes")...)
-		says(0, "the key is new: no message of it has come", on("start-at", "mails", "acct_9", "6")...)
+		says(0, "the key is new: the inbox has received no message of it", on("start-at", "mails", "acct_9", "6")...)
 		says(0, `"next": 1,`, on("start-at", "mails", "acct_9", "6", "--yes", "-o", "json")...)
 		says(2, "--seq -6", on("start-at", "mails", "acct_9", "-6")...)
 		deliver, applied = db.inboxOf(t, "mails")
@@ -172,7 +172,7 @@ func TestInboxWithoutTables(t *testing.T) {
 	if o := run(t, append([]string{"inbox", "start-at"}, args...)...).want(t, 1); !strings.Contains(o.stderr, "once migrate up --only operate --db ") {
 		t.Errorf("%s", o.stderr)
 	}
-	if o := run(t, append([]string{"inbox", "skip"}, args...)...).want(t, 3); !strings.Contains(o.stderr, "has no message in") {
+	if o := run(t, append([]string{"inbox", "skip"}, args...)...).want(t, 3); !strings.Contains(o.stderr, "is not known to the inbox of") {
 		t.Errorf("something was changed without an audit: %s", o.stderr)
 	}
 }
@@ -186,7 +186,7 @@ func TestDoctorInbox(t *testing.T) {
 		examined(t, url)["inbox_gaps"].want(t, "an empty inbox", okay, "no key waits")
 		inboxData(t, db)
 		found := examined(t, url, "--to", "https://127.0.0.1:1/x")
-		found["inbox_gaps"].want(t, "two gaps", warn, "2 keys wait for a message that has not come, the oldest for ")
+		found["inbox_gaps"].want(t, "two gaps", warn, "2 keys wait for a message that was not received, the oldest for ")
 		found["dead_letters"].want(t, "a dead letter", warn, "1 dead letter waits")
 		if f, asked := found["inbox_consumers"]; asked {
 			t.Errorf("HTTP has no consumers: %+v", f)
@@ -223,7 +223,7 @@ func TestInboxFailing(t *testing.T) {
 				t.Errorf("once %v says %q:\n%s%s", args, not, o.stdout, o.stderr)
 			}
 		}
-		const why = "has come and has failed 2 times (last: CONSTRAINT no_debt is violated)"
+		const why = "was received, and its handler has failed 2 times (last error: CONSTRAINT no_debt is violated)"
 		key := []string{"--consumer", "billing", "--source", "/shop", "--topic", "refunds", "--key", "acct_1", "--reason", "it blocks", "--by", "ada"}
 		says(0, "once inbox skip", []string{"failing", "Message 1 of the key acct_1 " + why, "do not skip"}, "inbox", "list")
 		says(0, "missing", []string{`"failed_attempts": 2`, "CONSTRAINT"}, "inbox", "list", "-o", "json")
@@ -231,7 +231,7 @@ func TestInboxFailing(t *testing.T) {
 		for _, yes := range [][]string{nil, {"--yes"}} {
 			says(1, "would skip", []string{why, "Try: repair the handler"}, append(append([]string{"inbox", "skip", "--seq", "1"}, key...), yes...)...)
 		}
-		says(0, "missing", []string{"message 1 " + why + ", and is lost: no dead letter keeps it"}, append([]string{"inbox", "start-at", "--seq", "2"}, key...)...)
+		says(0, "missing", []string{"message 1 " + why + "; this message will be lost, because it is not kept as a dead letter"}, append([]string{"inbox", "start-at", "--seq", "2"}, key...)...)
 		db.parked(t, "billing", "acct_1", 1)
 		examined(t, url)["inbox_gaps"].want(t, "a failing message", warn, "1 key waits for a message that fails, the oldest for ")
 	})

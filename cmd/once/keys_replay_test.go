@@ -125,7 +125,7 @@ func TestExportLeavesSecretsOut(t *testing.T) {
 		"charge-1 --key-file " + keyOf(t, 8):                     "Try: --key-file with the key that the service had",
 		"charge-9 --key-file " + keyOf(t, 7):                     "Try: once keys show KEY",
 		"charge-1 --scope other --key-file " + keyOf(t, 7):       "Try: once keys show KEY",
-		"k --key-file " + keyOf(t, 7):                            "Try: CaptureRequest",
+		"k --key-file " + keyOf(t, 7):                            "Try: set CaptureRequest",
 		"charge-1":                                               "--key-file is missing",
 	} {
 		o := run(t, append([]string{"keys", "export", "--db", url}, strings.Fields(args)...)...)

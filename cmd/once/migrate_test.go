@@ -80,7 +80,7 @@ func TestMigrateOnly(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 		run(t, "migrate", "up", "--only", "operation", "--db", url).want(t, 0)
-		if f := examined(t, url)["migrations"]; f.Verdict != okay || !strings.Contains(f.Says, "it has no tables of attemptlog, operate") {
+		if f := examined(t, url)["migrations"]; f.Verdict != okay || !strings.Contains(f.Says, "there are no tables of attemptlog, operate") {
 			t.Errorf("%+v", f)
 		}
 		run(t, "migrate", "status", "--only", "operation, journal", "--db", url).want(t, 0)

@@ -47,7 +47,7 @@ func TestRelayRedis(t *testing.T) {
 	inboxData(t, db) // its consumers are billing and mails
 	found := examined(t, db.url, "--to", to)
 	found["outbox_destination"].want(t, "everysec", warn, "appendfsync everysec")
-	found["inbox_consumers"].want(t, "no group", okay, "has no consumer with the name of an inbox: billing, mails")
+	found["inbox_consumers"].want(t, "no group", okay, "has no consumer that has the name of an inbox of this database: billing, mails")
 	for _, group := range []string{"billing", "another"} {
 		if err := rdb.XGroupCreate(t.Context(), "refunds", group, "0").Err(); err != nil {
 			t.Fatal(err)
@@ -56,7 +56,7 @@ func TestRelayRedis(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	examined(t, db.url, "--to", to)["inbox_consumers"].want(t, "a good group", okay, "1 consumer was looked at")
+	examined(t, db.url, "--to", to)["inbox_consumers"].want(t, "a good group", okay, "1 consumer was checked")
 	if err := rdb.XTrimMaxLen(t.Context(), "refunds", 1).Err(); err != nil {
 		t.Fatal(err)
 	}

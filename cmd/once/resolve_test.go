@@ -129,7 +129,7 @@ func TestKeysResolve(t *testing.T) {
 			t.Errorf("%s", o.stdout)
 		}
 		o = resolve("result", append(now, "--failed", "no", "--yes")...).want(t, 1)
-		if !strings.Contains(o.stderr, "this call was decided otherwise before, by ada at ") || !strings.Contains(o.stderr, ": a result of 11 bytes, in call charge. Nothing was changed") {
+		if !strings.Contains(o.stderr, "this call was decided differently before, by ada at ") || !strings.Contains(o.stderr, ": a result of 11 bytes, in call charge. Nothing was changed") {
 			t.Errorf("%s", o.stderr)
 		}
 		o = run(t, "keys", "show", "result", "--db", url).want(t, 0)
@@ -261,7 +261,7 @@ func TestKeysResolveRefuses(t *testing.T) {
 		for _, c := range []struct{ args, says string }{
 			{"done --run-again", "the operation is done, not unknown"},
 			{"running --run-again", "the operation is running, not unknown"},
-			{"idle --run-again", "it can go on without a person"},
+			{"idle --run-again", "the operation continues without a person"},
 			{"absent --run-again", "nothing is stored"},
 			{"foreign --run-again", "cannot be read"},
 			{"plain --run-again --voided", "no call whose key could be voided"},

@@ -195,7 +195,7 @@ func TestAMQPUnroutable(t *testing.T) {
 	if errs := p.Publish(t.Context(), []message.Message{full}); errs != nil {
 		t.Fatal(errs)
 	}
-	if errs := p.Publish(t.Context(), []message.Message{full}); errs == nil || !outbox.IsUnavailable(errs[0]) || !strings.Contains(errs[0].Error(), "refuses messages now") {
+	if errs := p.Publish(t.Context(), []message.Message{full}); errs == nil || !outbox.IsUnavailable(errs[0]) || !strings.Contains(errs[0].Error(), "has refused a message for") {
 		t.Errorf("a full queue: %v", errs)
 	}
 	topicOnly := amqpbroker.Publisher(conn, "nowhere")
@@ -237,7 +237,7 @@ func TestAMQPUnroutable(t *testing.T) {
 	}
 }
 
-// TestAMQPSilentQueue: a queue that confirms nothing, as one without a leader, holds no message of another queue. Its messages are not delivered, the
+// TestAMQPSilentQueue: a queue that sends no confirmations, as one without a leader, holds no message of another queue. Its messages are not delivered, the
 // error names the queue, and they are delivered when it confirms again.
 func TestAMQPSilentQueue(t *testing.T) {
 	testenv.Prove(t)
@@ -266,7 +266,7 @@ func TestAMQPSilentQueue(t *testing.T) {
 		select {
 		case errs = <-silent:
 			for _, err := range errs {
-				if !outbox.IsUnavailable(err) || !strings.Contains(err.Error(), "the queue payouts does not confirm messages: the server has said nothing for 6s. Try: rabbitmq-queues quorum_status") {
+				if !outbox.IsUnavailable(err) || !strings.Contains(err.Error(), "the server has not confirmed a message for the queue payouts: the server has sent nothing for 6s. Try: rabbitmq-queues quorum_status") {
 					t.Errorf("silence: %v", err)
 				}
 			}
@@ -387,13 +387,13 @@ func TestAMQPCheck(t *testing.T) {
 		arguments                      amqp.Table
 		want                           []string
 	}{
-		"classic":   {true, false, false, nil, []string{"has one copy"}},
-		"transient": {false, false, false, nil, []string{"is not durable", "has one copy"}},
-		"leaves":    {true, true, false, nil, []string{"when its last consumer leaves", "has one copy"}},
+		"classic":   {true, false, false, nil, []string{"is stored on one server only"}},
+		"transient": {false, false, false, nil, []string{"is not durable", "is stored on one server only"}},
+		"leaves":    {true, true, false, nil, []string{"when its last consumer disconnects", "is stored on one server only"}},
 		"mine":      {true, false, true, nil, []string{"belongs to one connection"}},
 		"short":     {true, false, false, quorum(amqp.Table{"x-message-ttl": 60000}), []string{"deletes messages after 60000 ms"}},
 		"unused":    {true, false, false, quorum(amqp.Table{"x-expires": 60000}), []string{"not used for 60000 ms"}},
-		"drops":     {true, false, false, quorum(amqp.Table{"x-max-length": 10}), []string{"deletes old messages when it is full"}},
+		"drops":     {true, false, false, quorum(amqp.Table{"x-max-length": 10}), []string{"deletes old messages when the "}},
 		"refuses":   {true, false, false, quorum(amqp.Table{"x-max-length": 10, "x-overflow": "reject-publish"}), nil},
 		"limited":   {true, false, false, quorum(amqp.Table{"x-delivery-limit": 5}), []string{"deletes a message after 5 deliveries"}},
 		"letters":   {true, false, false, quorum(amqp.Table{"x-delivery-limit": 5, "x-dead-letter-exchange": "dead"}), nil},
@@ -410,7 +410,7 @@ func TestAMQPCheck(t *testing.T) {
 		t.Errorf("a queue that is another one: %v", err)
 	}
 	wantFindings(t, "good", nil)(amqpbroker.Check(t.Context(), conn, "good"))
-	wantFindings(t, "nowhere", []string{"There is no queue nowhere"})(amqpbroker.Check(t.Context(), conn, "nowhere"))
+	wantFindings(t, "nowhere", []string{"Queue nowhere does not exist"})(amqpbroker.Check(t.Context(), conn, "nowhere"))
 	for name, durable := range map[string]bool{"lasts": true, "ends": false} {
 		if err := ch.ExchangeDeclare(name, "fanout", durable, false, false, false, nil); err != nil {
 			t.Fatal(err)
@@ -419,7 +419,7 @@ func TestAMQPCheck(t *testing.T) {
 	wantFindings(t, "events", nil)(amqpbroker.CheckExchange(t.Context(), conn, "events"))
 	wantFindings(t, "lasts", nil)(amqpbroker.CheckExchange(t.Context(), conn, "lasts"))
 	wantFindings(t, "ends", []string{"Exchange ends is not durable"})(amqpbroker.CheckExchange(t.Context(), conn, "ends"))
-	wantFindings(t, "no exchange", []string{"There is no exchange nowhere"})(amqpbroker.CheckExchange(t.Context(), conn, "nowhere"))
+	wantFindings(t, "no exchange", []string{"Exchange nowhere does not exist"})(amqpbroker.CheckExchange(t.Context(), conn, "nowhere"))
 }
 
 func wantFindings(t *testing.T, name string, want []string) func([]string, error) {

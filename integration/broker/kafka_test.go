@@ -341,7 +341,7 @@ func TestKafkaCheck(t *testing.T) {
 			t.Errorf("%s: want %d findings:\n%s", topic, len(want), all)
 		}
 	}
-	const one, few, unclean, small = "one replica", "confirms records that only one broker has", "may drop confirmed records", "refuses records above 1000 bytes"
+	const one, few, unclean, small = "one replica", "confirms a record when a single broker has stored it", "may lose confirmed records", "refuses records larger than 1000 bytes"
 	set("min.insync.replicas", "2")
 	set("max.message.bytes", "2000000")
 	check(client, "refunds", one)

@@ -360,10 +360,10 @@ func TestNATSEnsureStream(t *testing.T) {
 		{jetstream.StreamConfig{}, "cannot be the name of a stream"},
 		{jetstream.StreamConfig{Name: "a.b", Subjects: []string{"b"}}, "cannot be the name of a stream"},
 		{jetstream.StreamConfig{Name: "YOUNG", Subjects: []string{"young"}, MaxAge: time.Minute}, "deletes messages after 1m0s"},
-		{jetstream.StreamConfig{Name: "MEMORY", Subjects: []string{"MEMORY"}}, "is in memory"},
-		{jetstream.StreamConfig{Name: "DROPS", Subjects: []string{"DROPS"}}, "deletes old messages when it is full"},
-		{jetstream.StreamConfig{Name: "GOOD", Subjects: []string{"refunds", "mails"}}, "without the subject mails"},
-		{jetstream.StreamConfig{Name: "GOOD", Subjects: []string{"refunds"}, Replicas: 3}, "has 1 replicas, and 3 are asked for"},
+		{jetstream.StreamConfig{Name: "MEMORY", Subjects: []string{"MEMORY"}}, "keeps its messages in memory"},
+		{jetstream.StreamConfig{Name: "DROPS", Subjects: []string{"DROPS"}}, "deletes old messages when the "},
+		{jetstream.StreamConfig{Name: "GOOD", Subjects: []string{"refunds", "mails"}}, "does not have the subject mails"},
+		{jetstream.StreamConfig{Name: "GOOD", Subjects: []string{"refunds"}, Replicas: 3}, "has 1 replicas, but this program requires 3"},
 	} {
 		if err := natsbroker.EnsureStream(t.Context(), js, c.settings); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "Try: ") {
 			t.Errorf("%+v: %v", c.settings, err)
@@ -397,14 +397,14 @@ func TestNATSCheck(t *testing.T) {
 	}
 	for topic, want := range map[string][]string{
 		"good":    nil,
-		"memory":  {"is in memory"},
-		"silent":  {"confirms nothing"},
-		"forgets": {"forgets message IDs after 1m0s"},
-		"drops":   {"deletes old messages when it is full"},
-		"ages":    {"forgets message IDs after 1m0s", "deletes messages after 1h0m0s"},
-		"small":   {"refuses messages above 1024 bytes"},
+		"memory":  {"keeps its messages in memory"},
+		"silent":  {"sends no confirmations"},
+		"forgets": {"remembers message IDs for only 1m0s"},
+		"drops":   {"deletes old messages when the "},
+		"ages":    {"remembers message IDs for only 1m0s", "deletes messages after 1h0m0s"},
+		"small":   {"refuses messages larger than 1024 bytes"},
 		"unheard": {"keeps messages only for its consumers"},
-		"nowhere": {"No stream has the subject nowhere"},
+		"nowhere": {"No JetStream stream has the subject nowhere"},
 	} {
 		topics := []string{topic}
 		if topic != "nowhere" {
@@ -414,7 +414,7 @@ func TestNATSCheck(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want = append(want, "The server refuses messages above 1048576 bytes") // its default
+		want = append(want, "The server refuses messages larger than 1048576 bytes") // its default
 		if topic != "nowhere" {
 			want = append(want, "has one replica")
 		}

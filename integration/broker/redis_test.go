@@ -286,7 +286,7 @@ func TestRedisMoved(t *testing.T) {
 			t.Fatal(errs)
 		}
 		if strings.Contains(errs[0].Error(), "MOVED") {
-			if !strings.Contains(errs[0].Error(), "Try: the address of a server that is no cluster") {
+			if !strings.Contains(errs[0].Error(), "Try: the address of a Redis server that is not in cluster mode") {
 				t.Error(errs)
 			}
 			return
@@ -369,10 +369,10 @@ func TestRedisCheck(t *testing.T) {
 		want   []string
 	}{
 		{"good", rdb, []string{"refunds", "tomorrow"}, nil},
-		{"streams", rdb, []string{"refunds", "cache", "expires"}, []string{"The key cache is a string", "Stream expires expires in"}},
-		{"bad", bad, nil, []string{"has no replica", "evicts keys (maxmemory-policy volatile-lru)", "no append-only file"}},
+		{"streams", rdb, []string{"refunds", "cache", "expires"}, []string{"The Redis key cache is a string", "Redis deletes stream expires with all its messages in"}},
+		{"bad", bad, nil, []string{"has no replica", "may delete keys when its memory is full (maxmemory-policy volatile-lru)", "writes no append-only file"}},
 		{"everysec", later, nil, []string{"has no replica", "appendfsync everysec"}},
-		{"a replica", replica, nil, []string{"is a replica", "no append-only file"}},
+		{"a replica", replica, nil, []string{"is a replica", "writes no append-only file"}},
 		{"retries", redisClient(t, good.Addr(), func(o *redis.Options) { o.MaxRetries = 0 }), nil, []string{"sends a message again by itself"}},
 	} {
 		findings, err := redisbroker.Check(ctx, c.rdb, c.topics...)

@@ -69,7 +69,7 @@ func TestInboxActions(t *testing.T) {
 			t.Errorf("%d: %s", form.status, form.body)
 		}
 		form = g.get(t, "ada", "do?action=inbox-skip&id="+waits)
-		if !strings.Contains(form.body, "Skip 1 message<") || !strings.Contains(form.body, "2 messages wait behind it") || !strings.Contains(form.body, "--seq 2") {
+		if !strings.Contains(form.body, "Skip 1 message<") || !strings.Contains(form.body, "2 later messages of the key are applied then") || !strings.Contains(form.body, "--seq 2") {
 			t.Errorf("%d: %s", form.status, form.body)
 		}
 		begin := g.formOf(t, "start-at", url.Values{"id": {dead}, "seq": {"7"}})

@@ -340,13 +340,13 @@ func TestNATSCheckConsumer(t *testing.T) {
 		"good":   {},
 		"all":    {func(c *jetstream.ConsumerConfig) { c.AckPolicy = jetstream.AckAllPolicy }, "does not wait for the acknowledgement of each message"},
 		"gives":  {func(c *jetstream.ConsumerConfig) { c.MaxDeliver = 5 }, "gives a message up after 5 deliveries"},
-		"hasty":  {func(c *jetstream.ConsumerConfig) { c.AckWait = time.Second }, "delivers a message again after 1s"},
-		"few":    {func(c *jetstream.ConsumerConfig) { c.MaxAckPending = 10 }, "at most 10 messages"},
-		"new":    {func(c *jetstream.ConsumerConfig) { c.DeliverPolicy = jetstream.DeliverNewPolicy }, "behind the first message"},
-		"memory": {func(c *jetstream.ConsumerConfig) { c.MemoryStorage = true }, "is in memory"},
+		"hasty":  {func(c *jetstream.ConsumerConfig) { c.AckWait = time.Second }, "when it is not acknowledged within 1s"},
+		"few":    {func(c *jetstream.ConsumerConfig) { c.MaxAckPending = 10 }, "at most 10 unacknowledged messages"},
+		"new":    {func(c *jetstream.ConsumerConfig) { c.DeliverPolicy = jetstream.DeliverNewPolicy }, "does not begin with the first message"},
+		"memory": {func(c *jetstream.ConsumerConfig) { c.MemoryStorage = true }, "keeps its state in memory"},
 		"backoff": {func(c *jetstream.ConsumerConfig) {
 			c.MaxDeliver, c.BackOff = 3, []time.Duration{time.Minute, time.Hour}
-		}, "its own pauses"},
+		}, "its own backoff"},
 	} {
 		if c.change != nil {
 			settings := explicit

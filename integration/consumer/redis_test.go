@@ -447,7 +447,7 @@ func TestRedisTrimmed(t *testing.T) {
 	})
 	g.waitFor(t, 2) // the last two
 	until(t, "the log", func() bool {
-		return log.contains("deleted or trimmed before they were acknowledged") && log.contains("messages=3")
+		return log.contains("deleted or trimmed from a stream before they were acknowledged") && log.contains("messages=3")
 	})
 }
 

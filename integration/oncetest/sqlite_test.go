@@ -72,8 +72,8 @@ func run(db *sql.DB, query string) error {
 // TestAConnectionThatIsKept: a handler that leaves its transaction open has no connection for the next request, and the test none to count effects.
 func TestAConnectionThatIsKept(t *testing.T) {
 	for want, leaks := range map[string]func(err error) bool{
-		"never answered: by nothing: the pool of the handler has no connection in 10s": func(err error) bool { return err != nil },
-		"the effects cannot be counted: ":                                              func(error) bool { return true },
+		"never answered: the connection pool of the handler has no free connection in 10s": func(err error) bool { return err != nil },
+		"the effects cannot be counted: ":                                                  func(error) bool { return true },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			leaked := make(chan *sql.Tx, 1000)

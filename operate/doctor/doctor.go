@@ -179,7 +179,7 @@ func (p *examination) make(ctx context.Context, c check) (f Finding, ok bool) {
 	}
 	if err != nil {
 		what, try := words.Advice(err.Error())
-		f = warn("not known: "+what, words.Either(try != "", try, "the user of the service, or one who may read more"))
+		f = warn("not known: "+what, words.Either(try != "", try, "use the database user of the service, or a user with more read permissions"))
 	}
 	f.Check = c.name
 	if c.runbook != "" && f.Verdict != VerdictOK && err == nil {

@@ -52,7 +52,7 @@ func TestDoctorJudges(t *testing.T) {
 		{"another product", judgeMySQLVersion("8.0.11-TiDB-v7.5.0", "TiDB Server"), VerdictWarn, "TiDB"},
 		{"no version", judgeMySQLVersion("latest", ""), VerdictWarn, "latest"},
 		{"a network without TLS", judgeEncryption("", "10.1.2.3"), VerdictWarn, "can be read"},
-		{"a socket of this machine", judgeEncryption("", "localhost"), VerdictOK, "none"},
+		{"a socket of this machine", judgeEncryption("", "localhost"), VerdictOK, "not encrypted"},
 		{"TLS", judgeEncryption("TLS_AES_128_GCM_SHA256", "10.1.2.3"), VerdictOK, "TLS"},
 		{"a group with one primary", judgeGroup("ON", "BEFORE_ON_PRIMARY_FAILOVER"), VerdictOK, "group"},
 		{"Galera", judgeGroup("", ""), VerdictWarn, "Galera"},

@@ -45,7 +45,7 @@ func (i idleEnd) judge(bound time.Duration) Finding {
 		return fine("the server does not close idle connections")
 	case i.after <= bound:
 		return warn(fmt.Sprintf("%s closes connections that are idle for %s: after a quiet time, calls wait until new ones are made", i.by, words.Span(i.after)),
-			fmt.Sprintf("MaxConnIdleTime of a pgxpool or SetConnMaxIdleTime of a sql.DB, shorter than %s%s", words.Span(i.after), i.try))
+			fmt.Sprintf("set MaxConnIdleTime of the pgxpool, or SetConnMaxIdleTime of the sql.DB, to less than %s%s", words.Span(i.after), i.try))
 	}
 	return fine("%s closes connections that are idle for %s", i.by, words.Span(i.after))
 }
@@ -75,7 +75,7 @@ func askIdlePostgres(ctx context.Context, p *examination) (Finding, error) {
 	settings, err := p.BouncerSettings(ctx)
 	if err != nil {
 		f := end.judge(poolIdle)
-		f.Says += "; the pooler does not tell this user its client_idle_timeout"
+		f.Says += "; this user may not read the client_idle_timeout of the pooler"
 		return f, nil //nolint:nilerr // the finding says so
 	}
 	if d := seconds(settings["client_idle_timeout"]); d > 0 {

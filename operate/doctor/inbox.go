@@ -53,13 +53,13 @@ func askGaps(ctx context.Context, p *examination) (Finding, error) {
 		}
 		var parts []string
 		if keys[false] > 0 {
-			parts = append(parts, says(false, " for a message that has not come"))
+			parts = append(parts, says(false, " for a message that was not received"))
 		}
 		if keys[true] > 0 {
 			parts = append(parts, says(true, " for a message that fails")+fmt.Sprintf(": message %d of the key %s %s", first.Seq, words.Shown(first.Key), first.Failure()))
 		}
 		if len(parts) == 0 {
-			return fine("no key waits for a message that has not come"), nil
+			return fine("no key waits for a message that was not received"), nil
 		}
 		return warn(strings.Join(parts, "; "), words.Either(keys[true] > 0, "repair the handler, do not skip the message; ", "")+"once inbox list --db "+p.URL), nil
 	})
@@ -85,13 +85,13 @@ func askConsumers(ctx context.Context, p *examination) (Finding, error) {
 	found, findings, err := d.CheckConsumers(ctx, names)
 	switch {
 	case err != nil:
-		return Finding{}, fmt.Errorf("%s: %w. Try: is it running, and can it be reached from here?", d.Name, err)
+		return Finding{}, fmt.Errorf("%s: %w. Try: check that the broker is running and reachable from this machine", d.Name, err)
 	case len(findings) > 0:
 		return destinationFinding(d.Name, findings), nil
 	case found == 0:
-		return fine("%s has no consumer with the name of an inbox: %s. CheckConsumer of its package asks for one with another name", d.Name, strings.Join(names, ", ")), nil
+		return fine("%s has no consumer that has the name of an inbox of this database: %s. If the consumer has another name, check it in a program, with CheckConsumer of the package of the broker", d.Name, strings.Join(names, ", ")), nil
 	}
-	return fine("%s delivers each message until it is acknowledged: %s looked at", d.Name, words.Either(found == 1, "1 consumer was", fmt.Sprintf("%d consumers were", found))), nil
+	return fine("%s delivers each message until it is acknowledged: %s checked", d.Name, words.Either(found == 1, "1 consumer was", fmt.Sprintf("%d consumers were", found))), nil
 }
 
 // consumers returns the consumers whose inboxes have had messages.

@@ -43,12 +43,12 @@ func askMigrations(ctx context.Context, p *examination) (Finding, error) {
 	if p.Dialect == sqlplane.MySQL && missing[migration.Operation.Capability] > 0 {
 		if err := p.rehearse(ctx, lacks); err != nil {
 			what, try := words.Advice(sqlguard.Said(err).Error())
-			return fail("tables are missing, and once migrate up fails: "+what, words.Either(try != "", try, "the URL of a user who may create, alter and index tables in this database")), nil
+			return fail("tables are missing, and once migrate up would fail: "+what, words.Either(try != "", try, "the URL of a user who may create, alter and index tables in this database")), nil
 		}
 	}
 	if m, table := p.dropped(ctx, has); table != "" {
-		return fail(fmt.Sprintf("once_schema lists %s %d, but its table %s does not exist: what uses it fails", m.Capability, m.Version, table),
-			fmt.Sprintf("a backup; or delete from once_schema where capability = '%s', and then once migrate up --db %s", m.Capability, p.URL)), nil
+		return fail(fmt.Sprintf("once_schema lists the migration %s %d, but its table %s does not exist: whatever uses the table fails", m.Capability, m.Version, table),
+			fmt.Sprintf("restore the table from a backup; or delete from once_schema where capability = '%s', and then once migrate up --db %s", m.Capability, p.URL)), nil
 	}
 	var unused []string
 	for _, name := range capabilities {
@@ -57,15 +57,15 @@ func askMigrations(ctx context.Context, p *examination) (Finding, error) {
 		case n > 0 && name == migration.Operation.Capability:
 			return fail(fmt.Sprintf("%d of %d migrations of %s are missing: operations fail", n, all[name], name), "once migrate up --db "+p.URL), nil
 		case n > 0 && used:
-			return fail(fmt.Sprintf("%d of %d migrations of %s are missing: what uses its tables fails", n, all[name], name), "once migrate up --only "+name+" --db "+p.URL), nil
+			return fail(fmt.Sprintf("%d of %d migrations of %s are missing: whatever uses these tables fails", n, all[name], name), "once migrate up --only "+name+" --db "+p.URL), nil
 		case n > 0:
 			unused = append(unused, name)
 		}
 	}
 	if len(unused) > 0 {
-		return fine("the database has all of %s; it has no tables of %s", migration.Newest(has), strings.Join(unused, ", ")), nil
+		return fine("all migrations of %s are applied; there are no tables of %s", migration.Newest(has), strings.Join(unused, ", ")), nil
 	}
-	return fine("the database has all: %s", migration.Newest(has)), nil
+	return fine("all migrations are applied: %s", migration.Newest(has)), nil
 }
 
 // dropped returns a table that a migration has created and that no longer exists, or "".

@@ -94,13 +94,13 @@ func judgeEngines(tables []table) Finding {
 	case n > most:
 		names = append(names, fmt.Sprintf("and %d more", n-most))
 	}
-	return bad("not transactional: "+strings.Join(names, ", ")+": what an operation writes there stays if it fails: then its outcome is unknown, or, if its connection was lost, the retry writes it again",
+	return bad("not transactional: "+strings.Join(names, ", ")+": writes to these tables stay if their operation fails. Then the outcome of the operation is unknown, or, if the connection was lost, the retry writes them again",
 		"alter table NAME engine = InnoDB, for each table that operations write to")
 }
 
 func judgeFlushLog(value string) Finding {
 	if value != "1" && value != "3" { // 3 exists in MariaDB only, and flushes more often
-		return fail(fmt.Sprintf("innodb_flush_log_at_trx_commit is %s: a crash takes the last second of commits that were acknowledged", value), "set global innodb_flush_log_at_trx_commit = 1")
+		return fail(fmt.Sprintf("innodb_flush_log_at_trx_commit is %s: a crash loses the acknowledged commits of the last second", value), "set global innodb_flush_log_at_trx_commit = 1")
 	}
 	return fine("each commit is flushed")
 }
@@ -108,7 +108,7 @@ func judgeFlushLog(value string) Finding {
 func judgeDoublewrite(value string) Finding {
 	switch value {
 	case "OFF", "0", "DETECT_ONLY":
-		return fail("innodb_doublewrite is "+value+": after a crash of the machine a page may be half written, and nothing mends it", "innodb_doublewrite = ON")
+		return fail("innodb_doublewrite is "+value+": after a crash of the machine a page may be half written, and cannot be repaired", "innodb_doublewrite = ON")
 	}
 	return fine("on")
 }
@@ -117,7 +117,7 @@ func judgeDoublewrite(value string) Finding {
 func askRedoLog(ctx context.Context, p *examination) (Finding, error) {
 	value, err := p.setting(ctx, "show global status like 'Innodb_redo_log_enabled'")
 	if value == "OFF" {
-		return fail("the redo log is disabled: after a crash of the server the database is gone", "alter instance enable innodb redo_log"), err
+		return fail("the redo log is disabled: a crash of the server destroys the database", "alter instance enable innodb redo_log"), err
 	}
 	return Finding{}, err
 }
@@ -149,7 +149,7 @@ func judgeBinlogFormat(value string) Finding {
 
 func judgeSyncBinlog(value string) Finding {
 	if value != "1" {
-		return warn(fmt.Sprintf("sync_binlog is %s: a crash of the machine takes the last commits that were acknowledged, key and effect together, and a retry executes again; replicas may still have them", value), "set global sync_binlog = 1")
+		return warn(fmt.Sprintf("sync_binlog is %s: a crash of the machine loses the last acknowledged commits, keys and effects together, and a retry executes again; replicas may still have these commits", value), "set global sync_binlog = 1")
 	}
 	return fine("each commit is in the binary log")
 }
@@ -165,10 +165,10 @@ func askIdleTransaction(ctx context.Context, p *examination) (Finding, error) {
 
 func judgeIdleTransaction(value string) Finding {
 	if value == "0" {
-		return warn("idle_transaction_timeout is 0: a process that is stopped in a transaction keeps its key and its locks until its connection breaks",
+		return warn("idle_transaction_timeout is 0: a process that is stopped inside a transaction holds its key and its locks until its connection breaks",
 			"once.Config.Timeouts.Idle, or set global idle_transaction_timeout = 60")
 	}
-	return fine("a transaction that does nothing for %s s is ended", value)
+	return fine("the server ends a transaction that does nothing for %s s", value)
 }
 
 // maxIdle is a time in seconds after which people notice that an operation is stuck.
@@ -176,10 +176,10 @@ const maxIdle = 300
 
 func judgeIdleConnection(value string) Finding {
 	if n, err := strconv.ParseInt(value, 10, 64); err == nil && n > maxIdle {
-		return warn(fmt.Sprintf("wait_timeout is %d: a process that is stopped in a transaction keeps its key and its locks for so many seconds", n),
+		return warn(fmt.Sprintf("wait_timeout is %d: a process that is stopped inside a transaction holds its key and its locks for that many seconds", n),
 			"once.Config.Timeouts.Idle, or wait_timeout=60 in the data source name of the service, with a shorter SetConnMaxIdleTime")
 	}
-	return fine("a connection that does nothing for %s s is ended, and its transaction with it", value)
+	return fine("the server closes a connection that does nothing for %s s, and rolls its transaction back", value)
 }
 
 // maxLockWait is a time, in seconds, after which most clients have given up.
@@ -187,10 +187,10 @@ const maxLockWait = 30
 
 func judgeLockWait(value string) Finding {
 	if n, err := strconv.ParseInt(value, 10, 64); err == nil && n > maxLockWait {
-		return warn(fmt.Sprintf("innodb_lock_wait_timeout is %d: a handler waits for so many seconds for a row, longer than its client", n),
+		return warn(fmt.Sprintf("innodb_lock_wait_timeout is %d: a handler may wait that many seconds for a locked row, longer than its client waits", n),
 			"once.Config.Timeouts.Lock, or set global innodb_lock_wait_timeout = 5")
 	}
-	return fine("a lock is waited for at most %s s", value)
+	return fine("a statement waits at most %s s for a lock", value)
 }
 
 // minPacket is the default of old servers, which is large enough for most answers.
@@ -200,7 +200,7 @@ const minPacket = 4 << 20
 func judgePacket(value string) Finding {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err == nil && n < minPacket {
-		return warn(fmt.Sprintf("max_allowed_packet is %d: a result of more than half of that cannot be stored, and its operation is not applied", n), "set global max_allowed_packet = 67108864")
+		return warn(fmt.Sprintf("max_allowed_packet is %d: a result that is larger than half of that cannot be stored, so its operation is not applied", n), "set global max_allowed_packet = 67108864")
 	}
 	return fine("a result may have up to %d bytes", n/2)
 }

@@ -57,7 +57,7 @@ func judgeMySQLVersion(version, comment string) Finding {
 	number, _, _ := strings.Cut(version, "-")
 	for _, other := range []string{"TiDB", "Vitess", "OceanBase", "SingleStore"} {
 		if strings.Contains(version+comment, other) {
-			return warn(other+" speaks the protocol of MySQL, but once is not tested with it: whether claims hold is not known", "MySQL, MariaDB or PostgreSQL")
+			return warn(other+" speaks the protocol of MySQL, but once is not tested with it: it is not known whether two calls can execute one operation", "MySQL, MariaDB or PostgreSQL")
 		}
 	}
 	first, rest, _ := strings.Cut(number, ".")
@@ -65,7 +65,7 @@ func judgeMySQLVersion(version, comment string) Finding {
 	major, err1 := strconv.Atoi(first)
 	minor, err2 := strconv.Atoi(second)
 	if err1 != nil || err2 != nil {
-		return warn(fmt.Sprintf("%q is no version that is known", version), "MySQL "+tested)
+		return warn(fmt.Sprintf("the server has the version %q, which this release of once does not know", version), "MySQL "+tested)
 	}
 	switch v := 100*major + minor; {
 	case v < oldest:
@@ -81,15 +81,15 @@ func askLocks(ctx context.Context, p *examination) (Finding, error) {
 	const name = "concat('once doctor ', connection_id())"
 	var kept sql.NullBool
 	err := p.DB.QueryRowContext(ctx, "select get_lock("+name+", 0) = 1 and is_used_lock("+name+") = connection_id() and release_lock("+name+") = 1").Scan(&kept)
-	const try = "MySQL or MariaDB itself, without a proxy that spreads a session over several connections"
+	const try = "connect to MySQL or MariaDB itself, without a proxy that spreads a session over several connections"
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		return fail("this server gives sessions no locks, so that operations cannot be claimed: "+err.Error(), try), nil //nolint:nilerr // the error is the finding
+		return fail("this server does not grant named locks (GET_LOCK), so operations cannot be claimed: "+err.Error(), try), nil //nolint:nilerr // the error is the finding
 	case !kept.Bool:
-		return warn("this server does not keep locks of sessions: duplicates of an operation run beside each other, until the key lets one of them commit", try), nil
+		return warn("this server does not hold named locks (GET_LOCK): duplicates of an operation run at the same time, and only one of them can commit", try), nil
 	}
-	return fine("locks of sessions are kept"), err
+	return fine("named locks (GET_LOCK) are held"), err
 }
 
 // askPackets asks whether sessions of the service accept several statements in one packet, which saves an operation round trips.
@@ -99,7 +99,7 @@ func askPackets(ctx context.Context, p *examination) (Finding, error) {
 	}
 	_, err := p.DB.ExecContext(ctx, "do 0; do 0")
 	if code, _ := sqlguard.MySQLCode(err); code == syntaxError {
-		return warn("a packet takes one statement only: an operation has three round trips more than a transaction, a first attempt four, and a batch five and one for each statement",
+		return warn("a request to the server has one statement only: an operation needs three round trips more than a bare transaction, a first attempt four, and a batch five and one for each statement",
 			"sqlstore.Open, or multiStatements=true and interpolateParams=true in the data source name; a handler still sends one statement at a time"), nil
 	}
 	if err != nil {
@@ -107,10 +107,10 @@ func askPackets(ctx context.Context, p *examination) (Finding, error) {
 	}
 	_, err = p.DB.ExecContext(ctx, "do 0; do ?", 1) // the server cannot prepare two statements at once
 	if code, _ := sqlguard.MySQLCode(err); code == syntaxError {
-		return warn("a packet takes several statements, and no arguments: a batch with arguments is not one round trip, and a statement of a handler that has some takes two, or three the first time",
+		return warn("a request to the server may have several statements, but no arguments: a batch with arguments needs more than one round trip, and a handler's statement with arguments needs two, or three the first time",
 			"sqlstore.Open without multiStatements in the data source name, or interpolateParams=true with it"), nil
 	}
-	return fine("a packet takes several statements"), err
+	return fine("a request to the server may have several statements"), err
 }
 
 const syntaxError = 1064
@@ -122,9 +122,9 @@ func askStore(ctx context.Context, p *examination) (Finding, error) {
 	}
 	if err := p.StoreError(ctx); err != nil && !errors.Is(err, store.ErrNotMigrated) && !isDenied(err) { // reported by the checks of migrations and privileges
 		what, try := words.Advice(err.Error())
-		return fail("the store refuses to start: "+what, words.Either(try != "", try, "the URL of the service")), nil
+		return fail("sqlstore would refuse to start: "+what, words.Either(try != "", try, "the URL of the service")), nil
 	}
-	return fine("the store accepts the settings of the sessions"), nil
+	return fine("sqlstore accepts the settings of the sessions"), nil
 }
 
 // rehearse returns the reason why "once migrate up" would fail, or nil if it finds none. The server checks each statement without running it, and
@@ -201,7 +201,7 @@ func judgeEncryption(cipher, host string) Finding {
 	case cipher != "":
 		return fine("TLS, %s", cipher)
 	case host == "localhost" || host == "127.0.0.1" || host == "::1":
-		return fine("none, on a connection that does not leave this machine")
+		return fine("not encrypted, on a connection that does not leave this machine")
 	}
-	return warn("none: requests and results can be read on the way, and a false server would get the password", "tls=true in the URL or the data source name of the service")
+	return warn("not encrypted: requests and results can be read on the network, and a false server would get the password", "tls=true in the URL or the data source name of the service")
 }

@@ -45,11 +45,11 @@ func (p *examination) follows(ctx context.Context) (bool, error) {
 func judgeReadOnly(server, session string, following bool) Finding {
 	switch {
 	case server != "OFF" && server != "0":
-		return fail("read_only is on: this is a replica, which takes no writes", "the primary")
+		return fail("read_only is on: this server is a replica and accepts no writes", "the primary")
 	case session != "OFF":
 		return fail("the sessions are read only: nothing can be written", "set global transaction_read_only = 0, and no such parameter in the URL")
 	case following:
-		return warn("this server replicates from another one and takes writes: an operation that reaches both is executed twice", "set global read_only = 1 if it is a replica")
+		return warn("this server replicates from another server and accepts writes itself: an operation that reaches both servers is executed twice", "set global read_only = 1, if this server is a replica")
 	}
 	return fine("it takes writes")
 }
@@ -97,7 +97,7 @@ func askReplicas(ctx context.Context, p *examination) (Finding, error) {
 		r.replicas, err = p.count(ctx, "show replicas")
 	}
 	if isDenied(err) {
-		return warn("not known: this user may not ask which replicas exist", "grant replication slave on *.* to the user of this URL, or the URL of a user who has this privilege"), nil
+		return warn("not known: this user may not list the replicas", "grant replication slave on *.* to the user of this URL, or the URL of a user who has this privilege"), nil
 	}
 	return r.judge(), err
 }
@@ -117,14 +117,14 @@ func (r replication) judge() Finding {
 	}
 	switch on := r.enabled == "ON" || r.enabled == "1"; {
 	case on && r.waited == 0:
-		return warn("semi-synchronous replication is on, but no replica acknowledges: each commit waits until its timeout, or no longer waits", "to start the replica, with "+replica)
+		return warn("semi-synchronous replication is on, but no replica acknowledges commits: each commit waits until the timeout, or does not wait at all any more", "start the replica, with "+replica)
 	case on && r.point != "AFTER_SYNC":
-		return warn("replays are local: with "+r.point+" one may tell of a commit that no replica has, and that the next failover takes away", "set global "+r.variable("wait_point")+" = AFTER_SYNC")
+		return warn("replays are local: with "+r.point+" a replay may return the result of a commit that no replica has, and that the next failover loses", "set global "+r.variable("wait_point")+" = AFTER_SYNC")
 	case on:
 		return fine("a commit is visible only after a replica has it, or after %s ms without one", r.timeout)
 	case r.replicas > 0:
-		return warn(fmt.Sprintf("replicas exist (%d) and nothing waits for them, commits or replays: what they have not got is lost in a failover, and retries of it execute again", r.replicas),
-			"if one may take over: "+r.variable("enabled")+" = ON and "+r.variable("wait_point")+" = AFTER_SYNC, and "+replica+" on the replica")
+		return warn(fmt.Sprintf("replicas exist (%d), but neither commits nor replays wait for them: commits that no replica has received are lost in a failover, and retries of these operations execute again", r.replicas),
+			"if a replica may become the primary: "+r.variable("enabled")+" = ON and "+r.variable("wait_point")+" = AFTER_SYNC, and "+replica+" on the replica")
 	}
 	return fine("there are none")
 }
@@ -148,15 +148,15 @@ func askGroup(ctx context.Context, p *examination) (Finding, error) {
 // judgeGroup: a member that lags refuses at COMMIT a write that conflicts with a transaction that it has not applied yet. Galera has no setting for a
 // single primary.
 func judgeGroup(single, consistency string) Finding {
-	const stale = "so a lost COMMIT may be told as not applied although it was, and a retry may execute until its own COMMIT is refused"
+	const stale = "so a COMMIT whose answer was lost may be reported as not applied although it was, and a retry may run the handler again until the retry's own COMMIT is refused"
 	switch {
 	case single == "":
-		return warn("Galera: a node may not have yet what another one has committed, "+stale, "one node for all that the service sends, or wsrep_sync_wait = 7")
+		return warn("Galera: a node may not have received yet what another node has committed, "+stale, "send all requests of the service to one node, or set wsrep_sync_wait = 7")
 	case single != "ON" && consistency != "BEFORE" && consistency != "AFTER" && consistency != "BEFORE_AND_AFTER":
-		return warn("group replication with several primaries and "+consistency+": a member may not have yet what another one has committed, "+stale,
+		return warn("group replication with several primaries and "+consistency+": a member may not have received yet what another member has committed, "+stale,
 			"group_replication_single_primary_mode = ON, or group_replication_consistency = AFTER")
 	case consistency == "EVENTUAL":
-		return warn("group replication with EVENTUAL: after a failover the new primary answers before it has applied what was committed, "+stale,
+		return warn("group replication with EVENTUAL: after a failover the new primary answers before it has applied all committed transactions, "+stale,
 			"set persist group_replication_consistency = 'BEFORE_ON_PRIMARY_FAILOVER'")
 	}
 	return fine("group replication, %s", consistency)

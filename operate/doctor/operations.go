@@ -62,7 +62,7 @@ func (f found) count() string {
 // among names the searched operations, if not all were searched.
 func (f found) among() string {
 	if f.read >= most {
-		return fmt.Sprintf(" of the first %d that are not done", most)
+		return fmt.Sprintf(" of the first %d unfinished operations", most)
 	}
 	return ""
 }
@@ -84,17 +84,17 @@ func askUnknown(ctx context.Context, p *examination) (Finding, error) {
 func askWaiting(ctx context.Context, p *examination) (Finding, error) {
 	f, err := p.oldest(ctx, p.unfinished(), fmt.Sprintf("state = %d and scope not like 'saga/%%' and scope not like 'gateway/%%'", store.StateWaiting), "since") // sagas and gateway operations wait as long as they must
 	if f.n > 0 {
-		return warn(fmt.Sprintf("%s operations have stopped before their end and wait for their next owner, the oldest began %s ago: a retry of the caller or a lease.Completer goes on with them", f.count(), age(f.Operation)), p.show(f.Operation)), err
+		return warn(fmt.Sprintf("%s operations have stopped before their end, the oldest began %s ago: they continue when the caller retries or a lease.Completer runs", f.count(), age(f.Operation)), p.show(f.Operation)), err
 	}
-	return fine("no operation%s waits for its next owner", f.among()), err
+	return fine("no operation%s has stopped before its end and waits to be continued", f.among()), err
 }
 
 func askLapsed(ctx context.Context, p *examination) (Finding, error) {
 	f, err := p.oldest(ctx, p.unfinished(), fmt.Sprintf("state = %d and lease_until <= NOW", store.StateRunning), "lease_until")
 	if f.n > 0 {
-		return warn(fmt.Sprintf("%s running operations whose holder has died, the oldest %s ago: no other process has taken them over yet", f.count(), age(f.Operation)), p.show(f.Operation)), err
+		return warn(fmt.Sprintf("%s running operations whose lease has ended because their process died, the oldest %s ago: no other process has taken them over yet", f.count(), age(f.Operation)), p.show(f.Operation)), err
 	}
-	return fine("no operation%s has lost its holder", f.among()), err
+	return fine("no operation%s has lost the process that runs it", f.among()), err
 }
 
 // expiredBound is how long an expired row may wait for its removal.
@@ -103,7 +103,7 @@ const expiredBound = 24 * time.Hour
 func askExpired(ctx context.Context, p *examination) (Finding, error) {
 	f, err := p.oldest(ctx, dialect.Expired(p.Dialect, "scope, KEY, expires_at", most), "1 = 1", "expires_at")
 	if f.n > 0 && f.Now.Sub(f.Since) > expiredBound {
-		return warn(fmt.Sprintf("%s rows have expired, the first one %s ago: no sweeper deletes them", f.count(), age(f.Operation)), "once sweep --db "+p.URL), err
+		return warn(fmt.Sprintf("%s expired rows are still in the database, the first one expired %s ago: no sweeper deletes them", f.count(), age(f.Operation)), "once sweep --db "+p.URL), err
 	}
-	return fine("%s rows have expired and wait to be swept", f.count()), err
+	return fine("%s expired rows wait to be deleted", f.count()), err
 }

@@ -37,7 +37,7 @@ func askBacklog(ctx context.Context, p *examination) (Finding, error) {
 		case b.Oldest > backlogBound:
 			says := fmt.Sprintf("%s for delivery, the oldest for %s", waiting(b.Messages), words.Span(b.Oldest))
 			if b.OldestSnapshot > backlogBound {
-				says += fmt.Sprintf("; a transaction has been open for %s, and PostgreSQL removes no dead rows meanwhile", words.Span(b.OldestSnapshot))
+				says += fmt.Sprintf("; a transaction has been open for %s, and until it ends PostgreSQL cannot remove dead rows, which slows the relay down", words.Span(b.OldestSnapshot))
 			}
 			return warn(says, "once outbox list --db "+p.URL), nil
 		}
@@ -65,7 +65,7 @@ func askStopped(ctx context.Context, p *examination) (Finding, error) {
 		case err != nil:
 			return Finding{}, err
 		case b.Stopped > 0:
-			return warn(words.Either(b.Stopped == 1, "1 message is", fmt.Sprintf("%d messages are", b.Stopped))+" given up, and later messages of the same keys wait until a person decides: "+words.Count(int(b.Blocked), "key")+" blocked",
+			return warn(words.Either(b.Stopped == 1, "1 message is", fmt.Sprintf("%d messages are", b.Stopped))+" given up, and later messages of the same keys wait until a person decides about it: "+words.Count(int(b.Blocked), "key")+" blocked",
 				"once outbox list --state stopped --db "+p.URL), nil
 		case b.Failing > 0:
 			return fine("no message is given up; %s, and relays try again", words.Either(b.Failing == 1, "1 has failed", fmt.Sprintf("%d have failed", b.Failing))), nil
@@ -81,7 +81,7 @@ func askPaused(ctx context.Context, p *examination) (Finding, error) {
 			return Finding{}, err
 		}
 		longest := slices.MinFunc(list, func(a, b operate.Pause) int { return a.Since.Compare(b.Since) })
-		return warn(fmt.Sprintf("%d topics or keys are paused, %s for the longest time: their messages wait", len(list), longest), "once outbox list --db "+p.URL), nil
+		return warn(fmt.Sprintf("%d topics or keys are paused, the longest for %s: their messages wait", len(list), longest), "once outbox list --db "+p.URL), nil
 	})
 }
 
@@ -128,9 +128,9 @@ func (p *examination) judgeTopics(topics []outbox.Topic) Finding {
 		more := words.Either(n > mostTold, fmt.Sprintf("; and %d more", n-mostTold), "")
 		return warn(words.Either(n == 1, "1 topic waits. ", fmt.Sprintf("%d topics wait. ", n))+strings.Join(says, "; ")+more, "once outbox list --db "+p.URL)
 	case late.Name != "" && age > backlogBound:
-		return warn(fmt.Sprintf("nothing holds the topic %s back, and its oldest message waits for %s", words.Shown(late.Name), words.Span(age)), "more relays, or a relay that runs: once relay --to URL --db "+p.URL)
+		return warn(fmt.Sprintf("the oldest message of the topic %s has waited for %s, although its topic is not paused and its destination is not down", words.Shown(late.Name), words.Span(age)), "start a relay, or more relays: once relay --to URL --db "+p.URL)
 	}
-	return fine("no topic waits for anything but a relay")
+	return fine("no topic waits too long")
 }
 
 // askRelays finds the running relays: a backlog without a relay only grows.
@@ -146,9 +146,9 @@ func askRelays(ctx context.Context, p *examination) (Finding, error) {
 	return p.operator(ctx, func(o *operate.Operator) (Finding, error) {
 		b, err := o.Outbox.Backlog(ctx)
 		if err == nil && b.Messages > 0 {
-			return warn("no relay is at work: messages are added, and nothing delivers them", "go relay.Run(ctx) in the service, or once relay --to URL --db "+p.URL), nil
+			return warn("no relay is running: messages are added to the outbox, and nothing delivers them", "call go relay.Run(ctx) in the service, or start once relay --to URL --db "+p.URL), nil
 		}
-		return fine("no relay is at work, and no message waits for one"), err
+		return fine("no relay is running, and no message waits for delivery"), err
 	})
 }
 
@@ -163,7 +163,7 @@ func askDestination(ctx context.Context, p *examination) (Finding, error) {
 	}
 	defer d.Close()
 	if d.Check == nil {
-		return fine("%s has no settings to ask for. It must confirm a message only after it has stored it", d.Name), nil
+		return fine("%s has no settings that can be checked. Make sure that it confirms a message only after the message is stored", d.Name), nil
 	}
 	topics, err := p.distinct(ctx, "once_stream", "topic")
 	if err != nil {
@@ -172,11 +172,11 @@ func askDestination(ctx context.Context, p *examination) (Finding, error) {
 	found, err := d.Check(ctx, topics)
 	switch {
 	case err != nil:
-		return Finding{}, fmt.Errorf("%s: %w. Try: is it running, and can it be reached from here?", d.Name, err)
+		return Finding{}, fmt.Errorf("%s: %w. Try: check that the broker is running and reachable from this machine", d.Name, err)
 	case len(found) > 0:
 		return destinationFinding(d.Name, found), nil
 	}
-	return fine("%s keeps what it confirms, as far as it can be asked: %s looked at", d.Name, words.Either(len(topics) == 1, "1 topic was", fmt.Sprintf("%d topics were", len(topics)))), nil
+	return fine("%s keeps the messages that it confirms, as far as its settings show: %s checked", d.Name, words.Either(len(topics) == 1, "1 topic was", fmt.Sprintf("%d topics were", len(topics)))), nil
 }
 
 // destinationFinding makes one finding of the sentences of a publisher, each of which brings its advice.

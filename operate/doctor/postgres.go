@@ -31,7 +31,7 @@ var postgresChecks = []check{
 func askPooler(ctx context.Context, p *examination) (Finding, error) {
 	tx, err := p.DB.BeginTx(ctx, nil)
 	if err != nil && strings.Contains(err.Error(), "statement pooling") {
-		return fail("a pooler in statement mode is in the way: there are no transactions", "pool_mode = transaction"), nil
+		return fail("a connection pooler in statement mode is between this machine and the server: transactions are not possible", "pool_mode = transaction"), nil
 	}
 	if err != nil {
 		return Finding{}, err
@@ -47,9 +47,9 @@ func askPooler(ctx context.Context, p *examination) (Finding, error) {
 	}
 	told, err := p.BackendPID(ctx)
 	if p.pooler = told != pid; p.pooler {
-		return fine("one is in the way, and has transactions. In transaction mode pgxstore needs default_query_exec_mode=exec, or PgBouncer 1.21 with max_prepared_statements"), err
+		return fine("a connection pooler is between this machine and the server, and supports transactions. In transaction mode pgxstore needs default_query_exec_mode=exec, or PgBouncer 1.21 with max_prepared_statements"), err
 	}
-	return fine("none is in the way"), err
+	return fine("no connection pooler is used"), err
 }
 
 // oldestPostgres is the oldest version that still gets fixes.
@@ -65,7 +65,7 @@ func askPostgresVersion(ctx context.Context, p *examination) (Finding, error) {
 
 func postgresVersion(number int) Finding {
 	if number < oldestPostgres*10_000 {
-		return warn(fmt.Sprintf("PostgreSQL %d.%d is older than any that is maintained, and once is not tested with it", number/10_000, number%10_000), fmt.Sprintf("PostgreSQL %d or newer", oldestPostgres))
+		return warn(fmt.Sprintf("PostgreSQL %d.%d is not maintained any more, and once is not tested with it", number/10_000, number%10_000), fmt.Sprintf("PostgreSQL %d or newer", oldestPostgres))
 	}
 	return fine("PostgreSQL %d.%d", number/10_000, number%10_000)
 }
@@ -81,9 +81,9 @@ func askClaims(ctx context.Context, p *examination) (Finding, error) {
 		p.DB.SetMaxOpenConns(most)
 	}
 	if !kept {
-		return warn("this server accepts advisory locks and does not keep them: operations are claimed by their commits, so that duplicates on several nodes may each run the handler, of which one commits: "+version, "PostgreSQL itself, unless a handler may run twice at a time"), err
+		return warn("this server accepts advisory locks but does not hold them: duplicates on several nodes may each run the handler, and only one of them commits: "+version, "use PostgreSQL itself, unless your handlers may run twice at the same time"), err
 	}
-	return fine("advisory locks are kept"), err
+	return fine("advisory locks are held"), err
 }
 
 func askPrimary(ctx context.Context, p *examination) (Finding, error) {
@@ -91,9 +91,9 @@ func askPrimary(ctx context.Context, p *examination) (Finding, error) {
 	err := p.DB.QueryRowContext(ctx, "select pg_is_in_recovery(), current_setting('default_transaction_read_only')::boolean").Scan(&recovering, &readonly)
 	switch {
 	case recovering:
-		return fail("this is a standby, which takes no writes", "the URL of the primary, or target_session_attrs=read-write in it"), err
+		return fail("this server is a standby and accepts no writes", "the URL of the primary, or target_session_attrs=read-write in it"), err
 	case readonly:
-		return fail("default_transaction_read_only is on: nothing can be written", "another user or database, or to turn it off"), err
+		return fail("default_transaction_read_only is on: nothing can be written", "use another user or database, or turn the setting off"), err
 	}
 	return fine("it takes writes"), err
 }
@@ -111,12 +111,12 @@ func onOrFail(setting, otherwise string) func(context.Context, *examination) (Fi
 
 func askSynchronousCommit(ctx context.Context, p *examination) (Finding, error) {
 	value, err := p.text(ctx, "select current_setting('synchronous_commit')")
-	const try = "synchronous_commit = on, for the service's role at least"
+	const try = "set synchronous_commit = on, at least for the role of the service"
 	switch value {
 	case "off":
-		return warn("off: a crash of the server takes the last commits that were acknowledged, key and effect together, and a retry executes again", try), err
+		return warn("synchronous_commit is off: a crash of the server loses the last acknowledged commits, keys and effects together, and a retry executes again", try), err
 	case "local":
-		return warn("local: no commit waits for a standby, and a failover takes the last ones that were acknowledged", try), err
+		return warn("synchronous_commit is local: no commit waits for a standby, and a failover loses the last acknowledged commits", try), err
 	}
 	return fine("%s", value), err
 }
@@ -132,16 +132,16 @@ func askStandby(ctx context.Context, p *examination) (Finding, error) {
 	case err != nil:
 		return Finding{}, err
 	case names != "" && waited == 0 && hidden == 0:
-		return fail(fmt.Sprintf("commits wait for %s, which is not there: none of them ends", names), "to start the standby, or to change synchronous_standby_names"), nil
+		return fail(fmt.Sprintf("commits wait for the standby %s, which is not connected: no commit can end", names), "start the standby, or change synchronous_standby_names"), nil
 	case names != "" && !p.Synced:
-		return warn(fmt.Sprintf("commits wait for %s, but replays do not: one may tell of a commit that the next failover takes away", names), synced), nil
+		return warn(fmt.Sprintf("commits wait for the standby %s, but replays do not: a replay may return the result of a commit that the next failover loses", names), synced), nil
 	case names != "":
-		return fine("commits and replays wait for %s", names), nil
+		return fine("commits and replays wait for the standby %s", names), nil
 	case standbys > 0:
-		return warn(fmt.Sprintf("%d follow, and nothing waits for them: what they have not got is lost in a failover, and retries of it execute again", standbys),
-			"if one may take over: synchronous_standby_names, and "+synced), nil
+		return warn(fmt.Sprintf("%d standbys exist, but no commit waits for them: commits that they have not received are lost in a failover, and retries of these operations execute again", standbys),
+			"if a replica may become the primary: synchronous_standby_names, and "+synced), nil
 	case p.Synced:
-		return fine("there is none to wait for: Synced costs each replay a commit, and gains nothing yet"), nil
+		return fine("there is no standby to wait for: with Config.Synced each replay costs a commit, and gains nothing yet"), nil
 	}
 	return fine("there is none"), nil
 }
@@ -149,8 +149,8 @@ func askStandby(ctx context.Context, p *examination) (Finding, error) {
 func askIdle(ctx context.Context, p *examination) (Finding, error) {
 	value, err := p.text(ctx, "select current_setting('idle_in_transaction_session_timeout')")
 	if value == "0" {
-		return warn("idle_in_transaction_session_timeout is 0: a handler that hangs, or whose host has vanished, keeps its operation in flight for as long as its session lasts",
-			"alter role SERVICE set idle_in_transaction_session_timeout = '1min', longer than a handler may think between two statements"), err
+		return warn("idle_in_transaction_session_timeout is 0: a handler that hangs, or whose machine was lost, holds its key until its session ends",
+			"alter role SERVICE set idle_in_transaction_session_timeout = '1min', or longer if your handlers pause longer between two statements"), err
 	}
 	return fine("ended after %s", value), err
 }
@@ -168,7 +168,7 @@ func askVanished(ctx context.Context, p *examination) (Finding, error) {
 		return Finding{}, err
 	}
 	if idle == 0 && interval == 0 {
-		return fine("this connection is local: no host can vanish"), nil
+		return fine("this connection does not leave this machine, so no client machine can be lost"), nil
 	}
 	noticed := time.Duration(idle+interval*count) * time.Second
 	if user > 0 {
@@ -178,18 +178,18 @@ func askVanished(ctx context.Context, p *examination) (Finding, error) {
 		noticed = min(noticed, s)
 	}
 	if noticed > vanishedBound {
-		return warn(fmt.Sprintf("the server notices after %s that a client's host is gone, and keeps its operation in flight until then", words.Span(noticed)),
+		return warn(fmt.Sprintf("the server needs %s to notice that the machine of a client is lost, and the operation's key is held until then", words.Span(noticed)),
 			"tcp_keepalives_idle = 60, tcp_keepalives_interval = 10, tcp_keepalives_count = 3"), nil
 	}
-	return fine("noticed after %s at most", words.Span(noticed)), nil
+	return fine("the server notices within %s that the machine of a client is lost", words.Span(noticed)), nil
 }
 
 func askStatements(ctx context.Context, p *examination) (Finding, error) {
 	var statement, lock string
 	err := p.DB.QueryRowContext(ctx, "select current_setting('statement_timeout'), current_setting('lock_timeout')").Scan(&statement, &lock)
 	if statement == "0" && lock == "0" {
-		return warn("statement_timeout and lock_timeout are 0: a handler that waits for a row holds its operation and a connection until its context ends, if that has an end",
-			"a deadline in each request's context, or alter role SERVICE set lock_timeout = '10s'"), err
+		return warn("statement_timeout and lock_timeout are 0: a handler that waits for a locked row holds its key and a connection until its context ends, which may be never",
+			"set a deadline in the context of each request, or alter role SERVICE set lock_timeout = '10s'"), err
 	}
 	return fine("statement_timeout %s, lock_timeout %s", statement, lock), err
 }
@@ -212,8 +212,8 @@ func clockFinding(there, sent, received time.Time) Finding {
 		off, which = ahead, "ahead of"
 	}
 	if off > clockBound {
-		return warn(fmt.Sprintf("the database's is %s %s this machine's. Leases and retention go by the database's alone, but the times in logs will not agree", words.Span(off), which),
+		return warn(fmt.Sprintf("the clock of the database is %s %s the clock of this machine. Leases and retention use the clock of the database only, but the times in logs will not agree", words.Span(off), which),
 			"NTP on both")
 	}
-	return fine("the database's and this machine's agree")
+	return fine("the clocks of the database and of this machine agree")
 }

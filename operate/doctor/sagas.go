@@ -34,9 +34,9 @@ func askSagaTable(ctx context.Context, p *examination) (Finding, error) {
 	}
 	_, err = p.DB.ExecContext(ctx, "select 1 from once_saga_due where 1 = 0")
 	if sqlguard.IsMissing(err) {
-		return fail(fmt.Sprintf("there are %s, and no table of those that wait: they do not go on", sagas), "once migrate up --only saga --db "+p.URL), nil
+		return fail(fmt.Sprintf("there are %s, but the table of waiting sagas (once_saga_due) is missing: sagas that wait do not continue", sagas), "once migrate up --only saga --db "+p.URL), nil
 	}
-	return fine("%s, and their table is there", sagas), err
+	return fine("%s, and the table of waiting sagas exists", sagas), err
 }
 
 func askStuckSagas(ctx context.Context, p *examination) (Finding, error) {
@@ -56,7 +56,7 @@ func askDueSagas(ctx context.Context, p *examination) (Finding, error) {
 	var oldest, now time.Time
 	err := p.DB.QueryRowContext(ctx, dialect.Text(p.Dialect, "select count(*), min(due_at), NOW from once_saga_due where due_at <= NOW")).Scan(&n, (*dialect.Time)(&oldest), (*dialect.Time)(&now))
 	if late := now.Sub(oldest); err == nil && n > 0 && late > overdueBound {
-		return warn(fmt.Sprintf("%s due, the first one for %s: no node with their definitions runs saga.Runner.Run", words.Either(n == 1, "1 saga is", fmt.Sprintf("%d sagas are", n)), words.Span(late)), "once saga list --state waiting --db "+p.URL+", and a node that runs them"), nil
+		return warn(fmt.Sprintf("%s due, the first one for %s: no process that has their definitions runs saga.Runner.Run", words.Either(n == 1, "1 saga is", fmt.Sprintf("%d sagas are", n)), words.Span(late)), "once saga list --state waiting --db "+p.URL+", and start a process that runs these sagas"), nil
 	}
 	return fine("no saga waits for a runner"), err
 }

@@ -26,7 +26,7 @@ func none(err error) error {
 
 func askSQLiteVersion(ctx context.Context, p *examination) (Finding, error) {
 	version, err := p.text(ctx, "select sqlite_version()")
-	return fine("SQLite %s, which is in the program; that of the service may be another", version), err
+	return fine("SQLite %s, the version inside of this program; the service may have another version", version), err
 }
 
 func askFilesystem(_ context.Context, p *examination) (Finding, error) {
@@ -39,14 +39,14 @@ func askFilesystem(_ context.Context, p *examination) (Finding, error) {
 
 // filesystemFinding judges the name of a file system, "" if that is not known.
 func filesystemFinding(kind string) Finding {
-	const try = "a local disk; or PostgreSQL, which is made for a network"
+	const try = "put the file on a local disk; or use PostgreSQL, which is made for a network"
 	switch kind {
 	case "":
 		return Finding{}
 	case "NFS", "SMB", "AFS", "Ceph", "Lustre":
-		return fail(kind+": locks over a network do not hold, and WAL needs shared memory. Two hosts may write at one time, and the file breaks", try)
+		return fail(kind+": file locks are not reliable over a network, and WAL needs shared memory. Two machines may write at the same time, which destroys the file", try)
 	case "9p", "FUSE":
-		return warn(kind+": whether its locks hold and a flush reaches the disk depends on what is behind it", try)
+		return warn(kind+": it depends on the file system behind it whether file locks are reliable and a flush reaches the disk", try)
 	}
 	return fine("%s", kind)
 }
@@ -56,9 +56,9 @@ func askJournal(ctx context.Context, p *examination) (Finding, error) {
 	const try = "_pragma=journal_mode(WAL) in the data source name"
 	switch mode {
 	case "off":
-		return fail("off: nothing can be rolled back, so that half an operation may stay", try), err
+		return fail("journal_mode is off: nothing can be rolled back, so that half of an operation may stay", try), err
 	case "memory":
-		return fail("memory: a process that is killed while it writes breaks the file", try), err
+		return fail("journal_mode is memory: a process that is killed while it writes destroys the file", try), err
 	case "wal":
 		return fine("WAL"), err
 	}
@@ -67,16 +67,16 @@ func askJournal(ctx context.Context, p *examination) (Finding, error) {
 
 func askSynchronous(ctx context.Context, p *examination) (Finding, error) {
 	if !p.AsService {
-		return fine("FULL, unless the service sets it: it belongs to each connection. To see the service's, name its data source: --db 'file:...'"), nil
+		return fine("FULL, unless the service sets it: this setting belongs to each connection. To see the setting of the service, give its data source name: --db 'file:...'"), nil
 	}
 	var mode int
 	err := p.DB.QueryRowContext(ctx, "pragma synchronous").Scan(&mode)
 	const try = "_pragma=synchronous(FULL) in the data source name"
 	switch mode {
 	case 0:
-		return fail("OFF: a power failure takes commits that were acknowledged, and may break the file", try), err
+		return fail("synchronous is OFF: a power failure loses acknowledged commits, and may destroy the file", try), err
 	case 1:
-		return warn("NORMAL: with WAL, a power failure takes the last commits that were acknowledged, key and effect together, and a retry executes again; without, it may break the file", try), err
+		return warn("synchronous is NORMAL: with WAL, a power failure loses the last acknowledged commits, keys and effects together, and a retry executes again; without WAL, it may destroy the file", try), err
 	case 2:
 		return fine("FULL"), err
 	}
@@ -92,9 +92,9 @@ func askBusy(ctx context.Context, p *examination) (Finding, error) {
 	const try = "_pragma=busy_timeout(5000) in the data source name"
 	switch {
 	case ms == 0:
-		return fail("0: of two requests at one time one fails at once, and sqlstore refuses to start", try), err
+		return fail("busy_timeout is 0: of two requests at the same time one fails immediately, and sqlstore refuses to start", try), err
 	case ms < 1000:
-		return warn(fmt.Sprintf("%d ms: writers follow each other, and a longer queue than that fails", ms), try), err
+		return warn(fmt.Sprintf("%d ms: writers wait for each other, and a write that waits longer than that fails", ms), try), err
 	}
 	return fine("%d ms", ms), err
 }

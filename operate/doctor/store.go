@@ -23,7 +23,7 @@ func askUsable(ctx context.Context, p *examination) (Finding, error) {
 		what, try := words.Advice(err.Error())
 		return fail(what, words.Either(try != "", try, "the address and the user of the service")), nil
 	}
-	return fine("the store can work with its server and the settings of that"), nil
+	return fine("the store works with this server and its settings"), nil
 }
 
 func askVolatile(_ context.Context, p *examination) (Finding, error) {
@@ -31,5 +31,5 @@ func askVolatile(_ context.Context, p *examination) (Finding, error) {
 	if !ok {
 		return Finding{}, nil
 	}
-	return warn(v.Volatile(), "a database for operations that must not be executed twice, also when this server fails"), nil
+	return warn(v.Volatile(), "use a database for operations that must not be executed twice, even when this server fails"), nil
 }

@@ -106,7 +106,7 @@ func answerTo(client *http.Client, req *http.Request) Answer {
 	case err != nil:
 		return Answer{Status: resp.StatusCode, Outcome: OutcomeUnanswered, Error: err.Error()}
 	case len(body) > maxAnswer:
-		return Answer{Status: resp.StatusCode, Outcome: OutcomeUnanswered, Error: fmt.Sprintf("its body has more than %d bytes", maxAnswer)}
+		return Answer{Status: resp.StatusCode, Outcome: OutcomeUnanswered, Error: fmt.Sprintf("the body of the answer has more than %d bytes", maxAnswer)}
 	}
 	hash := sha256.Sum256(body)
 	return Answer{Status: resp.StatusCode, Outcome: outcomeOf(resp), BodySHA256: hex.EncodeToString(hash[:])}

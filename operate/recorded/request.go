@@ -128,14 +128,14 @@ func Parse(file []byte) (Request, error) {
 	err := json.Unmarshal(file, &r)
 	switch {
 	case r.Format != format: // perhaps it is not JSON either
-		return r, errors.New("it is no request of once keys export. Try: once keys export KEY --db URL")
+		return r, errors.New("the file was not written by once keys export. Try: once keys export KEY --db URL")
 	case r.Version != version:
-		return r, fmt.Errorf("it has version %d, and this release of once knows version %d. Try: the release that has written it", r.Version, version)
+		return r, fmt.Errorf("the file has version %d, but this release of once reads version %d. Try: the release of once that has written the file", r.Version, version)
 	case err != nil:
-		return r, fmt.Errorf("%w. Try: the file as it was exported", err)
+		return r, fmt.Errorf("%w. Try: the file exactly as once keys export has written it", err)
 	}
 	if err := r.check(); err != nil {
-		return r, fmt.Errorf("%w. Try: the file as it was exported", err)
+		return r, fmt.Errorf("%w. Try: the file exactly as once keys export has written it", err)
 	}
 	return r, nil
 }

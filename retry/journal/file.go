@@ -130,7 +130,7 @@ func (f *File) End(_ context.Context, in Intent, o Proof) error {
 		return err
 	}
 	if err := f.flush(note); err != nil {
-		return fmt.Errorf("journal: until when the key %q may be sent could not be written down: %w", in.Key, err)
+		return fmt.Errorf("journal: the time until which the key %q may be sent could not be written: %w", in.Key, err)
 	}
 	return nil
 }

@@ -57,11 +57,11 @@ var (
 	ErrGone = errors.New("journal: the intent is not open any more")
 
 	// ErrFull is returned if the journal has no room for another open intent: see [Config].MaxOpen.
-	ErrFull = errors.New("journal: it is full, and the request was not sent")
+	ErrFull = errors.New("journal: the journal is full, so the request was not sent")
 
 	// ErrBroken is returned after a write or flush of the journal's file has failed.
-	ErrBroken = errors.New("journal: its disk has failed, and it takes nothing more. Try: look at the disk, then open the journal again")
+	ErrBroken = errors.New("journal: a write of the journal to its disk has failed, so it accepts no further requests. Try: check the disk, then open the journal again")
 
 	// ErrClosed is returned after [File.Close].
-	ErrClosed = errors.New("journal: it is closed")
+	ErrClosed = errors.New("journal: the journal is closed")
 )

@@ -42,7 +42,7 @@ func (e aesEncrypter) Decrypt(encrypted, label []byte) ([]byte, error) {
 	}
 	plain, err := e.gcm.Open(nil, nil, encrypted[1:], label)
 	if err != nil {
-		return nil, errors.New("once: it cannot be decrypted: wrong key, moved from another row, or damaged")
+		return nil, errors.New("once: stored data cannot be decrypted: the key is wrong, or the data is damaged or was moved from another row")
 	}
 	return plain, nil
 }
@@ -51,7 +51,7 @@ func (e aesEncrypter) Decrypt(encrypted, label []byte) ([]byte, error) {
 // key is the stored one: hashed under once.Config.HashKeys.
 func Label(scope, storedKey string) []byte { return []byte(scope + "\x00" + storedKey) }
 
-var errNoKey = errors.New("it is encrypted, and Config.Encrypter is not set. Try: the key under which it was stored")
+var errNoKey = errors.New("the stored data is encrypted, but Config.Encrypter is not set. Try: set the Encrypter with the key under which the data was stored")
 
 // Message encrypts the headers, from [EncodeHeaders], and the payload of a message for a table, if e is set. Each is bound to label,
 // which names the message, and to its column. A missing payload is stored as empty, and not as nil, which would be NULL.

@@ -38,7 +38,7 @@ var afterChecks = []Check{
 			return err
 		}
 		if gap := s.gap(); gap < 1190*time.Millisecond {
-			return fmt.Errorf("it came back after %v", gap)
+			return fmt.Errorf("the client sent the retry after %v", gap)
 		}
 		return nil
 	}},
@@ -71,7 +71,7 @@ var afterChecks = []Check{
 				return fmt.Errorf("%s: %w", after, err)
 			}
 			if took := time.Since(start); took > 5*time.Second {
-				return fmt.Errorf("%s: it took %v", after, took)
+				return fmt.Errorf("%s: the call took %v", after, took)
 			}
 		}
 		return nil
@@ -82,17 +82,17 @@ var afterChecks = []Check{
 			return errors.New("it does not wait")
 		}
 		if took > 2*time.Second {
-			return fmt.Errorf("it waited for %v more", took)
+			return fmt.Errorf("the client waited for another %v after its context had ended", took)
 		}
 		return nil
 	}},
 	{"LastFailureInWait", "if the context ends while it waits, the error tells the last failure as well", func(l *lab) error {
 		s, _, err := l.cancelInWait()
 		if !errors.Is(err, context.Canceled) {
-			return fmt.Errorf("the error is not about the context: %w", err)
+			return fmt.Errorf("the error of the client does not contain the error of the context: %w", err)
 		}
 		if !contains(err.Error(), "503") {
-			return fmt.Errorf("the error does not tell of 503: %w", err)
+			return fmt.Errorf("the error of the client does not mention the last answer, 503: %w", err)
 		}
 		return s.wantSends(1)
 	}},
@@ -111,7 +111,7 @@ func (l *lab) waits(after func() string) error {
 		return err
 	}
 	if gap := s.gap(); gap < 990*time.Millisecond || gap > 8*time.Second {
-		return fmt.Errorf("it came back after %v", gap)
+		return fmt.Errorf("the client sent the retry after %v", gap)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (l *lab) givesUp(after string) error {
 		return wantStatus(a, err, 503)
 	}
 	if took := time.Since(start); took > 3*time.Second {
-		return fmt.Errorf("it took %v", took)
+		return fmt.Errorf("the call took %v", took)
 	}
 	return s.wantSends(1)
 }

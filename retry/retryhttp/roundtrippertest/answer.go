@@ -68,7 +68,7 @@ var answerChecks = []Check{
 			return s.wantSends(1)
 		}
 		if after := all[len(all)-1].at.Sub(all[0].at); after >= time.Second {
-			return fmt.Errorf("it was sent %v after the first time, and is kept for 1 s", after.Round(time.Millisecond))
+			return fmt.Errorf("the key was sent again %v after its first use, but the server keeps keys for 1 s only", after.Round(time.Millisecond))
 		}
 		return nil
 	}},

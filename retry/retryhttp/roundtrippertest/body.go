@@ -51,7 +51,7 @@ var bodyChecks = []Check{
 			return err
 		}
 		if a.body != body {
-			return fmt.Errorf("it has %d bytes, not %d", len(a.body), len(body))
+			return fmt.Errorf("the body of the answer has %d bytes, not %d", len(a.body), len(body))
 		}
 		return nil
 	}},
@@ -62,10 +62,10 @@ var bodyChecks = []Check{
 			return err
 		}
 		if a.body != "sorry" {
-			return fmt.Errorf("its body is %q", a.body)
+			return fmt.Errorf("the body of the last answer is %q", a.body)
 		}
 		if n := len(s.arrivals()); n < 2 {
-			return fmt.Errorf("there were %d attempts", n)
+			return fmt.Errorf("the client made %d attempts", n)
 		}
 		return nil
 	}},

@@ -38,7 +38,7 @@ func (l *lab) storm(callers, calls int, call func(c *client, url string), handle
 	all.Wait()
 	arrived, wanted := len(s.arrivals()), callers*calls
 	if arrived > wanted*6/5 || arrived <= wanted {
-		return fmt.Errorf("%d calls have made %d requests", wanted, arrived)
+		return fmt.Errorf("the client sent %d calls as %d requests, which is too many", wanted, arrived)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ var connectionChecks = []Check{
 			}
 		}
 		if n := s.conns.Load(); n != 1 {
-			return fmt.Errorf("there were %d connections for 12 requests", n)
+			return fmt.Errorf("the client opened %d connections for 12 requests, one after the other", n)
 		}
 		return s.wantSends(12)
 	}},
@@ -37,7 +37,7 @@ var connectionChecks = []Check{
 			_, _ = l.do(l.ctx, c, http.MethodGet, broken.URL, "") // may be an error or an answer
 		}
 		if n := healthy.conns.Load(); n != 1 {
-			return fmt.Errorf("the healthy host saw %d connections for 5 requests", n)
+			return fmt.Errorf("the client opened %d connections to the healthy host for 5 requests", n)
 		}
 		return healthy.wantSends(5)
 	}},
@@ -86,7 +86,7 @@ func (l *lab) hidden(body, key string) error {
 		return err
 	}
 	if n := s.conns.Load(); n != 2 {
-		return fmt.Errorf("%d connections, not 2: the check has missed its point", n)
+		return fmt.Errorf("the client opened %d connections, not 2: this check proves nothing", n)
 	}
 	for _, a := range s.arrivals()[1:] {
 		if a.key() != key || a.body != body {
@@ -94,7 +94,7 @@ func (l *lab) hidden(body, key string) error {
 		}
 	}
 	if sent := c.sent.Load(); sent != 3 {
-		return fmt.Errorf("3 requests have arrived, and the client knows of %d", sent)
+		return fmt.Errorf("3 requests have reached the server, but the client has counted %d attempts", sent)
 	}
 	return nil
 }
@@ -113,10 +113,10 @@ func (l *lab) refused(how refusal) error {
 	}
 	arrived, body := s.seen()
 	if arrived != 2 || body != testBody {
-		return fmt.Errorf("%d streams were opened, not 2; the last body is %q", arrived, body)
+		return fmt.Errorf("the client opened %d streams, not 2; the body of the last one is %q", arrived, body)
 	}
 	if sent := c.sent.Load(); sent != 2 {
-		return fmt.Errorf("2 streams were opened, and the client knows of %d", sent)
+		return fmt.Errorf("2 streams were opened, but the client has counted %d attempts", sent)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ var failureChecks = []Check{
 			return errors.New("it is trusted")
 		}
 		if n := handshakes.Load(); n != 1 {
-			return fmt.Errorf("there were %d handshakes", n)
+			return fmt.Errorf("the client made %d TLS handshakes, not one", n)
 		}
 		return nil
 	}},

@@ -26,7 +26,7 @@ var journalChecks = []Check{
 	{"KilledAndResumed", "what a client was killed with, between send and answer, its next process asks for again, once, with the same key", (*lab).killedAndResumed},
 }
 
-var errNoJournal = errors.New("it has no journal")
+var errNoJournal = errors.New("the client has no journal")
 
 // killedAndResumed kills a client: nothing that it does has an effect from the moment at
 // which its request has arrived, and the next one finds the files of that moment.
@@ -61,7 +61,7 @@ func (l *lab) killedAndResumed() error {
 	}
 	defer end()
 	if a, err := l.post(c, s.URL+"/refunds"); err == nil {
-		return fmt.Errorf("a client that is dead was answered %d", a.status)
+		return fmt.Errorf("the client that was to be killed received the answer %d", a.status)
 	}
 	if err := s.wantSends(1); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (l *lab) killedAndResumed() error {
 		}
 	}
 	if path := s.arrivals()[1].path; path != "/refunds" {
-		return fmt.Errorf("it was sent again to %s", path)
+		return fmt.Errorf("the request was sent again to %s", path)
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ type mortal struct {
 	dead *atomic.Bool
 }
 
-var errDead = errors.New("the client is dead")
+var errDead = errors.New("the client was killed by this check")
 
 func (m mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 	if m.dead.Load() {

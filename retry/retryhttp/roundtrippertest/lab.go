@@ -58,7 +58,7 @@ func (c *client) CloseIdleConnections() { c.base.CloseIdleConnections() }
 
 func (l *lab) client() *client { return l.make(l.candidate.New) }
 
-var errNoKeys = errors.New("it makes no keys")
+var errNoKeys = errors.New("the client makes no keys")
 
 func (l *lab) clientWithKeys() (*client, error) {
 	if l.candidate.NewWithKeys == nil {

@@ -18,7 +18,7 @@ var methodChecks = []Check{
 	{"KeylessPOSTReset", "a POST without a key is not repeated after the connection was reset", func(l *lab) error {
 		s := l.serve(func(_ int, w http.ResponseWriter, _ *http.Request) { reset(w) })
 		if _, err := l.do(l.ctx, l.client(), http.MethodPost, s.URL, testBody); err == nil {
-			return errors.New("there is no error")
+			return errors.New("the client returned no error")
 		}
 		return s.wantSends(1)
 	}},
@@ -71,7 +71,7 @@ var methodChecks = []Check{
 		}
 		key := s.arrivals()[0].key()
 		if key == "" {
-			return errors.New("there is no key")
+			return errors.New("the request has no idempotency key")
 		}
 		a, err = l.do(l.ctx, c, http.MethodPost, s.URL, testBody)
 		if again := s.arrivals()[3].key(); again == key {
@@ -124,7 +124,7 @@ var methodChecks = []Check{
 			return errors.New("it is changed")
 		}
 		if !body.closed.Load() {
-			return errors.New("its body is open")
+			return errors.New("the client did not close the body of the request")
 		}
 		return nil
 	}},

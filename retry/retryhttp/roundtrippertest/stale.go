@@ -143,7 +143,7 @@ func (l *lab) connect(s *staleSite, c *client, connections int) error {
 		errs = append(errs, <-answered)
 	}
 	if n := s.kill(); n < connections {
-		errs = append(errs, fmt.Errorf("only %d connections, not %d: the check has missed its point", n, connections))
+		errs = append(errs, fmt.Errorf("only %d connections, not %d: this check proves nothing", n, connections))
 	}
 	return errors.Join(errs...)
 }
@@ -156,11 +156,11 @@ func (l *lab) stale(connections int, http2 bool) error {
 	}
 	for i := range 3 {
 		if a, err := l.post(c, s.URL); err != nil || a.status != 200 {
-			return fmt.Errorf("request %d, when %d connections have shown that they are dead: %w", i+1, s.died.Load(), errors.Join(err, wantStatus(a, nil, 200)))
+			return fmt.Errorf("request %d has failed, after %d connections turned out to be dead: %w", i+1, s.died.Load(), errors.Join(err, wantStatus(a, nil, 200)))
 		}
 	}
 	if died := s.died.Load(); died == 0 {
-		return errors.New("no request has met a dead connection: the check has missed its point")
+		return errors.New("no request has met a dead connection: this check proves nothing")
 	}
 	if n := s.posts.Load(); n != 3 {
 		return fmt.Errorf("%d requests have arrived, not 3", n)
@@ -184,7 +184,7 @@ func (l *lab) staleStreams(streams int) error {
 	}
 	all.Wait()
 	if s.died.Load() == 0 {
-		return errors.New("no request has met the dead connection: the check has missed its point")
+		return errors.New("no request has met the dead connection: this check proves nothing")
 	}
 	return errors.Join(errs...)
 }

@@ -42,7 +42,7 @@ func (l *lab) earlyHints() error {
 	}})
 	a, err := l.do(ctx, l.client(), http.MethodPost, s.URL, testBody, keyed)
 	if n := hints.Load(); err == nil && n != 1 {
-		err = fmt.Errorf("the trace was told %d times", n)
+		err = fmt.Errorf("the client trace (httptrace.Got1xxResponse) was called %d times, not once", n)
 	}
 	return errors.Join(wantStatus(a, err, 200), s.wantSends(1))
 }

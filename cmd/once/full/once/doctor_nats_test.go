@@ -30,7 +30,7 @@ func TestDoctorAsksNATS(t *testing.T) {
 	must(t, outbox.New(s, outbox.Config{}).Add(t.Context(), tx, message.Message{Topic: "refunds", Key: "k", Type: "x"}))
 	must(t, tx.Commit())
 	address := natsServer(t)
-	for to, says := range map[string]string{address: "No stream has the subject refunds", "nats://127.0.0.1:1": "nats://127.0.0.1:1"} {
+	for to, says := range map[string]string{address: "No JetStream stream has the subject refunds", "nats://127.0.0.1:1": "nats://127.0.0.1:1"} {
 		if f := examined(t, url, to)["outbox_destination"]; f.Verdict != doctor.VerdictWarn || !strings.Contains(f.Says, says) {
 			t.Errorf("--to %s: %+v", to, f)
 		}
@@ -72,9 +72,9 @@ func TestDoctorAsksConsumers(t *testing.T) {
 		_, err := in.Handle(t.Context(), message.Message{ID: "m", Source: "/shop", Topic: "refunds", Key: "k", Type: "x", Seq: 1}, func(context.Context, *sql.Tx, message.Message) error { return nil })
 		must(t, err)
 	}
-	found(doctor.VerdictOK, "has no consumer with the name of an inbox: a.b, billing, mails")
+	found(doctor.VerdictOK, "has no consumer that has the name of an inbox of this database: a.b, billing, mails")
 	consumer("REFUNDS", jetstream.ConsumerConfig{Durable: "billing", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 1000})
-	found(doctor.VerdictOK, "1 consumer was looked at")
+	found(doctor.VerdictOK, "1 consumer was checked")
 	consumer("MAILS", jetstream.ConsumerConfig{Durable: "billing", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 1000, MaxDeliver: 3})
 	if f := found(doctor.VerdictWarn, "Consumer billing of stream MAILS gives a message up after 3 deliveries"); !strings.Contains(f.Try, "max_deliver: -1") {
 		t.Errorf("%s", f.Try)

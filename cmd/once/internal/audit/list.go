@@ -18,7 +18,7 @@ import (
 var Noun = cli.Noun{Name: "audit", Brief: "what operators have done", Group: cli.GroupOperate, Entries: []cli.Entry{listEntry}}
 
 var listEntry = cli.Entry{
-	Name: "audit list", Brief: "who has forgotten what, and who has looked",
+	Name: "audit list", Brief: "list who has changed, erased or looked at what",
 	Help: `Lists what operators have done to stored operations, and who has looked at them with keys
 list or keys show, the newest first. Keys are shown as hashes; once keys show KEY has what
 was done to one key.`,

@@ -23,7 +23,7 @@ import (
 var Noun = cli.Alone(entry, cli.GroupTry)
 
 var entry = cli.Entry{
-	Name: "check", Args: "FILE.http | -- curl...", Brief: "does an HTTP API keep its idempotency keys?",
+	Name: "check", Args: "FILE.http | -- curl...", Brief: "test whether an HTTP API handles idempotency keys correctly",
 	Help: `Sends one request to a running HTTP API again and again, as clients do that retry, race, die and make
 mistakes, and says where a key does not protect them. The API may be written in any language. The request
 is a curl command behind --, or a FILE with the ending .http. It takes effect about twenty times.

@@ -1,4 +1,4 @@
-// Package deadletter is the commands of once deadletter: messages that were given up.
+// Package deadletter is the commands of once deadletter: messages that were given up, to try again or to discard.
 package deadletter
 
 import (
@@ -19,7 +19,7 @@ import (
 
 // Noun is once deadletter.
 var Noun = cli.Noun{
-	Name: "deadletter", Brief: "messages that were given up", Group: cli.GroupOperate,
+	Name: "deadletter", Brief: "messages that were given up, to try again or to discard", Group: cli.GroupOperate,
 	Entries: []cli.Entry{listEntry, showEntry, redriveEntry, discardEntry},
 }
 
@@ -27,9 +27,9 @@ var Noun = cli.Noun{
 func refused(db *cli.DB, doing string, err error) error {
 	switch {
 	case errors.Is(err, deadletter.ErrNotFound):
-		return cli.Nothing(fmt.Errorf("%s has no such letter. Try: once deadletter list --letters --db %s", db.Name, db.Paste))
+		return cli.Nothing(fmt.Errorf("%s has no dead letter with this UID. Try: once deadletter list --letters --db %s", db.Name, db.Paste))
 	case errors.Is(err, deadletter.ErrNoRun):
-		return cli.Nothing(fmt.Errorf("%s has no such redrive. Try: once deadletter list --db %s", db.Name, db.Paste))
+		return cli.Nothing(fmt.Errorf("%s has no redrive with this UID. Try: once deadletter list --db %s", db.Name, db.Paste))
 	}
 	if lacks := db.Lacks(err, "tables for dead letters", deadletter.Migrations.Capability); lacks != nil {
 		return lacks
@@ -46,7 +46,7 @@ func refused(db *cli.DB, doing string, err error) error {
 
 // notDead says that there is nothing to do with one letter.
 func notDead(db *cli.DB, uid string) error {
-	return cli.Nothing(fmt.Errorf("there is no letter %s that waits for a person. Try: once deadletter show %s --db %s", words.Shown(uid), words.Quoted(uid), db.Paste))
+	return cli.Nothing(fmt.Errorf("the dead letter %s does not exist, or is redriven or discarded already. Try: once deadletter show %s --db %s", words.Shown(uid), words.Quoted(uid), db.Paste))
 }
 
 // letterFilter is the flags that choose letters.
@@ -57,17 +57,17 @@ type letterFilter struct {
 }
 
 func (f *letterFilter) Flags(fs *pflag.FlagSet) {
-	fs.StringVar(&f.Origin, "origin", "", "only of this `ORIGIN`: inbox or outbox")
-	fs.StringVar(&f.Consumer, "consumer", "", "only of the inbox of this `CONSUMER`")
-	fs.StringVar(&f.Source, "source", "", "only messages of this `SOURCE`")
+	fs.StringVar(&f.Origin, "origin", "", "only letters of this `ORIGIN`: inbox or outbox")
+	fs.StringVar(&f.Consumer, "consumer", "", "only letters of the inbox of this `CONSUMER`")
+	fs.StringVar(&f.Source, "source", "", "only messages from this `SOURCE`")
 	fs.StringVar(&f.EventID, "event", "", "only the message with this `ID`")
-	fs.StringVar(&f.Topic, "topic", "", "only of this `TOPIC`")
-	fs.StringVar(&f.Key, "key", "", "only of this `KEY`")
+	fs.StringVar(&f.Topic, "topic", "", "only letters of this `TOPIC`")
+	fs.StringVar(&f.Key, "key", "", "only letters of this ordering `KEY`")
 	fs.StringVar(&f.Type, "type", "", "only messages of this `TYPE`")
-	fs.StringVar(&f.Class, "class", "", "only of this `CLASS`, such as permanent or exhausted")
-	fs.StringVar(&f.Cause, "cause", "", "only of this `CAUSE`, as the list has it")
-	fs.StringVar(&f.between.Since, "since", "", "only letters that died at this `TIME` or later, or so long ago at most")
-	fs.StringVar(&f.between.Before, "before", "", "only letters that died before this `TIME`, or longer ago")
+	fs.StringVar(&f.Class, "class", "", "only letters of this failure `CLASS`, such as permanent or exhausted")
+	fs.StringVar(&f.Cause, "cause", "", "only letters with this `CAUSE`, as once deadletter list prints it")
+	fs.StringVar(&f.between.Since, "since", "", "only letters that were given up at this `TIME` or later, or at most so long ago")
+	fs.StringVar(&f.between.Before, "before", "", "only letters that were given up before this `TIME`, or longer ago")
 }
 
 // resolve reads --since and --before. It returns the time by the clock of the database.

@@ -12,13 +12,13 @@ import (
 )
 
 var discardEntry = cli.Entry{
-	Name: "deadletter discard", Args: "UID", Brief: "give dead letters up, so that their keys go on",
-	Help: `Gives up dead letters: the one with this UID, or all that match the flags. An inbox goes on with
-the next message, and treats a redelivery of a letter as a duplicate. An outbox delivers a marker
-in its place, as after once outbox skip.
+	Name: "deadletter discard", Args: "UID", Brief: "discard dead letters for good, so that later messages of their keys are handled",
+	Help: `Discards dead letters: the one with this UID, or all that match the flags. An inbox goes on with the
+next message of the key, and treats a redelivery of a discarded message as a duplicate. An outbox
+delivers a marker in place of the message, as after once outbox skip.
 
-Without --yes nothing is changed: the letters are counted, and the command prints the --before that
-chooses exactly these letters, and no later ones. The payloads are deleted, and cannot be restored.`,
+Without --yes nothing is changed: the letters are counted, and the command prints a value for --before
+that chooses exactly these letters, and no later ones. The payloads are deleted, and cannot be restored.`,
 	Make: func() cli.Runner { return new(discard) },
 }
 

@@ -17,12 +17,12 @@ import (
 var listEntry = cli.Entry{
 	Quick: true, Name: "deadletter list", Brief: "which messages were given up, by cause",
 	Help: `Lists the causes of dead letters, the most frequent first: the error without numbers and ids, how
-many letters have it, and how many of them wait for their turn in a redrive.
-With --letters it lists the letters one by one. --since and --before look at when a letter died,
-and take a time (2026-01-31T12:00:00Z) or how long ago that is by the database's clock (90m, 72h).
+many letters have this cause, and how many of them wait for their turn in a redrive.
+With --letters it lists the letters one by one. --since and --before choose by the time at which a message was
+given up: a time (2026-01-31T12:00:00Z), or how long ago that was by the database's clock (90m, 72h).
 
-A letter is a message that an inbox or a relay has given up. In an order, later messages of its
-key wait for it.`,
+A dead letter is a message that an inbox or a relay has given up. If the messages of its key have an order, later
+ones wait until the letter is redriven or discarded.`,
 	Make: func() cli.Runner { return new(list) },
 }
 
@@ -85,7 +85,7 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return err
 	}
 	for _, r := range page.Redrives {
-		fmt.Fprintf(m.Stderr, "A redrive of %s is not complete: it runs, or was killed. Try: once deadletter redrive --resume %s --db %s\n", words.Shown(r.Who), r.UID, db.Paste)
+		fmt.Fprintf(m.Stderr, "A redrive of %s is not complete: it is running, or was killed. Try: once deadletter redrive --resume %s --db %s\n", words.Shown(r.Who), r.UID, db.Paste)
 	}
 	return nil
 }

@@ -17,20 +17,20 @@ import (
 )
 
 var redriveEntry = cli.Entry{
-	Name: "deadletter redrive", Args: "UID", Brief: "have dead letters tried again",
-	Help: `Makes dead letters due again: the one with this UID, or all that match the flags, or all. The
-processes that handle messages try them: running inboxes, and relays. A message keeps its ID, and a
+	Name: "deadletter redrive", Args: "UID", Brief: "try dead letters again",
+	Help: `Marks dead letters to be tried again: the one with this UID, or all that match the flags, or all. The
+processes that handle messages (running inboxes and relays) then try them. A message keeps its ID, and a
 letter is applied once, even if two redrives run at once or this command is killed.
 
-With --canary one letter is tried first, and the others only after it was applied. --rate spreads
-them over time. --wait shows the progress until each was tried; without it the command ends when
-all are chosen. Messages that failed first more than 7 days ago are not chosen, because receivers
+With --canary one letter is tried first, and the others only after this one was applied. --rate spreads
+the letters over time. --wait shows the progress until each letter was tried; without it the command ends when
+all letters are chosen. Messages whose first failure is more than 7 days ago are not chosen, because receivers
 may have forgotten their IDs and could apply them twice: --beyond-retention chooses them as well.
 
-A redrive that was killed goes on with --resume. --cancel ends one: letters that were not tried yet
+--resume continues a redrive that was killed. --cancel ends a redrive: its letters that were not tried yet
 wait for a person again. Without --yes nothing is changed: the letters are counted, and the command
-prints the --before that chooses exactly these letters, and no later ones. --resume needs no
---yes, because it was given when the redrive began.`,
+prints a value for --before that chooses exactly these letters, and no later ones. --resume needs no
+--yes, because --yes was given when the redrive began.`,
 	Make: func() cli.Runner { return new(redrive) },
 }
 
@@ -47,12 +47,12 @@ func (c *redrive) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	c.filter.Flags(fs)
 	fs.Float64Var(&c.opts.Rate, "rate", 0, "at most `N` letters a second (default: all at once)")
-	fs.BoolVar(&c.opts.Canary, "canary", false, "one letter first, and the others when it was applied")
+	fs.BoolVar(&c.opts.Canary, "canary", false, "try one letter first, and the others only after this one was applied")
 	fs.BoolVar(&c.opts.DryRun, "dry-run", false, "only count the letters")
 	fs.BoolVar(&c.opts.BeyondRetention, "beyond-retention", false, "also messages whose receivers may have forgotten them")
 	cli.ByFlags(fs, &c.by)
-	fs.StringVar(&c.resume, "resume", "", "go on with the redrive of this `UID`")
-	fs.StringVar(&c.cancel, "cancel", "", "end the redrive of this `UID`")
+	fs.StringVar(&c.resume, "resume", "", "continue the redrive with this `UID`")
+	fs.StringVar(&c.cancel, "cancel", "", "end the redrive with this `UID`")
 	fs.BoolVar(&c.wait, "wait", false, "show the progress until every letter was tried")
 	cli.YesFlag(fs, &c.yes)
 	c.output.Flag(fs)
@@ -84,13 +84,13 @@ func (c *redrive) Run(ctx context.Context, m *cli.Env, args []string) error {
 			return c.preview(ctx, m, db, now)
 		}
 		if c.opts.Canary {
-			fmt.Fprintln(m.Stderr, "waiting until an inbox or a relay has tried the canary")
+			fmt.Fprintln(m.Stderr, "waiting until an inbox or a relay has tried the first letter (the canary)")
 		}
 		r, err = db.Letters.Redrive(ctx, c.by, c.filter.LetterFilter, c.opts)
 	}
 	if err != nil {
 		if r.UID != "" && !errors.Is(err, deadletter.ErrNoRun) { // also after an interruption, which is not reported elsewhere
-			fmt.Fprintf(m.Stderr, "redrive %s is not complete. To go on, try: once deadletter redrive --resume %s --db %s\n", r.UID, r.UID, db.Paste)
+			fmt.Fprintf(m.Stderr, "redrive %s is not complete. To continue it, try: once deadletter redrive --resume %s --db %s\n", r.UID, r.UID, db.Paste)
 		}
 		return refused(db, "change", err)
 	}
@@ -100,7 +100,7 @@ func (c *redrive) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if c.wait {
 		left := r.Left
 		if r, err = c.follow(ctx, m.Stderr, db, r); err != nil {
-			fmt.Fprintf(m.Stderr, "redrive %s goes on without this command. To see it, try: once deadletter redrive --resume %s --wait --db %s\n", r.UID, r.UID, db.Paste)
+			fmt.Fprintf(m.Stderr, "redrive %s continues without this command. To see its progress, try: once deadletter redrive --resume %s --wait --db %s\n", r.UID, r.UID, db.Paste)
 			return refused(db, "read", err)
 		}
 		r.Left = left
@@ -120,9 +120,9 @@ func (c *redrive) check(args []string) error {
 	case len(args) > 0 && args[0] == "": // an empty variable of a script must not mean all
 		return cli.Usage("the UID is empty", try)
 	case (c.resume != "" || c.cancel != "") && (c.filter.UID != "" || c.filter.again() != ""):
-		return cli.Usage("--resume and --cancel mean a whole redrive", "them without a UID of a letter and without flags that choose letters")
+		return cli.Usage("--resume and --cancel apply to a whole redrive, not to chosen letters", "the flag without the UID of a letter and without flags that choose letters")
 	case c.resume != "" && c.cancel != "":
-		return cli.Usage("--resume and --cancel exclude each other", "one of them")
+		return cli.Usage("--resume and --cancel cannot be used together", "one of them")
 	case !(c.opts.Rate >= 0): // NaN is refused too
 		return cli.Usage(fmt.Sprintf("--rate %v", c.opts.Rate), "--rate 50")
 	case c.resume != "" || c.opts.DryRun:
@@ -153,7 +153,7 @@ func (c *redrive) preview(ctx context.Context, m *cli.Env, db *cli.DB, now time.
 			return err
 		}
 	} else {
-		pace := words.Either(c.opts.Rate > 0, fmt.Sprintf(", %v a second", c.opts.Rate), "") + words.Either(c.opts.Canary, ", one of them first", "")
+		pace := words.Either(c.opts.Rate > 0, fmt.Sprintf(", %v a second", c.opts.Rate), "") + words.Either(c.opts.Canary, ", one letter first", "")
 		fmt.Fprintf(m.Stdout, "would redrive: %s%s\n", words.Count(int(r.Total), "letter"), pace)
 		tellLeft(m.Stdout, r)
 	}
@@ -185,7 +185,7 @@ func (c *redrive) previewCancel(ctx context.Context, m *cli.Env, db *cli.DB) err
 
 func tellLeft(w io.Writer, r operate.Redrive) {
 	if r.Left > 0 {
-		fmt.Fprintf(w, "left: %s, because receivers may have forgotten the message: --beyond-retention has them tried as well\n", words.Count(int(r.Left), "letter"))
+		fmt.Fprintf(w, "left out: %s, because receivers may have forgotten the IDs of so old messages. To redrive them as well: --beyond-retention\n", words.Count(int(r.Left), "letter"))
 	}
 }
 
@@ -195,9 +195,9 @@ func (c *redrive) tell(m *cli.Env, db *cli.DB, r operate.Redrive) error {
 	tellLeft(m.Stdout, r)
 	switch {
 	case r.State == deadletter.RedriveStopped:
-		return fmt.Errorf("the canary was not applied, and no other letter was tried. Try: once deadletter show %s --db %s", r.Canary, db.Paste)
+		return fmt.Errorf("the first letter (the canary) was not applied, so no other letter was tried. Try: once deadletter show %s --db %s", r.Canary, db.Paste)
 	case r.Failed > 0:
-		return fmt.Errorf("%s dead again. Try: once deadletter list --db %s", words.Either(r.Failed == 1, "1 letter is", fmt.Sprintf("%d letters are", r.Failed)), db.Paste)
+		return fmt.Errorf("%s tried, and given up again. Try: once deadletter list --db %s", words.Either(r.Failed == 1, "1 letter was", fmt.Sprintf("%d letters were", r.Failed)), db.Paste)
 	case r.Waiting > 0 && !c.wait:
 		fmt.Fprintf(m.Stderr, "To see the progress, try: once deadletter redrive --resume %s --wait --db %s\n", r.UID, db.Paste)
 	}

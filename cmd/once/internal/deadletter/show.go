@@ -44,7 +44,7 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	case err != nil && l.UID == "":
 		return refused(db, "read", err)
 	case c.Payload && l.Encrypted && encrypter == nil:
-		return cli.Usage("the letter is encrypted", "--key-file with the key of the service")
+		return cli.Usage("the payload of the dead letter is encrypted", "--key-file with the encryption key of the service")
 	case c.Payload && err != nil:
 		return err
 	}
@@ -58,7 +58,7 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 		return err
 	}
 	if l.State == deadletter.StateDead && l.RedriveAt.IsZero() {
-		fmt.Fprintf(m.Stderr, "\nTry: once deadletter redrive %s --reason WHY --db %s when the cause is removed, or once deadletter discard %s --reason WHY --db %s\n", l.UID, db.Paste, l.UID, db.Paste)
+		fmt.Fprintf(m.Stderr, "\nTry: once deadletter redrive %s --reason WHY --db %s after the cause is fixed, or once deadletter discard %s --reason WHY --db %s\n", l.UID, db.Paste, l.UID, db.Paste)
 	}
 	return nil
 }
@@ -114,13 +114,13 @@ func (c *show) print(w io.Writer, l operate.Letter) error {
 func letterMeaning(l operate.Letter) string {
 	switch l.State {
 	case deadletter.StateDead:
-		return words.Count(l.Attempts, "failed attempt") + words.Either(l.RedriveAt.IsZero(), ", it waits for a person", ", it is tried again") + words.Either(l.Seq > 0, "; later messages of its key may wait for it", "")
+		return words.Count(l.Attempts, "failed attempt") + words.Either(l.RedriveAt.IsZero(), ", the message waits for a person", ", the message is tried again") + words.Either(l.Seq > 0, "; later messages of the same key may wait for it", "")
 	case deadletter.StateApplied:
 		return "a redrive has succeeded"
 	case deadletter.StateStale:
-		return "nothing was left to do: it was applied before, or a newer version was"
+		return "nothing was left to do: the message, or a newer version of it, was applied before"
 	case deadletter.StateDiscarded:
-		return "a person has given it up"
+		return "a person has discarded the message"
 	}
-	return "not known to this release"
+	return "this release of once does not know the state"
 }

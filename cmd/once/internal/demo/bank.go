@@ -15,7 +15,7 @@ import (
 )
 
 var bankEntry = cli.Entry{
-	Hidden: true, Name: "demo bank", Brief: "be a node of a bank of the demo, to be killed",
+	Hidden: true, Name: "demo bank", Brief: "internal: a node of a bank in once demo transfer",
 	Help: `With --clearing it is the first bank, which sends transfers; without, the second one, which takes
 deposits and takes them back. once demo transfer starts it.`,
 	Make: func() cli.Runner { return new(bank) },
@@ -51,7 +51,7 @@ func (c *bank) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	var runs sync.WaitGroup
 	runs.Go(func() {
 		if err := node.Run(ctx); err != nil {
-			log.Error("transfers that other processes have left are not resumed", "error", err)
+			log.Error("transfers of dead processes cannot be resumed, because the runner has ended", "error", err)
 		}
 	})
 	defer runs.Wait()
@@ -60,7 +60,7 @@ func (c *bank) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 }
 
 var clearEntry = cli.Entry{
-	Hidden: true, Name: "demo clear", Brief: "be the clearing house of the demo, to be killed",
+	Hidden: true, Name: "demo clear", Brief: "internal: the clearing house in once demo transfer",
 	Help: `Passes requests on to the second bank, and loses, doubles and delays them. once demo transfer
 starts it.`,
 	Make: func() cli.Runner { return new(clearing) },

@@ -18,7 +18,7 @@ import (
 )
 
 var provideEntry = cli.Entry{
-	Hidden: true, Name: "demo provide", Brief: "be a provider of the demo that charges cards, to be killed",
+	Hidden: true, Name: "demo provide", Brief: "internal: a provider that charges cards in once demo provider",
 	Help: `Makes charges until it is interrupted, and keeps them in a file. It is slow, and drops
 answers. With --dedupes it makes one charge for each Idempotency-Key, and takes tombstones.
 once demo provider starts it.`,
@@ -57,7 +57,7 @@ func serveAt(ctx context.Context, address string, h http.Handler) error {
 }
 
 var chargeEntry = cli.Entry{
-	Hidden: true, Name: "demo charge", Brief: "be a node of the demo's service that charges through providers, to be killed",
+	Hidden: true, Name: "demo charge", Brief: "internal: a node of the service in once demo provider",
 	Help: `Takes orders, charges them through the two providers and books them, until it is interrupted.
 Its work is done in phases under leases, see package lease. once demo provider starts it.`,
 	Make: func() cli.Runner { return new(charge) },
@@ -96,7 +96,7 @@ func (c *charge) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	var completes sync.WaitGroup
 	completes.Go(func() {
 		if err := node.Complete(ctx); err != nil {
-			log.Error("operations that other processes have left are not resumed", "error", err)
+			log.Error("operations of dead processes cannot be resumed, because the completer has ended", "error", err)
 		}
 	})
 	defer completes.Wait()

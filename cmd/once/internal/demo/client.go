@@ -11,10 +11,10 @@ import (
 )
 
 var clientEntry = cli.Entry{
-	Hidden: true, Name: "demo client", Brief: "be one of the clients of the demo, to be killed",
-	Help: `Reads from standard input, one JSON object per line, what to ask the service for, and
+	Hidden: true, Name: "demo client", Brief: "internal: a client in once demo",
+	Help: `Reads from standard input, one JSON object per line, the requests to send to the service, and
 writes to standard output what happens. It retries with package retryhttp, and keeps
-what it asks for in a journal: see once journal list. once demo starts several of them.`,
+its open requests in a journal: see once journal list. once demo starts several clients.`,
 	Make: func() cli.Runner { return new(client) },
 }
 

@@ -28,7 +28,7 @@ var Noun = cli.Noun{
 }
 
 var demoEntry = cli.Entry{
-	Name: "demo", Brief: "kill a payments service under fire, then count the money",
+	Name: "demo", Brief: "kill a payments service under load, then count the money",
 	Help: `Starts the payments service as a process of its own and sends it refunds from clients
 that retry, and are processes of their own, too. On the way answers are lost, requests
 are doubled or cut off, keys are used again for another amount, and the service is killed
@@ -49,8 +49,8 @@ type demo struct {
 
 func (c *demo) Flags(fs *pflag.FlagSet) {
 	c.flags(fs, 500, "how `MANY` refunds", "which fault meets which refund", "`FOLDER` for client_retries.csv, outcomes.csv and server.log")
-	fs.BoolVar(&c.unsafe, "unsafe", false, "leave once out, to see what it is for")
-	fs.BoolVar(&c.metrics, "metrics", false, "compare what the instruments of the service count with what the database holds")
+	fs.BoolVar(&c.unsafe, "unsafe", false, "run the service without once, to see the difference")
+	fs.BoolVar(&c.metrics, "metrics", false, "compare the metrics of the service with the rows of the database")
 }
 
 const (

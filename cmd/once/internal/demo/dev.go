@@ -30,7 +30,7 @@ import (
 var Dev = cli.Alone(devEntry, cli.GroupTry)
 
 var devEntry = cli.Entry{
-	Name: "dev", Brief: "a service with an outbox, an inbox and the console, to look at",
+	Name: "dev", Brief: "a running example: a service with an outbox, an inbox and the console",
 	Help: `Starts the payments service of the demo, a relay that delivers its events, a receiver that books them
 through an inbox, and the console, all in this process and on a new SQLite file. Requests come by themselves:
 charges and refunds, retries that get the stored answer, keys that are used for another amount. The

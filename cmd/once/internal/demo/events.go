@@ -21,7 +21,7 @@ import (
 )
 
 var eventsEntry = cli.Entry{
-	Name: "demo events", Brief: "kill relays, a broker and a receiver under fire, then count the events",
+	Name: "demo events", Brief: "kill relays, a broker and a receiver under load, then count the events",
 	Help: `Starts the payments service with an outbox, two relays (once relay), a NATS server with
 JetStream and a receiver of the events with an inbox, each as a process of its own. While
 clients make refunds and void some of them, each process is killed (SIGKILL) again and again
@@ -56,7 +56,7 @@ func RegisterStreams(c func(ctx context.Context, address string) (killstorm.Stre
 }
 
 func (c *events) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, 500, "how `MANY` refunds", "when something is killed", "`FOLDER` for inbox.csv and receiver.log")
+	c.flags(fs, 500, "how `MANY` refunds", "the moments of the kills", "`FOLDER` for inbox.csv and receiver.log")
 }
 
 const (
@@ -151,26 +151,26 @@ func (c *events) print(w io.Writer, r killstorm.EventsReport, src database) erro
 	f.row(r.ServiceKills, "times the service was killed, under "+words.Count(r.Requests, "request"))
 	f.row(r.ReceiverKills, "times the receiver was killed")
 	f.row(r.Repeated, "deliveries to the receiver were made twice on purpose")
-	f.row(r.Reordered, "came before the one in front of them, on purpose")
-	f.head("committed with the charges and refunds")
+	f.row(r.Reordered, "deliveries were made out of order on purpose")
+	f.head("events were committed with the charges and refunds")
 	f.row(r.Events, fmt.Sprintf("events of %d keys", r.Keys))
 	f.head("delivered")
 	f.row(r.Deliveries, "messages")
-	f.row(r.DuplicateDeliveries, "of them again: a consumer knows them by their number")
+	f.row(r.DuplicateDeliveries, "of them were delivered again; a consumer recognises them by their number")
 	f.row(r.Lost, "lost")
-	f.row(r.OutOfOrder, "out of the order of their key")
-	f.row(r.Phantoms, "of something that was not committed")
+	f.row(r.OutOfOrder, "were out of the order of their key")
+	f.row(r.Phantoms, "were about something that was not committed")
 	f.head("booked by the receiver")
-	f.row(r.Applied, "events, once each and in the order of their key")
+	f.row(r.Applied, "events were booked once each and in the order of their key")
 	f.row(r.DuplicatesDiscarded, "deliveries discarded, because the event was booked before")
-	f.row(r.Parked, "events parked until the one in front of them came")
+	f.row(r.Parked, "events parked until the event before them arrived")
 	f.row(r.StaleIgnored, "old versions ignored")
-	f.row(r.DeadLettered, "dead letters: the receiver could not book them, and "+words.Count(r.Behind, "event")+" of their key waited")
-	f.row(r.Redriven, "of them applied after the repair")
-	if err := f.verdict(r.OK, "every event that was committed has arrived, and is booked once, in the order of its key.", r.Reasons); err != nil {
+	f.row(r.DeadLettered, "dead letters, which the receiver could not book, and "+words.Count(r.Behind, "event")+" of their key waited")
+	f.row(r.Redriven, "dead letters were applied after the repair of the receiver")
+	if err := f.verdict(r.OK, "every committed event has arrived, and is booked once, in the order of its key.", r.Reasons); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nNext: the outbox when all is delivered, and what is known about the dead letter\n"+
+	_, err := fmt.Fprintf(w, "\nNext: the outbox after all deliveries, and the dead letter\n"+
 		"  %[1]s outbox list --db %[2]s\n  %[1]s deadletter list --letters --state applied --db %[2]s\n", self(), src.Paste)
 	return err
 }

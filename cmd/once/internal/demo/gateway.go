@@ -19,7 +19,7 @@ import (
 )
 
 var gatewayEntry = cli.Entry{
-	Name: "demo gateway", Brief: "kill services that know nothing of keys, and the gateways in front of them, then count what was charged",
+	Name: "demo gateway", Brief: "kill services without idempotency keys, and the gateways in front of them, then count the charges",
 	Help: `Starts a service in Python and one in Node, which charge cards and know nothing of idempotency keys, and sends
 them orders from clients that retry. A quarter of the orders meet a service that is killed (SIGKILL) before its commit,
 a quarter one that is killed after its commit and before its answer, and for a quarter the gateway is killed after the
@@ -151,9 +151,9 @@ const gatewayFile = `gateway:
 // modes explain each row to the reader.
 var modes = map[string]string{
 	killstorm.ModeBare:          "no gateway",
-	string(gateway.PolicyRetry): "a gateway that frees the key when an answer is lost, as others do",
-	string(gateway.PolicyStop):  "a gateway that does not: a person decides",
-	string(gateway.PolicyCheck): "a gateway that reads the receipt",
+	string(gateway.PolicyRetry): "a gateway that frees the key when an answer is lost, as other gateways do",
+	string(gateway.PolicyStop):  "a gateway that keeps the key when an answer is lost: a person decides",
+	string(gateway.PolicyCheck): "a gateway that reads the receipt which the service has written",
 }
 
 // print explains the kills and the charges to a reader who does not know the demo.
@@ -173,7 +173,7 @@ func (c *gateways) print(w io.Writer, r killstorm.GatewaysReport, src database) 
 	for _, m := range r.Modes {
 		fmt.Fprintf(w, "  %-5s  %s\n", m.Mode, modes[m.Mode])
 	}
-	if err := newFigures(w).verdict(r.OK, "with stop nothing is charged twice, and the client hears what is unknown; with receipts nothing is unknown.", r.Reasons); err != nil {
+	if err := newFigures(w).verdict(r.OK, "with stop nothing is charged twice, and clients are told which outcomes are unknown; with receipts no outcome is unknown.", r.Reasons); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\nNext: what waits for a person\n  %s keys list --state unknown --db %s\n", self(), src.Paste)

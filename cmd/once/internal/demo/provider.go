@@ -44,7 +44,7 @@ operator.`,
 type provider struct{ frame }
 
 func (c *provider) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, 90, fmt.Sprintf("how `MANY` orders, at least %d", killstorm.LeastOrders), "when something is killed", "`FILE` for what the processes write")
+	c.flags(fs, 90, fmt.Sprintf("how `MANY` orders, at least %d", killstorm.LeastOrders), "the moments of the kills", "`FILE` for what the processes write")
 }
 
 const (
@@ -198,13 +198,13 @@ func (c *provider) print(w io.Writer, r killstorm.ProvidersReport, src database)
 	f.row(r.ServiceKills, fmt.Sprintf("times one of %d nodes of the service was killed (SIGKILL)", r.Nodes))
 	f.row(r.ProviderKills, "times a provider was killed")
 	f.head("the providers")
-	f.row(r.Calls, "calls have come to them")
-	f.row(r.Deduped, "of them again: the provider knew the key")
-	f.row(r.Refused, "of them late: a tombstone had their key")
+	f.row(r.Calls, "calls have reached the providers")
+	f.row(r.Deduped, "of these calls were repetitions, whose key the provider remembered")
+	f.row(r.Refused, "of these calls came too late: the provider had stored a tombstone with their key")
 	f.head("unknown")
 	f.row(r.Unknown, "orders had an outcome that was unknown for a while")
-	f.row(r.ResolvedByCheck, "of them were resolved by asking the provider")
-	f.row(r.ResolvedByOperator, "of them by the operator, with once keys resolve")
+	f.row(r.ResolvedByCheck, "of these were resolved by asking the provider")
+	f.row(r.ResolvedByOperator, "of these were resolved by the operator, with once keys resolve")
 	f.head("charged")
 	f.row(r.Charges, fmt.Sprintf("of %d orders; %d have failed", r.Orders, r.Failed))
 	f.row(r.DoubleCharges, "twice")

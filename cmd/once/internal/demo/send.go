@@ -15,7 +15,7 @@ import (
 )
 
 var sendEntry = cli.Entry{
-	Hidden: true, Name: "demo send", Brief: "be a node of the demo's sender of webhooks, to be killed",
+	Hidden: true, Name: "demo send", Brief: "internal: a node of the sender of webhooks in once demo webhooks",
 	Help: `Makes refunds, sends webhooks about them and delivers them, until it is interrupted. once demo
 webhooks starts it.`,
 	Make: func() cli.Runner { return new(send) },
@@ -51,7 +51,7 @@ func (c *send) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	var delivering sync.WaitGroup
 	delivering.Go(func() {
 		if err := node.Run(ctx); err != nil {
-			log.Error("webhooks are not delivered", "error", err)
+			log.Error("webhooks are not delivered, because the relay has ended", "error", err)
 		}
 	})
 	err = serveAt(ctx, c.listen, node)
@@ -74,7 +74,7 @@ func openStore(ctx context.Context, url string) (*sqlstore.Store, *cli.Database,
 }
 
 var hookEntry = cli.Entry{
-	Hidden: true, Name: "demo hook", Brief: "be the receiver of the demo's webhooks, to be killed",
+	Hidden: true, Name: "demo hook", Brief: "internal: the receiver of webhooks in once demo webhooks",
 	Help: `Verifies webhooks and books their events through an inbox, until it is interrupted. It is slow, and loses
 answers. once demo webhooks starts it.`,
 	Make: func() cli.Runner { return new(hook) },

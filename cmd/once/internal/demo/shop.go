@@ -19,7 +19,7 @@ import (
 )
 
 var shopEntry = cli.Entry{
-	Hidden: true, Name: "demo shop", Brief: "be a service of the demo that knows nothing of keys, to be killed",
+	Hidden: true, Name: "demo shop", Brief: "internal: a service without idempotency keys in once demo gateway",
 	Help: `Charges cards until it is interrupted, or kills itself where its client wants it to. once demo gateway
 starts it where Python or Node is missing.`,
 	Make: func() cli.Runner { return new(shop) },

@@ -37,7 +37,7 @@ The database of the second bank is always a new SQLite file.`,
 type transfer struct{ frame }
 
 func (c *transfer) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, 96, fmt.Sprintf("how `MANY` transfers, at least %d", killstorm.LeastTransfers), "when something is killed", "`FILE` for what the processes write")
+	c.flags(fs, 96, fmt.Sprintf("how `MANY` transfers, at least %d", killstorm.LeastTransfers), "the moments of the kills", "`FILE` for what the processes write")
 }
 
 const (
@@ -116,10 +116,10 @@ func (c *transfer) print(w io.Writer, r killstorm.TransfersReport, src database)
 	f.row(r.OtherKills, "times the second bank was killed")
 	f.row(r.ClearingKills, "times the clearing house was killed")
 	f.row(r.Unknown, "transfers had a deposit without an answer")
-	f.head("the second bank was asked to undo")
-	f.row(r.Undone, "deposits, which it has taken back")
-	f.row(r.Nothing, "that it did not have: they are refused from then on")
-	f.row(r.Refused, "of them came late, and were refused")
+	f.head("requests to undo a deposit have reached the second bank")
+	f.row(r.Undone, "deposits that the second bank took back")
+	f.row(r.Nothing, "deposits that had not arrived, which are refused from then on")
+	f.row(r.Refused, "of these arrived later, and were refused")
 	f.head("ended")
 	f.row(r.Completed, "transfers have completed")
 	f.row(r.Compensated, "have been undone")

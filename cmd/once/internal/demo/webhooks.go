@@ -47,7 +47,7 @@ type webhooks struct {
 }
 
 func (c *webhooks) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, 120, fmt.Sprintf("how `MANY` refunds, at least %d", killstorm.LeastWebhooks), "when something is killed", "`FILE` for what the processes write")
+	c.flags(fs, 120, fmt.Sprintf("how `MANY` refunds, at least %d", killstorm.LeastWebhooks), "the moments of the kills", "`FILE` for what the processes write")
 	fs.BoolVar(&c.unsafe, "unsafe", false, "have the receiver verify nothing, and book without an inbox, to see what they are for")
 }
 
@@ -147,16 +147,16 @@ func (c *webhooks) print(w io.Writer, r killstorm.WebhooksReport, src database, 
 	f.row(r.Hung, "requests to an endpoint that never answers")
 	f.row(r.Failed, "requests to an endpoint that fails")
 	f.head("the receiver")
-	f.row(r.Deliveries, fmt.Sprintf("deliveries have come to it, of %d events", r.Sent))
-	f.row(r.DuplicatesDiscarded, "of them discarded: the event was booked")
+	f.row(r.Deliveries, fmt.Sprintf("deliveries have reached the receiver, for %d events", r.Sent))
+	f.row(r.DuplicatesDiscarded, "of these deliveries were discarded, because their event was booked already")
 	f.row(r.Rejected, "forged requests rejected")
-	f.row(r.DisabledEndpoints, "endpoint disabled, of which it was told")
+	f.row(r.DisabledEndpoints, "endpoint was disabled, and the receiver was notified")
 	f.row(r.Applied, fmt.Sprintf("bookings of %d refunds", r.Sent))
-	f.head("from the commit of a refund to its booking, beside the endpoints that hang and fail")
+	f.head("time from the commit of a refund to its booking, while other endpoints hang and fail")
 	f.row(int(r.HealthyP99), "ms at the 99th percentile")
 	f.row(int(r.StormP99), "ms while processes were killed")
 	f.head("searched for secrets of endpoints")
-	f.row(r.Scanned, "bytes of rows and of what was written")
+	f.row(r.Scanned, "bytes of database rows and of output of the processes")
 	if err := f.verdict(r.OK, "every event is booked exactly once, and no secret was found.", r.Reasons); err != nil {
 		return err
 	}

@@ -137,9 +137,9 @@ func (d *daemon) admin() http.Handler {
 
 // These errors are the answers of /readyz. The log has their causes.
 var (
-	errSilent   = errors.New("the store does not answer")
-	errNoTables = errors.New("the tables of the store are missing: once migrate up creates them")
-	errReadOnly = errors.New("the store can be read, but not written")
+	errSilent   = errors.New("the database of the gateway does not answer")
+	errNoTables = errors.New("the tables of the database of the gateway are missing. Try: once migrate up")
+	errReadOnly = errors.New("the database of the gateway can be read, but not written")
 )
 
 // ready asks whether the store answers and can be written: a server may be read-only, or its disk full.
@@ -194,7 +194,7 @@ func (p *proxy) sweep(ctx context.Context) (stop func()) {
 	ended := make(chan struct{})
 	sweeper := retention.New(p.back.ops, retention.Config{Observe: func(pass retention.Pass) {
 		if pass.Err != nil && ctx.Err() == nil {
-			p.log.WarnContext(ctx, "expired keys cannot be deleted, and this is tried again", slog.Any("error", pass.Err))
+			p.log.WarnContext(ctx, "expired keys cannot be deleted; the gateway tries again later", slog.Any("error", pass.Err))
 		}
 	}})
 	go func() {

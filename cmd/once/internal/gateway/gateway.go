@@ -27,7 +27,7 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-const brief = "give a service idempotency keys that knows nothing of them"
+const brief = "add idempotency keys to a service that has none"
 
 // Noun is once gateway.
 var Noun = cli.Noun{
@@ -121,7 +121,7 @@ func (c *run) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	fmt.Fprintf(m.Stdout, "store     %s\nadmin     http://%s\nserving   %s\n", back.name, ends.admin.Addr(), ends.url())
 	return d.serve(ctx, hup, func() {
 		if err := p.reload(running); err != nil {
-			log.ErrorContext(ctx, "the new configuration is not used, and the old one stays")
+			log.ErrorContext(ctx, "the new configuration is not valid; the gateway keeps the old configuration")
 			fmt.Fprintf(m.Stderr, "%s\n", strings.TrimRight(err.Error(), "\n"))
 			return
 		}

@@ -1,4 +1,4 @@
-// Package home is the commands of once home: tenants that live in one of several regions.
+// Package home is the commands of once home: tenants, each of which lives in one of several regions.
 package home
 
 import (
@@ -21,7 +21,7 @@ import (
 
 // Noun is once home.
 var Noun = cli.Noun{
-	Name: "home", Brief: "tenants that live in one of several regions", Group: cli.GroupOperate,
+	Name: "home", Brief: "tenants, each of which lives in one of several regions", Group: cli.GroupOperate,
 	Entries: []cli.Entry{showEntry, moveEntry},
 }
 
@@ -117,7 +117,7 @@ func advised(file string, err error) error {
 }
 
 var showEntry = cli.Entry{
-	Quick: true, Name: "home show", Args: "[TENANT]", Brief: "where a tenant lives, as each region knows it",
+	Quick: true, Name: "home show", Args: "[TENANT]", Brief: "where a tenant lives, by the database of each region",
 	Help: `Prints what the databases of all regions know of a tenant, or of all tenants without an argument. Only in
 a region that owns a tenant is anything of it executed. A tenant without an owner is being moved: the command
 that completes the move is printed.`,

@@ -21,12 +21,12 @@ import (
 
 // Noun is once inbox.
 var Noun = cli.Noun{
-	Name: "inbox", Brief: "events that have come, and keys that wait for one", Group: cli.GroupOperate,
+	Name: "inbox", Brief: "events that were received, and keys that wait for a missing event", Group: cli.GroupOperate,
 	Entries: []cli.Entry{listEntry, showEntry, skipEntry, startAtEntry, renumberEntry},
 }
 
 // isTried is what becomes of a failing message.
-const isTried = "It is tried again, and becomes a dead letter when its attempts are used up (10 by default)."
+const isTried = "The inbox tries the message again; when all attempts have failed (10 by default), the message becomes a dead letter."
 
 // refused translates err into the command's words, if it is a refusal.
 func refused(db *cli.DB, doing string, err error) error {
@@ -51,11 +51,11 @@ type inboxKey struct {
 
 func (c *inboxKey) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.message.Consumer, "consumer", "", "the `CONSUMER`, as inbox.Config has it, required")
+	fs.StringVar(&c.message.Consumer, "consumer", "", "the `CONSUMER`, as in inbox.Config.Consumer (required)")
 	fs.StringVar(&c.message.Source, "source", "once", "the `SOURCE` of the messages")
 	fs.StringVar(&c.message.Topic, "topic", "", "the `TOPIC`")
 	fs.StringVar(&c.message.Key, "key", "", "the `KEY`, required")
-	fs.Int64Var(&c.message.Seq, "seq", 0, "the `NUMBER` of the message, required")
+	fs.Int64Var(&c.message.Seq, "seq", 0, "the `NUMBER` of the message (required)")
 	cli.ByFlags(fs, &c.by)
 	cli.YesFlag(fs, &c.yes)
 	c.output.Flag(fs)
@@ -84,14 +84,14 @@ func (c *inboxKey) check(command string) error {
 // checkConsumer returns the error with which inbox.New would panic.
 func checkConsumer(consumer string) error {
 	if len(consumer) > inbox.MaxConsumer || strings.ContainsFunc(consumer, unicode.IsControl) || !utf8.ValidString(consumer) {
-		return cli.Usage(fmt.Sprintf("a consumer is printable text of at most %d bytes", inbox.MaxConsumer), "once inbox list --db URL")
+		return cli.Usage(fmt.Sprintf("--consumer must be printable text of at most %d bytes", inbox.MaxConsumer), "once inbox list --db URL")
 	}
 	return nil
 }
 
 // subject names the key in words.
 func (c *inboxKey) subject() string {
-	return fmt.Sprintf("the key %s of the source %s, topic %s, consumer %s", words.Shown(c.message.Key), words.Shown(c.message.Source), words.Shown(c.message.Topic), words.Shown(c.message.Consumer))
+	return fmt.Sprintf("the key %s (source %s, topic %s, consumer %s)", words.Shown(c.message.Key), words.Shown(c.message.Source), words.Shown(c.message.Topic), words.Shown(c.message.Consumer))
 }
 
 // change carries a command out, or without --yes prints its effect. plan returns the effect in words for the position of the key, and the number of

@@ -16,14 +16,14 @@ import (
 
 var listEntry = cli.Entry{
 	Quick: true, Name: "inbox list", Brief: "which keys wait for a message",
-	Help: `Lists keys of inboxes whose next message is missing, fails, or is a dead letter, while later messages
-wait for it (inbox.InOrder). The longest wait comes first, at most 1000 keys for each consumer. SEQ
+	Help: `Lists the keys of inboxes whose next message is missing, fails, or is a dead letter, while later messages
+wait for that message (inbox.InOrder). The longest wait is listed first, at most 1000 keys for each consumer. SEQ
 is the number of the message that the key waits for.
 
-missing: it has not come. Have it sent again, or give it up with once inbox skip.
-failing: it has come, and its handler fails. It is tried again, and becomes a dead letter when its attempts are used up
-         (10, if Config.Policy does not say otherwise). Repair the handler; do not skip it.
-a dead letter: redrive it, or discard it.`,
+missing: the message was not received. Have it sent again, or give it up with once inbox skip.
+failing: the message was received, and its handler fails. The inbox tries it again, and makes it a dead letter when all
+         attempts have failed (10, if Config.Policy does not say otherwise). Repair the handler; do not skip the message.
+a dead letter: the message was given up. Redrive it, or discard it (once deadletter).`,
 	Make: func() cli.Runner { return new(list) },
 }
 
@@ -61,7 +61,7 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	}
 	if i := slices.IndexFunc(p.Items, func(g operate.Gap) bool { return g.Dead }); i >= 0 {
 		g := p.Items[i]
-		fmt.Fprintf(m.Stderr, "A key waits for a dead letter. Try: once deadletter list --letters --origin inbox --consumer %s --topic %s --key %s --db %s\n", words.Quoted(g.Consumer), words.Quoted(g.Topic), words.Quoted(g.Key), db.Paste)
+		fmt.Fprintf(m.Stderr, "The next message of a key is a dead letter, and later messages wait for it. Try: once deadletter list --letters --origin inbox --consumer %s --topic %s --key %s --db %s\n", words.Quoted(g.Consumer), words.Quoted(g.Topic), words.Quoted(g.Key), db.Paste)
 	}
 	if i := slices.IndexFunc(p.Items, func(g operate.Gap) bool { return g.What() == "failing" }); i >= 0 {
 		g := p.Items[i]
@@ -69,7 +69,7 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	}
 	if i := slices.IndexFunc(p.Items, func(g operate.Gap) bool { return g.What() == "missing" }); i >= 0 {
 		g := p.Items[i]
-		fmt.Fprintf(m.Stderr, "A key waits for a message that has not come. Try: have it sent again, or once inbox skip --consumer %s --source %s --topic %s --key %s --seq %d --reason WHY --db %s\n",
+		fmt.Fprintf(m.Stderr, "The next message of a key was not received, and later messages wait for it. Try: have the message sent again, or once inbox skip --consumer %s --source %s --topic %s --key %s --seq %d --reason WHY --db %s\n",
 			words.Quoted(g.Consumer), words.Quoted(g.Source), words.Quoted(g.Topic), words.Quoted(g.Key), g.Seq, db.Paste)
 	}
 	return nil

@@ -13,13 +13,13 @@ import (
 )
 
 var renumberEntry = cli.Entry{
-	Quick: true, Name: "inbox renumber", Brief: "follow a sender that was restored from a backup",
-	Help: `For an inbox with inbox.InOrder whose sender was restored from a backup, and was renumbered with once outbox
-renumber, which prints the number. The first message behind it is the next one of its key, for every key of
-the source, and keys that wait for the numbers in between go on.
+	Quick: true, Name: "inbox renumber", Brief: "make an inbox accept the new numbers of a sender that was restored from a backup",
+	Help: `For an inbox with inbox.InOrder whose sender was restored from a backup. First run once outbox renumber in the
+database of the sender: it prints NUMBER. Then, for every key of the source, the first message with a greater number
+is the next message of the key; keys that wait for a smaller number do not wait any longer.
 
-Run it when the consumer has applied what the sender had sent before: earlier numbers count as duplicates from then on.
-To run it again does no harm.
+Run this command when the consumer has applied everything that the sender sent before the restore: from then on messages
+with earlier numbers count as duplicates. To run it again does no harm.
 
 Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(renumber) },
@@ -34,9 +34,9 @@ type renumber struct {
 
 func (c *renumber) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.consumer, "consumer", "", "the `CONSUMER`, as inbox.Config has it, required")
+	fs.StringVar(&c.consumer, "consumer", "", "the `CONSUMER`, as in inbox.Config.Consumer (required)")
 	fs.StringVar(&c.source, "source", "once", "the `SOURCE` of the messages")
-	fs.Int64Var(&c.after, "after", 0, "the `NUMBER` that once outbox renumber has printed, required")
+	fs.Int64Var(&c.after, "after", 0, "the `NUMBER` that once outbox renumber has printed (required)")
 	cli.ByFlags(fs, &c.by)
 	cli.YesFlag(fs, &c.yes)
 }
@@ -61,7 +61,7 @@ func (c *renumber) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return err
 	}
 	defer db.Close()
-	what := fmt.Sprintf("the keys of the source %s go on after %d, for the consumer %s", words.Shown(c.source), c.after, words.Shown(c.consumer))
+	what := fmt.Sprintf("all keys of the source %s expect numbers above %d, for the consumer %s", words.Shown(c.source), c.after, words.Shown(c.consumer))
 	if !c.yes {
 		fmt.Fprintln(m.Stdout, "would renumber: "+what)
 		return m.Preview("--yes")

@@ -15,15 +15,15 @@ import (
 )
 
 var showEntry = cli.Entry{
-	Quick: true, Name: "inbox show", Args: "EVENT", Brief: "what the inboxes of a database know of an event",
-	Help: `Prints what each inbox of a database knows of an event, by its ID, which logs have as event_id: whether it was
-applied, and when; whether it is parked; its attempts that have failed; and its dead letter. State failing: no inbox has
-applied it as far as its IDs go back, and its attempts fail.
+	Quick: true, Name: "inbox show", Args: "EVENT", Brief: "what the inboxes of a database have stored about an event",
+	Help: `Prints what each inbox of a database has stored about an event: whether it was applied, and when; whether it is parked
+(waits for earlier messages of its key); its failed attempts; and its dead letter. EVENT is the ID of the event, which
+logs have as event_id. State failing: attempts of the event have failed, and no inbox has it among its applied IDs.
 
-An inbox with an order (inbox.InOrder, inbox.LatestVersion) keeps the number of the last message of a key, and no IDs. With
---topic, --key and --seq, as once outbox show has them, it is asked as well.
+An inbox with an order (inbox.InOrder, inbox.LatestVersion) stores only the number of the last message of a key, not the
+IDs of messages. To search such inboxes too, give --topic, --key and --seq, as once outbox show prints them.
 
-The exit code is 3 if no inbox knows the event. It may have been applied so long ago that its ID was swept.`,
+The exit code is 3 if no inbox has stored the event. An event that was applied long ago may have been deleted since.`,
 	Make: func() cli.Runner { return new(show) },
 }
 
@@ -36,9 +36,9 @@ type show struct {
 func (c *show) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.message.Source, "source", "", "only of this `SOURCE` (default: all)")
-	fs.StringVar(&c.message.Topic, "topic", "", "the `TOPIC` of the event, for inboxes with an order")
+	fs.StringVar(&c.message.Topic, "topic", "", "also search inboxes with an order: the `TOPIC` of the event")
 	fs.StringVar(&c.message.Key, "key", "", "its `KEY`, likewise")
-	fs.Int64Var(&c.message.Seq, "seq", 0, "its `NUMBER` in the key, likewise")
+	fs.Int64Var(&c.message.Seq, "seq", 0, "also search inboxes with an order: the `NUMBER` of the event within its key")
 	c.output.Flag(fs)
 }
 
@@ -66,7 +66,7 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 		err = printEvents(m.Stdout, list)
 	}
 	if err == nil && len(list) == 0 {
-		return cli.Nothing(fmt.Errorf("no inbox of %s knows the event %s. Try: --topic, --key and --seq, for an inbox with an order; once outbox show %s, in the database of the sender", db.Name, words.Shown(c.message.ID), words.Quoted(c.message.ID)))
+		return cli.Nothing(fmt.Errorf("no inbox of %s has stored the event %s. Try: --topic, --key and --seq, for an inbox with an order; once outbox show %s, in the database of the sender", db.Name, words.Shown(c.message.ID), words.Quoted(c.message.ID)))
 	}
 	return err
 }

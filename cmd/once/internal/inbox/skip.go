@@ -14,13 +14,13 @@ import (
 
 var skipEntry = cli.Entry{
 	Quick: true, Name: "inbox skip", Brief: "give up the message that a key of an inbox waits for",
-	Help: `Gives up the message that a key waits for, because it is missing for good or is a dead letter: the
-messages behind it are applied (inbox.InOrder). If it comes later, it counts as a duplicate. If it is
-a dead letter, the letter stays; once deadletter discard gives up the letter and its place together.
+	Help: `Gives up the message that a key waits for, because the message is missing for good or is a dead letter. Then the
+later messages of the key are applied (inbox.InOrder). If the skipped message is received later, it counts as a
+duplicate. A dead letter stays stored; to delete it and skip it in one step, use once deadletter discard.
 
-A message that has come and fails is not skipped: it would come again, count as a duplicate, and be lost with no
-dead letter. Repair its handler, or wait until it is a dead letter. If its broker has it no more, have it sent
-again, or give it up with once inbox start-at.
+A message that was received and whose handler fails is not skipped: it would be delivered again, count as a duplicate,
+and be lost without a dead letter. Repair its handler, or wait until it is a dead letter. If its broker does not have
+it any more, have it sent again, or give it up with once inbox start-at.
 
 Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(skip) },
@@ -42,15 +42,15 @@ func (c *skip) Run(ctx context.Context, m *cli.Env, _ []string) error {
 func (c *skip) plan(db *cli.DB, p inbox.Place) (what string, dropped int64, err error) {
 	switch {
 	case !p.Known: // a name with a mistake in it would begin a new key
-		err = cli.Nothing(fmt.Errorf("%s has no message in %s. Try: once inbox list --db %s", c.subject(), db.Name, db.Paste))
+		err = cli.Nothing(fmt.Errorf("%s is not known to the inbox of %s: no message of it was received. Try: once inbox list --db %s", c.subject(), db.Name, db.Paste))
 	case c.message.Seq <= p.Seq:
-		err = fmt.Errorf("%s is behind message %d already. Try: once inbox list --db %s", c.subject(), c.message.Seq, db.Paste)
+		err = fmt.Errorf("%s does not wait for message %d: this message was applied or skipped before. Try: once inbox list --db %s", c.subject(), c.message.Seq, db.Paste)
 	case c.message.Seq > p.Seq+1:
 		err = fmt.Errorf("%s waits for message %d, not for %d. Try: --seq %d", c.subject(), p.Seq+1, c.message.Seq, p.Seq+1)
 	case p.There:
-		err = fmt.Errorf("message %d of %s is there, and is tried. Try: wait until it is applied or a dead letter", c.message.Seq, c.subject())
+		err = fmt.Errorf("message %d of %s was received, and the inbox will try it. Try: wait until the message is applied or is a dead letter", c.message.Seq, c.subject())
 	case p.Failing.Attempts > 0:
-		err = fmt.Errorf("message %d of %s %s, and would be lost. %s Try: repair the handler; or wait for the dead letter, and then once deadletter discard; if its broker has it no more, have it sent again, or once inbox start-at with --seq %d",
+		err = fmt.Errorf("message %d of %s %s; if it were skipped, it would be lost. %s Try: repair the handler; or wait until the message is a dead letter, and then once deadletter discard; if the broker does not have the message any more, have it sent again, or once inbox start-at with --seq %d",
 			c.message.Seq, c.subject(), p.Failing, isTried, c.message.Seq+1)
 	}
 	return fmt.Sprintf("message %d of %s", c.message.Seq, c.subject()) + words.Either(p.Dead, ", which is a dead letter", "") + "; " + waitBehind(p.Parked), 0, err

@@ -13,10 +13,10 @@ import (
 )
 
 var startAtEntry = cli.Entry{
-	Quick: true, Name: "inbox start-at", Brief: "say with which message a key of an inbox begins",
-	Help: `Makes a key of an inbox begin at a message, for a consumer that is added when earlier messages no longer exist:
-the message with the number --seq is the next one (inbox.InOrder). Earlier ones count as duplicates, and
-parked ones before it are dropped. A key is never set back.
+	Quick: true, Name: "inbox start-at", Brief: "choose the first message that an inbox applies of a key",
+	Help: `Makes a key of an inbox begin at the message with the number --seq (inbox.InOrder): for a consumer that is added when
+earlier messages no longer exist. Messages with smaller numbers count as duplicates; those that are parked (stored until
+earlier ones arrive) are dropped. The number of a key never becomes smaller.
 
 Without --yes nothing is changed. The inbox cannot restore dropped messages.`,
 	Make: func() cli.Runner { return new(startAt) },
@@ -37,14 +37,14 @@ func (c *startAt) Run(ctx context.Context, m *cli.Env, _ []string) error {
 
 func (c *startAt) plan(_ *cli.DB, p inbox.Place) (what string, dropped int64, err error) {
 	if c.message.Seq <= p.Seq {
-		return "", 0, fmt.Errorf("%s is behind message %d already, and cannot be set back: messages would be applied twice. Try: --seq %d, or a greater number", c.subject(), p.Seq, p.Seq+1)
+		return "", 0, fmt.Errorf("%s has applied or skipped the messages up to %d already, and cannot be set back, because messages would be applied twice. Try: --seq %d, or a greater number", c.subject(), p.Seq, p.Seq+1)
 	}
 	what = fmt.Sprintf("%s at message %d; ", c.subject(), c.message.Seq)
 	if next := p.Failing; next.Attempts > 0 && c.message.Seq > p.Seq+1 {
-		what += fmt.Sprintf("message %d %s, and is lost: no dead letter keeps it; ", p.Seq+1, next)
+		what += fmt.Sprintf("message %d %s; this message will be lost, because it is not kept as a dead letter; ", p.Seq+1, next)
 	}
 	if !p.Known {
-		return what + "the key is new: no message of it has come", 0, nil
+		return what + "the key is new: the inbox has received no message of it", 0, nil
 	}
 	return what + fmt.Sprintf("it waited for message %d, and %s dropped", p.Seq+1, words.Either(p.Below == 1, "1 message is", fmt.Sprintf("%d%s messages are", p.Below, words.Either(p.More, " or more", "")))), p.Below, nil
 }

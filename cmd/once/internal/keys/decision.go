@@ -55,24 +55,24 @@ func (d *decision) check(try string) error {
 	}
 	switch {
 	case ways == 0:
-		return cli.Usage("what has become of it?", try)
+		return cli.Usage("the outcome of the call is missing", try)
 	case ways > 1:
 		return cli.Usage("--call-result, --result, --failed and --run-again contradict each other", try)
 	case d.call == "":
-		return cli.Usage("--call is missing: which call have you looked up?", "--call ID, as once keys show KEY prints it")
+		return cli.Usage("--call is missing, which says which call you have looked up at the service", "--call ID, as once keys show KEY prints it")
 	case d.voided && !d.runAgain:
-		return cli.Usage("--voided says how to run again, and --run-again is missing", try+" --voided")
+		return cli.Usage("--voided needs --run-again", try+" --voided")
 	// The status belongs to the answer that ends the operation, and a result of the call does not end it.
 	case d.status != 0 && d.callResult != "":
-		return cli.Usage("--status is that of the operation, and --call-result does not end it", "--call-result alone, or --result with --status")
+		return cli.Usage("--status is the status of the final answer, but --call-result does not end the operation", "--call-result alone, or --result with --status")
 	case d.status != 0 && (d.runAgain || d.status < 200 || d.status > 599):
-		return cli.Usage(fmt.Sprintf("--status %d is not that of an answer", d.status), "--status 201 with --result, or --status 422 with --failed")
+		return cli.Usage(fmt.Sprintf("--status %d is not a status of HTTP", d.status), "--status 201 with --result, or --status 422 with --failed")
 	case d.status != 0 && d.failed != "" && d.status < 400:
-		return cli.Usage(fmt.Sprintf("--status %d is no failure", d.status), "--status 422 with --failed")
+		return cli.Usage(fmt.Sprintf("--status %d is not the status of a failure", d.status), "--status 422 with --failed")
 	case d.mediaType != "" && (d.status == 0 || d.result == ""):
-		return cli.Usage("--type is that of an answer over HTTP", "--type with --result and --status")
+		return cli.Usage("--type is the content type of an answer over HTTP", "--type with --result and --status")
 	case d.retain != 0 && (d.runAgain || d.callResult != ""):
-		return cli.Usage("--retain is for the end of the operation, and it goes on", try)
+		return cli.Usage("--retain applies when the operation ends, but this decision continues it", try)
 	case d.retain < 0:
 		return cli.Usage(fmt.Sprintf("--retain %v keeps nothing", d.retain), "--retain 72h")
 	}

@@ -120,7 +120,7 @@ func (c *export) request(ctx context.Context, db *cli.DB, op operate.Operation, 
 	case err != nil:
 		return r, db.Failed("read", err)
 	case len(rec.Request) == 0:
-		return r, errors.New("the request was not kept, or it was forgotten. Try: CaptureRequest of package oncehttp and Config.Encrypter of the engine, for requests to come")
+		return r, errors.New("the request of the operation was not stored, or it was erased. Try: set CaptureRequest of package oncehttp and Config.Encrypter of the engine, which store future requests")
 	}
 	plain, err := encrypter.Decrypt(rec.Request, seal.Label(op.Scope, op.Key))
 	if err != nil {

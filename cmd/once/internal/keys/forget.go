@@ -12,7 +12,7 @@ import (
 )
 
 var forgetEntry = cli.Entry{
-	Name: "keys forget", Args: "KEY", Brief: "erase the stored data of a key",
+	Name: "keys forget", Args: "KEY", Brief: "erase the stored answer and request of an operation",
 	Help: `Erases the stored answer of an operation, the request if it was captured, its trace, and the
 request and correlation ids of its attempts so far. Its state, scope, key and fingerprint stay until
 it expires: a retry gets the answer that the result is not available, and does not execute. The
@@ -79,11 +79,11 @@ func (c *forget) Run(ctx context.Context, m *cli.Env, args []string) error {
 func refusal(err error) error {
 	switch {
 	case errors.Is(err, operate.ErrNothing):
-		return cli.Nothing(errors.New("nothing is stored under this key in this scope. Try: once keys show KEY, which looks in every scope"))
+		return cli.Nothing(errors.New("nothing is stored under this key in this scope. Try: once keys show KEY, which searches every scope"))
 	case errors.Is(err, operate.ErrRunning):
-		return errors.New("the operation is running, and its holder needs the stored data. Try: again when it has ended")
+		return errors.New("the operation is running, and the process that runs it needs the stored data. Try: again when the operation has ended")
 	case errors.Is(err, operate.ErrUnknown):
-		return errors.New("the outcome of the operation is unknown, and the stored data is needed to find it out. Try: once keys resolve KEY, then again")
+		return errors.New("the outcome of the operation is unknown, and the stored data is needed to find out the outcome. Try: once keys resolve KEY, then this command again")
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 )
 
 var listEntry = cli.Entry{
-	Name: "keys list", Brief: "which keys there are",
+	Name: "keys list", Brief: "list operations by scope and key",
 	Help: `Lists operations by scope and key. Requests and answers are not shown. The audit says that
 you have looked, if you may write to it.
 

@@ -142,7 +142,7 @@ func (c *resolve) resolve(ctx context.Context, m *cli.Env, db *cli.DB, v operate
 		a.Already = true
 	case store.KindMisused:
 		_, try := words.Advice(err.Error())
-		return fmt.Errorf("the operation cannot be resolved so: %w. Try: %s", sqlguard.Said(err), words.Either(try != "", try, "--result FILE or --failed REASON"))
+		return fmt.Errorf("the operation cannot be resolved in this way: %w. Try: %s", sqlguard.Said(err), words.Either(try != "", try, "--result FILE or --failed REASON"))
 	case store.KindLost:
 		return errors.New("the database has not answered, and may have written the decision. Try: the same command again, which does not write it twice")
 	default:
@@ -202,17 +202,17 @@ func (c *resolve) print(m *cli.Env, a operate.Decided) error {
 func notUnknown(op operate.Operation, p lease.Progress, cause error, before *operate.Entry) error {
 	switch {
 	case before != nil:
-		return fmt.Errorf("this call was decided otherwise before, %s. Nothing was changed now. Try: once keys show KEY, and decide what is unknown now", said(before))
+		return fmt.Errorf("this call was decided differently before, %s. Nothing was changed now. Try: once keys show KEY, which shows what is unknown now", said(before))
 	case p.CallID != "":
 		why, _ := words.Advice(cause.Error()) // its advice is for programs
 		why = strings.TrimSuffix(why, ".")
 		return fmt.Errorf("%s. Nothing was changed. Try: once keys show KEY, and decide the call that it shows", why)
 	case op.State == store.StateWaiting.String():
-		return errors.New("the operation waits for its next owner, and goes on without a person. Try: the request again, with the same key")
+		return errors.New("the operation has stopped before its end and continues without a person. Try: send the request again, with the same key")
 	case op.State != store.StateRunning.String():
 		return fmt.Errorf("the operation is %s, not unknown: there is nothing to resolve. Try: once keys show KEY", op.State)
 	case op.LeaseUntil != nil && op.LeaseUntil.Before(op.Now):
-		return errors.New("the lease of the operation is over, and it can go on without a person. Try: the request again, with the same key")
+		return errors.New("the lease of the operation is over, and the operation continues without a person. Try: send the request again, with the same key")
 	}
 	return errors.New("the operation is running, not unknown. Try: again when its lease is over, which once keys show KEY tells")
 }

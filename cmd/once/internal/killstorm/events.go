@@ -121,7 +121,7 @@ func (s *Events) rage(ctx context.Context) (report EventsReport, err error) {
 	s.enter("delivering")
 	wanted, err := s.Witness.events(ctx, s.Tenant)
 	if err != nil {
-		return report, fmt.Errorf("the witness cannot see: %w", err)
+		return report, fmt.Errorf("the check of the database has failed: %w", err)
 	}
 	s.consumer.await(ctx, wanted)
 	if err := context.Cause(ctx); err != nil {

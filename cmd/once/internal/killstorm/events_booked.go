@@ -74,7 +74,7 @@ func (w Witness) booked(ctx context.Context, tenant string) (n int, err error) {
 	return w.number(ctx, tenant, "select count(*) from booking where tenant = $1")
 }
 
-// unbalanced returns the number of charges whose bookings do not add up to their refunds.
+// unbalanced returns the number of charges whose bookings have a wrong sum to their refunds.
 func (w Witness) unbalanced(ctx context.Context, tenant string) (wrong int, err error) {
 	return w.number(ctx, tenant, `select count(*) from charge c where c.tenant = $1 and c.refunded <> (
 		select coalesce(sum(case b.event_type when 'refund.succeeded' then b.amount when 'refund.voided' then -b.amount else 0 end), 0)
@@ -105,7 +105,7 @@ func (w Witness) parked(ctx context.Context, event string) (bool, error) {
 func (w Witness) number(ctx context.Context, tenant, query string) (n int, err error) {
 	query, args := w.about(tenant, query)
 	if err := w.DB.QueryRowContext(ctx, query, args...).Scan(&n); err != nil {
-		return 0, fmt.Errorf("the witness cannot see: %w", err)
+		return 0, fmt.Errorf("the check of the database has failed: %w", err)
 	}
 	return n, nil
 }

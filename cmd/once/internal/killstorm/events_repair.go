@@ -133,7 +133,7 @@ func (s *Events) awaitAcknowledged(ctx context.Context) error {
 func (s *Events) received(ctx context.Context, wanted map[string]bool) (got received, err error) {
 	list, err := s.Witness.bookings(ctx, s.Tenant)
 	if err != nil {
-		return got, fmt.Errorf("the witness cannot see: %w", err)
+		return got, fmt.Errorf("the check of the database has failed: %w", err)
 	}
 	got.applied = check(list, wanted)
 	dead, _, err := s.countLetters(ctx, deadletter.StateDead)

@@ -88,7 +88,7 @@ func (f *Fleet) end() (open int, err error) {
 		list, damage, failed := journal.Read(p.journal)
 		err = errors.Join(err, failed)
 		if damage.Bytes > 0 {
-			err = errors.Join(err, fmt.Errorf("%s is torn: %+v", p.journal, damage))
+			err = errors.Join(err, fmt.Errorf("%s has only a part of its writes: %+v", p.journal, damage))
 		}
 		open += len(list)
 	}

@@ -70,7 +70,7 @@ func (s *modeStorm) count(ctx context.Context, r *GatewaysReport) error {
 	for n, f := range s.mode.Fronts {
 		b, err := readShopBooks(ctx, f.Books)
 		if err != nil {
-			return fmt.Errorf("the witness cannot see: %w", err)
+			return fmt.Errorf("the check of the database has failed: %w", err)
 		}
 		for i := n; i < len(s.orders); i += len(s.mode.Fronts) {
 			m.add(s.orders[i], b)
@@ -97,9 +97,9 @@ func (m *ModeReport) add(o *shopIntent, b shopBooks) {
 	case charges > 1:
 		complain("is charged %d times", charges)
 	case o.answered && charges == 0:
-		complain("is answered, and not charged")
+		complain("was answered as charged, but no charge exists")
 	case o.unknown && m.Mode == string(gateway.PolicyCheck):
-		complain("is unknown, although there are receipts")
+		complain("has an unknown outcome, although the service writes receipts")
 	}
 	switch {
 	case o.unknown:
@@ -119,12 +119,12 @@ func (r *GatewaysReport) judge() {
 	for _, m := range r.Modes {
 		switch m.Mode {
 		case ModeBare, string(gateway.PolicyRetry):
-			vacuous(m.DoubleEffects == 0, m.Mode+" has no double effect")
+			vacuous(m.DoubleEffects == 0, m.Mode+" has charged nothing twice, so this run shows no difference")
 			continue
 		case string(gateway.PolicyStop):
-			vacuous(m.Unknown == 0, "stop has nothing unknown")
+			vacuous(m.Unknown == 0, "the mode stop has no unknown outcome, so this run shows no difference")
 		case string(gateway.PolicyCheck):
-			vacuous(m.ResolvedByReceipt == 0, "no receipt has resolved anything")
+			vacuous(m.ResolvedByReceipt == 0, "no unknown outcome was resolved by a receipt, so this run shows no difference")
 		}
 		r.Reasons = append(r.Reasons, m.reasons...)
 	}

@@ -67,7 +67,7 @@ func (s *Storm) kill(ctx context.Context) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if n := effects - i.effects; c.executed > n {
-		i.reasons = append(i.reasons, fmt.Sprintf("a process has counted %d refunds, and %d are in the database", c.executed, n))
+		i.reasons = append(i.reasons, fmt.Sprintf("the metrics of a process count %d refunds, but the database has %d", c.executed, n))
 	}
 	i.effects = effects
 	i.sum.Executed += c.executed
@@ -105,7 +105,7 @@ func (i *instruments) read(ctx context.Context) (c counted, err error) {
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return c, fmt.Errorf("the instruments cannot be read: %w", err)
+		return c, fmt.Errorf("the metrics of the service cannot be read: %w", err)
 	}
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
@@ -116,7 +116,7 @@ func (i *instruments) read(ctx context.Context) (c counted, err error) {
 		}
 		n, err := strconv.ParseFloat(number, 64)
 		if err != nil {
-			return c, fmt.Errorf("the instruments have a line %q: %w", lines.Text(), err)
+			return c, fmt.Errorf("the metrics of the service have an unexpected line %q: %w", lines.Text(), err)
 		}
 		switch {
 		case strings.Contains(series, `decision="new_execution"`), strings.Contains(series, `decision="conflict_retry"`):
@@ -144,10 +144,10 @@ func (r *Report) compare(i *instruments) {
 			i.reasons = append(i.reasons, fmt.Sprintf(sentence, args...))
 		}
 	}
-	fail(sum.Last != sum.LastEffects, "the last process has counted %d refunds, and %d are in the database", sum.Last, sum.LastEffects)
-	fail(sum.Unread > most, "%d refunds were not counted, and at most %d were under way", sum.Unread, most)
-	fail(sum.Again != 0, "%d refunds were executed that were only asked for once more", sum.Again)
-	fail(sum.Replayed < r.Operations || sum.Replayed > r.Operations+r.Abandoned, "%d replays were counted when %d refunds were asked for once more", sum.Replayed, r.Operations)
+	fail(sum.Last != sum.LastEffects, "the metrics of the last process count %d refunds, but the database has %d", sum.Last, sum.LastEffects)
+	fail(sum.Unread > most, "the metrics have missed %d refunds, but at most %d were running when a process was killed", sum.Unread, most)
+	fail(sum.Again != 0, "%d refunds were executed a second time when they were asked for again", sum.Again)
+	fail(sum.Replayed < r.Operations || sum.Replayed > r.Operations+r.Abandoned, "the metrics count %d replays, but %d refunds were asked for again", sum.Replayed, r.Operations)
 	for _, reason := range i.reasons {
 		r.Reasons = append(r.Reasons, "instruments: "+reason)
 	}

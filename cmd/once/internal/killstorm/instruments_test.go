@@ -19,12 +19,12 @@ func TestInstrumentsMustAgree(t *testing.T) {
 	}{
 		"as it was":                {func(*Instruments) {}, ""},
 		"a straggler's replay":     {func(i *Instruments) { i.Replayed += 2 }, ""},
-		"too few by the last":      {func(i *Instruments) { i.Last, i.Executed = 19, 93 }, "the last process has counted 19 refunds, and 20 are in the database"},
-		"too many by the last":     {func(i *Instruments) { i.Last, i.Executed = 21, 95 }, "has counted 21 refunds"},
-		"too few by others":        {func(i *Instruments) { i.Executed = 78 }, "22 refunds were not counted, and at most 21 were under way"},
-		"executed once more":       {func(i *Instruments) { i.Again = 1 }, "1 refunds were executed that were only asked for once more"},
-		"replays are not counted":  {func(i *Instruments) { i.Replayed = 99 }, "99 replays were counted"},
-		"too many replays counted": {func(i *Instruments) { i.Replayed = 103 }, "103 replays were counted"},
+		"too few by the last":      {func(i *Instruments) { i.Last, i.Executed = 19, 93 }, "the metrics of the last process count 19 refunds, but the database has 20"},
+		"too many by the last":     {func(i *Instruments) { i.Last, i.Executed = 21, 95 }, "count 21 refunds"},
+		"too few by others":        {func(i *Instruments) { i.Executed = 78 }, "the metrics have missed 22 refunds, but at most 21 were running"},
+		"executed once more":       {func(i *Instruments) { i.Again = 1 }, "1 refunds were executed a second time"},
+		"replays are not counted":  {func(i *Instruments) { i.Replayed = 99 }, "the metrics count 99 replays"},
+		"too many replays counted": {func(i *Instruments) { i.Replayed = 103 }, "the metrics count 103 replays"},
 	} {
 		i := instruments{sum: good, effects: 80}
 		c.change(&i.sum)

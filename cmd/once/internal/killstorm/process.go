@@ -66,7 +66,7 @@ func (p *process) start(ctx context.Context) error {
 	case <-resumed:
 		return nil
 	case <-ended:
-		return fmt.Errorf("a client has ended by itself. It wrote: %s", &p.last)
+		return fmt.Errorf("a client ended by itself; the demo did not kill it. Output of the client: %s", &p.last)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -82,7 +82,7 @@ func (p *process) read(cmd *exec.Cmd, out io.Reader, ended chan struct{}) {
 		}
 		var e event
 		if err := json.Unmarshal(line, &e); err != nil {
-			p.fail(fmt.Errorf("a client has written %q: %w", line, err))
+			p.fail(fmt.Errorf("a client has written a line that cannot be read, %q: %w", line, err))
 			break
 		}
 		p.hear(e)
@@ -91,7 +91,7 @@ func (p *process) read(cmd *exec.Cmd, out io.Reader, ended chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.dying {
-		p.fail(fmt.Errorf("a client has ended by itself: %w. It wrote: %s", err, &p.last))
+		p.fail(fmt.Errorf("a client ended by itself; the demo did not kill it: %w. Output of the client: %s", err, &p.last))
 	}
 }
 

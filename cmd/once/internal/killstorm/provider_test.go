@@ -112,11 +112,11 @@ func TestProvidersReport(t *testing.T) {
 		"a double charge": {func(s *Providers, write func(string, deed)) {
 			write(s.ForgetsFile, deed{What: "charge", Charge: "x", Order: "s-2"})
 		}, "s-2 is charged 2 times"},
-		"a false answer":        {func(s *Providers, _ func(string, deed)) { s.outcomes[0].charge = "other" }, "s-0 is answered with the charge other"},
-		"a failure and charged": {func(s *Providers, _ func(string, deed)) { s.outcomes[2].charge = "" }, "s-2 has failed, and is charged"},
+		"a false answer":        {func(s *Providers, _ func(string, deed)) { s.outcomes[0].charge = "other" }, "s-0 was answered with the charge other"},
+		"a failure and charged": {func(s *Providers, _ func(string, deed)) { s.outcomes[2].charge = "" }, "s-2 was answered as failed, but is charged"},
 		"not booked":            {func(s *Providers, _ func(string, deed)) { s.outcomes[2].decided = false }, `"" is booked`},
 		"not resolved":          {func(s *Providers, _ func(string, deed)) { s.outcomes[2].done = false }, "1 of 2 unknown outcomes were not resolved"},
-		"no check":              {func(s *Providers, _ func(string, deed)) { s.outcomes[0].unknown = false }, "0 outcomes were resolved by a check"},
+		"no check":              {func(s *Providers, _ func(string, deed)) { s.outcomes[0].unknown = false }, "0 unknown outcomes were resolved by asking"},
 	} {
 		dir := t.TempDir()
 		s := &Providers{ProvidersConfig: ProvidersConfig{Session: "s", Orders: 3, Witness: Witness{DB: db}, DedupesFile: filepath.Join(dir, "a"), ForgetsFile: filepath.Join(dir, "b")}, outcomes: []orderOutcome{

@@ -162,7 +162,7 @@ func (s *Providers) ask(ctx context.Context, i int, enough func(answer) bool) er
 		case p.Code != "CONFLICT.idempotency.unknown":
 			return fmt.Errorf("an order is answered with %d %s", a.status, a.body)
 		case p.StatusURL != statusPath+s.keyOf(i):
-			return fmt.Errorf("an order is unknown, and its state is said to be at %q", p.StatusURL)
+			return fmt.Errorf("the outcome of an order is unknown, but its status page is at the wrong address %q", p.StatusURL)
 		default:
 			s.mu.Lock()
 			s.outcomes[i].unknown = true
@@ -189,7 +189,7 @@ func (s *Providers) learn(i int, a answer) error {
 	defer s.mu.Unlock()
 	o := &s.outcomes[i]
 	if o.done && o.charge != c.Charge {
-		return fmt.Errorf("the order %s is answered with the charge %q, and then with %q", s.nameOf(i), o.charge, c.Charge)
+		return fmt.Errorf("the order %s was answered with the charge %q, and later with the charge %q", s.nameOf(i), o.charge, c.Charge)
 	}
 	o.done, o.charge = true, c.Charge
 	return nil
@@ -209,7 +209,7 @@ func (s *Providers) decide(ctx context.Context) error {
 		if !slices.Contains(keys, s.keyOf(i)) || wayOf(i) != payUnsafely {
 			continue
 		}
-		d := Decision{Failed: "the provider has made no charge, and no call is on its way to it"}
+		d := Decision{Failed: "the provider has made no charge, and no call to it is in flight"}
 		for _, done := range deeds {
 			if done.What == "charge" && done.Order == s.nameOf(i) {
 				if d.Answer, err = json.Marshal(chargeAnswer{done.Charge}); err != nil {

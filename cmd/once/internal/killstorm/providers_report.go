@@ -37,7 +37,7 @@ func (s *Providers) count(ctx context.Context, r *ProvidersReport) error {
 	}
 	booked, err := s.Witness.orderBookings(ctx, s.Session)
 	if err != nil {
-		return fmt.Errorf("the witness cannot see: %w", err)
+		return fmt.Errorf("the check of the database has failed: %w", err)
 	}
 	complain := func(format string, args ...any) { r.Reasons = append(r.Reasons, fmt.Sprintf(format, args...)) }
 	r.Orders, r.Nodes = s.Orders, len(s.Nodes)
@@ -65,7 +65,7 @@ func (s *Providers) count(ctx context.Context, r *ProvidersReport) error {
 		complain("%d of %d unknown outcomes were not resolved", r.Unknown-r.Resolved, r.Unknown)
 	}
 	if r.ResolvedByCheck == 0 || r.ResolvedByOperator == 0 {
-		complain("nothing is proven: %d outcomes were resolved by a check, %d by the operator", r.ResolvedByCheck, r.ResolvedByOperator)
+		complain("this run proves nothing: %d unknown outcomes were resolved by asking the provider, %d by the operator; both must happen. Try: more orders (--ops)", r.ResolvedByCheck, r.ResolvedByOperator)
 	}
 	r.OK = len(r.Reasons) == 0
 	return nil
@@ -77,13 +77,13 @@ func (o orderOutcome) contradicts(made []string, booked string) string {
 	case len(made) > 1:
 		return fmt.Sprintf("is charged %d times", len(made))
 	case !o.done:
-		return "has not come to its end"
+		return "has not ended"
 	case o.charge == "" && len(made) > 0:
-		return "has failed, and is charged"
+		return "was answered as failed, but is charged"
 	case o.charge != "" && (len(made) == 0 || made[0] != o.charge):
-		return fmt.Sprintf("is answered with the charge %s, and the provider has made %q", o.charge, made)
+		return fmt.Sprintf("was answered with the charge %s, but the provider has made %q", o.charge, made)
 	case !o.decided && booked != o.charge:
-		return fmt.Sprintf("is answered with the charge %q, and %q is booked", o.charge, booked)
+		return fmt.Sprintf("was answered with the charge %q, but %q is booked", o.charge, booked)
 	}
 	return ""
 }

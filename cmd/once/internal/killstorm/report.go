@@ -68,13 +68,13 @@ func (s *Storm) report(f found, took time.Duration) Report {
 			r.Lost++ // a customer has a receipt for a refund that does not exist
 		}
 		if !answered {
-			r.Reasons = append(r.Reasons, fmt.Sprintf("no client has learned how %s ended", o.key))
+			r.Reasons = append(r.Reasons, fmt.Sprintf("no client has received the outcome of %s", o.key))
 		}
 	}
 	for amount, ids := range f.refunds {
 		r.Effects += len(ids)
 		r.Duplicates += len(ids)
-		r.Reasons = append(r.Reasons, fmt.Sprintf("no client has asked for the refund of %d", amount))
+		r.Reasons = append(r.Reasons, fmt.Sprintf("the database has a refund of %d that no client has requested", amount))
 	}
 	r.compare(s.instruments)
 	r.judge(s.Config)
@@ -91,10 +91,10 @@ func (r *Report) judge(cfg Config) {
 	fail(r.Duplicates, "refunds too many")
 	fail(r.Lost, "refunds lost")
 	fail(r.ReplayDifferences, "answers that differ from the first one")
-	fail(r.Open, "intents left open by the clients")
+	fail(r.Open, "requests whose outcome no client has received")
 	vacuous := func(n, want int, sentence string) {
 		if n < want {
-			r.Reasons = append(r.Reasons, fmt.Sprintf("proves nothing: %d %s, at least %d wanted", n, sentence, want))
+			r.Reasons = append(r.Reasons, fmt.Sprintf("this run proves nothing: %d %s, at least %d are needed. Try: more requests (--ops)", n, sentence, want))
 		}
 	}
 	vacuous(r.Kills, cfg.Kills, "kills")

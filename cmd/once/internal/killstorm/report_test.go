@@ -33,18 +33,18 @@ func TestReportBelievesTheDatabase(t *testing.T) {
 			f.refunds[s.orders[1].amount+wrongAmount] = f.refunds[s.orders[1].amount]
 			delete(f.refunds, s.orders[1].amount)
 		}, 0, 1, 0, "1 refunds lost"},
-		"stranger":  {func(_ *Storm, f *found) { f.refunds[1] = []string{"rf_x"} }, 1, 0, 0, "no client has asked for the refund of 1"},
+		"stranger":  {func(_ *Storm, f *found) { f.refunds[1] = []string{"rf_x"} }, 1, 0, 0, "the database has a refund of 1 that no client has requested"},
 		"other":     {func(s *Storm, _ *found) { s.tally.answered(s.orders[0], answer{status: 201}) }, 0, 0, 1, "1 answers that differ"},
 		"unmarked":  {func(s *Storm, _ *found) { s.tally.differ(s.orders[0]) }, 0, 0, 1, "1 answers that differ"},
 		"books":     {func(_ *Storm, f *found) { f.wrong = []string{"2 charges"} }, 0, 0, 0, "2 charges"},
-		"silence":   {func(s *Storm, _ *found) { delete(s.tally.first, s.orders[2]) }, 0, 0, 0, "no client has learned how refund:order-3 ended"},
-		"kills":     {func(s *Storm, _ *found) { s.tally.n.kills = 4 }, 0, 0, 0, "proves nothing: 4 kills"},
-		"clients":   {func(s *Storm, _ *found) { s.tally.n.clientKills = 4 }, 0, 0, 0, "proves nothing: 4 kills of clients"},
-		"resumed":   {func(s *Storm, _ *found) { s.tally.n.resumed = 0 }, 0, 0, 0, "proves nothing: 0 intents resumed"},
-		"open":      {func(s *Storm, _ *found) { s.open = 1 }, 0, 0, 0, "1 intents left open"},
-		"replays":   {func(s *Storm, _ *found) { s.tally.n.replayed = 0 }, 0, 0, 0, "proves nothing: 0 replays"},
-		"mismatch":  {func(s *Storm, _ *found) { s.tally.n.mismatch = 0 }, 0, 0, 0, "proves nothing: 0 refusals"},
-		"delivered": {func(s *Storm, _ *found) { s.tally.n.dropped = 0 }, 0, 0, 0, "proves nothing: 0 dropped"},
+		"silence":   {func(s *Storm, _ *found) { delete(s.tally.first, s.orders[2]) }, 0, 0, 0, "no client has received the outcome of refund:order-3"},
+		"kills":     {func(s *Storm, _ *found) { s.tally.n.kills = 4 }, 0, 0, 0, "this run proves nothing: 4 kills"},
+		"clients":   {func(s *Storm, _ *found) { s.tally.n.clientKills = 4 }, 0, 0, 0, "this run proves nothing: 4 kills of clients"},
+		"resumed":   {func(s *Storm, _ *found) { s.tally.n.resumed = 0 }, 0, 0, 0, "this run proves nothing: 0 intents resumed"},
+		"open":      {func(s *Storm, _ *found) { s.open = 1 }, 0, 0, 0, "1 requests whose outcome no client has received"},
+		"replays":   {func(s *Storm, _ *found) { s.tally.n.replayed = 0 }, 0, 0, 0, "this run proves nothing: 0 replays"},
+		"mismatch":  {func(s *Storm, _ *found) { s.tally.n.mismatch = 0 }, 0, 0, 0, "this run proves nothing: 0 refusals"},
+		"delivered": {func(s *Storm, _ *found) { s.tally.n.dropped = 0 }, 0, 0, 0, "this run proves nothing: 0 dropped"},
 	} {
 		s := &Storm{Config: Config{Orders: 10, Kills: 5, ClientKills: 5}, tally: newTally(), orders: plan(10, 1)}
 		f := found{refunds: map[int64][]string{}}

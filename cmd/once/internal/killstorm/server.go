@@ -84,9 +84,9 @@ func (s *Server) await(ctx context.Context) error {
 		}
 		select {
 		case <-s.died:
-			return fmt.Errorf("the service has ended by itself. It wrote: %s", &s.last)
+			return fmt.Errorf("the service ended by itself; the demo did not kill it. Output of the service: %s", &s.last)
 		case <-ctx.Done():
-			return fmt.Errorf("the service does not answer at %s: %w. It wrote: %s", s.address, ctx.Err(), &s.last)
+			return fmt.Errorf("the service does not answer at %s: %w. Output of the service: %s", s.address, ctx.Err(), &s.last)
 		case <-tick.C:
 		}
 	}
@@ -100,7 +100,7 @@ func (s *Server) ready(ctx context.Context) bool {
 	return err == nil && a.status == http.StatusOK
 }
 
-var errEnded = errors.New("the service ended by itself, although no test had killed it")
+var errEnded = errors.New("the service ended by itself; the demo did not kill it")
 
 // kill sends SIGKILL to exactly this process id, and waits until the process has ended, with all its locks and sockets.
 func (s *Server) kill() error {

@@ -89,7 +89,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	s.enter("counting")
 	found, err := s.Witness.count(ctx, cfg.Tenant)
 	if err != nil {
-		return Report{}, fmt.Errorf("the witness cannot see: %w", err)
+		return Report{}, fmt.Errorf("the check of the database has failed: %w", err)
 	}
 	return s.report(found, time.Since(began)), nil
 }

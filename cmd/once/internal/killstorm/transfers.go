@@ -169,7 +169,7 @@ func (s *Transfers) learn(i int, told transferOutcome) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if before := s.outcomes[i]; before != "" && before != told {
-		return fmt.Errorf("the transfer %d has %s, and then has %s", i, before, told)
+		return fmt.Errorf("the transfer %d was answered as %s, and later as %s", i, before, told)
 	}
 	s.outcomes[i] = told
 	return nil

@@ -59,7 +59,7 @@ func (s *Transfers) quiescent(ctx context.Context) error {
 	for i, bank := range s.Banks {
 		entries, err := bank.entries(ctx, s.Session)
 		if err != nil {
-			return fmt.Errorf("the witness cannot see: %w", err)
+			return fmt.Errorf("the check of the database has failed: %w", err)
 		}
 		all[i] = entries
 	}
@@ -119,7 +119,7 @@ func (s *Transfers) count(r *TransfersReport) error {
 		}
 		for p, b := range s.points {
 			if wrong := told.contradicts(b, name, s.transferOf(i).Cents); wrong != "" {
-				complain("%s has %s, and at point %d %s", name, told, p+1, wrong)
+				complain("the transfer %s was answered as %s, but at kill point %d: %s", name, told, p+1, wrong)
 			}
 		}
 	}
@@ -142,7 +142,7 @@ func (s *Transfers) count(r *TransfersReport) error {
 		}
 	}
 	if r.Completed == 0 || r.Compensated == 0 || r.Unknown == 0 || r.Undone == 0 || r.Nothing == 0 || r.Refused == 0 {
-		complain("nothing is proven: %d completed, %d compensated, %d unknown, %d deposits undone, %d undone before they came, %d refused", r.Completed, r.Compensated, r.Unknown, r.Undone, r.Nothing, r.Refused)
+		complain("this run proves nothing, because each of these must happen at least once: %d completed, %d compensated, %d unknown, %d deposits undone, %d undone before they arrived, %d refused. Try: more transfers (--ops)", r.Completed, r.Compensated, r.Unknown, r.Undone, r.Nothing, r.Refused)
 	}
 	r.OK = len(r.Reasons) == 0
 	return nil
@@ -157,9 +157,9 @@ func (o transferOutcome) contradicts(b books, name string, cents int64) string {
 	case first+second > 0:
 		return fmt.Sprintf("%d cents are created", first+second)
 	case o == completed && (second != cents || entries != 2):
-		return fmt.Sprintf("%d cents have arrived, in %d entries, in place of %d in 2", second, entries, cents)
+		return fmt.Sprintf("the second bank has %d cents in %d entries, but it must have %d cents in 2 entries", second, entries, cents)
 	case o == compensated && (second != 0 || entries > 4):
-		return fmt.Sprintf("%d cents have arrived, in %d entries", second, entries)
+		return fmt.Sprintf("the second bank has %d cents in %d entries, but it must have none", second, entries)
 	}
 	return ""
 }

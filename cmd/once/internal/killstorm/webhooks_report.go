@@ -61,11 +61,11 @@ type hookSent struct {
 func (s *Webhooks) count(ctx context.Context, r *WebhooksReport) error {
 	books, err := s.Books.hookBooks(ctx)
 	if err != nil {
-		return fmt.Errorf("the witness cannot see: %w", err)
+		return fmt.Errorf("the check of the database has failed: %w", err)
 	}
 	sent, err := s.readSent(ctx)
 	if err != nil {
-		return fmt.Errorf("the witness cannot see: %w", err)
+		return fmt.Errorf("the check of the database has failed: %w", err)
 	}
 	for p, n := range s.kills {
 		if p == s.Receiver {
@@ -96,8 +96,8 @@ func (s *Webhooks) judge(r *WebhooksReport, sent hookSent, books hookBooks) {
 	for _, n := range sent.refunds {
 		made += n
 	}
-	r.complainf(made != s.Orders || len(sent.refunds) != s.Orders, "%d refunds are made of %d, in place of %d", made, len(sent.refunds), s.Orders)
-	r.complainf(sent.events != made, "%d events are sent of %d refunds", sent.events, made)
+	r.complainf(made != s.Orders || len(sent.refunds) != s.Orders, "the sender made %d refunds of %d, but it must have made %d", made, len(sent.refunds), s.Orders)
+	r.complainf(sent.events != made, "the sender has sent %d events for %d refunds", sent.events, made)
 	s.judgeBookings(r, sent, books.bookings)
 	genuine := 0
 	for id := range books.rejected {
@@ -108,12 +108,12 @@ func (s *Webhooks) judge(r *WebhooksReport, sent hookSent, books hookBooks) {
 		}
 	}
 	forged := int(s.forged.Load())
-	r.complainf(r.Rejected != forged || s.accepted.Load() > 0, "%d of %d forged requests are rejected, and %d accepted", r.Rejected, forged, s.accepted.Load())
-	r.complainf(genuine > 0, "%d events of the sender are rejected", genuine)
-	r.complainf(r.Deliveries < r.Applied+r.DisabledEndpoints+r.DuplicatesDiscarded, "%d deliveries are fewer than what has become of them", r.Deliveries)
-	r.complainf(sent.healthyWaiting > 0, "%d deliveries still wait for the healthy endpoint", sent.healthyWaiting)
-	r.complainf(sent.hangsWaiting != sent.events, "%d of %d deliveries wait for the endpoint that hangs: the others are lost", sent.hangsWaiting, sent.events)
-	r.complainf(!slices.Equal(sent.disabled, []string{s.fails}), "the endpoints %q are disabled, in place of %q", sent.disabled, s.fails)
+	r.complainf(r.Rejected != forged || s.accepted.Load() > 0, "the receiver rejected %d of %d forged requests, and accepted %d", r.Rejected, forged, s.accepted.Load())
+	r.complainf(genuine > 0, "the receiver rejected %d genuine events of the sender", genuine)
+	r.complainf(r.Deliveries < r.Applied+r.DisabledEndpoints+r.DuplicatesDiscarded, "the receiver counts %d deliveries, which is less than the sum of bookings, duplicates and rejections", r.Deliveries)
+	r.complainf(sent.healthyWaiting > 0, "%d deliveries to the healthy endpoint are still waiting", sent.healthyWaiting)
+	r.complainf(sent.hangsWaiting != sent.events, "%d of %d deliveries to the endpoint that hangs are still waiting: the others are lost", sent.hangsWaiting, sent.events)
+	r.complainf(!slices.Equal(sent.disabled, []string{s.fails}), "the endpoints %q are disabled, but %q must be disabled", sent.disabled, s.fails)
 	for _, c := range []struct {
 		n    int
 		what string
@@ -121,7 +121,7 @@ func (s *Webhooks) judge(r *WebhooksReport, sent hookSent, books hookBooks) {
 		{r.ReceiverKills, "kills of the receiver"}, {r.SenderKills, "kills of a sender"}, {forged, "forged requests"}, {r.DuplicatesDiscarded, "duplicates"},
 		{r.Hung, "requests to the endpoint that hangs"}, {r.Failed, "requests to the endpoint that fails"}, {len(s.retired), "secrets replaced"},
 	} {
-		r.complainf(c.n == 0, "nothing is proven: there are no %s", c.what)
+		r.complainf(c.n == 0, "this run proves nothing, because it had no %s. Try: more refunds (--ops)", c.what)
 	}
 }
 
@@ -153,9 +153,9 @@ func (s *Webhooks) judgeBookings(r *WebhooksReport, sent hookSent, list []hookBo
 	}
 	r.HealthyP99, r.StormP99 = p99(calm), p99(stormy)
 	r.complainf(lost > 0, "%d refunds are not booked", lost)
-	r.complainf(twice > 0, "%d bookings of refunds that were booked before", twice)
-	r.complainf(phantoms > 0, "%d bookings of something that was not sent", phantoms)
-	r.complainf(r.DisabledEndpoints != 1 || notices[s.fails] != 1, "%d notices of endpoints that are disabled are booked, %d of them of %q; one was to come", r.DisabledEndpoints, notices[s.fails], s.fails)
+	r.complainf(twice > 0, "%d refunds were booked more than once", twice)
+	r.complainf(phantoms > 0, "%d bookings of events that were not sent", phantoms)
+	r.complainf(r.DisabledEndpoints != 1 || notices[s.fails] != 1, "%d notices about disabled endpoints are booked, %d of these about %q; exactly one must be booked", r.DisabledEndpoints, notices[s.fails], s.fails)
 }
 
 // p99 of microseconds, in milliseconds.
@@ -247,11 +247,11 @@ func (s *Webhooks) scan(ctx context.Context, r *WebhooksReport) error {
 	books, err2 := s.Books.dump(ctx)
 	for _, err := range []error{err1, err2} {
 		if err != nil {
-			return fmt.Errorf("the witness cannot see: %w", err)
+			return fmt.Errorf("the check of the database has failed: %w", err)
 		}
 	}
 	s.search(r, map[string][]byte{"rows of the sender": sent, "rows of the receiver": books, "output of the processes": s.logged.bytes()})
-	r.complainf(!bytes.Contains(sent, []byte(s.healthy)) || !bytes.Contains(books, []byte(s.nameOf(0))) || len(s.secrets) < 4, "nothing is proven: the search for secrets has seen no rows")
+	r.complainf(!bytes.Contains(sent, []byte(s.healthy)) || !bytes.Contains(books, []byte(s.nameOf(0))) || len(s.secrets) < 4, "this run proves nothing, because the search for secrets has found no rows to search")
 	return nil
 }
 

@@ -32,52 +32,52 @@ func calmWebhooks() (*Webhooks, hookSent, hookBooks) {
 func TestWebhooksReport(t *testing.T) {
 	t.Parallel()
 	for reason, spoil := range map[string]func(s *Webhooks, sent *hookSent, books *hookBooks, r *WebhooksReport){
-		"":                                       func(*Webhooks, *hookSent, *hookBooks, *WebhooksReport) {},
-		"3 refunds are made of 3, in place of 4": func(s *Webhooks, _ *hookSent, _ *hookBooks, _ *WebhooksReport) { s.Orders = 4 },
-		"2 events are sent of 3 refunds": func(_ *Webhooks, sent *hookSent, _ *hookBooks, _ *WebhooksReport) {
+		"": func(*Webhooks, *hookSent, *hookBooks, *WebhooksReport) {},
+		"the sender made 3 refunds of 3, but it must have made 4": func(s *Webhooks, _ *hookSent, _ *hookBooks, _ *WebhooksReport) { s.Orders = 4 },
+		"the sender has sent 2 events for 3 refunds": func(_ *Webhooks, sent *hookSent, _ *hookBooks, _ *WebhooksReport) {
 			sent.events, sent.hangsWaiting = 2, 2
 		},
 		"1 refunds are not booked": func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) {
 			books.bookings = books.bookings[1:]
 		},
-		"1 bookings of refunds that were booked": func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) {
+		"1 refunds were booked more than once": func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) {
 			books.arrived++
 			books.bookings = append(books.bookings, books.bookings[0])
 		},
-		"1 bookings of something": func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) {
+		"1 bookings of events that were not sent": func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) {
 			books.arrived++
 			books.bookings = append(books.bookings, hookBooking{subject: "forged-0", kind: hookRefundType})
 		},
-		"1 of 2 forged requests are rejected, and 0": func(s *Webhooks, _ *hookSent, _ *hookBooks, _ *WebhooksReport) { s.forged.Add(1) },
-		"1 of 1 forged requests are rejected, and 1": func(s *Webhooks, _ *hookSent, _ *hookBooks, _ *WebhooksReport) { s.accepted.Add(1) },
-		"1 events of the sender are rejected":        func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) { books.rejected["a"] = true },
-		"4 deliveries are fewer":                     func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) { books.arrived = 4 },
-		"1 deliveries still wait":                    func(_ *Webhooks, sent *hookSent, _ *hookBooks, _ *WebhooksReport) { sent.healthyWaiting = 1 },
-		"2 of 3 deliveries wait for the endpoint":    func(_ *Webhooks, sent *hookSent, _ *hookBooks, _ *WebhooksReport) { sent.hangsWaiting = 2 },
-		`the endpoints [] are disabled`:              func(_ *Webhooks, sent *hookSent, _ *hookBooks, _ *WebhooksReport) { sent.disabled = nil },
+		"the receiver rejected 1 of 2 forged requests, and accepted 0": func(s *Webhooks, _ *hookSent, _ *hookBooks, _ *WebhooksReport) { s.forged.Add(1) },
+		"the receiver rejected 1 of 1 forged requests, and accepted 1": func(s *Webhooks, _ *hookSent, _ *hookBooks, _ *WebhooksReport) { s.accepted.Add(1) },
+		"the receiver rejected 1 genuine events":                       func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) { books.rejected["a"] = true },
+		"the receiver counts 4 deliveries":                             func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) { books.arrived = 4 },
+		"1 deliveries to the healthy endpoint are still waiting":       func(_ *Webhooks, sent *hookSent, _ *hookBooks, _ *WebhooksReport) { sent.healthyWaiting = 1 },
+		"2 of 3 deliveries to the endpoint":                            func(_ *Webhooks, sent *hookSent, _ *hookBooks, _ *WebhooksReport) { sent.hangsWaiting = 2 },
+		`the endpoints [] are disabled`:                                func(_ *Webhooks, sent *hookSent, _ *hookBooks, _ *WebhooksReport) { sent.disabled = nil },
 		`the endpoints ["ep_fails" "ep_ok"]`: func(_ *Webhooks, sent *hookSent, _ *hookBooks, _ *WebhooksReport) {
 			sent.disabled = append(sent.disabled, "ep_ok")
 		},
-		"0 notices of endpoints": func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) {
+		"0 notices about disabled endpoints": func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) {
 			books.bookings = books.bookings[:3]
 		},
-		"2 notices of endpoints": func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) {
+		"2 notices about disabled endpoints": func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) {
 			books.arrived++
 			books.bookings = append(books.bookings, books.bookings[3])
 		},
-		`1 notices of endpoints that are disabled are booked, 0 of them`: func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) {
+		`1 notices about disabled endpoints are booked, 0 of these`: func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) {
 			books.bookings[3].subject = "ep_ok"
 		},
-		"nothing is proven: there are no kills of the receiver": func(s *Webhooks, _ *hookSent, _ *hookBooks, r *WebhooksReport) { r.ReceiverKills = 0 },
-		"nothing is proven: there are no kills of a sender":     func(s *Webhooks, _ *hookSent, _ *hookBooks, r *WebhooksReport) { r.SenderKills = 0 },
-		"nothing is proven: there are no forged requests": func(s *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) {
+		"this run proves nothing, because it had no kills of the receiver": func(s *Webhooks, _ *hookSent, _ *hookBooks, r *WebhooksReport) { r.ReceiverKills = 0 },
+		"this run proves nothing, because it had no kills of a sender":     func(s *Webhooks, _ *hookSent, _ *hookBooks, r *WebhooksReport) { r.SenderKills = 0 },
+		"this run proves nothing, because it had no forged requests": func(s *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) {
 			s.forged.Store(0)
 			clear(books.rejected)
 		},
-		"nothing is proven: there are no duplicates":                          func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) { books.duplicates = 0 },
-		"nothing is proven: there are no requests to the endpoint that hangs": func(s *Webhooks, _ *hookSent, _ *hookBooks, _ *WebhooksReport) { s.sick.hung.Store(0) },
-		"nothing is proven: there are no requests to the endpoint that fails": func(s *Webhooks, _ *hookSent, _ *hookBooks, _ *WebhooksReport) { s.sick.failed.Store(0) },
-		"nothing is proven: there are no secrets replaced":                    func(s *Webhooks, _ *hookSent, _ *hookBooks, _ *WebhooksReport) { s.retired = "" },
+		"this run proves nothing, because it had no duplicates":                          func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) { books.duplicates = 0 },
+		"this run proves nothing, because it had no requests to the endpoint that hangs": func(s *Webhooks, _ *hookSent, _ *hookBooks, _ *WebhooksReport) { s.sick.hung.Store(0) },
+		"this run proves nothing, because it had no requests to the endpoint that fails": func(s *Webhooks, _ *hookSent, _ *hookBooks, _ *WebhooksReport) { s.sick.failed.Store(0) },
+		"this run proves nothing, because it had no secrets replaced":                    func(s *Webhooks, _ *hookSent, _ *hookBooks, _ *WebhooksReport) { s.retired = "" },
 	} {
 		s, sent, books := calmWebhooks()
 		r := WebhooksReport{SenderKills: 1, ReceiverKills: 1}

@@ -17,7 +17,7 @@ import (
 )
 
 var listEntry = cli.Entry{
-	Quick: true, Name: "outbox list", Brief: "which messages wait for their delivery",
+	Quick: true, Name: "outbox list", Brief: "list messages that wait for delivery",
 	Help: `Lists the messages of the outbox that are not delivered, the oldest first, the topics and
 keys that are paused, and the topics that wait for something else: a destination that is
 down or does not answer, a rate, or messages that fail; with since when, and the error. Relays

@@ -21,7 +21,7 @@ var Noun = cli.Noun{
 // refused says in the words of the command why nothing was done, if err says so.
 func refused(db *cli.DB, doing string, err error) error {
 	if errors.Is(err, outbox.ErrNotFound) {
-		return cli.Nothing(fmt.Errorf("the outbox of %s has no such message: its transaction has not committed, or it is delivered. Try: once outbox list --db %s", db.Name, db.Paste))
+		return cli.Nothing(fmt.Errorf("the outbox of %s has no message with this ID: its transaction has not committed, or the message was delivered. Try: once outbox list --db %s", db.Name, db.Paste))
 	}
 	if lacks := db.Lacks(err, "outbox", outbox.Migrations.Capability); lacks != nil {
 		return lacks

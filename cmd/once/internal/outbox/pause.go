@@ -13,7 +13,7 @@ import (
 )
 
 var pauseEntry = cli.Entry{
-	Quick: true, Name: "outbox pause", Brief: "deliver nothing of a topic or a key",
+	Quick: true, Name: "outbox pause", Brief: "stop the delivery of a topic or a key",
 	Help: `Pauses the delivery of a topic, or of one of its keys. Services go on adding messages, and
 nothing is lost. Relays notice it within two seconds. A batch that is on its way is
 delivered. A topic of which no message is known is paused as well, with a warning: its name may

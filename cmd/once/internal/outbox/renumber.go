@@ -13,7 +13,7 @@ import (
 )
 
 var renumberEntry = cli.Entry{
-	Quick: true, Name: "outbox renumber", Brief: "move the numbers of all keys forward, after a restore",
+	Quick: true, Name: "outbox renumber", Brief: "move the sequence numbers of all keys forward, after a restore from a backup",
 	Help: `For a database that was restored from a backup. Its keys go on with numbers that consumers have already
 seen, so consumers would take new messages for repetitions. This command moves the numbers of all keys, also
 of keys that were added after the backup, to a number that was never used: the time in milliseconds.

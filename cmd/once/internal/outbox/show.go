@@ -116,5 +116,5 @@ func messageMeaning(e operate.Message) string {
 	case outbox.StateDelivered:
 		return "the destination has confirmed it"
 	}
-	return "not known to this release"
+	return "this release of once does not know the state"
 }

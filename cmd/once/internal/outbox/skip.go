@@ -14,7 +14,7 @@ import (
 )
 
 var skipEntry = cli.Entry{
-	Quick: true, Name: "outbox skip", Args: "ID", Brief: "give a message up, so that its key goes on",
+	Quick: true, Name: "outbox skip", Args: "ID", Brief: "give up a message that cannot be delivered, so that later messages of its key are delivered",
 	Help: `Replaces a message that cannot be delivered. A marker takes its place: a message of the type
 ` + message.TypeSkipped + ` with the same topic, key, ID and sequence number, without the payload, and with
 the reason in a header. A consumer that expects every sequence number goes on behind it.

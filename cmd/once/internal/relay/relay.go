@@ -189,7 +189,7 @@ func (c *relay) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	if err != nil {
 		return refused(db.Database, "deliver from", err)
 	}
-	log.InfoContext(ctx, "the relay has ended, and nothing of it is on its way")
+	log.InfoContext(ctx, "the relay has ended, and none of its deliveries is in flight")
 	return nil
 }
 

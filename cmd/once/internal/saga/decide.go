@@ -19,17 +19,17 @@ Without --yes nothing is changed: it is shown what would be. Who has decided, wh
 the same commit. A node that has the definition of the saga goes on with it.`
 
 var (
-	retryEntry = entry(saga.ActionRetry, "let a saga that is stuck go on where it is", `Lets a saga that is stuck go on where it is, with new tries: when the cause is gone, because a program was fixed
+	retryEntry = entry(saga.ActionRetry, "continue a stuck saga where it stopped", `Lets a saga that is stuck go on where it is, with new tries: when the cause is gone, because a program was fixed
 or a service is back.`)
-	skipEntry = entry(saga.ActionSkip, "leave the undo of a step out", `Lets a saga that is stuck behind its turn go on without the undo of --step: when a person has undone it, or when
+	skipEntry = entry(saga.ActionSkip, "continue the undo of a stuck saga without the undo of one step", `Lets a saga that is stuck behind its turn go on without the undo of --step: when a person has undone it, or when
 its effect stays. The names of steps are those of once saga show.`)
-	forceEntry = entry(saga.ActionForce, "say what became of a call", `Says what became of the call that a saga is stuck at, when the service has told a person: with --value it has
+	forceEntry = entry(saga.ActionForce, "record whether the call at which a saga is stuck took effect", `Says what became of the call that a saga is stuck at, when the service has told a person: with --value it has
 happened, and VALUE is what the step would have returned, as JSON; with --not-made it has not happened and never
 will. Then it is made again, under another key, unless the saga has turned. once saga show has the key of the call at its service.
 If the service encrypts its sagas, --value needs --key-file.`)
 	cancelEntry = entry(saga.ActionCancel, "undo a saga that has not passed its pivot", `Turns a saga: what has taken effect is undone, and its starter is told a failure with the code `+saga.CodeCancelled+` and
 with --reason. A saga that has passed its pivot, or has ended, is refused.`)
-	wakeEntry = entry(saga.ActionWake, "end the wait of a saga", `Has a saga that waits go on now. If a node works on it, its next wait ends at once.`)
+	wakeEntry = entry(saga.ActionWake, "continue a waiting saga now", `Has a saga that waits go on now. If a node works on it, its next wait ends at once.`)
 )
 
 func entry(a saga.Action, brief, help string) cli.Entry {

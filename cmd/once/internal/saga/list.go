@@ -12,7 +12,7 @@ import (
 )
 
 var listEntry = cli.Entry{
-	Name: "saga list", Brief: "which sagas there are, and how far they are",
+	Name: "saga list", Brief: "list sagas and the step that each is at",
 	Help: `Lists sagas by tenant and key, with the step that each is at. --state stuck lists those that wait for a
 person. --since and --before look at when a saga was started (one that has ended: when that was), and take a
 time (2026-01-31T12:00:00Z) or how long ago that is by the database's clock (90m, 72h).

@@ -18,7 +18,7 @@ import (
 )
 
 var showEntry = cli.Entry{
-	Quick: true, Name: "saga show", Args: "KEY", Brief: "how far a saga has come, and why it is stuck",
+	Quick: true, Name: "saga show", Args: "KEY", Brief: "show the state and the steps of a saga, and why it is stuck",
 	Help: `Prints what the database knows of a saga: its state, its steps in the order in which they have begun, the key of
 a call that is under way at its service, what operators have done to it, and what can be done now. The inputs and
 results of its steps are shown only with --payload, and if the service encrypts them, only with --key-file as well.

@@ -26,7 +26,7 @@ import (
 var Noun = cli.Alone(entry, cli.GroupTry)
 
 var entry = cli.Entry{
-	Name: "torture", Args: "COMMAND...", Brief: "does an HTTP API keep its idempotency keys when it is killed?",
+	Name: "torture", Args: "COMMAND...", Brief: "test whether an HTTP API handles idempotency keys correctly when it is killed",
 	Help: `Starts a command that serves an HTTP API, sends a request with a key, kills the command before it answers,
 starts it again, sends the request again with the same key, and counts the effects. The API may be written
 in any language. The request is a FILE: an .http file, or a curl command.

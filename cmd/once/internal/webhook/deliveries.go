@@ -102,7 +102,7 @@ type shown struct {
 
 func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) < 2 {
-		return cli.Usage("which event of which endpoint?", "once webhook show ENDPOINT EVENT --db URL, as once webhook deliveries names them")
+		return cli.Usage("the endpoint or the event is missing", "once webhook show ENDPOINT EVENT --db URL, as once webhook deliveries names them")
 	}
 	encrypter, err := c.flags.Key.Encrypter()
 	if err != nil {

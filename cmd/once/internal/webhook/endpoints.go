@@ -17,7 +17,7 @@ import (
 )
 
 var endpointsEntry = cli.Entry{
-	Name: "webhook endpoints", Brief: "where webhooks are sent, and how each endpoint is doing",
+	Name: "webhook endpoints", Brief: "list endpoints and their failures",
 	Help: `Lists the endpoints of all tenants. --state failing lists those whose last attempt has failed: FAILURES is how many
 in a row, and SINCE when the first of them was. --state open lists those to which nothing is sent for a while because of
 that. DUE SINCE is since when the oldest delivery waits whose time has come. An

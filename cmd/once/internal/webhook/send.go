@@ -88,7 +88,7 @@ has applied it applies it no second time.` + audited,
 }
 
 var disableEntry = cli.Entry{
-	Quick: true, Name: "webhook disable", Args: "ENDPOINT", Brief: "send nothing to an endpoint",
+	Quick: true, Name: "webhook disable", Args: "ENDPOINT", Brief: "stop sending to an endpoint",
 	Help: `Sends nothing to an endpoint any more. What waits for it stays, and is delivered when it is enabled again. Events that are
 sent meanwhile are not for it: once webhook recover --missed sends those later.` + audited,
 	Make: func() cli.Runner {

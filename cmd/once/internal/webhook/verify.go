@@ -88,7 +88,7 @@ func (s *sender) verifier() (v *webhook.Verifier, err error) {
 }
 
 var verifyEntry = cli.Entry{
-	Name: "webhook verify", Args: "[FILE]", Brief: "whether a captured request was signed with a secret",
+	Name: "webhook verify", Args: "[FILE]", Brief: "check the signature of a captured request",
 	Help: `Reads a request from FILE, or from standard input: its headers, an empty line and the raw body, with or without the line
 of the method in front. It says whether the signature is right, which event it is, and whether a service would refuse it
 now because of its time.

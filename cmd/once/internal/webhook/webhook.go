@@ -27,9 +27,9 @@ func refused(db *cli.DB, doing string, err error) error {
 	case errors.As(err, new(*store.Error)):
 		return db.Failed(doing, err)
 	case errors.Is(err, webhook.ErrNotFound):
-		return cli.Nothing(fmt.Errorf("%s has no such endpoint, or no such event of its tenant. Try: once webhook endpoints --db %s", db.Name, db.Paste))
+		return cli.Nothing(fmt.Errorf("%s has no endpoint with this ID, or its tenant has no event with this ID. Try: once webhook endpoints --db %s", db.Name, db.Paste))
 	case errors.Is(err, webhook.ErrDisabled):
-		return fmt.Errorf("the endpoint is disabled, and gets nothing. Try: once webhook enable ENDPOINT --reason WHY --db %s", db.Paste)
+		return fmt.Errorf("the endpoint is disabled, so nothing can be sent to it. Try: once webhook enable ENDPOINT --reason WHY --db %s", db.Paste)
 	}
 	what, try := words.Advice(err.Error())
 	return fmt.Errorf("%s. Try: %s", strings.TrimSuffix(strings.TrimPrefix(what, "webhook: "), "."), words.Either(try != "", try, "once webhook endpoints --db "+db.Paste))

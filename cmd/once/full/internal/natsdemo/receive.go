@@ -22,7 +22,7 @@ import (
 
 // Receiver is once demo receive.
 var Receiver = cli.Entry{
-	Hidden: true, Name: "demo receive", Brief: "be the receiver of the demo's events, to be killed",
+	Hidden: true, Name: "demo receive", Brief: "internal: the receiver of events in once demo events",
 	Help: `Books the events of the payments service through an inbox until it is interrupted, and logs as
 JSON to standard error what becomes of each. once demo events starts it.`,
 	Make: func() cli.Runner { return new(receive) },

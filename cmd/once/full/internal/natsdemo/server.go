@@ -17,7 +17,7 @@ import (
 
 // Server is once demo nats.
 var Server = cli.Entry{
-	Hidden: true, Name: "demo nats", Brief: "be the NATS server of the demo, to be killed",
+	Hidden: true, Name: "demo nats", Brief: "internal: the NATS server in once demo events",
 	Help: `Serves NATS with JetStream until it is interrupted. The server is a part of this program, and
 is meant for once demo events, which starts it. In production, use a NATS server of its own.`,
 	Make: func() cli.Runner { return new(natsServer) },

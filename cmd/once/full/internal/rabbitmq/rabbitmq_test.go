@@ -53,7 +53,7 @@ func TestDoctorAndRelayOnRabbitMQ(t *testing.T) {
 	if err := amqpbroker.Declare(t.Context(), conn, amqpbroker.Queue{Name: "refunds", Exchange: "events"}); err != nil {
 		t.Fatal(err)
 	}
-	for to, want := range map[string]string{"": "There is no queue payouts", "?exchange=events": "", "?exchange=nowhere": "There is no exchange nowhere"} {
+	for to, want := range map[string]string{"": "Queue payouts does not exist", "?exchange=events": "", "?exchange=nowhere": "Exchange nowhere does not exist"} {
 		d, err := Open(server.URL() + to)
 		if err != nil {
 			t.Fatal(err)
