@@ -43,7 +43,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		change       func(*http.Request)
 		want         int
 	}{
-		"this page does not exist":                {viewer, "GET", "/nowhere", nil, 404},
+		"this page does not exist":    {viewer, "GET", "/nowhere", nil, 404},
 		"a path behind a page":        {viewer, "GET", "/operations/1", nil, 404},
 		"no access":                   {as(User{}, errors.New("who is it?")), "GET", "/operations", nil, 403},
 		"an operator without a name":  {as(User{Role: RoleOperator}, nil), "GET", "/operations", nil, 403},

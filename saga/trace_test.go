@@ -144,7 +144,7 @@ func TestTracerSeesNodes(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		const run, why = "run, begun in the caller, background true: ", `behind the pivot "pivot" there is no turn: no`
+		const run, why = "run, begun in the caller, background true: ", `the saga has passed its pivot "pivot", so it cannot be undone any more: no`
 		d.want(g, "step pivot: done", "step waits: not_yet", run+"waiting", "step waits: no", run+"stuck, "+why)
 	})
 }

@@ -31,7 +31,7 @@ func TestDoctorSQLite(t *testing.T) {
 		{dsn("wal", "full", "0"), "busy_timeout", fail, "refuses"},
 		{dsn("delete", "full", "5000"), "journal_mode", warn, "delete"},
 		{dsn("memory", "full", "5000"), "journal_mode", fail, "destroys the file"},
-		{dsn("off", "full", "5000"), "journal_mode", fail, "half an operation"},
+		{dsn("off", "full", "5000"), "journal_mode", fail, "half of an operation"},
 		{"sqlite:" + file, "filesystem", okay, "local"},
 		{"sqlite:" + file, "migrations", okay, "all"},
 	} {

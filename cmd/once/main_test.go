@@ -166,7 +166,7 @@ func TestUsageErrorsSayWhatToTry(t *testing.T) {
 		{"keys resolve k --scope s --call c --reason r --failed x --voided --db sqlite:x", "--voided needs --run-again", "--voided"},
 		{"keys resolve k --scope s --call c --failed x --db sqlite:x", "--reason is missing", "once keys resolve KEY"},
 		{"keys resolve k --reason r --failed x --db sqlite:x", "--scope is missing", "once keys resolve KEY"},
-		{"keys resolve k --scope s --call c --reason r --failed x --status 201 --db sqlite:x", "no failure", "--status 422"},
+		{"keys resolve k --scope s --call c --reason r --failed x --status 201 --db sqlite:x", "not the status of a failure", "--status 422"},
 		{"audit", "not complete", "once audit list"},
 		{"audit list -o text --db sqlite:x", `"text"`, "-o table"},
 		{"keys shwo", `no command "keys shwo"`, "once keys show"},

@@ -81,16 +81,16 @@ func TestSecretsAreLeftOut(t *testing.T) {
 // TestParseRefuses: a file that cannot be sent is refused, and the error says what to try.
 func TestParseRefuses(t *testing.T) {
 	for name, spoil := range map[string]func(*recorded.Request){
-		"no request of once keys export": func(r *recorded.Request) { r.Format = "har" },
-		"version 2":                      func(r *recorded.Request) { r.Version = 2 },
-		"no method":                      func(r *recorded.Request) { r.Method = "PO ST" },
-		"no path":                        func(r *recorded.Request) { r.Path = "http://api.example/" },
-		`" HTTP/1.1\r\nX: y" is no path`: func(r *recorded.Request) { r.Path = " HTTP/1.1\r\nX: y" },
-		"no id":                          func(r *recorded.Request) { r.ID = "a\r\nb" },
-		"no host":                        func(r *recorded.Request) { r.Host = "a/b" },
-		`"" is no host`:                  func(r *recorded.Request) { r.Host = "" },
-		"no name of a header":            func(r *recorded.Request) { r.Headers["a b"] = nil },
-		"a line break":                   func(r *recorded.Request) { r.Headers["A"] = []string{"x\r\nB: y"} },
+		"was not written by once keys export": func(r *recorded.Request) { r.Format = "har" },
+		"version 2":                           func(r *recorded.Request) { r.Version = 2 },
+		"no method":                           func(r *recorded.Request) { r.Method = "PO ST" },
+		"no path":                             func(r *recorded.Request) { r.Path = "http://api.example/" },
+		`" HTTP/1.1\r\nX: y" is no path`:      func(r *recorded.Request) { r.Path = " HTTP/1.1\r\nX: y" },
+		"no id":                               func(r *recorded.Request) { r.ID = "a\r\nb" },
+		"no host":                             func(r *recorded.Request) { r.Host = "a/b" },
+		`"" is no host`:                       func(r *recorded.Request) { r.Host = "" },
+		"no name of a header":                 func(r *recorded.Request) { r.Headers["a b"] = nil },
+		"a line break":                        func(r *recorded.Request) { r.Headers["A"] = []string{"x\r\nB: y"} },
 	} {
 		r := exported(t)
 		spoil(&r)
@@ -225,5 +225,5 @@ func TestCameFrom(t *testing.T) {
 func ExampleParse() {
 	_, err := recorded.Parse([]byte(`{"format":"once-request","version":7}`))
 	fmt.Println(err)
-	// Output: it has version 7, and this release of once knows version 1. Try: the release that has written it
+	// Output: the file has version 7, but this release of once reads version 1. Try: the release of once that has written the file
 }
