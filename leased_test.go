@@ -78,6 +78,7 @@ type leasedRun struct {
 	s     *leasing
 	id    store.ID
 	rec   store.Record
+	doubt bool            // a write is lost, and may be applied later
 	ended context.Context //nolint:containedctx // when the lease is lost
 	end   context.CancelFunc
 }
@@ -98,6 +99,7 @@ func (r *leasedRun) write(ctx context.Context, c store.Change) error {
 		if rec, e := r.s.mem.Read(ctx, r.id); e == nil && rec.Fence == c.Next.Fence && bytes.Equal(rec.Nonce, c.Next.Nonce) {
 			err = nil
 		}
+		r.doubt = err != nil
 	}
 	if err == nil {
 		r.rec = c.Next
@@ -124,7 +126,7 @@ func (r *leasedRun) standing(cause error) error {
 	switch {
 	case r.rec.CallStarted:
 		return &store.Error{Kind: store.KindUncertain, Err: cause}
-	case r.rec.RecoveryPoint != "":
+	case r.rec.RecoveryPoint != "", r.doubt:
 		return &store.Error{Kind: store.KindPartial, Err: cause}
 	}
 	return nil
@@ -147,7 +149,7 @@ func (r *leasedRun) Rollback(ctx context.Context) error {
 		next = r.rec
 		next.State = store.StateUnknown
 	}
-	if r.rec.RecoveryPoint == "" || r.rec.CallStarted {
+	if r.rec.RecoveryPoint == "" && !r.doubt || r.rec.CallStarted {
 		if err := r.write(ctx, store.Change{Next: next}); err != nil {
 			return err
 		}
