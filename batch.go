@@ -50,23 +50,24 @@ func init() { //nolint:gochecknoinits // for packages that this one cannot impor
 	}
 }
 
-// DoBatch is [Do] for an operation whose writes and answer are known before it runs: the client makes the ids,
-// and the statements themselves check their conditions (see [Batch.ExecRows]). With pgxstore the claim, the
-// writes, the record and COMMIT are one round trip. Other stores run the same declared writes in an ordinary
-// transaction.
+// DoBatch is [Do] for an operation whose writes and result are known before the operation runs. The client
+// makes the ids, and each SQL statement checks its own conditions (see [Batch.ExecRows]). With pgxstore the
+// claim, the writes, the record and COMMIT are one round trip. Other stores run the same declared writes in an
+// ordinary transaction.
 //
 // fn runs before the store looks up the operation. If the operation is already done, the declared writes are
 // dropped. Therefore fn must only declare writes. The writes are sent after fn has returned. If a write fails,
 // the operation fails with the error of that write, as if fn had returned it.
 //
-// Config.Settle bounds a batch from the moment fn returns, as it bounds COMMIT in [Do]. The end of ctx does not
-// end a batch immediately: the server is asked to cancel it. Operation.Timeouts and the deadline of ctx bound
-// its statements.
+// When fn has returned, Config.Settle limits the time of the batch, as it limits the time of COMMIT in [Do].
+// The end of ctx does not end a batch immediately: the server is asked to cancel it. Operation.Timeouts and the
+// deadline of ctx bound its statements.
 //
-// If the answer to a batch was lost, the engine finds out whether the batch was applied, as after any lost
-// COMMIT, and runs it again if the database has no record of it. If the second run fails, too, the operation is
-// in doubt ([EffectInDoubt]), although [Do] could report [EffectNotApplied] in this case: a batch holds no
-// claim, so nothing excludes an earlier copy of the batch that the server may still receive.
+// If the answer of the database to a batch is lost, the engine finds out whether the batch was applied, as [Do]
+// does after a lost answer to COMMIT. If the database has no record of the operation, the engine runs the batch
+// again. If this second run fails too, the error has [EffectInDoubt], although [Do] could report
+// [EffectNotApplied] after the same failure: a batch holds no claim, so the server may still receive and apply
+// the first copy of the batch.
 func DoBatch[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(b *Batch) (T, error)) (Result[T], error) {
 	var value T
 	declare := func(_ context.Context, b *Batch) (T, error) { return fn(b) }

@@ -28,64 +28,67 @@ const (
 )
 
 // Forever is a retention that does not end: no sweeper deletes the record, and the operation never executes a
-// second time. Use it for a key that names something which happens once in the life of its subject, such as
-// "welcome-email:42". Do not use it for a key that names one request.
+// second time. Use Forever for a key that names an event which must happen only one time, such as
+// "welcome-email:42". Do not use Forever for a key that names one request.
 const Forever = store.Forever
 
 // Config configures an [Engine]. The zero value is ready to use.
 type Config struct {
 	// Retain is how long a finished operation can be replayed, by the database's clock. After that time the key
-	// counts as never seen, and a retry executes the operation again. The minimum is one minute, and four times
-	// Settle. [Forever] keeps the result without an end. Default 72 h.
+	// counts as never seen, and a retry executes the operation again. Retain must be at least one minute, and
+	// at least four times Settle. With [Forever] the result is never deleted. Default 72 h.
 	Retain time.Duration
 
 	// Runs bounds how often the handler runs in one call. A handler runs again after a serialization failure or
-	// a deadlock, when an operation that it joins is in flight, and when a first attempt (Attempt.Number is 1)
-	// has met a broken connection. A call that has lost a race to another call runs again whatever Runs says,
-	// at most 20 times. Usually its second run finds the record of the other call and replays it; it needs more
-	// runs only if the other call is rolled back each time. Default 3.
+	// a deadlock, if another call of an operation that the handler joins (see [Join]) is in flight, and if the
+	// connection of a first attempt (Attempt.Number is 1) breaks. A call that loses a race against another call
+	// of the same operation runs its handler again regardless of Runs, at most 20 times. Usually the second run
+	// of such a call finds the record of the other call and replays the result. More runs are needed only if
+	// the other call is rolled back each time. Default 3.
 	Runs int
 
-	// Settle bounds COMMIT. If the answer to COMMIT was lost, Settle also bounds the time to find out whether
-	// it was applied. So a call can take up to twice Settle after its handler has returned. The end of the
-	// caller's context does not shorten this time. Stores on database/sql bound COMMIT itself by 10 s
-	// (PostgreSQL) or by busy_timeout (SQLite). Default 5 s.
+	// Settle limits the time of COMMIT. If the answer to COMMIT is lost, Settle also limits the time in which
+	// the engine finds out whether COMMIT was applied. So a call can take up to twice Settle after its
+	// handler has returned. The end of the caller's context does not shorten these times. Stores on
+	// database/sql limit the time of COMMIT itself to 10 s (PostgreSQL) or to busy_timeout (SQLite). Default
+	// 5 s.
 	Settle time.Duration
 
-	// Timeouts bound the waits of every operation. A field that is set in Operation.Timeouts takes precedence
+	// Timeouts limit the waits of every operation. A field that is set in Operation.Timeouts takes precedence
 	// over the same field here.
 	//
-	// Acquire has a default of 5 s: for a connection of the pool, and again for the answer to the statement
-	// that begins the transaction. So a call fails with [CodeUnavailable], and does not hang, if the pool is
-	// exhausted or the server is silent. The other fields default to the bounds that the database is configured
-	// with.
+	// The field Acquire has a default of 5 s. It limits the wait for a connection of the pool, and separately
+	// the wait for the answer to the statement that begins the transaction. So a call fails with
+	// [CodeUnavailable], and does not hang, if the pool is exhausted or the server is silent. If another field
+	// is not set, the timeout in the configuration of the database applies.
 	Timeouts store.Timeouts
 
-	// Cache is how many bytes of memory the engine may use for results that it has committed lately. It replays
-	// these results without asking the database. A result that the engine has only read is not cached: a
-	// failover to a synchronous standby could lose it, and then it must not be replayed. One result takes at
-	// most an eighth of Cache. Default 0: no cache.
+	// Cache is how many bytes of memory the engine may use for results that it has committed lately. The engine
+	// replays cached results without asking the database. It does not cache a result that it has only read from
+	// the database: a failover to a synchronous standby could lose such a result, and after the failover the
+	// engine must not replay a lost result. One result takes at most an eighth of Cache. Default 0: no cache.
 	Cache int64
 
-	// CacheFor is how long a result stays in Cache and Shared. During this time this process does not notice
-	// that the record has changed in the database: that another process has forgotten it, or that a failover
-	// has lost it because COMMIT does not wait for the standby. [Engine.InvalidateCache] removes a result
-	// earlier. CacheFor is never more than half of the operation's retention. Default 30 s.
+	// CacheFor is how long a result stays in Cache and Shared. During this time, this process does not
+	// notice that the record is missing in the database because another process has forgotten it, or because
+	// a failover has lost it (if COMMIT does not wait for the standby). [Engine.InvalidateCache] removes a
+	// result earlier. CacheFor is never more than half of the operation's retention. Default 30 s.
 	CacheFor time.Duration
 
 	// Shared is a cache that all processes of the service use together, such as package
-	// store/redisstore/rediscache. With it, a retry that reaches another process than the first attempt does
-	// not ask the database.
+	// store/redisstore/rediscache. If the first attempt and a retry reach different processes, the process
+	// of the retry can replay the result from Shared without asking the database.
 	//
-	// The engine asks Shared after Cache, only for calls whose Attempt.Number is not 1, and once for all
-	// concurrent duplicates in a process. It adds the results that it commits, without waiting for the cache.
-	// It uses an answer of the cache only if it says that an operation is done. If the cache is down,
-	// hangs or has lost everything, a call loses 100 ms at most; after five failures in a row the engine does
-	// not ask the cache for a second.
+	// The engine looks for a result first in Cache, then in Shared. It asks Shared only for calls whose
+	// Attempt.Number is not 1, and only one time for all concurrent duplicates in a process. The engine
+	// writes the results that it commits to Shared, without waiting for the answer of the cache. The engine
+	// uses an answer of the cache only if the answer says that the operation is done. If the cache is down,
+	// hangs or has lost all data, a call takes at most 100 ms longer. After five failures in a row the engine
+	// stops asking the cache for one second.
 	//
-	// A result stays in Shared for CacheFor. It is encrypted if Encrypter is set; without Encrypter, a program
-	// that can write to the cache can make up results. Results above 1 MiB and results of package lease
-	// are not shared. Default: no shared cache.
+	// A result stays in Shared for CacheFor. Results in Shared are encrypted if Encrypter is set. Without
+	// Encrypter, a program that can write to the cache can forge results. Results above 1 MiB and results of
+	// package lease are not shared. Default: no shared cache.
 	Shared SharedCache
 
 	// MaxWaiting is how many calls may wait at the same time for another call of the same operation.
@@ -102,15 +105,15 @@ type Config struct {
 
 	// Synced makes a replay wait until the record that it returns is as durable as a commit: with a synchronous
 	// standby, until the standby has the record. For a replay within a [Join], the record is durable when the
-	// caller's COMMIT is answered. Default: a replay is a plain read. It may return a commit that still waits
-	// for the standby, and that a failover then loses.
+	// caller's COMMIT is answered. Default: a replay is a plain read, which may return a record that the
+	// standby does not have yet and that a failover can lose.
 	Synced bool
 
 	// Skew is by how much the clocks of callers that set Attempt.FirstSent may differ from the database's
-	// clock. A retry is refused this long before the retention of its first attempt may be over. If FirstSent
-	// is further in the future than Skew, by the clock of this process, the error is CodeInvalid. After Retain
-	// was made longer, first attempts from before the change are judged by the new retention. Default 5
-	// minutes, and at most a quarter of the operation's retention.
+	// clock. The engine refuses a retry if less than Skew is left until the retention of the first attempt may
+	// be over. If FirstSent is further in the future than Skew, by the clock of this process, the error is
+	// CodeInvalid. If you make Retain longer, the engine applies the new retention to earlier first attempts,
+	// too. Default 5 minutes, and at most a quarter of the operation's retention.
 	Skew time.Duration
 
 	// HashKeys stores the SHA-256 of each key instead of the key, for keys whose contents must not be in a
@@ -118,11 +121,12 @@ type Config struct {
 	// If HashKeys is changed, the engine no longer finds keys that are already stored.
 	HashKeys bool
 
-	// RequireNamespace refuses keys outside of this namespace. Zero: keys of any form are allowed.
+	// If RequireNamespace is set, the engine refuses keys that do not belong to this namespace. The
+	// zero value allows keys of any form.
 	RequireNamespace Namespace
 
-	// Encrypter encrypts Operation.Request, which is then kept with the operation, and encrypts the results in
-	// Shared. Default: requests are not kept.
+	// Encrypter encrypts Operation.Request and the results in Shared. With an Encrypter, the engine stores the
+	// request of an operation. Default: requests are not stored.
 	Encrypter Encrypter
 
 	// Observer receives every event of the engine. Default: [Warnings]. To log nothing, set [Discard]; to log
@@ -130,13 +134,14 @@ type Config struct {
 	Observer Observer
 
 	// SlowHandler is how long a handler may run in its transaction before the observer receives an event of the
-	// type "slow_handler". The observer receives it once for each run, while the handler still runs, and
-	// [Warnings] logs it, because a slow handler holds a connection of the pool and its locks. It does not
-	// apply to batches, nor within a [Join], whose transaction is the caller's. Default: never.
+	// type "slow_handler". The observer receives one such event for each run, while the handler still runs.
+	// [Warnings] logs the event, because a slow handler holds a connection of the pool and its locks.
+	// SlowHandler does not apply to [DoBatch] and [Join]. Default: never.
 	SlowHandler time.Duration
 
 	// AfterCommit is called after each call that has committed writes. An example is the method Wake of an
-	// outbox.Relay. It must be quick, and must not call the engine. Default: no function.
+	// outbox.Relay. The function AfterCommit must return quickly, and must not call the engine. Default:
+	// no function.
 	AfterCommit func()
 }
 

@@ -44,8 +44,9 @@ func (e Effect) String() string {
 	return "in doubt"
 }
 
-// Error is the error of an operation that has no answer. The other error that [Do] returns is a *[Failure],
-// which is an answer. The message of an Error is for operators, not for clients.
+// Error is the error of a call that has not returned the final result of its operation. The other error
+// that [Do] returns is a *[Failure], which is a final result. The message of an Error is for operators, not
+// for clients.
 type Error struct {
 	Code   Code
 	Effect Effect
@@ -104,10 +105,10 @@ func CodeOf(err error) Code {
 }
 
 // EffectOf returns what err proves about the effect of the call. A nil error proves that the operation was
-// applied; after [Join] it proves that only when the transaction of the caller has committed. A *[Failure] uses
-// its key up, but it proves EffectApplied only if CommitWrites is set. Without CommitWrites the handler's writes
-// were rolled back, and the effect is EffectNotApplied. An error of another package proves nothing, so the
-// effect is EffectInDoubt.
+// applied; after [Join] the operation is applied only when the caller's transaction has committed. A *[Failure]
+// is stored under its key as the final result, but the effect is EffectApplied only if CommitWrites is set.
+// Without CommitWrites the handler's writes were rolled back, and the effect is EffectNotApplied. An error of
+// another package proves nothing, so the effect is EffectInDoubt.
 func EffectOf(err error) Effect {
 	if err == nil {
 		return EffectApplied
@@ -128,9 +129,9 @@ func EffectOf(err error) Effect {
 
 // Failure is a final answer that is not a value, such as "card declined". A Failure that a handler returns is
 // stored, and every retry gets the same Failure. The handler's writes are rolled back unless CommitWrites is
-// set. A replayed Failure has the CommitWrites of the original; it is true if the record was stored by an
-// earlier version of once, which did not keep the field. Every other error of a handler is transient: nothing
-// is stored, and a retry executes the handler again.
+// set. A replayed Failure has the same value of CommitWrites as the original Failure. If the record was
+// stored by an earlier version of this library, which did not store the field, CommitWrites is true. Every
+// other error of a handler is transient: nothing is stored, and a retry executes the handler again.
 type Failure struct { //nolint:errname // it is an answer, which happens to travel as an error
 	Code         string          `json:"code"`
 	Message      string          `json:"message,omitempty"`

@@ -8,7 +8,7 @@ import (
 	"github.com/oncelib/once/internal/base/printable"
 )
 
-// Namespace is the front of keys of the form "prefix:environment:version:id", such as
+// Namespace is the first part of keys of the form "prefix:environment:version:id", such as
 // "billing:live:v1:0190...". It separates the keys of two services, of test and live environments, and of
 // two versions of what a key means.
 type Namespace struct {

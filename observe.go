@@ -15,8 +15,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Observer receives every decision and transition of an engine. Observe is called synchronously and must be
-// quick; it must not call the engine.
+// Observer receives every decision and transition of an engine. The method Observe is called synchronously,
+// must return quickly, and must not call the engine.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -59,7 +59,7 @@ type Event struct {
 	Cached bool
 
 	// Deadlock reports that the database has ended the last run because of a deadlock. It is set in EventRerun,
-	// and in EventFinished if no other run followed. It is false where the store cannot detect deadlocks.
+	// and in EventFinished if no other run followed. It is false if the store cannot detect deadlocks.
 	Deadlock bool
 
 	// From is the state in which this call has found the operation, and To the state in which it has left the
@@ -262,9 +262,9 @@ func (c *call[TX]) observeEffectOutside(ctx context.Context, txn transaction[TX]
 
 var errOutside = errors.New("the handler succeeded without running a statement on its transaction: its writes elsewhere are not rolled back, and a retry may write them twice. Try: write through the transaction that the handler receives")
 
-// Observers returns an observer that passes every event to each observer of list, in order. It is a [Tracer] if
-// one of list is. Each Tracer gets the context that the Tracer before it has returned. The first returned trace
-// that is not "" is kept with the operation.
+// Observers returns an observer that passes every event to each observer of list, in order. The returned
+// observer is a [Tracer] if at least one observer of list is a Tracer. Each Tracer gets the context that the
+// Tracer before it has returned. The first returned trace that is not "" is kept with the operation.
 func Observers(list ...Observer) Observer {
 	if slices.ContainsFunc(list, func(o Observer) bool { _, is := o.(Tracer); return is }) {
 		return tracers{list}

@@ -17,26 +17,29 @@ import (
 
 // Config configures [Letters].
 type Config struct {
-	// Encrypter decrypts payloads and headers. It is required if the service encrypts them.
+	// Encrypter decrypts payloads and headers. It is required if the service encrypts payloads and
+	// headers.
 	Encrypter once.Encrypter
 }
 
-// Letters are the dead letters of a database. Its methods can be called concurrently.
+// Letters gives access to the dead letters of a database. The methods of Letters can be called
+// concurrently.
 type Letters struct {
 	db  sqlplane.Database
 	cfg Config
 }
 
-// New returns the dead letters of db, which must have the [Migrations]. New does not contact the database.
+// New returns the [Letters] of the database db, in which the [Migrations] must have been run. New does not
+// contact the database.
 func New(db sqlplane.Database, cfg Config) *Letters { return &Letters{db, cfg} }
 
-// Errors of calls that have neither changed nor shown anything.
+// A call that returns one of these errors has changed nothing, and has returned no letters.
 var (
 	ErrNotFound = errors.New("deadletter: no dead letter has this UID. Try: Letters.List, or once deadletter list --letters")
 	ErrNoRun    = errors.New("deadletter: no redrive has this UID. Try: Letters.Redrives, or once deadletter list")
 )
 
-// Letter is a dead letter: a message that was given up.
+// Letter is a dead letter: a message that the inbox or the relay no longer tries to handle.
 type Letter struct {
 	UID      string // the ID of the letter
 	Origin   string // "inbox" or "outbox"

@@ -26,9 +26,10 @@ type RedriveOptions struct {
 	Canary bool    // one letter is tried first, and the others only after it was applied
 	DryRun bool    // only count the letters
 
-	// Retain is how long the receivers remember the IDs of messages. A letter whose first failure is older than
-	// Retain may have been applied, and its receiver may have forgotten that. So the redrive does not choose
-	// such a letter, unless BeyondRetention is set. Default: 7 days.
+	// Retain is how long the receivers remember the IDs of messages. If the first failure of a message was
+	// longer ago than Retain, the message may have been applied, and the receiver may have deleted its ID.
+	// Therefore the redrive does not choose the letter of such a message, unless BeyondRetention is set.
+	// Default: 7 days.
 	Retain          time.Duration
 	BeyondRetention bool
 }

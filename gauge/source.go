@@ -9,12 +9,13 @@ type Value struct {
 	Number float64
 }
 
-// Source measures the current values of gauges. Gauges may be called at any time, but only one call runs at a time.
+// Source measures the current values of gauges. The method Gauges may be called at any time, but only one call
+// of the method runs at a time.
 type Source interface {
 	Gauges(ctx context.Context) ([]Value, error)
 }
 
-// Func makes a function a [Source].
+// Func is a function that implements [Source].
 type Func func(ctx context.Context) ([]Value, error)
 
 // Gauges implements [Source].

@@ -9,7 +9,8 @@ import (
 	"github.com/oncelib/once/oncehttp"
 )
 
-// HopHeader is a header of requests that another region has forwarded. Its value is the name of that region.
+// HopHeader is a header of requests that another region has forwarded. The value of the header is the name
+// of the region that has forwarded the request.
 const HopHeader = "Once-Home-Hop"
 
 // These are the codes of the problems of [Handler].

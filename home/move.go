@@ -18,9 +18,9 @@ type Mover struct {
 	// Regions are the databases of all regions, by the names of the regions. All must be migrated with [Migrations] and have the same dialect.
 	Regions map[string]sqlplane.Database
 
-	// Rows moves the service's own rows of the tenant, and rows of an outbox or inbox if its messages must move too. It is called while no region
-	// executes operations of the tenant. If a move is interrupted, Rows is called again, so it must be safe to repeat. Default: nil, there are no
-	// rows to move.
+	// Rows moves the service's own rows of the tenant, and rows of outboxes and inboxes if the messages in
+	// these rows must move too. It is called while no region executes operations of the tenant. If a move is
+	// interrupted, Rows is called again, so it must be safe to repeat. Default: nil, there are no rows to move.
 	Rows func(context.Context, Handover) error
 
 	// Publish updates the maps of all regions, by [Map.Pin]. It may be called again with the same pin. Default: nil, a region learns the new home
@@ -28,7 +28,7 @@ type Mover struct {
 	Publish func(ctx context.Context, tenant string, p Pin) error
 }
 
-// Handover describes a move to Mover.Rows.
+// Handover describes the move for which the function Mover.Rows is called.
 type Handover struct {
 	Tenant, From, To string
 

@@ -44,8 +44,9 @@ var (
 	_ upkeep.Writer[any] = (*Store[any])(nil)
 )
 
-// New returns a store that wraps s. s must be a pgxstore or a sqlstore on PostgreSQL or SQLite, whose database was migrated with [Migrations];
-// otherwise New panics. If the database knows of a later move of a tenant than regions does, the Store adds the move to regions.
+// New returns a store that wraps s. s must be a pgxstore or a sqlstore on PostgreSQL or SQLite, whose database
+// was migrated with [Migrations]; otherwise New panics. If the database contains a later move of a tenant than
+// the map regions, the Store adds the move to the map.
 func New[TX any](s store.Store[TX], regions *Map) *Store[TX] {
 	h := &Store[TX]{base: s, regions: regions}
 	var ok bool

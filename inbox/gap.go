@@ -70,10 +70,10 @@ func scanGap(row sqlplane.Row, more ...any) (g Gap, err error) {
 	return g, err
 }
 
-// GapsUpTo returns one page of gaps. It reads only keys of consumer that have parked messages, and not
-// more of them than most.
-// The gaps are ordered by the age of the wait. more reports that other gaps may exist. GapsUpTo reads a few
-// rows for each key.
+// GapsUpTo returns one page of gaps. GapsUpTo reads only keys of consumer that have parked messages, which
+// wait in the database for an earlier message. The parameter most is the largest number of keys that
+// GapsUpTo reads. The gaps are ordered by the age of the wait. The result more reports whether other gaps
+// may exist. GapsUpTo reads a few rows for each key.
 func GapsUpTo(ctx context.Context, db sqlplane.Database, consumer string, most int) (list []Gap, more bool, err error) {
 	const query = `select p.source, p.topic, p.KEY, p.seq + 1, p.parked, p.moved_at, p.dead, ` + failingColumns + `, case when exists (` + nextIsParked + ` and k.next_at is null) then 1 else 0 end
  from (select consumer, source, topic, KEY, seq, parked, moved_at, dead from once_inbox_position where consumer = ? and parked > 0 limit ?) p`
@@ -92,7 +92,7 @@ func GapsUpTo(ctx context.Context, db sqlplane.Database, consumer string, most i
 	return list, read >= most, err
 }
 
-// ErrNotNext says that the message to skip is not the one for which its key waits.
+// ErrNotNext says that the message to skip is not the message for which its key waits.
 var ErrNotNext = errors.New("inbox: the message cannot be skipped, because its key does not wait for this message")
 
 // Skip gives up the message for which a key waits, because the message is missing for good or is a dead letter.

@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Place is the position of a key with an order, for people.
+// Place is the position in the sequence of a key, in a form for people to read.
 type Place struct {
 	Known  bool  // a message of the key has arrived
 	Seq    int64 // the Seq of the last message that was applied or skipped
@@ -51,7 +51,8 @@ func (in *Inbox[TX]) Place(ctx context.Context, source, topic, key string, seq i
 	return p, err
 }
 
-// ParkedMessage is a message that waits for an earlier message of its key, for people.
+// ParkedMessage is a message that waits for an earlier message of its key, in a form for people to
+// read.
 type ParkedMessage struct {
 	Seq      int64
 	ID, Type string

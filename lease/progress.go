@@ -19,9 +19,9 @@ type Progress struct {
 	// set, a person has decided while the outcome of Call was not known.
 	Call *Begun `json:"call,omitempty"`
 
-	// CallID identifies what a person must decide, for [Resolution.CallID]: the unknown call, or the state of
-	// the operation if it has begun no call. "" means that no decision is needed. CallID changes when the call
-	// is decided, even if the call is then made again.
+	// CallID identifies what a person must decide, for [Resolution.CallID]: the call whose outcome is unknown,
+	// or the state of the operation if the operation has begun no call. "" means that no decision is needed.
+	// CallID changes when the call is decided, even if the call is then made again.
 	CallID string `json:"call_id,omitempty"`
 }
 

@@ -49,7 +49,8 @@ type Resolution struct {
 
 	// RunAgain allows the next caller or a [Completer] to make the call again under the same key, within an
 	// hour. The call has one effect only if the service deduplicates by the key, and still remembers the key
-	// then. If the operation has saved nothing, the next caller executes it from the beginning.
+	// then. If no phase and no call of the operation is stored, the next caller executes the operation from
+	// the beginning.
 	RunAgain bool
 
 	// KeyVoided, together with RunAgain, says that the service refuses the old key from now on (see [Voided]):
@@ -61,15 +62,17 @@ type Resolution struct {
 	// has written the record.
 	Retain time.Duration
 
-	// Who has decided, and the Reason, are written to the audit (table once_audit of package operate) in the
-	// same commit. If Who is "", no entry is written. An entry needs a store with tables.
+	// Who names the person who has decided, and Reason says why. Both are written to the audit (table
+	// once_audit of package operate) in the same commit as the decision. If Who is "", no entry is written.
+	// An entry requires a store with SQL tables.
 	Who, Reason string
 }
 
 // Resolve writes a decision about an operation whose outcome is unknown. If the same decision about the same
 // call was already written, even by another person, Resolve returns nil and writes nothing. So after an error
-// of [store.KindLost], call it again. An error of [store.KindTaken] says that nothing was changed: the
-// operation is not unknown, or another call is unknown, or another decision about the call was written.
+// of the kind [store.KindLost], call Resolve again. An error of the kind [store.KindTaken] says that nothing
+// was changed: the outcome of the operation is not unknown, or the outcome of another call is unknown, or
+// another decision about the call was written.
 func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolution) error {
 	if err := how.check(); err != nil {
 		return misused(err)

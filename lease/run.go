@@ -45,7 +45,8 @@ func (r *Run) Operation() store.ID { return r.id }
 
 // Errors of phases. A handler that gets one of them must return it.
 var (
-	// ErrLost is in the chain of an error if another owner has taken the operation over, or may have.
+	// ErrLost is in the chain of an error if another owner has taken the operation over, or may have
+	// taken it over.
 	ErrLost = errors.New("the lease of this operation is lost")
 
 	// ErrUnknown is in the chain of an error if a call may have taken effect, and nothing proves whether it

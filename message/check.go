@@ -27,8 +27,8 @@ func (m *Message) Check() error {
 	return nil
 }
 
-// CheckText returns an error if s has more than most bytes, or cannot be transported by every database and broker.
-// The error calls the text name.
+// CheckText returns an error if s has more than most bytes, or cannot be transported by every database and
+// broker. The parameter name is the name of the text in the error.
 func CheckText(name, s string, most int) error {
 	switch {
 	case len(s) > most:

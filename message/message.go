@@ -33,11 +33,11 @@ func (m *Message) KeyHash() string {
 
 const hashLen = 16
 
-// Message is one event. Its payload and its headers must not be changed after it was made.
+// Message is one event. The payload and the headers of a Message must not be changed after the
+// Message was made.
 //
-// Different parts of once set the fields: the caller of outbox.Box.Add describes the event; Add and the
-// database set ID, Seq and CreatedAt; a relay sets Delivery; a decoder sets all fields that a received message
-// has.
+// Different packages set the fields: the caller of outbox.Box.Add describes the event; Add and the database
+// set ID, Seq and CreatedAt; a relay sets Delivery; a decoder sets all fields that a received message has.
 type Message struct {
 	// ID identifies the event in every delivery; it is the CloudEvents id. An outbox accepts only UUIDs, and
 	// makes one by default. An inbox accepts any text, but not "". Consumers count a second message with the
@@ -59,8 +59,8 @@ type Message struct {
 	Key string
 
 	// Seq is the position or the version of the message within its source, topic and key. An outbox numbers
-	// them 1, 2, 3, ... without gaps, and Add ignores the Seq of its argument. 0 means that the message has no
-	// number.
+	// them 1, 2, 3, ... without gaps, and the method Add of the outbox ignores the Seq of its argument. 0
+	// means that the message has no number.
 	Seq int64
 
 	// Type names the kind of event, such as "refund.succeeded". An outbox requires it.
@@ -78,15 +78,17 @@ type Message struct {
 	Trace string
 
 	// CreatedAt is when the message was added to the outbox, by the clock of the database; in a message from
-	// another sender, it is the time that the sender states. Add ignores it. Zero means not known.
+	// another sender, it is the time that the sender states. The method Add of the outbox ignores CreatedAt.
+	// Zero means not known.
 	CreatedAt time.Time
 
-	// Delivery is the number of this delivery of the message, 1 for the first one. In a message that an inbox
-	// receives, it is the broker's count. Add ignores it. 0 means not known.
+	// Delivery is the number of this delivery of the message, 1 for the first delivery. In a message that an
+	// inbox receives, Delivery is the count of the broker. The method Add of the outbox ignores Delivery. 0
+	// means not known.
 	Delivery int
 }
 
 // TypeSkipped is the type of a marker, which replaces a message that a person has skipped in an outbox. The
 // marker has the topic, key, ID and Seq of that message and no payload, so that a consumer which expects every
-// Seq can continue. An inbox runs no handler for it.
+// Seq can continue. An inbox runs no handler for a marker.
 const TypeSkipped = "once.skipped"

@@ -31,8 +31,8 @@ type Config struct {
 
 	// Archive receives the delivered messages that a relay is about to delete; an example is
 	// (*archive.Writer).Write. It receives the rows as they are stored: encrypted columns stay encrypted. The
-	// rows are deleted only after Archive has returned nil, so it may receive a row twice. It needs
-	// RetainDelivered. Default: no archive.
+	// rows are deleted only after Archive has returned nil, so Archive may receive a row twice. Archive
+	// requires RetainDelivered. Default: no archive.
 	Archive func(ctx context.Context, rows []upkeep.Expired) error
 
 	// MaxPayload is the longest payload in bytes. Default: [message.MaxPayload].
@@ -56,7 +56,8 @@ type Box[TX any] struct {
 	added  *atomic.Int64 // when the last message was added, by elapsed; 0 before the first
 }
 
-// New returns the outbox in the database of s, which needs [Migrations]. It panics if cfg is invalid.
+// New returns the outbox in the database of s. The [Migrations] must have been run in this database.
+// New panics if cfg is invalid.
 func New[TX any](s sqlplane.SQL[TX], cfg Config) *Box[TX] {
 	cfg.Source = cmp.Or(cfg.Source, "once")
 	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, message.MaxPayload)

@@ -32,14 +32,14 @@ type RelayConfig struct {
 	// Topics has the bounds of single topics, by name.
 	Topics map[string]TopicConfig
 
-	// Policy says when a failed message is tried again, and when no further attempt follows. Its Total counts
-	// from the first failure of the message. If its Budget is set, each retry takes from the budget. Default:
-	// pauses from 1 s to 5 min with full jitter, without an end.
+	// Policy says when a failed message is tried again, and when no further attempt follows. The Total of the
+	// policy counts from the first failure of the message. If the policy has a Budget, each retry takes from
+	// the budget. Default: pauses from 1 s to 5 min with full jitter, and no limit of attempts.
 	Policy *retry.Policy
 
 	// DeadLetters stores every failed delivery, and a dead letter for a message that gets no further attempt:
-	// see package deadletter. The message itself stays in the outbox, and its key waits for a person. The
-	// database needs deadletter.Migrations.
+	// see package deadletter. The message itself stays in the outbox, and blocks the later messages of its
+	// key until a person decides. The database needs deadletter.Migrations.
 	DeadLetters bool
 
 	// Breaker, if it is set, stops deliveries while the destination fails.
@@ -58,7 +58,8 @@ type RelayConfig struct {
 	// Observer receives the events of the relay. Default: [Log] with slog.Default(), which writes failures.
 	Observer Observer
 
-	// Tracer makes a span of each call of Publish. An onceotel.Telemetry is one. Default: no tracer.
+	// Tracer makes a span of each call of Publish. The type onceotel.Telemetry implements Tracer.
+	// Default: no tracer.
 	Tracer Tracer
 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// ErrBacklog says that numbers cannot be moved, because messages with a key still wait for their delivery.
+// ErrBacklog is the error of [Box.Renumber] if messages with a key still wait for their delivery. Renumber
+// has changed nothing.
 var ErrBacklog = errors.New("outbox: messages with a key wait for their delivery. Try: once relay until once outbox list shows none, then the same again")
 
 // Renumber moves the numbers of all keys forward. Call it after the database was restored from a backup.

@@ -24,7 +24,7 @@ const (
 	WaitFailing Wait = "failing" // some messages of the topic are tried again, or wait for a person; later messages of their keys wait
 )
 
-// Waits are all reasons, ordered: reasons that concern a whole topic come first.
+// Waits returns all reasons, in a fixed order: reasons that concern a whole topic come first.
 func Waits() []Wait {
 	return []Wait{WaitPaused, WaitDown, WaitHanging, WaitFull, WaitRate, WaitFailing}
 }

@@ -4,9 +4,9 @@
 //	sweeper := retention.New(engine.Store(), retention.Config{})
 //	go sweeper.Run(ctx)
 //
-// Every call treats an operation as absent as soon as its retention is over; the later deletion of its row only
-// frees space. Every node may run a sweeper: the sweepers share the work, and do not wait for each other.
-// Operations that are running, or whose outcome is unknown, are never deleted.
+// An engine treats an operation as absent as soon as the operation's retention is over; the later deletion of
+// its row only frees space. Every node may run a sweeper: the sweepers share the work, and do not wait for each
+// other. Operations that are running, or whose outcome is unknown, are never deleted.
 package retention
 
 import (
@@ -35,10 +35,10 @@ type Config struct {
 	// is busy, the sweeper uses smaller batches. Default 100; with Archive 5,000.
 	Batch int
 
-	// Rate is how many rows are deleted in a second at most. Whatever Rate is, at least half of the time is
-	// pauses; if the store reports that others could write during a part of a transaction, this part counts as
-	// a pause. Use a lower rate for MariaDB and MySQL servers with few cores, where deleting a row costs
-	// several times as much as on PostgreSQL. Default 10,000.
+	// Rate is how many rows are deleted in a second at most. With every Rate, the sweeper pauses for at least
+	// half of the time. If the store reports that other transactions could write during a part of the
+	// sweeper's transaction, this part counts as a pause. Use a lower rate for MariaDB and MySQL servers with
+	// few cores, where deleting a row costs several times as much as on PostgreSQL. Default 10,000.
 	Rate int
 
 	// Every is how long [Sweeper.Run] pauses when no expired rows are left. The pause varies at random by up to

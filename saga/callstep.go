@@ -13,13 +13,13 @@ import (
 type CallStep[In, Out any] struct{ *step }
 
 // Call returns a step that calls another service. The intent, with the input, is committed before the call, and
-// the service's answer with the next commit of the saga. Every process that makes this call, at any time, uses
-// the same key and the same in.
+// the service's answer is committed with the next commit of the saga. Every process that makes this call, at
+// any time, uses the same key and the same in.
 //
-// If fn returns a [once.Failure], the service has refused. If it returns [Again], the service has answered "not
+// If fn returns a [once.Failure], the service has refused. If fn returns [Again], the service has answered "not
 // yet". An error of [lease.NotSent] says that the call was not made. After any other error the call may have
-// taken effect: then SafeToRepeat, DedupedFor, Check or Cancel decides how the saga continues. Without any of
-// these four the saga is stuck.
+// taken effect: then SafeToRepeat, DedupedFor, Check or Cancel decides how the saga continues. If the step has
+// none of these four, the saga is stuck until a person decides.
 func Call[In, Out any](name string, fn func(ctx context.Context, key string, in In) (Out, error)) *CallStep[In, Out] {
 	s := newStep(name, kindCall, reflect.TypeFor[Out]())
 	s.call = func(ctx context.Context, key string, in json.RawMessage) (json.RawMessage, error) {

@@ -20,7 +20,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// ID identifies a saga: a tenant has at most one saga under a key, whatever its definition.
+// ID identifies a saga: a tenant has at most one saga under a key, even if sagas have different
+// definitions.
 type ID struct{ Tenant, Key string }
 
 // store is the operation of the saga.

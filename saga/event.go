@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// Observer receives the events of a runner. Observe must be quick. Its ctx has the values of the context in
-// which the saga runs, and is never cancelled.
+// Observer receives the events of a runner. The method Observe must return quickly. The ctx of Observe has
+// the values of the context in which the saga runs, and is never cancelled.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -55,8 +55,8 @@ func (o observers) Observe(ctx context.Context, e Event) {
 }
 
 // Log returns an observer that writes events to l. Events that need a person are at level Error, failures at
-// Warn, and a saga of another version at Info. If l is nil, it writes to the logger that slog.Default() returns
-// at the time of the event. docs/logs.md has the names of the attributes.
+// Warn, and a saga of another version at Info. If l is nil, the observer writes to the logger that
+// slog.Default() returns at the time of the event. docs/logs.md has the names of the attributes.
 func Log(l *slog.Logger) Observer { return logObserver{l} }
 
 type logObserver struct{ l *slog.Logger }

@@ -29,9 +29,9 @@ type Runner[TX any] struct {
 	ran    atomic.Bool
 }
 
-// NewRunner returns a runner for the definitions. It does not touch sagas of other definitions. NewRunner
-// panics if cfg or the definitions are invalid, or if the store cannot renew leases or write in a transaction
-// of the user ([store.Renewer], [upkeep.Writer]).
+// NewRunner returns a runner for the definitions. The runner does not touch sagas of other definitions.
+// NewRunner panics if cfg or the definitions are invalid, or if the store cannot renew leases or write in a
+// transaction of the user ([store.Renewer], [upkeep.Writer]).
 func NewRunner[TX any](s store.Store[TX], cfg Config, definitions ...AnyDefinition) *Runner[TX] {
 	cfg = cfg.withDefaults()
 	renewer, renews := store.As[store.Renewer](s)

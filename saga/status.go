@@ -65,9 +65,10 @@ type StepStatus struct {
 	Cancels bool      `json:"cancels,omitempty"` // the service can undo the call by its key, whatever its outcome
 }
 
-// StatusOf returns the status of a saga. It needs only the store of the saga, not its program. It needs the
-// Encrypter only for inputs and results: if these cannot be decrypted, StatusOf returns an error, and also a
-// status without them. The error is [ErrNothing] if no such saga exists.
+// StatusOf returns the status of a saga. StatusOf needs only the store of the saga, not the definition of
+// the saga. StatusOf needs the Encrypter e only to decrypt inputs and results: if the decryption fails,
+// StatusOf returns an error, and also a status without inputs and results. The error is [ErrNothing] if no
+// such saga exists.
 func StatusOf(ctx context.Context, ops store.Operations, id ID, e once.Encrypter) (s Status, err error) {
 	rec, err := ops.Read(ctx, id.store())
 	if err != nil {

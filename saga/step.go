@@ -15,7 +15,8 @@ import (
 	"github.com/oncelib/once/lease"
 )
 
-// Step is a step that a flow may take. [Tx], [Call] and [Batch] return one.
+// Step is a step that a flow may take. The values that [Tx], [Call] and [Batch] return implement
+// Step.
 type Step interface{ core() *step }
 
 type kind string
@@ -129,7 +130,7 @@ func encoded[In, Out any](in json.RawMessage, fn func(In) (Out, error)) (json.Ra
 // TxStep is a step in a transaction of the store: see [Tx].
 type TxStep[TX, In, Out any] struct{ *step }
 
-// Tx returns a step that writes to the database of the store. fn's writes, its result, and the fact that the
+// Tx returns a step that writes to the database of the store. fn's writes, fn's result, and the fact that the
 // step is done commit together. fn may run more than once, but only one run commits. In and Out are stored as
 // JSON.
 //
@@ -184,9 +185,9 @@ func (s *TxStep[TX, In, Out]) DoKey(ctx Context, key string, in In) (Out, error)
 // BatchStep is a step that only writes: see [Batch].
 type BatchStep[In, Out any] struct{ *step }
 
-// Batch returns a step whose writes and result are known before it runs. fn only declares the writes. The
-// writes, the result and the fact that the step is done are one round trip if the store can do so. Errors have
-// the same meaning as for [Tx].
+// Batch returns a step whose writes and result are known before the step runs. fn only declares the writes.
+// The writes, the result and the fact that the step is done are sent in one round trip if the store supports
+// this. Errors have the same meaning as for [Tx].
 func Batch[In, Out any](name string, fn func(b *once.Batch, in In) (Out, error)) *BatchStep[In, Out] {
 	s := newStep(name, kindBatch, reflect.TypeFor[Out]())
 	s.declare = func(b *once.Batch, in json.RawMessage) (json.RawMessage, error) {

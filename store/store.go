@@ -1,14 +1,15 @@
-// Package store defines the interface between once and the databases that keep its operations.
+// Package store defines the interface between this library and the databases that keep its
+// operations.
 //
 // An operation is one row. The row of atomic work is first absent and then done: it is inserted by the business
 // transaction. The row of leased work, which has several transactions, is absent, then running, then done.
 // Package once needs three verbs for this row: read it, swap it for another row under a condition, or begin a
 // transaction that claims it.
 //
-// A store that implements [Operations] can read and swap; Redis and DynamoDB can. Together with a [Renewer],
-// that is all that leases and sagas need. A [Store] can also commit the user's writes in the same transaction.
-// Parameters are structs, and no method will be added to an interface: a new ability is a small optional
-// interface, found with [As].
+// A store that implements [Operations] can read and swap; examples are stores in Redis and DynamoDB. Leases
+// and sagas need only an [Operations] that is also a [Renewer]. A [Store] can also commit the user's writes in
+// the same transaction. Parameters are structs, and no method will be added to an interface: a new ability is
+// a small optional interface, found with [As].
 //
 // Every implementation passes the test suite in store/storetest.
 package store
@@ -66,7 +67,7 @@ type Record struct {
 	Name        string // the kind of work, such as "POST /refunds"; "" means no name
 	Since       time.Time
 
-	// The fields from here on are set for leased work only.
+	// Fence and the fields after it are set for leased work only.
 	Fence         int64  // grows with every write of an owner and with every takeover; each later write must present it
 	LeaseExpired  bool   // the state is running, and the lease is over by the store's clock
 	RecoveryPoint string // the last committed recovery point
@@ -81,7 +82,8 @@ func (r Record) Idle() bool {
 	return r.State == StateWaiting || r.State == StateRunning && r.LeaseExpired
 }
 
-// Expect is the condition under which a [Change] applies. All of its fields must match.
+// Expect is the condition under which a [Change] applies. All fields of Expect must match the
+// record.
 type Expect struct {
 	Fence        int64  // the fence that the record must have; 0 means that the operation must be absent
 	Nonce        []byte // the nonce that the record must have; empty means that nonces are not compared
@@ -111,8 +113,8 @@ type Change struct {
 	Writes []Statement   // writes that commit together with the change, or not at all; [KindMisused] if the store has no tables
 
 	// KeepRequest leaves Fingerprint, Request, Trace and Name of the stored record unchanged, whatever Next
-	// says, so that the update writes fewer columns. It needs an existing record, so Expect.Fence must not be
-	// 0.
+	// says, so that the update writes fewer columns. KeepRequest needs an existing record, so Expect.Fence
+	// must not be 0.
 	KeepRequest bool
 
 	// Held are claims on other operations. Each of these must be running under its claim when the change
@@ -121,9 +123,9 @@ type Change struct {
 	// transaction refuses Held with [KindMisused].
 	Held []Hold
 
-	// StaleAfter is the time, by the store's clock, after which the change is too late. It counts if it is set
-	// and Expect says that the operation must be absent. After this time nothing is applied, and the error is
-	// [KindStale].
+	// StaleAfter is the time, by the store's clock, after which the change is too late. StaleAfter applies
+	// only if it is set and Expect says that the operation must be absent. After StaleAfter nothing is
+	// applied, and the error is [KindStale].
 	StaleAfter time.Time
 }
 
@@ -180,7 +182,8 @@ type BeginOptions struct {
 	Retain      time.Duration // the retention of the result; [Forever] does not end
 
 	// Encrypter is the engine's Encrypter, if it has one. A store that keeps intermediate results of the
-	// handler encrypts them with it. The ciphertext is bound to the label, which names the operation.
+	// handler encrypts these results with Encrypter. The ciphertext is bound to the label, which names
+	// the operation.
 	Encrypter interface {
 		Encrypt(plain, label []byte) ([]byte, error)
 		Decrypt(encrypted, label []byte) ([]byte, error)
@@ -207,7 +210,7 @@ type BeginOptions struct {
 	Batch bool
 
 	// StaleAfter, if it is set, is the time after which the operation must not be executed. After this time, by
-	// the store's clock as it is read after the look-up, Begin does not grant an absent operation, but returns
+	// the store's clock as it is read after the look-up, Begin does not claim an absent operation, but returns
 	// a [KindStale] error. If StaleAfter is set, First has no effect.
 	StaleAfter time.Time
 
@@ -229,8 +232,8 @@ type Store[TX any] interface {
 	Begin(ctx context.Context, opts BeginOptions) (Transaction[TX], Record, error)
 }
 
-// Transaction is an open transaction that holds the claim of one operation. The caller must call exactly one of
-// Commit and Rollback, once. One exception is in [Joiner].
+// Transaction is an open transaction that holds the claim of one operation. The caller must call either Commit
+// or Rollback, exactly one time. [Joiner] describes an exception.
 type Transaction[TX any] interface {
 	// Tx returns the database transaction for the user's statements.
 	Tx() TX
@@ -246,7 +249,8 @@ type Transaction[TX any] interface {
 	//  - [KindRetry]: the transaction has read data that was then not committed.
 	//  - [KindBusy]: the time of the transaction was over before.
 	//  - [KindTaken]: a delayed claim was refused, because another transaction holds the operation.
-	//  - [KindLost]: the user may have committed before; a look-up of the record finds out.
+	//  - [KindLost]: the user may have committed before; a look-up of the record shows whether the
+	//    user has committed.
 	//
 	// Any other error only means that the connection was closed.
 	Rollback(ctx context.Context) error
@@ -254,9 +258,9 @@ type Transaction[TX any] interface {
 
 // Timeouts bound the waits of a transaction, so that a transaction which hangs, or whose process was stopped,
 // does not block others for ever. After a timeout nothing is applied, and the store's error is [KindBusy] or
-// [KindUnavailable]. Zero means the bound that the database is configured with; if that bound is stricter than
-// a Timeout, the stricter one applies. If a database cannot enforce a bound, its store ignores the field, and
-// the documentation of the store says so.
+// [KindUnavailable]. If a field is zero, the timeout in the configuration of the database applies. If the
+// timeout in the configuration of the database is shorter than a field, the shorter timeout applies. If a
+// database cannot enforce a bound, its store ignores the field, and the documentation of the store says so.
 //
 // Servers enforce Lock, Statement and Idle. If a server falls silent while its connection stays open, the
 // client's own clock ends the wait. At the beginning of a transaction the client waits for Acquire and Lock

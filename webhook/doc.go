@@ -26,9 +26,10 @@
 //
 // [Standard] verifies Standard Webhooks. [Stripe], [GitHub], [Shopify] and [Slack] verify the webhooks of these
 // senders. A [Scheme] verifies any other HMAC signature. The form of a secret does not show its scheme, so you
-// choose the scheme: Standard decodes a secret that begins with "whsec_", and Stripe uses the same text as the
-// key itself. The signatures of all secrets are computed for each request, and compared in constant time. A
-// signature covers the raw bytes of the body, and nothing is parsed before the signature is verified.
+// choose the scheme: [Standard] decodes a secret that begins with "whsec_", but [Stripe] uses such a secret as
+// the key without decoding it. The signatures of all secrets are computed for each request, and compared in
+// constant time. A signature covers the raw bytes of the body, and nothing is parsed before the signature is
+// verified.
 //
 // If each tenant has its own secret in a database, use httpbroker.ReceiverConfig.Verify, and make the verifier
 // in that function.

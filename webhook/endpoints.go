@@ -186,8 +186,8 @@ func (s *sealed) seal(c *Config) (headers, secret, old []byte, err error) {
 
 // Rotation says how a secret is replaced.
 type Rotation struct {
-	// Secret is the new secret. Default: a new one from [NewSecret]. If the answer to Rotate may be lost, set
-	// Secret, so that you can repeat the rotation.
+	// Secret is the new secret. Default: a new secret from [NewSecret]. If the answer to Rotate may be lost,
+	// set Secret, so that you can repeat the rotation.
 	Secret string
 
 	// Overlap is how long requests are also signed with the previous secret. Zero: the previous secret is not

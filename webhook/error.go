@@ -9,7 +9,8 @@ var (
 	// returned for an endpoint of another tenant.
 	ErrNotFound = errors.New("webhook: there is no such endpoint or event of this tenant")
 
-	// ErrInvalid says that a setting of an endpoint is not valid. The text says which setting.
+	// ErrInvalid says that a setting of an endpoint is not valid. The text of the error says which
+	// setting.
 	ErrInvalid = errors.New("webhook: the endpoint is not valid")
 
 	// ErrURL says that the URL of an endpoint is not allowed, or that its host name cannot be resolved. Do not

@@ -43,13 +43,13 @@ type Config struct {
 
 	// Archive receives the events and attempts that [Hooks.Sweep] or a relay is about to delete because of
 	// their age; an example is (*archive.Writer).Write. It receives the rows as they are stored: encrypted
-	// columns stay encrypted. The rows are deleted only after Archive has returned nil, so it may receive a row
-	// twice. Default: no archive.
+	// columns stay encrypted. The rows are deleted only after Archive has returned nil, so Archive may receive
+	// a row twice. Default: no archive.
 	Archive func(ctx context.Context, rows []upkeep.Expired) error
 
 	// ShowAnswersOf are the hosts whose answers a tenant may read. If a tenant could read the answers of every
-	// host, it could choose a host that only your network can reach, and read its answers. Default: no hosts; a
-	// tenant sees only the status and the size of answers.
+	// host, the tenant could choose a host that only your network can reach, and read the answers of that host.
+	// Default: no hosts; a tenant sees only the status and the size of answers.
 	ShowAnswersOf []string
 
 	// Trace returns the W3C traceparent of the context of Send, or "" if the context has no trace. The spans of
@@ -73,8 +73,8 @@ type Hooks[TX any] struct {
 	sent   *atomic.Bool // new deliveries may exist since the relays last looked
 }
 
-// New returns the webhooks in the database of s, which needs [Migrations]. It panics if cfg is invalid. It also
-// panics without an Encrypter, unless cfg.PlainSecrets is set.
+// New returns the [Hooks] in the database of s. The [Migrations] must have been run in this database. New
+// panics if cfg is invalid. New also panics without an Encrypter, unless cfg.PlainSecrets is set.
 func New[TX any](s sqlplane.SQL[TX], cfg Config) *Hooks[TX] {
 	cfg.MaxEndpoints = cmp.Or(cfg.MaxEndpoints, defaultMaxEndpoints)
 	cfg.MaxData = cmp.Or(cfg.MaxData, defaultMaxData)

@@ -20,8 +20,8 @@ import (
 // The handler reads the raw body: do not wrap it in a middleware that parses or decompresses the body. The
 // package documentation has a table of the answers.
 //
-// Receive panics if the inbox in forgets an ID while the sender may still send the event again, or if v defines
-// no ID.
+// Receive panics if the inbox deletes an ID while the sender may still send the event again, or if v defines no
+// ID.
 func Receive[TX any](in *inbox.Inbox[TX], v *Verifier, fn inbox.Handler[TX]) http.Handler {
 	cfg := in.Config()
 	if err := v.check(cfg.Retain, cfg.RetainOf); err != nil {

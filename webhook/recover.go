@@ -12,10 +12,10 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Period says which events are sent again, and how fast. It contains the events, in the order in which they
-// were sent, from the first one that is not older than Since to the last one that is older than Until. If the
-// clock of the database has jumped meanwhile, the period also contains some events from outside of these times,
-// but misses none.
+// Period says which events are sent again, and how fast. A Period contains the events from the first event that
+// is not older than Since to the last event that is older than Until, in the order in which they were sent. If
+// the clock of the database has jumped meanwhile, the period also contains some events from outside of these
+// times, but misses none.
 type Period struct {
 	Since time.Time // by the clock of the database
 	Until time.Time // zero means no end

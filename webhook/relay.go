@@ -22,8 +22,10 @@ import (
 type RelayConfig struct {
 	// Schedule is the pause after the first failure of a delivery, the pause after the second failure, and so
 	// on. Each pause is shortened at random by up to a tenth. If the attempt after the last pause fails, the
-	// delivery waits for a person. A longer Retry-After, up to a day, replaces as many pauses as add up to it, so that all pauses of a
-	// delivery together are never longer than the schedule. Default: 5 s, 5 min, 30 min, 2, 5, 10, 14, 20 and 24 h.
+	// delivery stops until a person continues it. If an answer has a Retry-After that is longer than the
+	// pause, the relay pauses as long as Retry-After says, for at most one day. Such a pause replaces as many
+	// pauses of the schedule as have the same length together, so that all pauses of a delivery together are
+	// never longer than the schedule. Default: 5 s, 5 min, 30 min, 2, 5, 10, 14, 20 and 24 h.
 	Schedule []time.Duration
 
 	// Timeout bounds one attempt. Default: 15 s.
@@ -53,7 +55,8 @@ type RelayConfig struct {
 	// Default: [LogRelay] with slog.Default().
 	Observer RelayObserver
 
-	// Tracer makes a span of each request. An onceotel.Telemetry is one. Default: no tracer.
+	// Tracer makes a span of each request. The type onceotel.Telemetry implements Tracer. Default:
+	// no tracer.
 	Tracer Tracer
 }
 

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// RelayObserver receives the events of a relay. Observe must be quick. Its ctx has the values of the ctx of [Relay.Run], and is never cancelled.
+// RelayObserver receives the events of a relay. The method Observe must return quickly. The ctx of Observe has
+// the values of the ctx of [Relay.Run], and is never cancelled.
 type RelayObserver interface {
 	Observe(ctx context.Context, e RelayEvent)
 }
@@ -54,8 +55,8 @@ func (o relayObservers) Observe(ctx context.Context, e RelayEvent) {
 }
 
 // LogRelay returns an observer that writes failures to l: at level Error if a person must act, otherwise at
-// Warn. A single failed attempt is at Debug, because the endpoints belong to others. If l is nil, it writes to
-// the logger that slog.Default() returns at the time of the event.
+// Warn. A single failed attempt is at level Debug, because the endpoints belong to other organizations. If l
+// is nil, the observer writes to the logger that slog.Default() returns at the time of the event.
 func LogRelay(l *slog.Logger) RelayObserver { return logObserver{l} }
 
 type logObserver struct{ l *slog.Logger }

@@ -42,18 +42,20 @@ type Scheme struct {
 	// Hash is the hash function of the HMAC. Default: [sha256.New].
 	Hash func() hash.Hash
 
-	// Signed is the text that the sender signs. In it, {body} means the raw bytes of the body, and {timestamp}
-	// and {id} mean these values of the request. An example is "v0:{timestamp}:{body}". Default: "{body}".
+	// Signed is the text that the sender signs. In Signed, {body} means the raw bytes of the body, and
+	// {timestamp} and {id} mean these values of the request. An example is "v0:{timestamp}:{body}". Default:
+	// "{body}".
 	Signed string
 
 	// Timestamp is the place of the time at which the request was sent, in seconds since 1970 or as in RFC
 	// 3339. It is the name of a header, or a prefix that ends with an equals sign, such as "t=": then the time
-	// follows this prefix in Header. Signed must contain {timestamp}, because a time that is not signed proves
-	// nothing. Default: no timestamp; then a copy of a request is accepted at any later time.
+	// follows this prefix in the header that is named by Header. Signed must contain {timestamp}, because a
+	// time that is not signed proves nothing. Default: no timestamp; then a copy of a request is accepted at
+	// any later time.
 	Timestamp string
 
 	// ID is the place of the ID of an event, which must be the same when the sender sends the event again.
-	// [Receive] needs it.
+	// [Receive] requires ID.
 	ID string
 
 	// Type is the place of the type of an event.

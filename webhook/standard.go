@@ -33,8 +33,8 @@ const (
 
 // Standard returns a verifier of Standard Webhooks 1.0 (standardwebhooks.com), which Svix, OpenAI, Supabase and
 // many others send. For signatures of version v1, a secret is base64, with or without "whsec_" before it. For
-// v1a it is a public key that begins with "whpk_". Empty secrets are ignored. Standard panics if all secrets
-// are empty, or if a secret is invalid.
+// signatures of version v1a, a secret is a public key that begins with "whpk_". Empty secrets are ignored.
+// Standard panics if all secrets are empty, or if a secret is invalid.
 //
 // Set [Verifier.Source] if more than one sender with this scheme sends to an inbox.
 func Standard(secrets ...string) *Verifier {
@@ -126,7 +126,8 @@ type Signer struct {
 }
 
 // NewSigner returns a signer. For a signature of version v1, a secret is base64, with or without "whsec_"
-// before it. For v1a it is a private key that begins with "whsk_". The error does not contain the secret.
+// before it. For a signature of version v1a, a secret is a private key that begins with "whsk_". The
+// error does not contain the secret.
 func NewSigner(secrets ...string) (*Signer, error) {
 	s := &Signer{form: standardForm()}
 	for i, secret := range secrets {

@@ -9,15 +9,15 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Errors with which [Verifier.Verify] refuses a request. They contain no details, and never the right
-// signature.
+// Errors with which [Verifier.Verify] refuses a request. These errors contain no details, and never
+// contain the right signature.
 var (
 	// ErrSignature says that the request was not signed with one of the secrets.
 	ErrSignature = errors.New("webhook: the signature is missing or wrong. " +
 		"Try: the secret of this endpoint, and the raw bytes of the body, before a middleware has parsed or decompressed them")
 
-	// ErrStale says that the signature is right, but its time is too old or in the future: the request is a
-	// copy of an old one, or a clock is wrong.
+	// ErrStale says that the signature is right, but the signed time is too old or in the future: the
+	// request is a copy of an old request, or a clock is wrong.
 	ErrStale = errors.New("webhook: the timestamp is too old, or in the future. Try: the clock of this host, or Verifier.Tolerance")
 )
 
@@ -27,8 +27,8 @@ const (
 )
 
 // Verifier verifies who has signed a request. [Standard], [Stripe], [GitHub], [Shopify], [Slack] and
-// [Scheme.Verifier] return one. Its methods can be called concurrently. Its fields must be set before the first
-// use.
+// [Scheme.Verifier] return a Verifier. The methods of a Verifier can be called concurrently. The fields of a
+// Verifier must be set before the first use.
 type Verifier struct {
 	// Source becomes the source and the topic of messages. An inbox distinguishes IDs by source, so two senders
 	// need different sources.

@@ -13,7 +13,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// MinRetain is the shortest retention of receipts and tombstones: an older request may still be on its way.
+// MinRetain is the shortest allowed retention of receipts and tombstones. With a shorter retention, the
+// service could still receive a forwarded request after the tombstone of the request was deleted.
 const MinRetain = time.Hour
 
 const (

@@ -29,9 +29,9 @@ const prefix = "ce-"
 // header Idempotency-Key or Nats-Msg-Id, whose value becomes the ID. Over NATS, a message without a content
 // type is in structured mode if its body is a JSON object with a specversion.
 //
-// Attributes for which Message has no field are in Message.Headers, with "ce-" before the name; so is a subject
-// that is not the key. Headers that belong to the delivery, and headers that are not text, are dropped. The
-// caller must set Topic and Delivery.
+// Attributes for which Message has no field are in Message.Headers, with "ce-" before the name. A subject that
+// is not the key is in Message.Headers, too. Headers that belong to the delivery, and headers that are not
+// text, are dropped. The caller must set Topic and Delivery.
 //
 // If Decode returns an error, the message has the fields that are valid, and the whole body as Payload.
 func Decode(headers iter.Seq2[string, string], b Binding, body []byte) (message.Message, error) {

@@ -7,9 +7,9 @@
 //
 // An archive is a directory. It contains segments, which are gzipped lines of JSON, and a manifest that lists
 // the segments with their checksums. A segment is written under a temporary name, flushed to the disk, renamed,
-// and listed in the manifest. Only then may its rows be deleted. If the process is killed meanwhile, no row is
-// lost: a row whose segment was not listed is still in the database, or its segment is listed when the archive
-// is opened again.
+// and listed in the manifest. The rows of a segment are deleted only after these steps. If the process is
+// killed during these steps, no row is lost: a row whose segment was not listed is still in the database, or
+// its segment is listed when the archive is opened again.
 //
 // So a row can be in an archive twice. Rows with the same scope, key and claim are the same operation. Rows
 // with the same scope and key but different claims are two operations: the later one was executed after the
@@ -17,7 +17,7 @@
 //
 // The files contain the data of the database: answers as they are stored, and requests encrypted if they are
 // encrypted in the database. Only one process at a time can write an archive, so give each node a directory of
-// its own. Other processes may read the archive meanwhile.
+// its own. Other processes may read the archive at the same time.
 package archive
 
 import (

@@ -8,8 +8,8 @@
 //	})
 //
 // DynamoDB has no lock that other callers can test, so an operation is claimed only by its commit (see
-// [store.CommitClaimer]). Two calls of one operation may both run their handlers; one of them commits, and the
-// other replays.
+// [store.CommitClaimer]). Two calls of one operation may both run their handlers; one call commits, and the
+// other call replays the result.
 //
 // Times are estimated from the service's answers: docs/dynamodb.md says how exact they are.
 package dynamostore
@@ -45,8 +45,8 @@ var (
 	_ store.CommitClaimer = (*txn)(nil)
 )
 
-// New returns a store in a table, which must exist: see [Store.Migrate]. It uses a copy of the client. The
-// retries of the client are safe, because a repeated request has one effect.
+// New returns a store in a table, which must exist: see [Store.Migrate]. The store uses a copy of the
+// client. The retries of the client are safe, because a repeated request has one effect.
 func New(client *dynamodb.Client, table string) *Store {
 	s := &Store{table: table, clock: &clock{}}
 	s.client = dynamodb.New(client.Options(), func(o *dynamodb.Options) {

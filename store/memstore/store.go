@@ -4,8 +4,8 @@
 // Transactions are optimistic and serializable: writes are buffered until the commit, and the commit fails with
 // [store.KindRetry] if a key that was read has changed.
 //
-// It has no SQL. The statements of a [store.Change] are "put", "insert" and "delete"; their arguments are a key
-// and, except for "delete", a value.
+// A memstore has no SQL. The statements of a [store.Change] are "put", "insert" and "delete"; their arguments
+// are a key and, except for "delete", a value.
 package memstore
 
 import (

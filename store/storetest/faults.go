@@ -37,7 +37,7 @@ const (
 // in which the constants are declared.
 type Plan struct {
 	// Nth chooses points by number. The first number counts the points since Arm was called, each other number
-	// the points since the one before.
+	// counts the points since the point that the previous number has chosen.
 	Nth []int
 
 	// At chooses points by name: each of them fails when it is passed for the first time.

@@ -64,13 +64,13 @@ type Count struct {
 	Oldest time.Duration // 0 if Number is 0
 }
 
-// Pooled is a store that reports the connections of its pool. It asks only the pool, so it also answers when no
-// connection is free.
+// Pooled is a store that reports the connections of its pool. The store reads only the counters of the pool, so
+// it also reports connections when no connection is free.
 type Pooled interface {
 	Connections() Connections
 }
 
-// Connections is the numbers of connections of a pool.
+// Connections contains the numbers of connections of a pool.
 type Connections struct {
 	InUse, Idle int
 	Max         int // 0 means that the pool has no limit

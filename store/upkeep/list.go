@@ -13,10 +13,10 @@ import (
 // Lister lists operations that are running, waiting or unknown.
 type Lister interface {
 	// Unfinished reads one page of operations, ordered by the bytes of scope and key. It returns the operations
-	// that match page, without Data, Request and Result. It reads at most page.Limit operations, and none that
-	// are done. next is the Listing.After of the following page; it is zero after the last page. A page may
-	// return fewer operations than its limit, even none, although more pages follow. An operation that stays
-	// unfinished during the whole listing is returned exactly once.
+	// that match page, without Data, Request and Result. It reads at most page.Limit operations, and reads no
+	// operations that are done. The result next is the Listing.After of the following page, or zero after the
+	// last page. A page may return fewer operations than its limit, or no operations, although more pages
+	// follow. An operation that stays unfinished during the whole listing is returned exactly once.
 	Unfinished(ctx context.Context, page Listing) (list []Entry, next store.ID, err error)
 }
 
@@ -24,9 +24,10 @@ type Lister interface {
 type Taker interface {
 	// Take makes the waiting operations among ids running: it gives them a lease and the nonce, and raises
 	// their fences. It returns these operations without Request and Result. It leaves out operations that
-	// another transaction has locked. then is a statement in the dialect of the store that commits in the same
-	// transaction. It has no arguments, and must name the table "taken t" once, which has the columns scope and
-	// key of the taken operations. After an error of [store.KindLost], some operations may have been taken.
+	// another transaction has locked. The parameter then is a statement in the dialect of the store that
+	// commits in the same transaction. It has no arguments, and must name the table "taken t" once, which has
+	// the columns scope and key of the taken operations. After an error of [store.KindLost], some operations
+	// may have been taken.
 	Take(ctx context.Context, ids []store.ID, nonce []byte, lease time.Duration, then store.Statement) ([]Entry, error)
 }
 

@@ -16,7 +16,7 @@ type Measurer interface {
 	// Stored reads up to limit operations that sort after the operation after, by the bytes of scope and key.
 	// It returns their total size for each scope. The result next is the argument after of the next page, or
 	// zero after the last page. A page continues where the previous page has ended, which may be within a
-	// scope. Stored reads only the lengths of answers where the database knows a length without reading the
+	// scope. Stored reads only the lengths of answers if the database knows a length without reading the
 	// answer.
 	Stored(ctx context.Context, after store.ID, limit int) (list []Stored, next store.ID, err error)
 }

@@ -6,14 +6,16 @@
 //	err := guard.CheckURL(ctx, url)         // when an endpoint is created: an early error for the user
 //	resp, err := guard.Client().Do(request) // when the endpoint is used: the check that protects
 //
-// The address is checked after the name is resolved and before the connection is made. So it does not help an
-// attacker to change the address of a name between the two checks. Of IPv4, all addresses are allowed except a
-// list. Of IPv6, only 2000::/3 is allowed, except a list. IPv6 addresses that contain an IPv4 address, and
-// addresses with a zone, are refused. Addresses of metadata services are refused, whatever the settings are.
+// The address is checked after the name is resolved and before the connection is made. So an attacker gains
+// nothing from a change of the address of a name between CheckURL and the request. All IPv4 addresses are
+// allowed, except the addresses in a list of this package. Only the IPv6 addresses in 2000::/3 are allowed,
+// except the addresses in a second list. IPv6 addresses that contain an IPv4 address, and addresses with a
+// zone, are refused. Addresses of metadata services are refused, whatever the settings are.
 //
-// The guard cannot know that a public address belongs to yourself, such as the address of this host: protect it
-// by a firewall. With [Guard.Proxy], the proxy resolves the names, so the proxy must have such a guard itself.
-// The text of a refusal contains an address of your resolver: tell a user only that the URL is not allowed.
+// The guard cannot know that a public address belongs to yourself, such as the address of this host: protect
+// such an address by a firewall. With [Guard.Proxy], the proxy resolves the names, so the proxy must have such
+// a guard itself. The text of a refusal contains an address of your resolver: tell a user only that the URL is
+// not allowed.
 package ssrf
 
 import (
@@ -30,8 +32,8 @@ import (
 	"time"
 )
 
-// ErrRefused matches, by errors.Is, each error with which the guard refuses a URL or an address. If a name cannot
-// be resolved, the error is another one.
+// ErrRefused matches, by errors.Is, each error with which the guard refuses a URL or an address. If a name
+// cannot be resolved, the error does not match ErrRefused.
 var ErrRefused = errors.New("ssrf: refused")
 
 // Guard says where a client may connect. The zero value allows https to port 443 of public addresses. Set its
@@ -49,8 +51,8 @@ type Guard struct {
 	// answers.
 	AllowHTTP bool
 
-	// Proxy, if it is set, receives all requests. It may have any address. The variables HTTP_PROXY and
-	// HTTPS_PROXY are not used.
+	// Proxy, if it is set, receives all requests. The proxy may have any address. The variables
+	// HTTP_PROXY and HTTPS_PROXY are not used.
 	Proxy *url.URL
 
 	// Resolver resolves names. Default: [net.DefaultResolver].
