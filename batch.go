@@ -17,12 +17,13 @@ type Batch struct {
 }
 
 // Exec declares a write, in the SQL dialect of the store. The caller must not change the arguments before the
-// operation has ended. No code can read the rows that the write returns, and no later write can use them.
+// operation has ended. The rows that the write returns cannot be read, neither by fn nor by a later write.
 func (b *Batch) Exec(sql string, args ...any) { b.Add(store.Statement{SQL: sql, Args: args}) }
 
 // ExecRows declares a write that must affect exactly rows rows; rows is 1 or more. The database server checks
 // the number before COMMIT. If the write affects another number of rows, nothing is applied, and [DoBatch]
-// fails with [CodeFailed], caused by [store.ErrRows]. The write must have no RETURNING clause.
+// returns an error with [CodeFailed], whose cause is [store.ErrRows]. The write must have no RETURNING
+// clause.
 func (b *Batch) ExecRows(rows int, sql string, args ...any) {
 	if rows < 1 {
 		panic(fmt.Sprintf("once: Batch.ExecRows: the number of rows is %d. Try: 1 or more rows, or Batch.Exec if the number is not known", rows))

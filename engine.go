@@ -219,9 +219,9 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 // when it looks.
 func (c Config) minRetain() time.Duration { return max(time.Minute, 4*c.Settle) }
 
-// Check reports whether the engine can reach the store, and whether the store has its tables. If not, the error
-// text ends with what to try. Call Check as a readiness probe, or when the program starts, unless the program
-// migrates the tables itself. For a store without a method Check it returns nil.
+// Check reports whether the engine can reach the store, and whether the store has its tables. The text of an
+// error ends with an action to try. Call Check as a readiness probe, or when the program starts, unless the
+// program migrates the tables itself. If the store has no method Check, Engine.Check returns nil.
 func (e *Engine[TX]) Check(ctx context.Context) error {
 	if c, ok := store.As[store.Checker](e.store); ok {
 		return c.Check(ctx)
@@ -230,9 +230,10 @@ func (e *Engine[TX]) Check(ctx context.Context) error {
 }
 
 // InvalidateCache removes an operation from Config.Cache and Config.Shared, and stops calls that are in flight
-// from adding their results. operate.Keys.Forget calls it for the engine that operate.Keys has. Other code that
-// changes the record of an operation must call it itself. Without a cache it does nothing. The error is that of
-// Config.Shared: then the shared cache may return the result for up to CacheFor.
+// from adding their results. The method operate.Keys.Forget calls InvalidateCache for the engine of the
+// operate.Keys. Other code that changes the record of an operation must call InvalidateCache itself. If the
+// engine has no cache, InvalidateCache does nothing. If Config.Shared returns an error, InvalidateCache returns
+// this error, and the shared cache may return the old result for up to CacheFor.
 func (e *Engine[TX]) InvalidateCache(ctx context.Context, scope, key string) (err error) {
 	// The caller may have the key itself, or its stored hash.
 	keys := []string{key}

@@ -92,7 +92,8 @@ type Event struct {
 }
 
 // Cause returns a short name for Err: an SQLSTATE, an HTTP status such as "HTTP 503", or the kind of the
-// store's error. Unlike the text of Err, the name never has data in it. It is "" for any other error.
+// store's error. Unlike the text of Err, the name never contains data. For any other error, Cause
+// returns "".
 func (e Event) Cause() string {
 	if e.Err == nil {
 		return ""

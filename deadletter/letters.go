@@ -192,8 +192,8 @@ func newLetter(s *letter.Letter) Letter {
 	}
 }
 
-// Count returns how many letters match f. more reports that f.Most has ended the count, so that other letters
-// may match.
+// Count returns how many letters match f. If the count has ended at f.Most, the result more is true: then
+// further letters may match.
 func (l *Letters) Count(ctx context.Context, f Filter) (n int64, more bool, err error) {
 	where, args, err := f.where(l.db.Dialect())
 	if err != nil {

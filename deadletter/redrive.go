@@ -67,13 +67,13 @@ type Redrive struct {
 	chosen bool // no letter is left to choose
 }
 
-// Redrive makes letters due again for the processes that handle them: [Inbox.Run] and relays. It returns when
-// all letters are chosen, which takes a short time; with a canary, it first waits until the canary was applied
-// or has failed. Progress returns the results.
+// Redrive makes letters due again for the processes that handle them: [Inbox.Run] and relays. Redrive returns
+// when all letters are chosen, which takes a short time. With a canary (one letter that is tried first),
+// Redrive waits until the canary was applied or has failed. The method Progress returns the results.
 //
-// After an error, or if the process was killed, Resume continues the redrive. A second call of Redrive chooses
-// only letters that no redrive has chosen yet. The rate applies as long as the processes keep up: letters that
-// became due while all processes were down are then tried without a rate.
+// After an error, or if the process was killed, call Resume to continue the redrive. A second call of Redrive
+// chooses only letters that no redrive has chosen yet. The rate applies as long as the processes keep up:
+// letters that became due while all processes were down are then tried without a rate.
 //
 // [Inbox.Run]: https://pkg.go.dev/github.com/oncelib/once/inbox#Inbox.Run
 func (l *Letters) Redrive(ctx context.Context, f Filter, o RedriveOptions) (Redrive, error) {
@@ -266,8 +266,8 @@ func (l *Letters) counted(ctx context.Context, r Redrive) (Redrive, error) {
 	return r, err
 }
 
-// Cancel ends a redrive: letters that were not tried yet wait for a person again. Attempts in flight are not
-// cancelled. If a Cancel was killed, call it again to finish it.
+// Cancel ends a redrive: letters that the redrive has not tried yet wait for the decision of a person again.
+// Attempts in flight are not cancelled. If a Cancel was killed, call it again to finish it.
 func (l *Letters) Cancel(ctx context.Context, uid, who, reason string) (Redrive, error) {
 	if err := checkSigned(who, reason); err != nil {
 		return Redrive{}, err

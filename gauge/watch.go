@@ -72,8 +72,9 @@ func NewWatch(cfg Config, sources ...Source) *Watch {
 	return w
 }
 
-// Add adds sources; call it before [Watch.Run]. Use it where parts depend on each other: make the watch, make the metrics with the watch, make the
-// engine with the metrics, and then add the engine to the watch.
+// Add adds sources; call it before [Watch.Run]. Use Add if the watch, the metrics and the engine depend on each
+// other: make the watch, make the metrics with the watch, make the engine with the metrics, and then add the
+// engine to the watch.
 func (w *Watch) Add(sources ...Source) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,9 +167,10 @@ func (s *watched) last(now time.Time, most time.Duration) (values []Value, age t
 	return values, age
 }
 
-// Values returns the last values, sorted by name and label. It calls no source. If a source has not succeeded for three times Config.Every, its
-// values are missing. The gauge once_watch_age_seconds is always present, and grows also if Run was never called. If several sources return a value
-// with the same name and label, counts are added, and the highest age is taken.
+// Values returns the last values, sorted by name and label. Values calls no source. If a source has not
+// succeeded for three times Config.Every, its values are missing. The gauge once_watch_age_seconds is always
+// present, and grows even if Run was never called. If several sources return a value with the same name and
+// label, Values returns the sum of counts, and the highest of ages.
 func (w *Watch) Values() []Value {
 	type series struct{ name, label string }
 	now, found := time.Now(), map[series]float64{}

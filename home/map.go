@@ -33,8 +33,9 @@ func NewMap(regions ...string) *Map {
 	return &Map{regions: regions, pins: map[string]Pin{}}
 }
 
-// Home returns the home of a tenant: its pin, or else the region with the highest hash of region and tenant (rendezvous hashing). With this hash, a
-// new region takes over only its own share of the tenants that have no pin.
+// Home returns the home of a tenant: the pin of the tenant, or, if the map has no pin of the tenant, the region
+// with the highest hash of region and tenant (rendezvous hashing). With this hash, a new region takes over only
+// its own share of the tenants that have no pin.
 func (m *Map) Home(tenant string) Pin {
 	m.mu.RLock()
 	p, is := m.pins[tenant]

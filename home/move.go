@@ -50,8 +50,8 @@ type Standing struct {
 	Moving string `json:"moving,omitempty"` // the region to which the tenant is being moved from here; "" if it is not being moved
 }
 
-// Show returns the state of a tenant in all databases. If tenant is "", it returns the states of all tenants. If some databases cannot be read, Show
-// returns an error and also the states in the other databases.
+// Show returns the state of a tenant in all databases. If tenant is "", Show returns the states of all tenants.
+// If some databases cannot be read, Show returns an error and also the states in the other databases.
 func (m Mover) Show(ctx context.Context, tenant string) (list []Standing, err error) {
 	var errs []error
 	for _, region := range slices.Sorted(maps.Keys(m.Regions)) {
@@ -70,13 +70,15 @@ func (m Mover) Show(ctx context.Context, tenant string) (list []Standing, err er
 	return list, errors.Join(errs...)
 }
 
-// Move moves a tenant to the region to. If Move is killed at any point or returns an error, one region owns the tenant, or none does. While no region
-// owns the tenant, no operation of it is executed, and callers receive an error after which they may try again. Call Move again with the same
-// arguments to complete the move. For a new tenant, Move creates the first row.
+// Move moves a tenant to the region to. If Move is killed at any point or returns an error, the tenant belongs
+// to one region or to no region. While no region owns the tenant, no operation of the tenant is executed, and
+// callers receive an error after which they may try again. Call Move again with the same arguments to complete
+// the move. For a new tenant, Move creates the first row.
 //
-// A move has these steps. The old home refuses new commits of the tenant, and Move waits for transactions that are committing. Move calls Rows. It
-// copies the tenant's operations and the times at which its sagas continue to the new region, and makes the new region the owner, in one transaction.
-// Then it deletes the copied rows in the old region, and calls Publish.
+// A move has these steps. The old home refuses new commits of the tenant, and Move waits for transactions that
+// are committing. Move calls Rows. In one transaction in the new region, Move writes copies of the tenant's
+// operations and of the times at which the tenant's sagas continue, and makes the new region the owner. Then
+// Move deletes the copied rows in the old region, and calls Publish.
 func (m Mover) Move(ctx context.Context, tenant, to string) error {
 	if err := m.check(tenant, to); err != nil {
 		return err

@@ -72,7 +72,7 @@ func New[TX any](s store.Store[TX], regions *Map) *Store[TX] {
 	return h
 }
 
-// Unwrap gives [store.As] access to the optional interfaces of the store below.
+// Unwrap gives [store.As] access to the optional interfaces of the store that s wraps.
 func (s *Store[TX]) Unwrap() any { return s.seen }
 
 // owned are statements that fail unless this region owns the tenant and no move has begun. A row that a move has locked is skipped like a missing

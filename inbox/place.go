@@ -24,7 +24,8 @@ type Place struct {
 
 const mostBelow = 10_000
 
-// Place returns the position of a key. seq is the number of a message; Below and There are about this message.
+// Place returns the position of a key. The parameter seq is the number of a message of the key. The fields
+// Below and There of the result describe this message.
 func (in *Inbox[TX]) Place(ctx context.Context, source, topic, key string, seq int64) (p Place, err error) {
 	s, err := in.target(source, topic, key, seq)
 	if err != nil {

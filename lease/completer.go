@@ -86,8 +86,8 @@ const (
 	lookShare = 50     // a poll may take one part in so many of the time
 )
 
-// Run resumes operations until ctx ends. Then it waits for the operations that it has begun, and returns nil.
-// It returns an error immediately if the Completer is not configured correctly.
+// Run resumes operations until ctx ends. Then Run waits for the operations that the Completer has begun, and
+// returns nil. Run returns an error immediately if the Completer is not configured correctly.
 func (c Completer) Run(ctx context.Context) error {
 	switch {
 	case c.Store == nil, len(c.Handlers) == 0:

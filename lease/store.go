@@ -115,7 +115,7 @@ func (*Store) Irrevocable() {}
 func (s *Store) Config() Config { return s.cfg }
 
 // Read implements [store.Operations]. If an operation has stopped in a call which can be made again or checked,
-// it is not reported as unknown.
+// Read does not return the state [store.StateUnknown] for this operation.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	rec, err := s.ops.Read(ctx, id)
 	isUnknown := rec.State == store.StateUnknown

@@ -11,8 +11,8 @@ import (
 	"github.com/oncelib/once/internal/base/printable"
 )
 
-// Check returns an error if a text of m or its Seq cannot be transported by every database and broker. It does
-// not check payload and headers.
+// Check returns an error if a text of m, or the Seq of m, cannot be transported by every database and broker.
+// Check does not check the payload and the headers.
 func (m *Message) Check() error {
 	for _, text := range [...]struct{ name, value string }{
 		{"ID", m.ID}, {"source", m.Source}, {"topic", m.Topic}, {"key", m.Key}, {"type", m.Type}, {"trace", m.Trace},

@@ -17,7 +17,8 @@ const (
 // intent. An outbox writes the header.
 const HeaderKeyHash = "idempotency-key-hash"
 
-// KeyHash returns the header [HeaderKeyHash], or "" if the message does not have it or its value is not a hash.
+// KeyHash returns the header [HeaderKeyHash], or "" if the message does not have this header, or if the value
+// of the header is not a hash.
 func (m *Message) KeyHash() string {
 	hash := m.Headers[HeaderKeyHash]
 	for i := range len(hash) {

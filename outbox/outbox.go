@@ -77,19 +77,20 @@ func New[TX any](s sqlplane.SQL[TX], cfg Config) *Box[TX] {
 	return &Box[TX]{db: s, cfg: cfg, add: insertOf(s.Dialect()), added: new(atomic.Int64)}
 }
 
-// Add stores messages in tx, which is the transaction of a handler or one that the user has opened. The
-// messages are delivered if and only if tx commits. Add copies payloads and headers.
+// Add stores messages in tx, which is the transaction of a handler, or a transaction that the user has
+// opened. The messages are delivered if and only if tx commits. Add copies payloads and headers.
 //
 // All messages are checked before the first one is stored. An error that is not a [store.Error] names a message
 // that is invalid: then nothing was stored, and tx can still be used. After a [store.Error], tx can only be
-// rolled back. On pgxstore the messages are sent together with COMMIT, without a round trip of their own, so an
-// error of the database is returned by the commit.
+// rolled back. On pgxstore the messages are sent together with COMMIT, without an additional round trip, so the
+// commit returns an error of the database.
 //
 // A message with a key locks the row of its topic and key until tx ends. The rows of one Add, and on pgxstore
 // the rows of a whole operation, are locked in a fixed order, so that transactions do not deadlock. On other
-// databases, transactions that call Add several times may deadlock. A deadlock is an error of
-// [store.KindRetry], and the operation runs again. The same happens after a conflict at REPEATABLE READ or
-// SERIALIZABLE: use READ COMMITTED if many transactions add messages of the same key.
+// databases, transactions that call Add several times may deadlock. After a deadlock, the error has the kind
+// [store.KindRetry], and the engine runs the operation again. After a conflict at REPEATABLE READ or
+// SERIALIZABLE the engine also runs the operation again: use READ COMMITTED if many transactions add messages
+// of the same key.
 func (b *Box[TX]) Add(ctx context.Context, tx TX, messages ...message.Message) error {
 	statements, err := b.statements(ctx, current.Of(ctx), messages)
 	if err != nil {
@@ -105,7 +106,8 @@ func (b *Box[TX]) Add(ctx context.Context, tx TX, messages ...message.Message) e
 	return nil
 }
 
-// Declare is [Box.Add] for a batch. After an error nothing was declared. Config.Trace gets ctx.
+// Declare is [Box.Add] for a batch. After an error nothing was declared. The parameter ctx is
+// passed to Config.Trace.
 func (b *Box[TX]) Declare(ctx context.Context, batch *once.Batch, messages ...message.Message) error {
 	statements, err := b.statements(ctx, current.OfBatch(batch), messages)
 	if err != nil {

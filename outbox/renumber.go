@@ -57,7 +57,8 @@ func (b *Box[TX]) Renumber(ctx context.Context, reason string) (after int64, err
 	return after, err
 }
 
-// Started returns the number that the last [Box.Renumber] has returned, or 0 if it was never called.
+// Started returns the number that the last [Box.Renumber] has returned, or 0 if Renumber was never
+// called.
 func (b *Box[TX]) Started(ctx context.Context) (after int64, err error) {
 	err = b.db.Pool().Query(ctx, b.statement("select seq from once_stream_start where id = 1"), func(row sqlplane.Row) error { return row.Scan(&after) })
 	return after, err

@@ -95,7 +95,7 @@ func New(s store.Operations, cfg Config) *Sweeper {
 }
 
 // Sweep deletes all expired operations and returns how many rows it has deleted. At the first error, or when
-// ctx ends, it returns early, with the number of rows that it has deleted until then.
+// ctx ends, Sweep returns the number of rows that it has deleted until then.
 func (s *Sweeper) Sweep(ctx context.Context) (rows int, err error) {
 	began := time.Now()
 	p := pace{batch: s.cfg.Batch, most: s.cfg.Batch, rate: s.cfg.Rate, keeps: s.cfg.Archive != nil}

@@ -24,14 +24,14 @@ type Endpoints struct {
 	note        func()
 }
 
-// Endpoints returns the endpoints.
+// Endpoints returns the object that manages the endpoints of all tenants.
 func (h *Hooks[TX]) Endpoints() *Endpoints {
 	return &Endpoints{db: h.db, cfg: &h.cfg, who: h.who, reason: h.reason, note: h.note}
 }
 
-// By returns the webhooks with the name of the person or service that works on them. All methods of [Endpoints]
-// that change something, and Forget, then write an entry to the audit in the same transaction, with the name
-// and the reason. The database needs operate.Migrations. Without By, nothing is written to the audit.
+// By returns a copy of h for a person or service with the name who. All methods of its [Endpoints] that change
+// data, and its method Forget, write an entry with who and reason to the audit, in the same transaction as the
+// change. The database needs operate.Migrations. Without By, nothing is written to the audit.
 func (h *Hooks[TX]) By(who, reason string) *Hooks[TX] {
 	audited := *h
 	audited.who, audited.reason = who, reason

@@ -128,7 +128,7 @@ func (h *Hooks[TX]) Relay(cfg RelayConfig) *Relay {
 
 // Run delivers webhooks until ctx ends. Then it waits for the deliveries in flight, for the TTL at most,
 // releases its endpoints to other processes, and returns nil. While the database cannot be reached, Run reports
-// that to the observer and waits. An error says that the relay cannot work at all.
+// the errors to the observer and waits. If Run returns an error, the relay cannot work at all.
 func (r *Relay) Run(ctx context.Context) error {
 	if !r.running.CompareAndSwap(false, true) {
 		return errors.New("webhook: this relay is running. Try: call Run once, or make another Relay")
@@ -211,8 +211,8 @@ func notMigrated(err error) error {
 	return fmt.Errorf("webhook: the relay cannot work: %w. Try: Migrate of the store with webhook.Migrations, or once migrate up --only webhook", err)
 }
 
-// Wake makes the relay look for deliveries immediately, if this process has sent an event since the last call.
-// Use it as once.Config.AfterCommit.
+// Wake makes the relay look for deliveries immediately, if this process has sent an event since the last call
+// of Wake. Set once.Config.AfterCommit to the method Wake.
 func (r *Relay) Wake() {
 	if r.sent.Load() {
 		r.sent.Store(false)

@@ -161,8 +161,9 @@ func (s *Signer) add(secret string) error {
 	return nil
 }
 
-// Sign sets the three headers of a request that delivers body. id must be the same in every delivery of the
-// event to this endpoint. at is the time of this delivery. The request must send exactly the bytes of body.
+// Sign sets the three headers of a request that delivers body. The parameter id must be the same in every
+// delivery of the event to this endpoint. The parameter at is the time of this delivery. The request must
+// send exactly the bytes of body.
 func (s *Signer) Sign(header http.Header, id string, at time.Time, body []byte) error {
 	if id == "" || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r == '.' || r > '~' }) {
 		return fmt.Errorf("webhook: Sign: the id %q is empty, or has a dot, a blank or a character that is not ASCII. Try: a UUID", id)

@@ -48,14 +48,15 @@ type Verifier struct {
 	form form
 }
 
-// Verify verifies the signature of body. body must have the bytes as they were received, not a parsed and
-// rewritten copy. It returns the message of the request: ID, source, topic, type and payload. ID and Type are
-// empty if the request does not have them. The error is [ErrSignature] or [ErrStale], and then the message is
-// empty. A request with more than 20 signatures is refused. Names in header must be in canonical form, as in
-// [http.Request].
+// Verify verifies the signature of body. The parameter body must contain the bytes as they were received, not
+// a parsed and rewritten copy. Verify returns the message of the request: ID, source, topic, type and
+// payload. ID and Type are empty if the request does not have them. The error is [ErrSignature] or
+// [ErrStale], and then the message is empty. A request with more than 20 signatures is refused. Names in
+// header must be in canonical form, as in [http.Request].
 //
-// The ID is the same when the sender sends an event again, and the inbox of [Receive] detects that. Without an
-// inbox, store the ID in the transaction of the effect, so that you can detect it.
+// The ID is the same when the sender sends an event again, and the inbox of [Receive] uses the ID to detect
+// duplicates. Without an inbox, store the ID in the transaction of the effect, so that your code can detect
+// duplicates.
 func (v *Verifier) Verify(header http.Header, body []byte) (message.Message, error) {
 	if err := v.authenticate(header, body); err != nil {
 		return message.Message{}, err

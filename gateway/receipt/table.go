@@ -99,8 +99,8 @@ func insertTombstone(d sqlplane.Dialect) string {
 	return dialect.Text(d, into+"values (?, 0, true) KEEP(operation)")
 }
 
-// Check returns an error if a tombstone could not be written: the table is missing, the user lacks the privilege, or the server is a replica. It
-// writes nothing.
+// Check returns an error if a tombstone could not be written: the table is missing, the user lacks the
+// privilege, or the server is a replica. Check writes nothing.
 func (t *Table) Check(ctx context.Context) error {
 	rows, err := t.bury(ctx, "once-check", false)
 	if err == nil && rows == 0 {
@@ -127,7 +127,7 @@ type Row struct {
 	CreatedAt time.Time
 }
 
-// Get is Look with the time.
+// Get is like Look, but also returns the time at which the row was written.
 func (t *Table) Get(ctx context.Context, operation string) (r Row, found bool, err error) {
 	if err := checkOperation(operation); err != nil {
 		return r, false, err

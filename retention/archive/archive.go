@@ -73,16 +73,16 @@ func open(dir string, fs files) (_ *Writer, err error) {
 
 func (w *Writer) path(name string) string { return filepath.Join(w.dir, name) }
 
-// Close ends the exclusive use of the archive, so that another process can write it. All rows of Write are on
-// the disk already.
+// Close ends the exclusive use of the archive, so that another process can write it. Close need not write any
+// rows, because all rows that were passed to Write are on the disk already.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.manifest.Close()
 }
 
-// Write writes rows into a new segment. When Write returns nil, the segment is on the disk. Use it as Archive
-// of retention.Config and upkeep.Sweep.
+// Write writes rows into a new segment. When Write returns nil, the segment is on the disk. Use the method
+// Write as the field Archive of retention.Config and of upkeep.Sweep.
 func (w *Writer) Write(ctx context.Context, rows []upkeep.Expired) error {
 	if err := ctx.Err(); err != nil || len(rows) == 0 {
 		return err

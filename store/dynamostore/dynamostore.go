@@ -55,9 +55,9 @@ func New(client *dynamodb.Client, table string) *Store {
 	return s
 }
 
-// InHomeRegion returns a copy of s for a table that is replicated to other regions. By calling it you declare
-// that all processes write to the replica of this region. Conditions and transactions hold only within one
-// region: if two regions execute the same operation, it has two effects.
+// InHomeRegion returns a copy of s for a table that is replicated to other regions. By calling InHomeRegion
+// you declare that all processes write to the replica of this region. Conditions and transactions hold only
+// within one region: if two regions execute the same operation, it has two effects.
 func (s *Store) InHomeRegion(region string) *Store {
 	named := *s
 	named.home = region
@@ -65,7 +65,7 @@ func (s *Store) InHomeRegion(region string) *Store {
 }
 
 // Check implements [store.Checker]. It also returns an error if this package cannot keep its promises on the
-// table: because the table has no index, or because it is replicated and InHomeRegion was not called.
+// table: if the table has no index, or if the table is replicated and InHomeRegion was not called.
 func (s *Store) Check(ctx context.Context) error {
 	out, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &s.table})
 	if err != nil {

@@ -59,7 +59,8 @@ func (s *Store) Advance(d time.Duration) {
 	s.ahead += d
 }
 
-// BeginTx opens a transaction that the caller ends. It is for once.Join, and for work without an operation.
+// BeginTx opens a transaction that the caller ends. Use BeginTx for once.Join, and for work without an
+// operation.
 func (s *Store) BeginTx() *Tx {
 	t := new(Tx)
 	t.open(s)

@@ -39,7 +39,7 @@ type Migration struct {
 	SQL        string
 }
 
-// File is the name of the file, such as "002_expiry.sql".
+// File returns the name of the migration's file, such as "002_expiry.sql".
 func (m Migration) File() string { return fmt.Sprintf("%03d_%s.sql", m.Version, m.Name) }
 
 // Noted returns the statements that record m as applied, for users who apply m with another tool.

@@ -116,7 +116,7 @@ func (s *Store) Check(ctx context.Context) error {
 	return err
 }
 
-// Read returns the record of id. On a standby it returns an error unless the record is done.
+// Read returns the record of id. On a standby, Read returns an error unless the operation is done.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	if err := s.unsendable(id); err != nil {
 		return store.Record{}, err

@@ -91,7 +91,7 @@ func (s *Store) Volatile() string {
 
 // Check implements [store.Checker]. It returns an error if the server is configured so that this package cannot
 // keep its promises: if the server evicts keys, has no append-only file, is a replica, or has fewer replicas
-// than Config.Replicas. It uses the command INFO, which managed services allow.
+// than Config.Replicas. Check uses the command INFO of Redis, which managed services allow.
 func (s *Store) Check(ctx context.Context) error {
 	sections, err := s.rdb.InfoMap(ctx).Result()
 	if err != nil {

@@ -284,7 +284,8 @@ func (s *Store) Check(ctx context.Context) error {
 	return err
 }
 
-// Read returns the record of id. On a standby of PostgreSQL it returns an error unless the record is done.
+// Read returns the record of id. On a standby of PostgreSQL, Read returns an error unless the operation is
+// done.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	var on rowQuerier = s.db
 	if w := waits.Of(ctx); w != nil {

@@ -233,7 +233,7 @@ func (f *Faults[TX]) Begin(ctx context.Context, opts store.BeginOptions) (store.
 	return txn, rec, err
 }
 
-// Join implements [store.Joiner] if the underlying store does.
+// Join implements [store.Joiner] if the underlying store is a Joiner.
 func (f *Faults[TX]) Join(ctx context.Context, tx TX, opts store.BeginOptions) (store.Transaction[TX], store.Record, error) {
 	j, ok := store.As[store.Joiner[TX]](f.s)
 	if !ok {

@@ -30,8 +30,8 @@ type Backlog struct {
 // Named is the number of operations of one name that are not done.
 type Named struct{ Running, Waiting, Unknown int }
 
-// Add adds n operations of a state and a name to b. The oldest of them has been in that state for the time
-// oldest. StateDone means expired operations.
+// Add adds n operations of a state and a name to b. The oldest of these operations has been in this state
+// for the time oldest. StateDone means expired operations.
 func (b *Backlog) Add(state store.State, name string, n int, oldest time.Duration) {
 	named := b.Names[name]
 	count := &b.Expired

@@ -85,8 +85,9 @@ func (g *Guard) Control(network, address string, _ syscall.RawConn) error {
 	return g.CheckAddr(to.Addr())
 }
 
-// CheckURL returns an error if no connection to a URL is allowed, because of its form, its port, or one of the
-// addresses that its name has now. An error that is not [ErrRefused] is an error of the resolver.
+// CheckURL returns an error if no connection to a URL is allowed, because of the form or the port of the URL,
+// or because of one of the addresses that the host name of the URL has now. An error that is not [ErrRefused]
+// is an error of the resolver.
 func (g *Guard) CheckURL(ctx context.Context, text string) error {
 	u, err := url.Parse(text)
 	if err != nil {
