@@ -16,7 +16,7 @@ import (
 type Result[T any] struct {
 	Value    T
 	Replayed bool      // an earlier call has produced the value
-	Since    time.Time // when the operation was executed, by the database's clock; zero if this call or a concurrent one executed it, or if the value is from Config.Cache or Config.Shared
+	Since    time.Time // when the operation was executed, by the database's clock; zero if this call or a concurrent call has executed the operation, or if the value is from Config.Cache or Config.Shared
 }
 
 // Do executes fn once: fn's writes through tx, the key and the value that fn returns commit together. If an

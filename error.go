@@ -16,9 +16,9 @@ const (
 	CodeMismatch    Code = "mismatch"           // the key was used for another request
 	CodeUnknown     Code = "unknown"            // an effect outside of the database may have happened; a person decides, or, if Error.After is set, a later call asks for the outcome
 	CodeStale       Code = "stale"              // no record of the operation exists, and its first attempt is so old that the record may have expired
-	CodeFailed      Code = "failed"             // the handler failed; nothing is stored, a retry executes
+	CodeFailed      Code = "failed"             // the handler has failed; nothing is stored, and a retry executes the handler again
 	CodeAborted     Code = "aborted"            // the handler has ignored the error of a statement; nothing is stored
-	CodeConflict    Code = "conflict"           // every run ended with a serialization failure; nothing is stored, try later
+	CodeConflict    Code = "conflict"           // every run ended with a serialization failure; nothing is stored; call again later
 	CodeUnavailable Code = "unavailable"        // the store was not reached, has not answered in time, or was busy
 	CodeNoResult    Code = "result_unavailable" // an earlier call has done the operation, but its result was not kept or cannot be decoded
 	CodeMisuse      Code = "misuse"             // the handler has ended its transaction, or left it in a state that cannot be committed
@@ -28,9 +28,9 @@ const (
 type Effect uint8
 
 const (
-	EffectInDoubt    Effect = iota // the call may have taken effect: a retry with the same key finds out
+	EffectInDoubt    Effect = iota // the call may have taken effect: a retry with the same key finds out whether it has
 	EffectNotApplied               // nothing of this call took effect
-	EffectApplied                  // the handler's writes are committed, by this or an earlier call
+	EffectApplied                  // the handler's writes are committed, by this call or by an earlier call
 )
 
 // String returns the effect in words.
@@ -51,7 +51,7 @@ type Error struct {
 	Code   Code
 	Effect Effect
 	Scope  string
-	Key    string        // the key as it is stored: hashed under Config.HashKeys
+	Key    string        // the key as it is stored: a hash if Config.HashKeys is set
 	After  time.Duration // how long to wait before the next call; 0 means that the delay is not known
 	Err    error         // the cause: the handler's or the store's error
 }

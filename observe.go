@@ -26,10 +26,10 @@ type EventType string
 
 const (
 	EventClaimed         EventType = "claimed"           // the handler is about to run; the claim was granted, or will be granted with the first statement of a first attempt or with the commit of a batch
-	EventWaiting         EventType = "waiting"           // another caller executes a duplicate; this call waits for it
+	EventWaiting         EventType = "waiting"           // another call of the same operation is in flight, and this call waits for the end of the other call
 	EventRerun           EventType = "rerun"             // after a serialization failure or a lost commit nothing was applied: the handler runs again
 	EventInDoubt         EventType = "in_doubt"          // the answer to COMMIT was lost
-	EventSettled         EventType = "settled"           // the outcome of that COMMIT is known; if Err is nil, it was applied
+	EventSettled         EventType = "settled"           // after EventInDoubt: the outcome of the COMMIT is known; if Err is nil, the COMMIT was applied
 	EventEffectOutsideTx EventType = "effect_outside_tx" // a handler has succeeded without a statement on its transaction
 	EventFinished        EventType = "finished"          // the last event of every call; Outcome is set
 )

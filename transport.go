@@ -13,7 +13,7 @@ import (
 // Answer is what a handler of [Engine.Exec] returns: a result to store.
 type Answer struct {
 	Result   store.Result
-	Rollback bool // undo the handler's writes, then store Result alone; package lease, whose writes may be committed already, only stores Result
+	Rollback bool // roll back the handler's writes, and then store only Result; package lease rolls nothing back, because earlier writes of its handler may be committed already
 }
 
 // Exec is [Do] without the JSON encoding, for transports: fn returns the result to store. Exec returns the

@@ -52,7 +52,7 @@ type Letter struct {
 	Seq      int64 // 0 if the message has no number
 
 	Headers   map[string]string // set by Show only
-	Payload   []byte            // set by Show only. Erased when the letter is resolved; for Origin "outbox" it is read from the message in the outbox
+	Payload   []byte            // set by Show only. Erased when the letter is resolved; for Origin "outbox", Payload is read from the message in the outbox
 	Encrypted bool              // Headers and Payload could not be decrypted
 	Trace     string
 	CreatedAt time.Time // zero if the time is not known
@@ -95,7 +95,7 @@ type Group struct {
 	Origin, Consumer, Topic, Class, Cause string
 
 	Letters        int64
-	Waiting        int64 // the number of letters that a redrive has chosen and that were not tried yet
+	Waiting        int64 // the number of letters that a redrive has chosen, but has not tried yet
 	Oldest, Newest time.Time
 	UID            string // the UID of one of the letters
 }

@@ -23,7 +23,7 @@ type RedriveOptions struct {
 	Who, Reason string
 
 	Rate   float64 // how many letters become due in a second, at least 0.0001; 0 means that all become due at once
-	Canary bool    // one letter is tried first, and the others only after it was applied
+	Canary bool    // one letter is tried first; the remaining letters become due only after this letter was applied
 	DryRun bool    // only count the letters
 
 	// Retain is how long the receivers remember the IDs of messages. If the first failure of a message was
@@ -62,7 +62,7 @@ type Redrive struct {
 	Discarded int64
 	Left      int64  // how many letters were not chosen because they are beyond the retention; set only by a dry run and by Letters.Redrive
 	More      bool   // in a dry run: Filter.Most has ended the count, so that Total and Left may be greater
-	Canary    string // the UID of the letter that is tried first; the others wait until it is applied
+	Canary    string // the UID of the letter that is tried first; the remaining letters wait until this letter is applied
 
 	chosen bool // no letter is left to choose
 }

@@ -40,10 +40,10 @@ type Policy string
 // The policies of a [Route].
 const (
 	PolicyStop           Policy = "stop"             // the request is not forwarded again until a person decides: 409
-	PolicyCheck          Policy = "check"            // the receipt decides: see [Receipts]; like stop while no receipt of the route was seen
-	PolicyForwardSameKey Policy = "forward_same_key" // the service itself remembers the client's key: forwarded again as long as it does
+	PolicyCheck          Policy = "check"            // the receipt decides: see [Receipts]; like PolicyStop until the gateway has seen a receipt of the route
+	PolicyForwardSameKey Policy = "forward_same_key" // the service itself remembers the client's key: the request is forwarded again until Route.UpstreamKeepsKeys is over
 	PolicyRetry          Policy = "retry"            // the owner of the route declares that a second forward does no harm
-	PolicyFail           Policy = "fail"             // like stop; after Route.FailAfter the final answer is that the outcome is unknown
+	PolicyFail           Policy = "fail"             // like PolicyStop; after Route.FailAfter the final answer is that the outcome is unknown
 )
 
 // Config configures a [Gateway].
@@ -125,8 +125,9 @@ type Route struct {
 	// UpstreamKeepsKeys is how long the service itself keeps a key. Required by PolicyForwardSameKey, and used by no other policy.
 	UpstreamKeepsKeys time.Duration
 
-	// With PolicyFail, an operation whose outcome is unknown fails when FailAfter has passed since its
-	// request was forwarded. Default: 24 h.
+	// PolicyFail applies when FailAfter has passed since the request was forwarded. If the outcome is
+	// still unknown then, the gateway stores a final answer which says that the outcome is unknown.
+	// Default: 24 h.
 	FailAfter time.Duration
 
 	// If Optional is true, requests without a key are forwarded. Default: false, a request without a

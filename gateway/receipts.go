@@ -9,7 +9,7 @@ import (
 // both headers into the receipt. A client cannot set these headers.
 const (
 	OperationHeader   = "Once-Operation"   // a UUID: the primary key of the receipt
-	FingerprintHeader = "Once-Fingerprint" // of the request, in hexadecimal
+	FingerprintHeader = "Once-Fingerprint" // the fingerprint of the request, in hexadecimal
 )
 
 // If the header OutcomeHeader of an answer has the value OutcomeNotExecuted, the request was not executed and
@@ -25,9 +25,9 @@ const (
 // commit any more.
 type Receipt struct {
 	Operation   string      // the value of OperationHeader
-	Fingerprint string      // the value of FingerprintHeader; "" if the service has not stored it, and then nothing is compared
-	Status      int         // of the answer; 0 for a tombstone
-	Header      http.Header // of the answer; nil if the service has not stored it
+	Fingerprint string      // the value of FingerprintHeader; "" if the service has not stored it, then fingerprints are not compared
+	Status      int         // the status of the answer; 0 for a tombstone
+	Header      http.Header // the header of the answer; nil if the service has not stored the header
 	Body        []byte      // of the answer
 	Tombstone   bool        // written by Settle: the operation was not executed and never will be under this id
 }

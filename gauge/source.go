@@ -5,7 +5,7 @@ import "context"
 // Value is one measured value of a gauge.
 type Value struct {
 	Name   string // the Name of one of [Instruments], such as "once_dead_letters"
-	Label  string // the value of its label; "" if it has no label
+	Label  string // the value of the gauge's label; "" if the gauge has no label
 	Number float64
 }
 

@@ -47,7 +47,7 @@ type Standing struct {
 	Owned  bool   `json:"owned"`
 	Epoch  int64  `json:"epoch"`
 	Home   string `json:"home"`             // the home of the tenant, as far as this database knows
-	Moving string `json:"moving,omitempty"` // the region to which the tenant is being moved from here; "" if it is not being moved
+	Moving string `json:"moving,omitempty"` // the region to which the tenant is being moved from this region; "" if the tenant is not being moved
 }
 
 // Show returns the state of a tenant in all databases. If tenant is "", Show returns the states of all tenants.

@@ -112,7 +112,7 @@ func (s *Store[TX]) under(c store.Change) store.Change {
 // be sent again with the same key.
 type NotHomeError struct {
 	Tenant string
-	Pin    // the home of the tenant, as far as the database knows; zero if it does not know the home
+	Pin    // the home of the tenant, as far as the database knows; zero if the database does not contain the home
 }
 
 func (e *NotHomeError) Error() string {

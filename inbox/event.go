@@ -17,9 +17,9 @@ const (
 	Applied      Outcome = "applied"       // this call has applied the message
 	Duplicate    Outcome = "duplicate"     // the message was applied before
 	Stale        Outcome = "stale"         // with LatestVersion: a later version was applied before
-	Parked       Outcome = "parked"        // with InOrder: the message is stored, and is applied after the messages before it
+	Parked       Outcome = "parked"        // with InOrder: the message is stored, and is applied after the earlier messages of its key
 	Skipped      Outcome = "skipped"       // the message is a marker: see message.TypeSkipped
-	DeadLettered Outcome = "dead_lettered" // the message has become a dead letter, now or before, and waits for a person
+	DeadLettered Outcome = "dead_lettered" // the message has become a dead letter, in this call or before, and waits for the decision of a person
 )
 
 // Result is the result of one message of a batch. If Err is nil, acknowledge the message.

@@ -25,10 +25,11 @@ func (in *Inbox[TX]) Handle(ctx context.Context, m message.Message, fn Handler[T
 }
 
 // HandleBatch applies messages in one transaction, and returns the result of each message, in the order of
-// messages. If a message fails, the batch is rolled back, and the remaining messages are applied again, each
-// under a savepoint. After a message has failed, later messages of the same source, topic and key are not
-// tried in this batch, even with AnyOrder. If a handler does not return in time (Config.HandlerTimeout), the
-// messages before it are applied, and the messages after it must be delivered again.
+// messages. If a message fails, the other messages of the batch need not fail: the messages are applied
+// again, each under a savepoint. After a message has failed, later messages of the same source, topic and
+// key are not tried in this batch, even with AnyOrder. If a handler does not return in time
+// (Config.HandlerTimeout), the messages before it are applied, and the messages after it must be delivered
+// again.
 //
 // HandleBatch calls fn sequentially, in the order of messages. With InOrder and LatestVersion, the messages of
 // one key must be in the order of their Seq.

@@ -15,9 +15,9 @@ type Place struct {
 	Seq    int64 // the Seq of the last message that was applied or skipped
 	Parked int64 // the number of parked messages
 	Dead   bool  // the next message is a dead letter
-	Below  int64 // how many messages are parked before the one that was asked for; at most 10,000 are counted
-	More   bool  // there may be more than Below
-	There  bool  // the message that was asked for is parked
+	Below  int64 // how many messages are parked before the message seq that the caller asked for; at most 10,000 are counted
+	More   bool  // more messages than Below may be parked before the message seq
+	There  bool  // the message seq that the caller asked for is parked
 
 	Failing Failing // Failing is set if the next message, Seq + 1, has arrived and fails. It is zero if this message has not arrived, or if Dead is set.
 }

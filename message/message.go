@@ -8,7 +8,7 @@ import "time"
 const (
 	MaxText            = 255      // limit for each of ID, Source, Topic, Key, Type and Trace
 	MaxHeaders         = 16 << 10 // limit for the names and values of all headers together, in a message that is added to an outbox
-	MaxReceivedHeaders = 64 << 10 // the same limit in a message that an inbox receives; it is higher because the delivery adds headers
+	MaxReceivedHeaders = 64 << 10 // the same limit in a message that an inbox receives; this limit is higher, because the delivery adds headers
 	MaxPayload         = 1 << 20  // the default of outbox.Config.MaxPayload and inbox.Config.MaxPayload
 )
 

@@ -26,7 +26,7 @@ const (
 	StateWaiting   State = "waiting"   // the message waits for its delivery
 	StateBlocked   State = "blocked"   // an earlier message of its key is failing or stopped
 	StateFailing   State = "failing"   // a delivery has failed, and another attempt follows
-	StateStopped   State = "stopped"   // no attempt follows; the message waits for a person
+	StateStopped   State = "stopped"   // no attempt follows; the message waits for the decision of a person
 	StateDelivered State = "delivered" // delivered, and kept for Config.RetainDelivered
 )
 
@@ -42,7 +42,7 @@ type Entry struct {
 	OpScope, OpKey string // the scope of the operation that has added the message, as in its record; "" if no operation is known
 
 	Attempts int       // how many attempts have failed since the last Resume
-	FailedAt time.Time // when the first attempt failed, or when the last Resume was, if that is later
+	FailedAt time.Time // when the first attempt failed, or the time of the last Resume, if that time is later
 	Error    string    // the error of the last failed attempt
 	NextAt   time.Time // with StateFailing: the time of the next attempt
 	SentAt   time.Time // with StateDelivered: the time of the delivery

@@ -22,8 +22,8 @@ type EventType string
 const (
 	EventDelivered   EventType = "delivered"   // the destination has confirmed a message
 	EventFailed      EventType = "failed"      // a delivery of a message has failed; NextAt is the time of the next attempt
-	EventStopped     EventType = "stopped"     // a message has failed for the last time, and its key waits for a person. Without a message: a topic has so many failing messages that the relay reads no others of it
-	EventUnavailable EventType = "unavailable" // the destination of a topic cannot be reached, and the topic waits. Without a topic: no destination can be reached, and the relay releases its parts to other processes
+	EventStopped     EventType = "stopped"     // a message has failed for the last time, and the later messages of its key wait until a person decides. If the event has no message: a topic has so many failing messages that the relay reads no other messages of the topic
+	EventUnavailable EventType = "unavailable" // the destination of a topic cannot be reached, and the topic waits. If the event has no topic: no destination can be reached, and the relay releases its parts to other processes
 	EventDatabase    EventType = "database"    // the database has failed; the relay waits
 	EventBacklog     EventType = "backlog"     // sent periodically, with the Backlog
 	EventTaken       EventType = "taken"       // this process now has more or fewer parts of the outbox than before

@@ -19,7 +19,7 @@ const (
 	WaitPaused  Wait = "paused"  // a person has paused the topic, or a key of the topic
 	WaitDown    Wait = "down"    // the destination of the topic cannot be reached
 	WaitHanging Wait = "hanging" // the destination of the topic does not answer
-	WaitFull    Wait = "full"    // so many messages of the topic are being tried again that the relay reads no others
+	WaitFull    Wait = "full"    // so many messages of the topic are being tried again that the relay reads no other messages of the topic
 	WaitRate    Wait = "rate"    // more messages wait than TopicConfig.Rate allows to deliver
 	WaitFailing Wait = "failing" // some messages of the topic are tried again, or wait for a person; later messages of their keys wait
 )

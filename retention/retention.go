@@ -24,7 +24,7 @@ import (
 // Defaults of [Config].
 const (
 	DefaultBatch         = 100
-	DefaultBatchArchived = 5000 // with Archive; it is higher because each batch costs a few flushes of the disk, but locks no rows meanwhile
+	DefaultBatchArchived = 5000 // with Archive; higher than without Archive, because each batch costs a few flushes of the disk, but locks no rows during the flushes
 	DefaultRate          = 10_000
 	DefaultEvery         = time.Minute
 )

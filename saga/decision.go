@@ -52,8 +52,8 @@ type Decision struct {
 
 	// Who names the person who decides, and Reason says why. Both are written to the audit (table once_audit
 	// of package operate) in the same commit as the decision. The audit requires a store with SQL tables. If
-	// Who is "", no entry is written. If the decision cancels the saga, the caller that waits for the saga
-	// also receives Reason.
+	// Who is "", no entry is written. If the decision cancels the saga, Reason is the message of the failure
+	// with which the saga ends.
 	Who, Reason string
 
 	// Encrypter encrypts Value. It is required if the saga is encrypted.

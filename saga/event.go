@@ -15,9 +15,9 @@ type Observer interface {
 type EventType string
 
 const (
-	EventDefined     EventType = "defined"     // a runner was made for a definition, or for a step of a definition: then Step is its name
-	EventCompleted   EventType = "completed"   // a saga has ended with all its effects; the event is not sent if the answer to that commit was lost
-	EventCompensated EventType = "compensated" // a saga has ended, and its effects are undone; the event is not sent if the answer to that commit was lost
+	EventDefined     EventType = "defined"     // a runner was made for a definition, or for a step of a definition: then Step is the name of the step
+	EventCompleted   EventType = "completed"   // a saga has ended with all its effects; the event is not sent if the answer to the last commit of the saga was lost
+	EventCompensated EventType = "compensated" // a saga has ended, and its effects are undone; the event is not sent if the answer to the last commit of the saga was lost
 	EventStuck       EventType = "stuck"       // a person must decide about a saga; Err says why
 	EventTurned      EventType = "turned"      // the decision to undo a saga is stored; Err is the cause. [Runner.Cancel] does not cause this event
 	EventRetried     EventType = "retried"     // a step or its undo has failed, and will be tried again

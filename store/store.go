@@ -33,10 +33,10 @@ type State uint8
 
 const (
 	StateAbsent  State = iota // never seen, released, or expired
-	StateRunning              // an owner works on it, under a lease
+	StateRunning              // an owner works on the operation, under a lease
 	StateDone                 // finished: a replay returns Result
 	StateUnknown              // an external effect may have happened, and the owner that would know its outcome has died
-	StateWaiting              // begun, and no owner works on it now: its next owner continues it
+	StateWaiting              // the operation was begun, and no owner works on it now: the next owner continues the operation
 )
 
 // String returns the word that logs, tables and the CLI use.
@@ -61,14 +61,14 @@ type Record struct {
 	State       State
 	Fingerprint []byte // version byte and hash; empty if the operation has no fingerprint
 	Result      Result // set if State is StateDone
-	Nonce       []byte // 16 random bytes of the writer; after a lost COMMIT the writer recognises its own record by them
+	Nonce       []byte // 16 random bytes of the writer; after a lost COMMIT the writer recognises its own record by these bytes
 	Request     []byte // the request, encrypted; empty if the engine has no Encrypter
 	Trace       string // W3C traceparent of the call that has written the record; "" means no trace
 	Name        string // the kind of work, such as "POST /refunds"; "" means no name
 	Since       time.Time
 
 	// Fence and the fields after it are set for leased work only.
-	Fence         int64  // grows with every write of an owner and with every takeover; each later write must present it
+	Fence         int64  // grows with every write of an owner and with every takeover; each later write must present the current fence
 	LeaseExpired  bool   // the state is running, and the lease is over by the store's clock
 	RecoveryPoint string // the last committed recovery point
 	CallStarted   bool   // an external call was begun after RecoveryPoint
@@ -108,8 +108,8 @@ type Change struct {
 	ID     ID // zero: the change has no operation, only Writes
 	Expect Expect
 	Next   Record
-	Lease  time.Duration // if Next is running: the lease ends at the store's clock + Lease; 0 means that it does not end
-	Retain time.Duration // if Next is done: the record expires at the store's clock + Retain; [Forever] and 0 mean that it does not expire
+	Lease  time.Duration // if Next is running: the lease ends at the store's clock + Lease; 0 means that the lease does not end
+	Retain time.Duration // if Next is done: the record expires at the store's clock + Retain; [Forever] and 0 mean that the record does not expire
 	Writes []Statement   // writes that commit together with the change, or not at all; [KindMisused] if the store has no tables
 
 	// KeepRequest leaves Fingerprint, Request, Trace and Name of the stored record unchanged, whatever Next
@@ -131,9 +131,9 @@ type Change struct {
 
 // Statement is a write that is committed together with a [Change], in the same transaction.
 type Statement struct {
-	SQL  string // in the store's dialect
+	SQL  string // the text of the statement, in the SQL dialect of the store
 	Args []any
-	Rows int // how many rows it must affect, or nothing commits; 0 means any number
+	Rows int // how many rows the statement must affect: if it affects another number of rows, nothing is committed; 0 means any number
 
 	// Locks names the rows that the statement locks until the commit, such as "outbox/refunds/42". The
 	// statements of a commit are sent in the order of their Locks, so that two transactions which lock the same
@@ -179,7 +179,7 @@ type BeginOptions struct {
 	Request     []byte // encrypted
 	Trace       string
 	Name        string
-	Retain      time.Duration // the retention of the result; [Forever] does not end
+	Retain      time.Duration // the retention of the result; [Forever] means that the retention does not end
 
 	// Encrypter is the engine's Encrypter, if it has one. A store that keeps intermediate results of the
 	// handler encrypts these results with Encrypter. The ciphertext is bound to the label, which names

@@ -17,8 +17,8 @@ import (
 // the clock of the database has jumped meanwhile, the period also contains some events from outside of these
 // times, but misses none.
 type Period struct {
-	Since time.Time // by the clock of the database
-	Until time.Time // zero means no end
+	Since time.Time // the beginning of the period, by the clock of the database
+	Until time.Time // the end of the period, by the clock of the database; zero means that the period has no end
 
 	// Rate is how many deliveries become due in a second. Default: all become due at once. The endpoint's own
 	// rate and concurrency also apply to the requests.

@@ -21,8 +21,8 @@ const (
 	EventRanOut    RelayEventType = "ran_out"   // the last attempt of a delivery has failed; the delivery waits for a person
 	EventCircuit   RelayEventType = "circuit"   // an endpoint has failed several times in a row; from now on the relay tries only a single delivery from time to time
 	EventDisabled  RelayEventType = "disabled"  // an endpoint is disabled: it has answered 410, or has failed for too long
-	EventOurs      RelayEventType = "ours"      // a request could not be made because of this process or its network; it does not count as an attempt, and is made again soon
-	EventSealed    RelayEventType = "sealed"    // the endpoint's secrets or the event's data cannot be decrypted, so that all deliveries to Endpoint, or only the one of EventID, wait; or an answer cannot be encrypted, and is not kept
+	EventOurs      RelayEventType = "ours"      // a request could not be made because of this process or its network; the request does not count as an attempt, and is made again soon
+	EventSealed    RelayEventType = "sealed"    // the endpoint's secrets or the event's data cannot be decrypted: all deliveries to Endpoint wait, or only the delivery of EventID waits; or an answer of the endpoint cannot be encrypted, and the answer is not stored
 	EventDatabase  RelayEventType = "database"  // the database has failed; the relay waits
 	EventTaken     RelayEventType = "taken"     // this process now has more or fewer parts than before
 )

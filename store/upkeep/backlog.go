@@ -19,8 +19,8 @@ type Backlogger interface {
 // Backlog is a count of the operations of a store that are unfinished or expired. Each number is at most
 // [MaxBacklog].
 type Backlog struct {
-	Running Count // under a lease, whether the lease is over or not; Oldest counts from the first write of the operation
-	Waiting Count // waiting for their next owner; Oldest counts from the first write of the operation
+	Running Count // operations under a lease, whether the lease is over or not; Oldest counts from the first write of the operation
+	Waiting Count // operations that wait for their next owner; Oldest counts from the first write of the operation
 	Unknown Count // operations whose outcome cannot be found out automatically; Oldest counts from the first write of the operation
 	Expired Count // operations whose retention is over and whose rows are not deleted yet; Oldest counts from the end of the retention
 

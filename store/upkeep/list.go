@@ -39,7 +39,7 @@ type Entry struct {
 
 // Listing selects a page for a [Lister].
 type Listing struct {
-	After store.ID // the next that the call for the previous page has returned; zero means the first page (but see WithPrefix)
+	After store.ID // the result next of the call for the previous page; zero means the first page (but see WithPrefix)
 	Limit int      // how many operations the database reads at most, including operations that do not match
 
 	// Due restricts the page to operations without an active owner: they wait, or are unknown, or their lease
