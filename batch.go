@@ -31,8 +31,8 @@ func (b *Batch) ExecRows(rows int, sql string, args ...any) {
 	b.Add(store.Statement{SQL: sql, Args: args, Rows: rows})
 }
 
-// Add declares a write that another package has prepared, such as a message of an outbox. It is sent with the
-// writes of the handler.
+// Add declares a write that another package has prepared, such as a message of an outbox. The write is sent
+// with the writes of the handler.
 func (b *Batch) Add(s store.Statement) {
 	if b.over {
 		panic("once: a Batch was used after its handler had returned; its writes are sent already. Try: add all writes before the handler returns")
@@ -53,8 +53,8 @@ func init() { //nolint:gochecknoinits // for packages that this one cannot impor
 
 // DoBatch is [Do] for an operation whose writes and result are known before the operation runs. The client
 // makes the ids, and each SQL statement checks its own conditions (see [Batch.ExecRows]). With pgxstore the
-// claim, the writes, the record and COMMIT are one round trip. Other stores run the same declared writes in an
-// ordinary transaction.
+// claim, the writes, the record and COMMIT are sent in one round trip. All other stores run the same declared
+// writes in an ordinary transaction.
 //
 // fn runs before the store looks up the operation. If the operation is already done, the declared writes are
 // dropped. Therefore fn must only declare writes. The writes are sent after fn has returned. If a write fails,

@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Result is the value of an operation. It also says whether this call or an earlier call has
+// Result is the value of an operation. Result also says whether this call or an earlier call has
 // produced the value.
 type Result[T any] struct {
 	Value    T

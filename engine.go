@@ -39,7 +39,7 @@ type Config struct {
 	// at least four times Settle. With [Forever] the result is never deleted. Default 72 h.
 	Retain time.Duration
 
-	// Runs bounds how often the handler runs in one call. A handler runs again after a serialization failure or
+	// Runs limits how often the handler runs in one call. A handler runs again after a serialization failure or
 	// a deadlock, if another call of an operation that the handler joins (see [Join]) is in flight, and if the
 	// connection of a first attempt (Attempt.Number is 1) breaks. A call that loses a race against another call
 	// of the same operation runs its handler again regardless of Runs, at most 20 times. Usually the second run
@@ -57,16 +57,17 @@ type Config struct {
 	// Timeouts limit the waits of every operation. A field that is set in Operation.Timeouts takes precedence
 	// over the same field here.
 	//
-	// The field Acquire has a default of 5 s. It limits the wait for a connection of the pool, and separately
-	// the wait for the answer to the statement that begins the transaction. So a call fails with
+	// The field Acquire has a default of 5 s. Acquire limits the wait for a connection of the pool, and
+	// separately the wait for the answer to the statement that begins the transaction. So a call fails with
 	// [CodeUnavailable], and does not hang, if the pool is exhausted or the server is silent. If another field
 	// is not set, the timeout in the configuration of the database applies.
 	Timeouts store.Timeouts
 
 	// Cache is how many bytes of memory the engine may use for results that it has committed lately. The engine
-	// replays cached results without asking the database. It does not cache a result that it has only read from
-	// the database: a failover to a synchronous standby could lose such a result, and after the failover the
-	// engine must not replay a lost result. One result takes at most an eighth of Cache. Default 0: no cache.
+	// replays cached results without asking the database. The engine does not cache a result that it has only
+	// read from the database: a failover to a synchronous standby could lose such a result, and after the
+	// failover the engine must not replay a lost result. One result takes at most an eighth of Cache. Default
+	// 0: no cache.
 	Cache int64
 
 	// CacheFor is how long a result stays in Cache and Shared. During this time, this process does not
@@ -79,8 +80,8 @@ type Config struct {
 	// store/redisstore/rediscache. If the first attempt and a retry reach different processes, the process
 	// of the retry can replay the result from Shared without asking the database.
 	//
-	// The engine looks for a result first in Cache, then in Shared. It asks Shared only for calls whose
-	// Attempt.Number is not 1, and only one time for all concurrent duplicates in a process. The engine
+	// The engine looks for a result first in Cache, then in Shared. The engine asks Shared only for calls
+	// whose Attempt.Number is not 1, and only one time for all concurrent duplicates in a process. The engine
 	// writes the results that it commits to Shared, without waiting for the answer of the cache. The engine
 	// uses an answer of the cache only if the answer says that the operation is done. If the cache is down,
 	// hangs or has lost all data, a call takes at most 100 ms longer. After five failures in a row the engine
@@ -93,8 +94,8 @@ type Config struct {
 
 	// MaxWaiting is how many calls may wait at the same time for another call of the same operation.
 	// MaxWaitingBytes is how much memory the waiting calls may keep: Attempt.Bytes and Request, and 4 KiB for
-	// each call. A call above one of these limits gets CodeInFlight immediately, whatever its Operation.Wait
-	// is. Defaults 10,000 and 64 MiB.
+	// each call. A call above one of these limits gets CodeInFlight immediately, even if Operation.Wait of
+	// the call is set. Defaults 10,000 and 64 MiB.
 	MaxWaiting      int
 	MaxWaitingBytes int64
 
@@ -117,8 +118,8 @@ type Config struct {
 	Skew time.Duration
 
 	// HashKeys stores the SHA-256 of each key instead of the key, for keys whose contents must not be in a
-	// table. It does not protect keys that can be guessed: a reader of the table can hash guesses and compare.
-	// If HashKeys is changed, the engine no longer finds keys that are already stored.
+	// table. HashKeys does not protect keys that can be guessed: a reader of the table can hash guesses and
+	// compare. If HashKeys is changed, the engine no longer finds keys that are already stored.
 	HashKeys bool
 
 	// If RequireNamespace is set, the engine refuses keys that do not belong to this namespace. The
@@ -160,8 +161,8 @@ type Engine[TX any] struct {
 	shared  *shared // nil without Config.Shared
 }
 
-// New returns an engine on the store s. It panics if cfg is invalid, because that is a mistake in the program;
-// [net/http.ServeMux.Handle] panics for the same reason.
+// New returns an engine on the store s. New panics if cfg is invalid, because that is a mistake in the
+// program; [net/http.ServeMux.Handle] panics for the same reason.
 func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	if cfg.Runs < 0 || cfg.Settle < 0 || cfg.Skew < 0 {
 		panic(fmt.Sprintf("once: New: Runs %d, Settle %v and Skew %v must not be negative", cfg.Runs, cfg.Settle, cfg.Skew))

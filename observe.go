@@ -48,18 +48,20 @@ const (
 	OutcomeNotStored Outcome = "not_stored"
 )
 
-// Event is one step of a call. It does not contain the key itself.
+// Event is one step of a call. Event does not contain the key itself.
 type Event struct {
 	Type    EventType
 	Outcome Outcome // set in EventFinished only
 	Effect  Effect  // the effect that the outcome proves
 	Err     error   // the cause, or nil: the error that Unwrap of the caller's *Error returns
 
-	// Cached reports that a replay is from Config.Cache or Config.Shared. It is set in EventFinished only.
+	// Cached reports that a replay is from Config.Cache or Config.Shared. Cached is set in EventFinished
+	// only.
 	Cached bool
 
-	// Deadlock reports that the database has ended the last run because of a deadlock. It is set in EventRerun,
-	// and in EventFinished if no other run followed. It is false if the store cannot detect deadlocks.
+	// Deadlock reports that the database has ended the last run because of a deadlock. Deadlock is set in
+	// EventRerun, and in EventFinished if no other run followed. Deadlock is false if the store cannot
+	// detect deadlocks.
 	Deadlock bool
 
 	// From is the state in which this call has found the operation, and To the state in which it has left the
@@ -72,12 +74,12 @@ type Event struct {
 	Fingerprint Fingerprint // Operation.Fingerprint
 	Attempt     Attempt
 
-	// TraceID is the id of the trace that this call belongs to. It is taken from the traceparent that the
-	// [Tracer] of the call has returned, or else from Attempt.Trace. "" means not known.
+	// TraceID is the id of the trace that this call belongs to. TraceID is taken from the traceparent
+	// that the [Tracer] of the call has returned, or else from Attempt.Trace. "" means not known.
 	TraceID string
 
 	// Trace is the W3C traceparent that is stored with the operation. For a replay it is the traceparent of the
-	// call that executed the operation. "" means not known. It is set in EventFinished and Tracer.TraceStart
+	// call that executed the operation. "" means not known. Trace is set in EventFinished and Tracer.TraceStart
 	// only.
 	Trace string
 
@@ -138,8 +140,8 @@ type report struct {
 	lookUp, handler, commit time.Duration
 }
 
-// Warnings is the default observer. It writes warnings and errors to the logger that [slog.Default] returns at
-// the time of the event.
+// Warnings is the default observer. Warnings writes warnings and errors to the logger that [slog.Default]
+// returns at the time of the event.
 var Warnings Observer = warnings{}
 
 // Discard is an observer that ignores every event: nothing is logged.

@@ -96,9 +96,9 @@ type Attempt struct {
 	// means not known: then a retry after the retention executes the operation again.
 	FirstSent time.Time
 
-	// Trace is the W3C traceparent of the caller. It is kept with the operation, so that a replay can be linked
-	// to the call that has executed the operation. If a [Tracer] returns a trace, the trace of the Tracer is
-	// kept instead.
+	// Trace is the W3C traceparent of the caller. Trace is kept with the operation, so that a replay can be
+	// linked to the call that has executed the operation. If a [Tracer] returns a trace, the trace of the
+	// Tracer is kept instead.
 	Trace string
 
 	// RequestID and the fields after it name the request in logs and traces.
@@ -106,7 +106,7 @@ type Attempt struct {
 	CorrelationID string
 
 	// Bytes is how much memory the caller keeps for this call while the call waits, such as the body of a
-	// request. It counts towards Config.MaxWaitingBytes.
+	// request. Bytes counts towards Config.MaxWaitingBytes.
 	Bytes int64
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// FailureUndone is the Code of the [Failure] that an operation gets if it was undone before it was executed.
-// Every later call of the operation returns this Failure.
+// FailureUndone is the Code of the [Failure] that an operation gets if [Undo] was called for the operation
+// before the operation was executed. Every later call of the operation returns this Failure.
 const FailureUndone = voided.Code
 
 // Undo undoes op for a caller that need not know whether op was executed. For example, a service that takes

@@ -1,6 +1,6 @@
-// Package deadletter is for operators of messages that could not be handled. They can list dead letters by
-// cause, show a letter with every failed delivery, redrive letters (have them tried again), and discard them.
-// The command once deadletter uses this package.
+// Package deadletter is for operators of messages that could not be handled. Operators can list dead letters
+// by cause, show a letter with every failed delivery, redrive letters (make the letters due for another try),
+// and discard letters. The command "once deadletter" uses this package.
 //
 //	letters := deadletter.New(s, deadletter.Config{}) // s is the SQL store of the engine
 //	groups, err := letters.Groups(ctx, deadletter.Filter{})

@@ -17,8 +17,8 @@ import (
 
 // Config configures [Letters].
 type Config struct {
-	// Encrypter decrypts payloads and headers. It is required if the service encrypts payloads and
-	// headers.
+	// Encrypter decrypts payloads and headers. Encrypter is required if the service encrypts
+	// payloads and headers.
 	Encrypter once.Encrypter
 }
 

@@ -48,8 +48,8 @@ const (
 
 // Config configures a [Gateway].
 type Config struct {
-	// Name is the name of the service, such as "payments". It is part of the scope of each key. All gateways of
-	// one service must have the same name; services that share a store or a table of receipts must have
+	// Name is the name of the service, such as "payments". Name is part of the scope of each key. All gateways
+	// of one service must have the same name; services that share a store or a table of receipts must have
 	// different names. Do not change the name: under a new name the gateway does not find the keys that it
 	// stored before. A name has at most 64 characters: letters, digits, '-', '_' and '.'. Required.
 	Name string
@@ -68,11 +68,11 @@ type Config struct {
 	// if Store is nil.
 	Receipts Receipts
 
-	// ReceiptsKept is how long the service keeps receipts. It must not be longer than the retention with which
-	// any process sweeps receipts. A missing receipt proves that a forward had no effect only until nine tenths
-	// of ReceiptsKept have passed since the forward. After that a sweep may have deleted the receipt, so the
-	// outcome is unknown until a person decides. Default: DefaultReceiptsKept. If receipts are never swept, set
-	// [once.Forever].
+	// ReceiptsKept is how long the service keeps receipts. ReceiptsKept must not be longer than the retention
+	// with which any process sweeps receipts. A missing receipt proves that a forward had no effect only until
+	// nine tenths of ReceiptsKept have passed since the forward. After that a sweep may have deleted the
+	// receipt, so the outcome is unknown until a person decides. Default: DefaultReceiptsKept. If receipts are
+	// never swept, set [once.Forever].
 	ReceiptsKept time.Duration
 
 	// ReceiptsAtOnce is the largest number of concurrent calls of Receipts. For example, set it to the number
@@ -99,8 +99,9 @@ type Config struct {
 	// prevent operations from committing.
 	Hidden []string
 
-	// Idle is how long an unused connection to the service is kept open. It must be shorter than the keep-alive timeout of the service, because a
-	// request on a connection that the service closes at the same time has an unknown outcome. Default: 1 s.
+	// Idle is how long an unused connection to the service is kept open. Idle must be shorter than the
+	// keep-alive timeout of the service, because a request on a connection that the service closes at the same
+	// time has an unknown outcome. Default: 1 s.
 	Idle time.Duration
 
 	// TLS configures TLS for an https Upstream. Default: the configuration of net/http.
@@ -134,8 +135,8 @@ type Route struct {
 	// key is answered with 400.
 	Optional bool
 
-	// Timeout limits the time from the beginning of a forward until its answer is complete or begins to stream. It also limits how long a client may
-	// take to read a part of an answer. Default: 30 s.
+	// Timeout limits the time from the beginning of a forward until its answer is complete or begins to stream.
+	// Timeout also limits how long a client may take to read a part of an answer. Default: 30 s.
 	Timeout time.Duration
 
 	// BodyTimeout limits the time in which a client sends its body, because a request counts in the concurrency

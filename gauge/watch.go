@@ -25,7 +25,7 @@ type Config struct {
 	// Every is the time between two calls of each source. Default: 15 s, the interval of most scrapes.
 	Every time.Duration
 
-	// Timeout limits one call of a source. Default: 5 s. It is never longer than Every.
+	// Timeout limits one call of a source. Default: 5 s. Timeout is never longer than Every.
 	Timeout time.Duration
 
 	// Log gets a warning when a source fails; the warning is not repeated until the source has succeeded again. Default: [slog.Default].
@@ -55,7 +55,7 @@ type watched struct {
 	failing bool
 }
 
-// NewWatch returns a watch of these sources. It calls no source before [Watch.Run] runs.
+// NewWatch returns a watch of these sources. NewWatch calls no source before [Watch.Run] runs.
 func NewWatch(cfg Config, sources ...Source) *Watch {
 	if cfg.Every < 0 || cfg.Timeout < 0 {
 		panic("gauge: NewWatch: Every " + cfg.Every.String() + " and Timeout " + cfg.Timeout.String() + " must not be negative")
@@ -97,8 +97,8 @@ func (w *Watch) all() []*watched {
 	return w.sources
 }
 
-// Run calls the sources until ctx ends. Each source has its own goroutine, so a source that hangs does not delay the others. Run returns the error of
-// ctx after all calls have returned.
+// Run calls the sources until ctx ends. Each source has its own goroutine, so a source that hangs does not
+// delay other sources. Run returns the error of ctx after all calls have returned.
 func (w *Watch) Run(ctx context.Context) error {
 	w.mu.Lock()
 	w.running = true

@@ -1,6 +1,6 @@
-// Package home runs one service in several regions, each with its own database. Each tenant has one region, its
-// home, that executes the tenant's operations. Operations of a tenant are claimed only in its home, so a key
-// takes effect once, no matter which region receives a retry.
+// Package home runs one service in several regions, each with its own database. Each tenant has one region, the
+// home of the tenant, that executes the tenant's operations. Operations of a tenant are claimed only in its
+// home, so a key takes effect once, no matter which region receives a retry.
 //
 //	regions := home.NewMap("ap", "eu", "us")
 //	engine := once.New(home.New(pgxstore.New(pool, pgxstore.Config{}), regions), once.Config{})

@@ -19,12 +19,12 @@ type Mover struct {
 	Regions map[string]sqlplane.Database
 
 	// Rows moves the service's own rows of the tenant, and rows of outboxes and inboxes if the messages in
-	// these rows must move too. It is called while no region executes operations of the tenant. If a move is
-	// interrupted, Rows is called again, so it must be safe to repeat. Default: nil, there are no rows to move.
+	// these rows must move too. Rows is called while no region executes operations of the tenant. If a move is
+	// interrupted, Rows is called again, so it must be safe to repeat. Default: nil, no rows are moved.
 	Rows func(context.Context, Handover) error
 
-	// Publish updates the maps of all regions, by [Map.Pin]. It may be called again with the same pin. Default: nil, a region learns the new home
-	// when it sends a request to the old home.
+	// Publish updates the maps of all regions, by [Map.Pin]. Publish may be called again with the same pin.
+	// Default: nil, a region learns the new home when it sends a request to the old home.
 	Publish func(ctx context.Context, tenant string, p Pin) error
 }
 

@@ -136,7 +136,8 @@ func (s *Store[TX]) refused(ctx context.Context, tenant string, err error) error
 	return &store.Error{Kind: store.KindUnavailable, Err: e}
 }
 
-// Read implements [store.Operations]. It also finds operations that this region executed before the tenant was moved away, while their rows exist.
+// Read implements [store.Operations]. Read also finds operations that this region executed before the tenant
+// was moved away, while their rows exist.
 func (s *Store[TX]) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	return s.base.Read(ctx, id)
 }

@@ -25,7 +25,7 @@ type Waiting struct {
 	Since              time.Time
 }
 
-// Older returns w or the other Waiting, whichever has waited longer.
+// Older compares w with the parameter other, and returns the Waiting that has waited longer.
 func (w Waiting) Older(other Waiting) Waiting {
 	if w.Since.IsZero() || !other.Since.IsZero() && other.Since.Before(w.Since) {
 		return other

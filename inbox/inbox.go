@@ -124,16 +124,17 @@ type Config struct {
 	Tracer Tracer
 }
 
-// Handler applies a message in tx. Its writes through tx, and the fact that the message was applied, commit
-// together or not at all. A Handler may run more than once, but only one run commits. To send messages of an
-// outbox, add them to the same tx.
+// Handler applies a message in tx. The writes of a Handler through tx, and the fact that the message was
+// applied, commit together or not at all. A Handler may run more than once, but only one run commits. To
+// send messages of an outbox, add them to the same tx.
 //
 // After an error the message is tried again, unless the error is [retry.Permanent] or the attempts of
 // Config.Policy are used up. An error of the database that the message has not caused does not count as an
 // attempt, nor does the end of ctx.
 type Handler[TX any] = func(ctx context.Context, tx TX, m message.Message) error
 
-// Inbox applies messages. Its methods can be called concurrently, and from any number of processes.
+// Inbox applies messages. The methods of Inbox can be called concurrently, and from any number of
+// processes.
 type Inbox[TX any] struct {
 	engine *once.Engine[TX]
 	db     sqlplane.SQL[TX]

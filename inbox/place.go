@@ -75,8 +75,8 @@ func ParkedOf(ctx context.Context, db sqlplane.Database, consumer, source, topic
 	return list, err
 }
 
-// Consumers returns the names of the first consumers of a database that sort after the name after. It finds
-// each name by two look-ups in indexes.
+// Consumers returns the names of the first consumers of a database that sort after the name after.
+// Consumers finds each name by two look-ups in indexes.
 func Consumers(ctx context.Context, db sqlplane.Database, after string, most int) (list []string, err error) {
 	query := dialect.Text(db.Dialect(), "select min(c) from (select min(consumer) c from once_inbox_position where consumer > ? union all select min(consumer) from once_inbox where consumer > ?) x")
 	for last := after; len(list) < most; {

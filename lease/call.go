@@ -75,9 +75,9 @@ func makeCall[T any](ctx context.Context, r *Run, c call, request []byte, fn fun
 	return decode[T](r, done)
 }
 
-// CallPolicy describes what the called service guarantees. It decides what happens to a call whose outcome is
-// not known. With the zero policy the call is not made again, and the outcome of the operation is unknown
-// until a person decides.
+// CallPolicy describes what the called service guarantees. CallPolicy decides what happens to a call whose
+// outcome is not known. With the zero policy the call is not made again, and the outcome of the operation is
+// unknown until a person decides.
 type CallPolicy struct {
 	// SafeToRepeat says that the call has one effect however often and however late it is made with the same
 	// key. Either the service deduplicates and never forgets a key, or the call sets something to a value that

@@ -25,26 +25,26 @@ import (
 // Resolution is a person's decision about an operation whose outcome is unknown. Two fields are required:
 // CallID, and exactly one of CallValue, Result, Answer, Failure and RunAgain.
 type Resolution struct {
-	// CallID identifies the call that is decided. It is the [Progress.CallID] that the person has seen. If
-	// CallID has changed since, Resolve writes nothing.
+	// CallID identifies the call that is decided. CallID is the [Progress.CallID] that the person has
+	// seen. If CallID has changed since, Resolve writes nothing.
 	CallID string
 
-	// CallValue is the value that the call returns, as JSON. It says that the call has happened. The operation
-	// continues after the call when the next caller or a [Completer] takes it over. The value must have the
-	// JSON that the program itself would have saved. If the program cannot decode it, the outcome is unknown
-	// again, and [Begun.Refused] says why.
+	// CallValue is the value that the call returns, as JSON. CallValue says that the call has happened. The
+	// operation continues after the call when the next caller or a [Completer] takes it over. The value must
+	// have the JSON that the program itself would have saved. If the program cannot decode it, the outcome is
+	// unknown again, and [Begun.Refused] says why.
 	CallValue json.RawMessage
 
-	// Result is the value that the operation returns from now on, as JSON. It says that the call has happened,
-	// and that the handler would have returned this value. No phase after the call runs.
+	// Result is the value that the operation returns from now on, as JSON. Result says that the call has
+	// happened, and that the handler would have returned this value. No phase after the call runs.
 	Result json.RawMessage
 
 	// Answer is the answer that the operation of an HTTP route returns from now on: status, header and body. No
 	// phase after the call runs.
 	Answer *store.Result
 
-	// Failure is the failure that the operation returns from now on. It says that the call has not happened,
-	// and never will.
+	// Failure is the failure that the operation returns from now on. Failure says that the call has not
+	// happened, and never will.
 	Failure *once.Failure
 
 	// RunAgain allows the next caller or a [Completer] to make the call again under the same key, within an

@@ -17,9 +17,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Run is one run of a handler under a lease. The handler passes it to [InTx] and [Call]. Its only method
-// returns which operation it is. The engine decides how the run ends. A handler must not run phases
-// concurrently.
+// Run is one run of a handler under a lease. The handler passes it to [InTx] and [Call]. The only method
+// of a Run, Operation, returns the ID of the operation. The engine decides how the run ends. A handler
+// must not run phases concurrently.
 type Run struct {
 	s    *Store
 	own  *held.Owner // fence, nonce and lease

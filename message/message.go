@@ -67,7 +67,7 @@ type Message struct {
 	// Type names the kind of event, such as "refund.succeeded". An outbox requires it.
 	Type string
 
-	// Payload is the content of the message. It is delivered unchanged.
+	// Payload is the content of the message. Payload is delivered unchanged.
 	Payload []byte
 
 	// Headers are delivered with the payload, with names in lower case. The header "content-type" is the type

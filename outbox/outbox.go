@@ -30,9 +30,9 @@ type Config struct {
 	RetainDelivered time.Duration
 
 	// Archive receives the delivered messages that a relay is about to delete; an example is
-	// (*archive.Writer).Write. It receives the rows as they are stored: encrypted columns stay encrypted. The
-	// rows are deleted only after Archive has returned nil, so Archive may receive a row twice. Archive
-	// requires RetainDelivered. Default: no archive.
+	// (*archive.Writer).Write. Archive receives the rows as they are stored: encrypted columns stay
+	// encrypted. The rows are deleted only after Archive has returned nil, so Archive may receive a row
+	// twice. Archive requires RetainDelivered. Default: no archive.
 	Archive func(ctx context.Context, rows []upkeep.Expired) error
 
 	// MaxPayload is the longest payload in bytes. Default: [message.MaxPayload].
@@ -46,7 +46,7 @@ type Config struct {
 	Encrypter once.Encrypter
 }
 
-// Box is the outbox of a database. Its methods can be called concurrently.
+// Box is the outbox of a database. The methods of Box can be called concurrently.
 type Box[TX any] struct {
 	db     sqlplane.SQL[TX]
 	cfg    Config

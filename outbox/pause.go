@@ -73,9 +73,9 @@ type Resumed struct {
 	Messages int64 // how many failing and stopped messages will be tried again
 }
 
-// Resume ends a [Box.Pause] of the same topic and key. It also makes the failing and stopped messages of the
-// topic and key, or of the whole topic if key is "", due immediately, as if they had not failed before. A key
-// of the topic that has a pause of its own stays paused.
+// Resume ends a [Box.Pause] of the same topic and key. Resume also makes the failing and stopped messages of
+// the topic and key, or of the whole topic if key is "", due immediately, as if they had not failed before. A
+// key of the topic that has a pause of its own stays paused.
 func (b *Box[TX]) Resume(ctx context.Context, topic, key string) (Resumed, error) {
 	if err := checkTarget(topic, key); err != nil {
 		return Resumed{}, err

@@ -1,5 +1,5 @@
-// Package retention deletes finished operations whose retention is over. It uses small transactions with pauses
-// between them, so that it hardly slows requests down.
+// Package retention deletes finished operations whose retention is over. The package uses small transactions
+// with pauses between them, so that it hardly slows requests down.
 //
 //	sweeper := retention.New(engine.Store(), retention.Config{})
 //	go sweeper.Run(ctx)
@@ -63,7 +63,7 @@ type Pass struct {
 	Err  error         // the error with which the pass has ended early, or nil
 }
 
-// Sweeper deletes expired operations. Its methods can be called concurrently.
+// Sweeper deletes expired operations. The methods of Sweeper can be called concurrently.
 type Sweeper struct {
 	store upkeep.Sweeper
 	cfg   Config

@@ -56,7 +56,7 @@ type Decision struct {
 	// with which the saga ends.
 	Who, Reason string
 
-	// Encrypter encrypts Value. It is required if the saga is encrypted.
+	// Encrypter encrypts Value. Encrypter is required if the saga is encrypted.
 	Encrypter once.Encrypter
 
 	// Preview makes Decide return the effect of the decision in words, and change nothing.

@@ -21,11 +21,11 @@
 //	go runner.Run(ctx)                                 // on each node: finishes what other nodes have begun
 //	receipt, err := saga.Do(ctx, runner, Orders, saga.ID{Tenant: "acme", Key: "order-42"}, o)
 //
-// A flow is an ordinary Go function. It may run many times, and a finished step returns its earlier result. So
-// the code of a flow outside of its steps must depend only on its input and on the results of its steps. If a
-// run does not reach a step that an earlier run has taken, the saga is stuck until a person decides, and does
-// nothing else before that: the program has changed, and the new program would do other work than the saga has
-// begun.
+// A flow is an ordinary Go function. A flow may run many times, and a finished step returns its earlier
+// result. So the code of a flow outside of its steps must depend only on its input and on the results of its
+// steps. If a run does not reach a step that an earlier run has taken, the saga is stuck until a person
+// decides, and does nothing else before that: the program has changed, and the new program would do other work
+// than the saga has begun.
 //
 // # Errors of a step
 //

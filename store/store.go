@@ -243,7 +243,7 @@ type Transaction[TX any] interface {
 	// nothing was applied, except after [KindLost] and [KindEnded]. The transaction is over in every case.
 	Commit(ctx context.Context, c Change) error
 
-	// Rollback undoes everything. Its errors are:
+	// Rollback undoes everything. Rollback returns the following errors:
 	//
 	//  - [KindEnded]: the user had committed before.
 	//  - [KindRetry]: the transaction has read data that was then not committed.

@@ -1,5 +1,5 @@
-// Package webhook verifies and receives webhooks, and applies each event once. It also sends a service's own
-// webhooks to the endpoints of its tenants.
+// Package webhook verifies and receives webhooks, and applies each event once. The package also sends a
+// service's own webhooks to the endpoints of its tenants.
 //
 // # Receive
 //
@@ -17,8 +17,8 @@
 //	500                       is not applied: send it again, after Retry-After
 //	503                       is not applied, or it is not known because the database was not reached: send it again
 //
-// Answers other than 200 are problems of RFC 9457. They reveal neither the error of the handler nor why a
-// signature is wrong.
+// Answers other than 200 are problems of RFC 9457. The answers reveal neither the error of the handler
+// nor why a signature is wrong.
 //
 // # Verify without an inbox
 //

@@ -14,9 +14,9 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Endpoints manages the endpoints of tenants and their deliveries. Its methods can be called concurrently. An
-// error that is neither an error of this package nor a [store.Error] is an error of the Encrypter. After a
-// [store.Error] of [store.KindLost], the change may have been made.
+// Endpoints manages the endpoints of tenants and their deliveries. The methods of Endpoints can be called
+// concurrently. An error that is neither an error of this package nor a [store.Error] is an error of the
+// Encrypter. After a [store.Error] of [store.KindLost], the change may have been made.
 type Endpoints struct {
 	db          sqlplane.Database
 	cfg         *Config

@@ -63,7 +63,7 @@ func (g *gauges) count(query string) float64 {
 	return float64(n)
 }
 
-// Gauges implements [gauge.Source]. It returns how many requests of this relay are slow.
+// Gauges implements [gauge.Source]. Gauges returns how many requests of this relay are slow.
 func (r *Relay) Gauges(context.Context) ([]gauge.Value, error) {
 	return []gauge.Value{{Name: gaugename.WebhookSlowRequests, Number: float64(r.slow())}}, nil
 }

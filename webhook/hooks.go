@@ -42,9 +42,9 @@ type Config struct {
 	Retain time.Duration
 
 	// Archive receives the events and attempts that [Hooks.Sweep] or a relay is about to delete because of
-	// their age; an example is (*archive.Writer).Write. It receives the rows as they are stored: encrypted
-	// columns stay encrypted. The rows are deleted only after Archive has returned nil, so Archive may receive
-	// a row twice. Default: no archive.
+	// their age; an example is (*archive.Writer).Write. Archive receives the rows as they are stored:
+	// encrypted columns stay encrypted. The rows are deleted only after Archive has returned nil, so Archive
+	// may receive a row twice. Default: no archive.
 	Archive func(ctx context.Context, rows []upkeep.Expired) error
 
 	// ShowAnswersOf are the hosts whose answers a tenant may read. If a tenant could read the answers of every
@@ -64,7 +64,8 @@ const (
 	defaultRetain       = 30 * 24 * time.Hour
 )
 
-// Hooks sends webhooks to the endpoints of tenants. Its methods can be called concurrently.
+// Hooks sends webhooks to the endpoints of tenants. The methods of Hooks can be called
+// concurrently.
 type Hooks[TX any] struct {
 	db     sqlplane.SQL[TX]
 	cfg    Config

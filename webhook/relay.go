@@ -41,7 +41,7 @@ type RelayConfig struct {
 	DisableAfter time.Duration
 
 	// MaxBytes bounds the data of the deliveries in flight. Deliveries that take longer than a second may use
-	// one half of it, and all other deliveries the other half. Default: 128 MB.
+	// one half of MaxBytes, and all remaining deliveries may use the second half. Default: 128 MB.
 	MaxBytes int64
 
 	// TTL is how long after the death of this process other processes take over its endpoints. Processes may
@@ -126,7 +126,7 @@ func (h *Hooks[TX]) Relay(cfg RelayConfig) *Relay {
 	return r
 }
 
-// Run delivers webhooks until ctx ends. Then it waits for the deliveries in flight, for the TTL at most,
+// Run delivers webhooks until ctx ends. Then Run waits for the deliveries in flight, for the TTL at most,
 // releases its endpoints to other processes, and returns nil. While the database cannot be reached, Run reports
 // the errors to the observer and waits. If Run returns an error, the relay cannot work at all.
 func (r *Relay) Run(ctx context.Context) error {

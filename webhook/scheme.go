@@ -26,11 +26,12 @@ const (
 // Timestamp, ID and Type are places in a request. A place is the name of a header, or a path such as
 // ".event.id" to a string or number in the JSON body.
 type Scheme struct {
-	// Source names the sender. It becomes the source and the topic of the sender's messages. Required.
+	// Source names the sender. Source becomes the source and the topic of the sender's messages.
+	// Required.
 	Source string
 
-	// Header is the name of the header with the signature. It may contain several signatures, separated by
-	// commas, semicolons or blanks, or be present several times. Required.
+	// Header is the name of the header with the signature. Header may contain several signatures,
+	// separated by commas, semicolons or blanks, or be present several times. Required.
 	Header string
 
 	// Prefix precedes each signature, such as "sha256=". A text without the prefix is ignored.
@@ -48,10 +49,10 @@ type Scheme struct {
 	Signed string
 
 	// Timestamp is the place of the time at which the request was sent, in seconds since 1970 or as in RFC
-	// 3339. It is the name of a header, or a prefix that ends with an equals sign, such as "t=": then the time
-	// follows this prefix in the header that is named by Header. Signed must contain {timestamp}, because a
-	// time that is not signed proves nothing. Default: no timestamp; then a copy of a request is accepted at
-	// any later time.
+	// 3339. Timestamp is the name of a header, or a prefix that ends with an equals sign, such as "t=": then
+	// the time follows this prefix in the header that is named by Header. Signed must contain {timestamp},
+	// because a time that is not signed proves nothing. Default: no timestamp; then a copy of a request is
+	// accepted at any later time.
 	Timestamp string
 
 	// ID is the place of the ID of an event, which must be the same when the sender sends the event again.

@@ -118,8 +118,8 @@ func NewKeyPair() (private, public string) {
 	return privatePrefix + base64.StdEncoding.EncodeToString(priv), publicKeyName + base64.StdEncoding.EncodeToString(pub)
 }
 
-// Signer signs requests by the Standard scheme, with one or more secrets; during a rotation these are the new
-// secret and the old one. Its methods can be called concurrently.
+// Signer signs requests by the Standard scheme, with one or more secrets; during a rotation, the Signer has
+// the new secret and the old secret. The methods of Signer can be called concurrently.
 type Signer struct {
 	form     form
 	privates []func(text []byte) []byte // closures, so that no key is printed

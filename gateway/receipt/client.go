@@ -20,7 +20,8 @@ type ClientConfig struct {
 	// Header is sent with each request, such as an Authorization that the endpoint requires. Default: no header.
 	Header http.Header
 
-	// Timeout bounds each request. It should be longer than the endpoint's wait for a transaction. Default 10 s.
+	// Timeout bounds each request. Timeout should be longer than the endpoint's wait for a transaction. Default
+	// 10 s.
 	Timeout time.Duration
 
 	// MaxAnswer is the size in bytes of the longest answer that the client reads. The body of a receipt is
@@ -36,8 +37,8 @@ const (
 	defaultMaxAnswer = 24 << 20
 )
 
-// Client asks an endpoint of a service for the receipts of the service. It implements [gateway.Receipts]. Its
-// methods can be called concurrently.
+// Client asks an endpoint of a service for the receipts of the service. Client implements [gateway.Receipts].
+// The methods of Client can be called concurrently.
 type Client struct {
 	url  *url.URL
 	cfg  ClientConfig

@@ -43,8 +43,8 @@ const (
 	runs        = 3 // of a tombstone's transaction: deadlocks and failed serializations are not an answer
 )
 
-// Table is the table once_receipt in the database of a service. It implements [gateway.Receipts]. Its methods can be called
-// concurrently, and from any number of processes.
+// Table is the table once_receipt in the database of a service. Table implements [gateway.Receipts]. The
+// methods of Table can be called concurrently, and from any number of processes.
 type Table struct {
 	db      sqlplane.Database
 	maxBody int

@@ -1,14 +1,15 @@
-// Package archive saves operations whose retention is over in files, before a sweeper deletes them. It also
-// saves rows of other tables: delivered messages of an outbox, receipts, and events and attempts of webhooks.
+// Package archive saves operations whose retention is over in files, before a sweeper deletes them. The
+// package also saves rows of other tables: delivered messages of an outbox, receipts, and events and attempts
+// of webhooks.
 //
 //	files, err := archive.Open("/var/lib/once/archive")
 //	...
 //	sweeper := retention.New(engine.Store(), retention.Config{Archive: files.Write})
 //
-// An archive is a directory. It contains segments, which are gzipped lines of JSON, and a manifest that lists
-// the segments with their checksums. A segment is written under a temporary name, flushed to the disk, renamed,
-// and listed in the manifest. The rows of a segment are deleted only after these steps. If the process is
-// killed during these steps, no row is lost: a row whose segment was not listed is still in the database, or
+// An archive is a directory. An archive contains segments, which are gzipped lines of JSON, and a manifest that
+// lists the segments with their checksums. A segment is written under a temporary name, flushed to the disk,
+// renamed, and listed in the manifest. The rows of a segment are deleted only after these steps. If the process
+// is killed during these steps, no row is lost: a row whose segment was not listed is still in the database, or
 // its segment is listed when the archive is opened again.
 //
 // So a row can be in an archive twice. Rows with the same scope, key and claim are the same operation. Rows
@@ -39,7 +40,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Writer adds segments to an archive. Its methods can be called concurrently.
+// Writer adds segments to an archive. The methods of Writer can be called concurrently.
 type Writer struct {
 	mu       sync.Mutex
 	dir      string
@@ -49,8 +50,8 @@ type Writer struct {
 	broken   bool  // something was not finished
 }
 
-// Open opens the archive in the directory dir. It creates dir if dir does not exist, and repairs the archive
-// after a crash. It fails if another process has this archive open.
+// Open opens the archive in the directory dir. Open creates dir if dir does not exist, and repairs the
+// archive after a crash. Open fails if another process has this archive open.
 func Open(dir string) (*Writer, error) { return open(dir, osFiles{}) }
 
 func open(dir string, fs files) (_ *Writer, err error) {

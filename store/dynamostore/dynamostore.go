@@ -27,7 +27,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Store is a [store.Store] in a table of DynamoDB. Its methods can be called concurrently.
+// Store is a [store.Store] in a table of DynamoDB. The methods of Store can be called concurrently.
 type Store struct {
 	client *dynamodb.Client
 	table  string
@@ -64,8 +64,8 @@ func (s *Store) InHomeRegion(region string) *Store {
 	return &named
 }
 
-// Check implements [store.Checker]. It also returns an error if this package cannot keep its promises on the
-// table: if the table has no index, or if the table is replicated and InHomeRegion was not called.
+// Check implements [store.Checker]. Check also returns an error if this package cannot keep its promises on
+// the table: if the table has no index, or if the table is replicated and InHomeRegion was not called.
 func (s *Store) Check(ctx context.Context) error {
 	out, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &s.table})
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package memstore is a store in memory for tests, examples and demos. It keeps operations, and a table of
-// strings for the user's data. All data is lost when the process ends.
+// Package memstore is a store in memory for tests, examples and demos. The package keeps operations, and a
+// table of strings for the user's data. All data is lost when the process ends.
 //
 // Transactions are optimistic and serializable: writes are buffered until the commit, and the commit fails with
 // [store.KindRetry] if a key that was read has changed.
@@ -21,7 +21,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Store is a [store.Store] in memory. Its methods can be called concurrently.
+// Store is a [store.Store] in memory. The methods of Store can be called concurrently.
 type Store struct {
 	mu     sync.Mutex
 	ahead  time.Duration // of the process clock

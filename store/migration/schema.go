@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Status is one migration. It says whether a database has applied the migration.
+// Status is one migration. Status says whether a database has applied the migration.
 type Status struct {
 	Migration
 	Applied bool
@@ -62,7 +62,8 @@ func Up(ctx context.Context, d sqlplane.Dialect, tx Tx, sets ...Set) ([]Migratio
 	return missing, nil
 }
 
-// Read returns every migration of sets, and whether tx's database has applied it. It writes nothing.
+// Read returns every migration of sets, and whether tx's database has applied it. Read writes
+// nothing.
 func Read(ctx context.Context, d sqlplane.Dialect, tx Tx, sets ...Set) ([]Status, error) {
 	has, err := readSchema(ctx, d, tx)
 	if err != nil {

@@ -11,16 +11,16 @@
 // BEGIN, the claim and the look-up are sent in one pipelined round trip; the record and COMMIT are sent in
 // another round trip. The handler gets an ordinary [pgx.Tx].
 //
-// A first attempt (once.Attempt.Number is 1; over HTTP, Once-Attempt: 1) needs no look-up. Its BEGIN and its
-// claim are sent together with the handler's first statement, so that a first attempt needs one round trip
-// less than the same transaction without this library. The first statement must be an Exec or Query with
-// arguments (and neither a [pgx.QueryExecMode] nor [pgx.NamedArgs] before them), and pgx must keep prepared
-// statements.
+// A first attempt (once.Attempt.Number is 1; over HTTP, Once-Attempt: 1) needs no look-up. BEGIN and the
+// claim of a first attempt are sent together with the handler's first statement, so that a first attempt
+// needs one round trip less than the same transaction without this library. The first statement must be an
+// Exec or Query with arguments (and neither a [pgx.QueryExecMode] nor [pgx.NamedArgs] before them), and pgx
+// must keep prepared statements.
 //
 // A tracer of pgx sees statements that the store sends together, such as BEGIN and the claim, as a batch
-// ([pgx.BatchTracer]). It sees each statement of the handler as a query, also a statement that is sent together
-// with BEGIN and the claim: then the query begins when the whole round trip is sent. Such a statement is
-// prepared in an earlier round trip, one time for each connection ([pgx.PrepareTracer]). If the claim of a
+// ([pgx.BatchTracer]). The tracer sees each statement of the handler as a query, also a statement that is sent
+// together with BEGIN and the claim: then the query begins when the whole round trip is sent. Such a statement
+// is prepared in an earlier round trip, one time for each connection ([pgx.PrepareTracer]). If the claim of a
 // first attempt is refused, the tracer sees an error of the batch and of the query.
 //
 // A batch (once.DoBatch) needs one round trip in total. None of its statements may end a transaction: only

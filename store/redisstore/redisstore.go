@@ -35,7 +35,8 @@ const replicaWait = time.Second
 
 // Config configures a [Store].
 type Config struct {
-	// VolatileRecord must be true. It confirms that you know that Redis may lose confirmed writes.
+	// VolatileRecord must be true. VolatileRecord confirms that you know that Redis may lose
+	// confirmed writes.
 	VolatileRecord bool
 
 	// Prefix is the beginning of the names of all keys. Each service needs its own prefix. The part in
@@ -49,7 +50,7 @@ type Config struct {
 	Replicas int
 }
 
-// Store is a [store.Operations] in Redis. Its methods can be called concurrently.
+// Store is a [store.Operations] in Redis. The methods of Store can be called concurrently.
 type Store struct {
 	rdb *redis.Client
 	cfg Config
@@ -89,9 +90,9 @@ func (s *Store) Volatile() string {
 	return "An operation that was answered may be forgotten, and is then executed again, when Redis " + failover + ", loses the end of its append-only file or all of it, or evicts keys."
 }
 
-// Check implements [store.Checker]. It returns an error if the server is configured so that this package cannot
-// keep its promises: if the server evicts keys, has no append-only file, is a replica, or has fewer replicas
-// than Config.Replicas. Check uses the command INFO of Redis, which managed services allow.
+// Check implements [store.Checker]. Check returns an error if the server is configured so that this package
+// cannot keep its promises: if the server evicts keys, has no append-only file, is a replica, or has fewer
+// replicas than Config.Replicas. Check uses the command INFO of Redis, which managed services allow.
 func (s *Store) Check(ctx context.Context) error {
 	sections, err := s.rdb.InfoMap(ctx).Result()
 	if err != nil {

@@ -43,8 +43,8 @@ type Database interface {
 	Within(ctx context.Context, isolation store.Isolation, fn func(ctx context.Context, r Runner) error) error
 }
 
-// SQL is a [Database] that also runs statements in a transaction of the user. It is an optional ability of a
-// [store.Store]: find it with [store.As].
+// SQL is a [Database] that also runs statements in a transaction of the user. SQL is an optional ability of
+// a [store.Store]: find it with [store.As].
 type SQL[TX any] interface {
 	Database
 
