@@ -62,7 +62,7 @@ func init() { //nolint:gochecknoinits // for packages that this one cannot impor
 //
 // When fn has returned, Config.Settle limits the time of the batch, as it limits the time of COMMIT in [Do].
 // The end of ctx does not end a batch immediately: the server is asked to cancel it. Operation.Timeouts and the
-// deadline of ctx bound its statements.
+// deadline of ctx limit the time of the statements.
 //
 // If the answer of the database to a batch is lost, the engine finds out whether the batch was applied, as [Do]
 // does after a lost answer to COMMIT. If the database has no record of the operation, the engine runs the batch

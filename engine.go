@@ -55,7 +55,7 @@ type Config struct {
 	Settle time.Duration
 
 	// Timeouts limit the waits of every operation. A field that is set in Operation.Timeouts takes precedence
-	// over the same field here.
+	// over the same field of Config.Timeouts.
 	//
 	// The field Acquire has a default of 5 s. Acquire limits the wait for a connection of the pool, and
 	// separately the wait for the answer to the statement that begins the transaction. So a call fails with
@@ -113,8 +113,8 @@ type Config struct {
 	// Skew is by how much the clocks of callers that set Attempt.FirstSent may differ from the database's
 	// clock. The engine refuses a retry if less than Skew is left until the retention of the first attempt may
 	// be over. If FirstSent is further in the future than Skew, by the clock of this process, the error is
-	// CodeInvalid. If you make Retain longer, the engine applies the new retention to earlier first attempts,
-	// too. Default 5 minutes, and at most a quarter of the operation's retention.
+	// CodeInvalid. If you make Retain longer, the engine also applies the new retention to first attempts that
+	// were sent before the change. Default 5 minutes, and at most a quarter of the operation's retention.
 	Skew time.Duration
 
 	// HashKeys stores the SHA-256 of each key instead of the key, for keys whose contents must not be in a

@@ -10,8 +10,8 @@ import (
 // the database small. Make one key per intent, and send the same key with every retry.
 func NewKey() string { return keyname.New() }
 
-// DeriveKey returns a key made of the business intent, such as "refund:ch_9ab:1000". Two callers that mean the
-// same thing make the same key, without any communication. The parts are joined by colons; a colon or percent
+// DeriveKey returns a key made of the business intent, such as "refund:ch_9ab:1000". Two callers that pass the
+// same parts make the same key, without any communication. The parts are joined by colons; a colon or percent
 // sign inside a part is escaped, so that different parts give different keys. If a key would be too long, its
 // end is replaced by a hash.
 //

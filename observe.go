@@ -65,7 +65,7 @@ type Event struct {
 	Deadlock bool
 
 	// From is the state in which this call has found the operation, and To the state in which it has left the
-	// operation, as strings of [store.State]. "" means not known. They are set in EventFinished only.
+	// operation, as strings of [store.State]. "" means not known. From and To are set in EventFinished only.
 	From, To string
 
 	Name        string // Operation.Name

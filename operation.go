@@ -53,8 +53,8 @@ type Operation struct {
 	// database is configured with.
 	Isolation store.Isolation
 
-	// Timeouts override Config.Timeouts, field by field. They do not apply to [Join], whose transaction is the
-	// caller's.
+	// Timeouts override Config.Timeouts, field by field. Operation.Timeouts do not apply to [Join], because
+	// the caller has opened the transaction.
 	Timeouts store.Timeouts
 
 	// Optimistic sends the claim and the look-up together with the handler's first statement, on stores that

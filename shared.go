@@ -19,7 +19,8 @@ import (
 // SharedCache is a cache outside the database, in which each process of a service finds the results of all
 // other processes: see Config.Shared. Package store/redisstore/rediscache implements it. A SharedCache may
 // lose and evict values at any time, and may hang: then the engine looks operations up in the database.
-// Get must not return the value of another key. Many goroutines call its methods at the same time.
+// Get must not return the value of another key. Many goroutines call the methods of a SharedCache at the
+// same time.
 type SharedCache interface {
 	// Get returns the value of key. The key consists of letters, digits, "-" and "_", and does not reveal the
 	// key of the operation. An empty value means that the cache has no value.

@@ -30,10 +30,10 @@ const FailureUndone = voided.Code
 // Undo waits for the end of op as long as Operation.Wait says, and then fails with [CodeInFlight]. If op has
 // ended with a [Failure], there is nothing to undo.
 //
-// The undo is an operation of its own: its scope is that of op, and its key is that of op followed by ":undo".
-// Undo returns the same errors as [Do]. If undo returns a Failure, the Failure is stored, and the effect of op
-// remains. Undo may be called again at any time, also after a crash during an earlier call. A retry of op after
-// its undo still gets the stored value.
+// The undo is an operation of its own: the undo has the scope of op, and its key is the key of op followed by
+// ":undo". Undo returns the same errors as [Do]. If undo returns a Failure, the Failure is stored, and the
+// effect of op remains. Undo may be called again at any time, also after a crash during an earlier call. A
+// retry of op after its undo still gets the stored value.
 //
 // Work of package lease consists of several commits and cannot be undone as a whole: for such work the error is
 // [CodeInvalid].

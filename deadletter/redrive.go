@@ -336,8 +336,8 @@ func (l *Letters) locked(ctx context.Context, r sqlplane.Runner, where string, a
 	return collect(ctx, r, l.statement("select "+letter.ListColumns+" from once_deadletter where "+where, args...), letter.Scan)
 }
 
-// Resume continues a redrive until all of its letters are chosen or its canary has failed. Several calls may
-// run at the same time.
+// Resume continues a redrive until all of its letters are chosen or its canary has failed. Several calls of
+// Resume may run at the same time.
 func (l *Letters) Resume(ctx context.Context, uid string) (Redrive, error) {
 	for waits := 0; ; {
 		var is step

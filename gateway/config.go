@@ -95,8 +95,8 @@ type Config struct {
 	// Routes are the kinds of requests that have keys. All other requests are forwarded without a key.
 	Routes []Route
 
-	// Hidden are prefixes of paths for which clients get 404. Hide the endpoint of the service that serves receipts: it shows stored answers, and can
-	// prevent operations from committing.
+	// Hidden are prefixes of paths for which clients get 404. Hide the endpoint of the service that serves
+	// receipts: this endpoint shows stored answers, and can prevent operations from committing.
 	Hidden []string
 
 	// Idle is how long an unused connection to the service is kept open. Idle must be shorter than the

@@ -21,8 +21,8 @@ const (
 )
 
 // Receipt is a row that a service has committed in the transaction in which it did the work of an operation. If
-// a receipt exists, the work is done. If a tombstone exists in its place, the transaction of the service cannot
-// commit any more.
+// a receipt exists, the work is done. If a tombstone exists instead of the receipt, the transaction of the
+// service cannot commit any more.
 type Receipt struct {
 	Operation   string      // the value of OperationHeader
 	Fingerprint string      // the value of FingerprintHeader; "" if the service has not stored it, then fingerprints are not compared

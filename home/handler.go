@@ -40,8 +40,10 @@ type Config struct {
 	// Timeout limits the time of a request to another region, including its answer. Default: 30 s.
 	Timeout time.Duration
 
-	// MaxBody is the largest body of a forwarded request and of its answer, in bytes. A request with a larger body is answered with 413. If the
-	// answer has a larger body, the client gets 503, as if the answer were incomplete. Both bodies are held in memory. Default: 16 MiB.
+	// MaxBody is the size in bytes of the largest body of a forwarded request, and of the largest body of an
+	// answer to a forwarded request. A request with a larger body is answered with 413. If the answer has a
+	// larger body, the client gets 503, as if the answer were incomplete. Both bodies are held in memory.
+	// Default: 16 MiB.
 	MaxBody int64
 }
 

@@ -15,12 +15,13 @@ import (
 
 // Mover moves tenants between regions.
 type Mover struct {
-	// Regions are the databases of all regions, by the names of the regions. All must be migrated with [Migrations] and have the same dialect.
+	// Regions are the databases of all regions, by the names of the regions. All these databases must be
+	// migrated with [Migrations] and have the same dialect.
 	Regions map[string]sqlplane.Database
 
 	// Rows moves the service's own rows of the tenant, and rows of outboxes and inboxes if the messages in
 	// these rows must move too. Rows is called while no region executes operations of the tenant. If a move is
-	// interrupted, Rows is called again, so it must be safe to repeat. Default: nil, no rows are moved.
+	// interrupted, Rows is called again, so Rows must be safe to repeat. Default: nil, no rows are moved.
 	Rows func(context.Context, Handover) error
 
 	// Publish updates the maps of all regions, by [Map.Pin]. Publish may be called again with the same pin.
@@ -73,7 +74,7 @@ func (m Mover) Show(ctx context.Context, tenant string) (list []Standing, err er
 // Move moves a tenant to the region to. If Move is killed at any point or returns an error, the tenant belongs
 // to one region or to no region. While no region owns the tenant, no operation of the tenant is executed, and
 // callers receive an error after which they may try again. Call Move again with the same arguments to complete
-// the move. For a new tenant, Move creates the first row.
+// the move. For a new tenant, Move creates the tenant's first row.
 //
 // A move has these steps. The old home refuses new commits of the tenant, and Move waits for transactions that
 // are committing. Move calls Rows. In one transaction in the new region, Move writes copies of the tenant's

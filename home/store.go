@@ -13,8 +13,9 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Store is a [store.Store] that executes operations only of the tenants that its region owns. Every commit of an operation checks this in its own
-// transaction. On pgxstore the check needs no additional round trip.
+// Store is a [store.Store] that executes operations only of the tenants that its region owns. Every commit of
+// an operation checks in its own transaction that the region owns the tenant. On pgxstore the check needs no
+// additional round trip.
 type Store[TX any] struct {
 	base    store.Store[TX]
 	joiner  store.Joiner[TX]

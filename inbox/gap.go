@@ -99,8 +99,8 @@ var ErrNotNext = errors.New("inbox: the message cannot be skipped, because its k
 // Later messages of the key are applied when they are delivered, and parked messages are applied in the next
 // pass of Run. If the skipped message is a dead letter, the dead letter remains. A later redrive does not apply
 // this dead letter, because the position of the key is already after the message. Skip writes the operator and
-// the reason to the audit in the same commit, so it also needs the migrations of package operate. A second Skip
-// of the same message changes nothing.
+// the reason to the audit in the same commit, so Skip also needs the migrations of package operate. A second
+// Skip of the same message changes nothing.
 //
 // The error is ErrNotNext in three cases: the key waits for another message than seq; the message seq is parked
 // and is being tried; or the message seq has arrived and its attempts fail. In the last two cases, wait until

@@ -15,7 +15,8 @@ import (
 // the time that [retry.Classify] finds in the error.
 //
 // fn runs in the transaction which records that the message was applied. Then Handle applies parked messages
-// that have become next in their key, each in a transaction of its own; Handle does not return their results.
+// that have become next in their key, each in a transaction of its own; Handle does not return the results of
+// the parked messages.
 //
 // Cancelling ctx ends fn's statements, but not a COMMIT. If the answer to a COMMIT is lost, Handle looks the
 // message up before it returns.

@@ -18,8 +18,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Order is the order in which messages are applied. A message without a Key or a Seq has no order; it is
-// applied once with every Order.
+// Order is the order in which messages are applied. A message without a Key or a Seq has no order; such
+// a message is applied once, whatever the Order is.
 type Order uint8
 
 // The orders.
@@ -78,11 +78,11 @@ type Config struct {
 	// commit. If two such messages are applied at the same time, both may be reported. Default: off.
 	ReportSameBody bool
 
-	// MaxJump bounds by how much the Seq of a message may exceed the last applied Seq of its key, with
-	// [LatestVersion]. With FromAny it also bounds the Seq with which a key begins. Without a bound, one wrong
-	// Seq that is very large would make every later message count as stale. A message above the bound becomes a
-	// dead letter of class "seq_jump"; a redrive applies it in spite of the bound. Default 2^42, so that a Seq
-	// may be a time in milliseconds since 1970.
+	// With [LatestVersion], MaxJump is the largest allowed difference between the Seq of a message and the last
+	// applied Seq of its key. With FromAny, MaxJump is also the largest Seq with which a key can begin. Without
+	// MaxJump, one wrong Seq that is very large would make every later message count as stale. A message that
+	// exceeds MaxJump becomes a dead letter of class "seq_jump"; a redrive applies the dead letter in spite of
+	// MaxJump. Default 2^42, so that a Seq may be a time in milliseconds since 1970.
 	MaxJump int64
 
 	// GapAlarm is how long a key waits for a missing message before the observer gets an EventGap. A message
@@ -100,10 +100,11 @@ type Config struct {
 	// concurrent messages of one key cause serialization failures and run again.
 	Isolation store.Isolation
 
-	// HandlerTimeout bounds one call of a handler. After this time the context of the handler ends, and the
-	// attempt counts as failed ([ErrHandlerTimeout]). If the handler has not returned one second later, its
-	// transaction is rolled back, and the handler can no longer write in it. As long as this handler is
-	// running, further attempts of its message fail without a call. Default 30 s.
+	// HandlerTimeout limits the time of one call of a handler. After this time the context of the handler
+	// ends, and the attempt counts as failed ([ErrHandlerTimeout]). If the handler has not returned one
+	// second later, its transaction is rolled back, and the handler can no longer write in this
+	// transaction. As long as this handler is running, further attempts of its message fail without a
+	// call. Default 30 s.
 	HandlerTimeout time.Duration
 
 	// Timeouts are the timeouts of the transactions. Each field that is set overrides the same
@@ -126,7 +127,7 @@ type Config struct {
 
 // Handler applies a message in tx. The writes of a Handler through tx, and the fact that the message was
 // applied, commit together or not at all. A Handler may run more than once, but only one run commits. To
-// send messages of an outbox, add them to the same tx.
+// send messages of an outbox, add the messages in the same tx.
 //
 // After an error the message is tried again, unless the error is [retry.Permanent] or the attempts of
 // Config.Policy are used up. An error of the database that the message has not caused does not count as an

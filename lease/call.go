@@ -44,9 +44,9 @@ func Call[T any](ctx context.Context, r *Run, phase string, fn func(ctx context.
 }
 
 // CallWith is [Call] with a request that is frozen: every attempt, on any node, sends the bytes of the first
-// attempt, even if the program, its configuration or the data that it reads has changed since. A call that was
-// begun by Call has no stored bytes, so CallWith does not repeat it; and Call does not repeat a call that was
-// begun by CallWith.
+// attempt, even if the program, its configuration or the data that the program reads has changed after the
+// first attempt. A call that was begun by Call has no stored bytes, so CallWith does not repeat it; and Call
+// does not repeat a call that was begun by CallWith.
 func CallWith[T any](ctx context.Context, r *Run, phase string, request []byte, fn func(ctx context.Context, key string, request []byte) (T, error), policy CallPolicy) (T, error) {
 	return makeCall(ctx, r, call{phase: phase, freezes: true}, request, fn, policy)
 }
@@ -87,7 +87,7 @@ type CallPolicy struct {
 
 	// DedupedFor is how long the service remembers the key by which it deduplicates. The call is made again
 	// until nine tenths of this time have passed since the intent, by the clocks of the processes. The context
-	// of the call ends at that time, too. After that the outcome is unknown, unless the policy has a Check as
+	// of the call also ends at that time. After that the outcome is unknown, unless the policy has a Check as
 	// well.
 	DedupedFor time.Duration
 

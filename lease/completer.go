@@ -27,8 +27,8 @@ const (
 )
 
 // Handlers has a function for each [once.Operation.Name]. The function executes the operation in the same way
-// as a caller with the same request: it calls [once.Do] with op, and with the handler for op. The function
-// sets the fields of op that are not stored with an operation, such as Timeouts.
+// as a caller with the same request: the function calls [once.Do] with op, and with the handler for op. The
+// function sets the fields of op that are not stored with an operation, such as Timeouts.
 //
 //	lease.Handlers{
 //		"order":         func(ctx context.Context, op once.Operation) error { _, err := once.Do(ctx, jobs, op, order); return err },

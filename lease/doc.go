@@ -17,12 +17,12 @@
 // later run of the handler gets its value. So the code outside of the phases must depend only on the request
 // and on the values of phases.
 //
-// The handler's first phase claims the operation, so the code before it may run on two nodes at the same time
-// (with Config.Eager the claim comes before the handler). After the claim the operation has an owner, as long
-// as the owner renews its lease. If the owner dies, the next caller with the same key or a [Completer] takes
-// the operation over. The record of an operation contains a number, the fence. Each write of the owner
-// increases the fence, and is applied only if the record still has the fence of the owner's previous write.
-// So an owner that was paused, and continues after a takeover, can commit nothing.
+// The handler's first phase claims the operation, so the code before the first phase may run on two nodes at
+// the same time (with Config.Eager the claim comes before the handler). After the claim the operation has an
+// owner, as long as the owner renews its lease. If the owner dies, the next caller with the same key or a
+// [Completer] takes the operation over. The record of an operation contains a number, the fence. Each write
+// of the owner increases the fence, and is applied only if the record still has the fence of the owner's
+// previous write. So an owner that was paused, and continues after a takeover, can commit nothing.
 //
 // # Calls with an unknown outcome
 //

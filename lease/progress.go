@@ -11,8 +11,8 @@ import (
 
 // Progress shows people how far an operation has got.
 type Progress struct {
-	// Phases are the phases that have ended, in the order of their ends. They stay available after the
-	// operation has ended.
+	// Phases are the phases that have ended, in the order of their ends. The Phases stay available
+	// after the operation has ended.
 	Phases []Ended `json:"phases,omitempty"`
 
 	// Call is a call that was begun and whose outcome is not stored. If the operation has ended and Call is

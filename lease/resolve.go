@@ -30,9 +30,9 @@ type Resolution struct {
 	CallID string
 
 	// CallValue is the value that the call returns, as JSON. CallValue says that the call has happened. The
-	// operation continues after the call when the next caller or a [Completer] takes it over. The value must
-	// have the JSON that the program itself would have saved. If the program cannot decode it, the outcome is
-	// unknown again, and [Begun.Refused] says why.
+	// operation continues after the call when the next caller or a [Completer] takes the operation over. The
+	// value must have the JSON that the program itself would have saved. If the program cannot decode the
+	// value, the outcome is unknown again, and [Begun.Refused] says why.
 	CallValue json.RawMessage
 
 	// Result is the value that the operation returns from now on, as JSON. Result says that the call has

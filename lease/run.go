@@ -17,9 +17,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Run is one run of a handler under a lease. The handler passes it to [InTx] and [Call]. The only method
-// of a Run, Operation, returns the ID of the operation. The engine decides how the run ends. A handler
-// must not run phases concurrently.
+// Run is one run of a handler under a lease. The handler passes the Run to [InTx] and [Call]. The only
+// method of a Run, Operation, returns the ID of the operation. The engine decides how the run ends. A
+// handler must not run phases concurrently.
 type Run struct {
 	s    *Store
 	own  *held.Owner // fence, nonce and lease
@@ -50,8 +50,8 @@ var (
 	ErrLost = errors.New("the lease of this operation is lost")
 
 	// ErrUnknown is in the chain of an error if a call may have taken effect, and nothing proves whether it
-	// has. It is also returned if a phase has ended its transaction itself, for example by calling a procedure
-	// that commits.
+	// has. ErrUnknown is also returned if a phase has ended its transaction itself, for example by calling a
+	// procedure that commits.
 	ErrUnknown = errors.New("the outcome is not known")
 
 	// ErrVoided is in the chain of the error of a call that was made, but has not taken effect and never will:

@@ -60,8 +60,8 @@ type Message struct {
 	Key string
 
 	// Seq is the position or the version of the message within its source, topic and key. An outbox numbers
-	// them 1, 2, 3, ... without gaps, and the method Add of the outbox ignores the Seq of its argument. 0
-	// means that the message has no number.
+	// the messages of a topic and key 1, 2, 3, ... without gaps, and the method Add of the outbox ignores
+	// the Seq of its argument. 0 means that the message has no number.
 	Seq int64
 
 	// Type names the kind of event, such as "refund.succeeded". An outbox requires it.

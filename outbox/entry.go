@@ -280,8 +280,8 @@ const mostByID = current.MaxEvents
 
 // ByID returns the messages with the given IDs, without their payloads and headers. ByID finds waiting
 // messages, and delivered messages that are kept. ByID accepts at most 64 IDs, and looks up each ID by an
-// index. If a message is missing in the result, it was delivered and deleted, or its transaction has not
-// committed.
+// index. If a message is missing in the result, the message was delivered and deleted, or the transaction
+// that adds the message has not committed.
 func (b *Box[TX]) ByID(ctx context.Context, ids ...string) (list []Entry, err error) {
 	var args []any
 	for _, id := range ids[:min(len(ids), mostByID)] {

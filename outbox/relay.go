@@ -29,7 +29,7 @@ type RelayConfig struct {
 	// Concurrency is how many calls of Publish this process makes at the same time for one topic. Default: 4.
 	Concurrency int
 
-	// Topics has the bounds of single topics, by name.
+	// Topics has the limits of single topics, by the name of the topic.
 	Topics map[string]TopicConfig
 
 	// Policy says when a failed message is tried again, and when no further attempt follows. The Total of the
@@ -45,10 +45,10 @@ type RelayConfig struct {
 	// Breaker, if it is set, stops deliveries while the destination fails.
 	Breaker retry.Breaker
 
-	// Timeout bounds one call of Publish. Default: 30 s.
+	// Timeout limits the time of one call of Publish. Default: 30 s.
 	Timeout time.Duration
 
-	// TTL is how long after the death of this process other processes take over the delivery of its keys.
+	// If this process dies, other processes take over the delivery of its keys when TTL has passed.
 	// Processes may have different TTLs. Default: 10 s.
 	TTL time.Duration
 
@@ -63,7 +63,7 @@ type RelayConfig struct {
 	Tracer Tracer
 }
 
-// TopicConfig bounds the deliveries of one topic from this process.
+// TopicConfig limits the deliveries of one topic by this process.
 type TopicConfig struct {
 	Rate        float64 // messages per second; 0 means no limit
 	Concurrency int     // concurrent calls of Publish; 0 means RelayConfig.Concurrency

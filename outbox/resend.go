@@ -18,8 +18,8 @@ var ErrErased = errors.New("its payload and headers were erased, or it never had
 // Resend delivers a message again. The message must have been delivered, and must be kept: see
 // Config.RetainDelivered. The message has the same ID, number and content as before, so that an inbox that
 // has applied the message counts the second delivery as a duplicate. Resend is for consumers that have
-// lost the message. The message waits in the outbox like any other: if its delivery fails, the later
-// messages of its key wait.
+// lost the message. The message waits in the outbox like any other message: if its delivery fails, the
+// later messages of its key wait.
 //
 // The error is [ErrNotFound], [ErrNotDelivered] or [ErrErased] if the message cannot be sent again. If
 // Resend is called again while the message waits, the second call has no effect.

@@ -1,5 +1,6 @@
-// Package saga runs work of several services and transactions with one outcome: either all of it takes effect,
-// or its effects are undone. If the node of a saga dies, another node finishes the saga.
+// Package saga runs work of several services and transactions with one outcome: either all steps of the work
+// take effect, or the effects of all steps are undone. If the node of a saga dies, another node finishes the
+// saga.
 //
 //	var reserve = saga.Tx("reserve", func(ctx context.Context, tx pgx.Tx, l Line) (Reservation, error) { ... }).
 //		Undo(func(ctx context.Context, tx pgx.Tx, l Line, r Reservation) error { ... })

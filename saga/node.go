@@ -39,7 +39,7 @@ type Config struct {
 	// MaxDuration is how long one node may run a saga without a break. Default 1 h.
 	MaxDuration time.Duration
 
-	// StepTimeout bounds one try of a step or an undo. Default 30 s.
+	// StepTimeout limits the time of one try of a step or an undo. Default 30 s.
 	StepTimeout time.Duration
 
 	// Attempts is how often a step is tried before the saga turns. UndoAttempts is how often an undo is tried

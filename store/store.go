@@ -1,10 +1,10 @@
 // Package store defines the interface between this library and the databases that keep its
 // operations.
 //
-// An operation is one row. The row of atomic work is first absent and then done: it is inserted by the business
-// transaction. The row of leased work, which has several transactions, is absent, then running, then done.
-// Package once needs three verbs for this row: read it, swap it for another row under a condition, or begin a
-// transaction that claims it.
+// An operation is one row. The row of atomic work is first absent and then done: the row is inserted by the
+// business transaction. The row of leased work, which has several transactions, is absent, then running, then
+// done. Package once needs three verbs for this row: read it, swap it for another row under a condition, or
+// begin a transaction that claims it.
 //
 // A store that implements [Operations] can read and swap; examples are stores in Redis and DynamoDB. Leases
 // and sagas need only an [Operations] that is also a [Renewer]. A [Store] can also commit the user's writes in
@@ -76,8 +76,8 @@ type Record struct {
 	Data          []byte // the values that the recovery points have saved
 }
 
-// Idle reports whether the operation was begun and no owner works on it: it waits, or the lease of its owner is
-// over.
+// Idle reports whether the operation was begun and no owner works on it: the operation waits for its next
+// owner, or the lease of its owner is over.
 func (r Record) Idle() bool {
 	return r.State == StateWaiting || r.State == StateRunning && r.LeaseExpired
 }
@@ -137,7 +137,7 @@ type Statement struct {
 
 	// Locks names the rows that the statement locks until the commit, such as "outbox/refunds/42". The
 	// statements of a commit are sent in the order of their Locks, so that two transactions which lock the same
-	// rows do not deadlock. Statements with Locks "" are sent before the others.
+	// rows do not deadlock. Statements with Locks "" are sent before all statements with Locks.
 	Locks string
 }
 
@@ -243,7 +243,7 @@ type Transaction[TX any] interface {
 	// nothing was applied, except after [KindLost] and [KindEnded]. The transaction is over in every case.
 	Commit(ctx context.Context, c Change) error
 
-	// Rollback undoes everything. Rollback returns the following errors:
+	// Rollback rolls the transaction back. Rollback returns the following errors:
 	//
 	//  - [KindEnded]: the user had committed before.
 	//  - [KindRetry]: the transaction has read data that was then not committed.
@@ -256,11 +256,11 @@ type Transaction[TX any] interface {
 	Rollback(ctx context.Context) error
 }
 
-// Timeouts bound the waits of a transaction, so that a transaction which hangs, or whose process was stopped,
+// Timeouts limit the waits of a transaction, so that a transaction which hangs, or whose process was stopped,
 // does not block others for ever. After a timeout nothing is applied, and the store's error is [KindBusy] or
 // [KindUnavailable]. If a field is zero, the timeout in the configuration of the database applies. If the
 // timeout in the configuration of the database is shorter than a field, the shorter timeout applies. If a
-// database cannot enforce a bound, its store ignores the field, and the documentation of the store says so.
+// database cannot enforce a timeout, its store ignores the field, and the documentation of the store says so.
 //
 // Servers enforce Lock, Statement and Idle. If a server falls silent while its connection stays open, the
 // client's own clock ends the wait. At the beginning of a transaction the client waits for Acquire and Lock

@@ -22,8 +22,8 @@ type Config struct {
 	// endpoints. Relays and the tools of operators need the same Encrypter.
 	Encrypter once.Encrypter
 
-	// PlainSecrets allows [New] to work without an Encrypter. Then everyone who can read the database can sign
-	// webhooks.
+	// PlainSecrets allows [New] to work without an Encrypter. Without an Encrypter, everyone who can read the
+	// database can sign webhooks.
 	PlainSecrets bool
 
 	// Guard says to which addresses and ports webhooks may be sent. Default: https on port 443 of public

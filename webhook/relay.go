@@ -28,7 +28,7 @@ type RelayConfig struct {
 	// never longer than the schedule. Default: 5 s, 5 min, 30 min, 2, 5, 10, 14, 20 and 24 h.
 	Schedule []time.Duration
 
-	// Timeout bounds one attempt. Default: 15 s.
+	// Timeout limits the time of one attempt. Default: 15 s.
 	Timeout time.Duration
 
 	// Concurrency is how many deliveries to one endpoint this process may have in flight at the same time, if
@@ -40,12 +40,13 @@ type RelayConfig struct {
 	// value means never. Default: 5 days.
 	DisableAfter time.Duration
 
-	// MaxBytes bounds the data of the deliveries in flight. Deliveries that take longer than a second may use
-	// one half of MaxBytes, and all remaining deliveries may use the second half. Default: 128 MB.
+	// MaxBytes limits the size of the data of all deliveries in flight. Deliveries that take longer than a
+	// second may use one half of MaxBytes, and all remaining deliveries may use the second half. Default: 128
+	// MB.
 	MaxBytes int64
 
-	// TTL is how long after the death of this process other processes take over its endpoints. Processes may
-	// have different TTLs. Default: 10 s.
+	// If this process dies, other processes take over its endpoints when TTL has passed. Processes may have
+	// different TTLs. Default: 10 s.
 	TTL time.Duration
 
 	// Node names this process in the tables. Default: host name, process id and random letters.

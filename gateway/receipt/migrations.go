@@ -17,7 +17,8 @@ var migrations embed.FS
 //	err := sqlstore.MigrateOnly(ctx, db, receipt.Migrations)
 var Migrations = migration.Set{Capability: "receipt", Files: migrations}
 
-// DDL returns the statements that create the table, for a service with migrations of its own.
+// DDL returns the statements that create the table, for a service that does not use the migrations
+// of this library.
 func DDL(d sqlplane.Dialect) (string, error) {
 	list, err := migration.All(d, Migrations)
 	var w strings.Builder

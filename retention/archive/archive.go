@@ -13,12 +13,13 @@
 // its segment is listed when the archive is opened again.
 //
 // So a row can be in an archive twice. Rows with the same scope, key and claim are the same operation. Rows
-// with the same scope and key but different claims are two operations: the later one was executed after the
-// first had expired. Two rows of another table are the same row if all their values are equal.
+// with the same scope and key but different claims are two operations: the second operation was executed
+// after the record of the first operation had expired. Two rows of another table are the same row if all
+// their values are equal.
 //
 // The files contain the data of the database: answers as they are stored, and requests encrypted if they are
-// encrypted in the database. Only one process at a time can write an archive, so give each node a directory of
-// its own. Other processes may read the archive at the same time.
+// encrypted in the database. Only one process at a time can write an archive, so give each node a separate
+// directory. Other processes may read the archive at the same time.
 package archive
 
 import (

@@ -57,7 +57,7 @@ func New(client *dynamodb.Client, table string) *Store {
 
 // InHomeRegion returns a copy of s for a table that is replicated to other regions. By calling InHomeRegion
 // you declare that all processes write to the replica of this region. Conditions and transactions hold only
-// within one region: if two regions execute the same operation, it has two effects.
+// within one region: if two regions execute the same operation, the operation has two effects.
 func (s *Store) InHomeRegion(region string) *Store {
 	named := *s
 	named.home = region

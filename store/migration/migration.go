@@ -52,7 +52,7 @@ func (m Migration) note() string {
 }
 
 // All returns the migrations of sets for dialect d, set by set, each in the order of its numbers. If several
-// sets have the same capability, it is included once.
+// sets have the same capability, the result contains the migrations of this capability only one time.
 func All(d sqlplane.Dialect, sets ...Set) ([]Migration, error) {
 	var all []Migration
 	seen := map[string]bool{}

@@ -23,7 +23,7 @@
 // is prepared in an earlier round trip, one time for each connection ([pgx.PrepareTracer]). If the claim of a
 // first attempt is refused, the tracer sees an error of the batch and of the query.
 //
-// A batch (once.DoBatch) needs one round trip in total. None of its statements may end a transaction: only
+// A batch (once.DoBatch) needs one round trip in total. No statement of a batch may end a transaction: only
 // INSERT, UPDATE, DELETE, MERGE and SELECT are accepted. Up to 256 SQL texts stay prepared on each connection.
 // The batch of a duplicate fails as a whole, and then the record is looked up; tracers of pgx see the failure
 // as an error.
@@ -32,11 +32,12 @@
 // can only be replayed, and only if the standby has the record. All other calls fail on a standby, and pgx
 // stays connected to a standby until the store drops the connection.
 //
-// Claims are advisory locks. The first operation of a Store finds out whether the server supports advisory
-// locks. If the server accepts advisory locks without effect, as CockroachDB did before 2026, operations are
-// claimed by their commits (see [store.CommitClaimer]), and the store logs this one time. Then several nodes
-// may run the handlers of duplicates at the same time: one node commits, and the other nodes replay the
-// result. Only PostgreSQL itself is tested, also with advisory locks that do nothing.
+// Claims (the locks on operations) are advisory locks. The first operation of a Store finds out whether the
+// server supports advisory locks. If the server accepts advisory locks without effect, as CockroachDB did
+// before 2026, operations are claimed by their commits (see [store.CommitClaimer]), and the store logs this
+// one time. Then several nodes may run the handlers of duplicates at the same time: one node commits, and
+// the other nodes replay the result. Only PostgreSQL itself is tested, also with advisory locks that do
+// nothing.
 //
 // If a handler changes search_path or role for its transaction, the insert of the record uses the changed
 // setting, too.

@@ -23,7 +23,7 @@ const (
 )
 
 // Database is a store that keeps operations in tables, and also runs the statements of a capability, such as an
-// outbox or the attempt log. So the capability needs neither a driver nor a pool of its own. [SQL] also runs
+// outbox or the attempt log. So the capability needs no separate driver and no separate pool. [SQL] also runs
 // statements inside a transaction of the user.
 //
 // Waits are bounded only by ctx. Statements are written in the SQL of Dialect. Every error of a [Runner] is a
@@ -66,9 +66,9 @@ type Runner interface {
 	// rows are valid only if Query returns nil. For Query, s.Rows is the number of rows that s must return.
 	Query(ctx context.Context, s store.Statement, each func(Row) error) error
 
-	// Append sends s together with the commit if the store can do so; if not, it runs s immediately. Statements
-	// that were appended under a savepoint are not sent if the savepoint is rolled back. The rows that s
-	// returns cannot be read.
+	// Append sends s together with the commit if the store can do so; if the store cannot do so, Append runs s
+	// immediately. Statements that were appended under a savepoint are not sent if the savepoint is rolled
+	// back. The rows that s returns cannot be read.
 	Append(ctx context.Context, s store.Statement) error
 }
 

@@ -3,10 +3,11 @@ package sqlstore
 // Config configures a [Store]. The zero value is ready to use.
 type Config struct {
 	// GroupCommit, on SQLite, lets operations that wait for the database file share one COMMIT, and so one
-	// flush to the disk. The first operation begins immediately. The operations that arrive while it runs, or
-	// while a COMMIT is in flight, follow it in the same transaction, each in a savepoint of its own. No
-	// operation is answered before the COMMIT that covers its reads and writes. A handler gets its *sql.Tx as
-	// usual. Whatever a handler does to its *sql.Tx, the work of other operations is not rolled back.
+	// flush to the disk. The first operation begins immediately. The operations that arrive while the first
+	// operation runs, or while a COMMIT is in flight, run after the first operation in the same transaction,
+	// each under its own savepoint. No operation is answered before the COMMIT that covers its reads and
+	// writes. A handler gets its *sql.Tx as usual. Whatever a handler does to its *sql.Tx, the work of other
+	// operations is not rolled back.
 	//
 	// The differences to single transactions:
 	//  - A handler may block other writers of the file for at most half of busy_timeout, so that the next

@@ -17,7 +17,7 @@
 //
 // On SQLite an operation is one BEGIN IMMEDIATE transaction. The writers of one file run one after the other,
 // and a duplicate in another process waits for the file like any other writer. The writers of one Store wait in
-// a queue, and hold no connection while they wait; busy_timeout or Timeouts.Lock bounds this wait. So use one
+// a queue, and hold no connection while they wait; busy_timeout or Timeouts.Lock limits this wait. So use one
 // Store for each file. With many concurrent callers, [Config].GroupCommit gives a higher throughput.
 //
 // On PostgreSQL, package pgxstore needs fewer round trips than sqlstore. If the data source name of PostgreSQL
@@ -55,10 +55,10 @@
 // "once doctor" lists such tables.
 //
 // A claim is a lock of the session (GET_LOCK). The lock is requested in the round trip of the look-up, and is
-// released after COMMIT. A proxy must keep a session on one connection. If it does not, duplicates run at the
-// same time, and the primary key lets one of them commit. Nodes of an earlier release claim on MariaDB by
-// inserting the record. Such nodes may run at the same time as nodes of this release; then a duplicate waits
-// for the lock of a row, for Timeouts.Lock at most.
+// released after COMMIT. A proxy must keep a session on one connection. If a proxy does not, duplicates run
+// at the same time, and because of the primary key only one of these duplicates commits. Nodes of an earlier
+// release claim on MariaDB by inserting the record. Such nodes may run at the same time as nodes of this
+// release; then a duplicate waits for the lock of a row, for Timeouts.Lock at most.
 //
 // If a handler changes its session (SET, USE, GET_LOCK, a temporary table, EXECUTE), the store closes the
 // connection afterwards, so that no other operation gets the session. SET STATEMENT and user variables do not
@@ -68,8 +68,8 @@
 //
 // If a context ends during a statement, the statement continues in the server, and its operation stays in
 // flight until the statement ends: [store.Timeouts] or max_statement_time limit this time. Timeouts for locks
-// and idle transactions are rounded up to seconds. MySQL applies the bound for statements only to statements
-// that read. MySQL ends an idle transaction by closing its connection (wait_timeout).
+// and idle transactions are rounded up to seconds. MySQL applies Timeouts.Statement only to statements that
+// read. MySQL ends an idle transaction by closing its connection (wait_timeout).
 //
 // A value takes twice its size in the packet to the server: max_allowed_packet and the driver's
 // maxAllowedPacket must be large enough. If a result is too large for them, the operation fails with an error,

@@ -40,7 +40,8 @@ type Plan struct {
 	// counts the points since the point that the previous number has chosen.
 	Nth []int
 
-	// At chooses points by name: each of them fails when it is passed for the first time.
+	// At chooses points by name: each of these points fails when a call passes it for the first
+	// time.
 	At []Point
 
 	// Outage makes the store unreachable after the last point of Nth or At has failed.

@@ -62,13 +62,14 @@ type Harness[TX any] struct {
 	Isolations []store.Isolation
 
 	// OneLevel says that all isolation levels behave in the same way, so that no test can distinguish them: a
-	// transaction either never sees later commits of others, or fails.
+	// transaction either never sees later commits of other transactions, or fails.
 	OneLevel bool
 
 	// Set returns a statement that sets the value of key, whether or not key has a value, and Get reads the
 	// value. A READ COMMITTED transaction must see a value that another transaction has set since its last
 	// read. A REPEATABLE READ transaction must not see it. If each of two SERIALIZABLE transactions has read
-	// the key that the other one sets, at most one of them may commit. Required unless OneLevel is set.
+	// the key that the other transaction sets, at most one of the two transactions may commit. Required
+	// unless OneLevel is set.
 	Set func(key, value string) store.Statement
 	Get func(ctx context.Context, tx TX, key string) (string, error)
 

@@ -1,5 +1,5 @@
 // Package upkeep defines the abilities of a store that concern all of its operations: to list operations, to
-// count them, and to delete expired ones. Each ability is optional; find it with [store.As].
+// count operations, and to delete expired operations. Each ability is optional; find it with [store.As].
 package upkeep
 
 import (

@@ -36,8 +36,8 @@ import (
 // cannot be resolved, the error does not match ErrRefused.
 var ErrRefused = errors.New("ssrf: refused")
 
-// Guard says where a client may connect. The zero value allows https to port 443 of public addresses. Set its
-// fields before the first use.
+// Guard says where a client may connect. The zero value allows https to port 443 of public addresses. Set the
+// fields of a Guard before its first use.
 type Guard struct {
 	// AllowPrefixes are addresses that are allowed although they are not public, such as 10.20.0.0/16 for
 	// receivers in your own network. For an address in 64:ff9b::/96 (NAT64), the IPv4 address inside it is
@@ -61,7 +61,7 @@ type Guard struct {
 	// RootCAs are the certificates by which servers are verified. Default: the root certificates of the system.
 	RootCAs *x509.CertPool
 
-	// Timeout bounds a request with its answer. Default 15 s.
+	// Timeout limits the time of a request, including the time to read its answer. Default 15 s.
 	Timeout time.Duration
 
 	// MaxAnswer is how many bytes of the body of an answer can be read; after that, a read returns an

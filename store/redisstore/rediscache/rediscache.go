@@ -32,8 +32,8 @@ type Cache struct {
 	prefix string
 }
 
-// New returns a cache on client. The client may repeat commands by itself, because that is harmless here. New
-// panics if cfg is invalid.
+// New returns a cache on client. The client may repeat commands by itself, because a repeated command of this
+// cache has no further effect. New panics if cfg is invalid.
 func New(client redis.UniversalClient, cfg Config) *Cache {
 	if client == nil || cfg.Prefix == "" {
 		panic(`rediscache: New: client and Config.Prefix are required. Try: Config{Prefix: "shop-prod:"}, which names the database`)
