@@ -127,7 +127,7 @@ func EffectOf(err error) Effect {
 	return EffectInDoubt
 }
 
-// Failure is a final answer that is not a value, such as "card declined". A Failure that a handler returns is
+// Failure is a final result that is not a value, such as "card declined". A Failure that a handler returns is
 // stored, and every retry gets the same Failure. The handler's writes are rolled back unless CommitWrites is
 // set. A replayed Failure has the same value of CommitWrites as the original Failure. If the record was
 // stored by an earlier version of this library, which did not store the field, CommitWrites is true. Every

@@ -123,7 +123,8 @@ type Route struct {
 	// OnUnknown says what the gateway does if the outcome of a forwarded request is unknown. Default: PolicyStop.
 	OnUnknown Policy
 
-	// UpstreamKeepsKeys is how long the service itself keeps a key. Required by PolicyForwardSameKey, and used by no other policy.
+	// UpstreamKeepsKeys is how long the service itself keeps a key. UpstreamKeepsKeys is required by
+	// PolicyForwardSameKey, and is not used by any other policy.
 	UpstreamKeepsKeys time.Duration
 
 	// PolicyFail applies when FailAfter has passed since the request was forwarded. If the outcome is

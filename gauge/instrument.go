@@ -95,5 +95,5 @@ var byName = func() map[string]*Instrument {
 	return m
 }()
 
-// Instruments returns the descriptions of all gauges of once.
+// Instruments returns the descriptions of all gauges of this library.
 func Instruments() []Instrument { return append([]Instrument(nil), instruments...) }

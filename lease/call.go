@@ -34,7 +34,7 @@ import (
 // run gets the same failure. If the call may have been made before, return a failure only if the service gives
 // the same answer to each request with the key, even to a request that arrives late. An error made by [NotSent]
 // says that the call was not made. After any other error the call may have taken effect; the handler may call
-// Call with the same phase again, if the policy allows that.
+// the function Call with the same phase again, if the policy allows a second call.
 //
 // If the service answers that it has already applied a request with the key, fn should return the existing
 // result. If the answer does not contain the result, fn should return a [once.Failure] with the code
@@ -157,7 +157,8 @@ func (f Finding) String() string {
 }
 
 // NotSent returns an error which says that a call was not made: the service has not received it and never will.
-// Use it if no connection was made, or if the request could not be built. Do not use it after a timeout.
+// Use NotSent if no connection was made, or if the request could not be built. Do not use NotSent after a
+// timeout.
 func NotSent(err error) error { return &notSentError{err} }
 
 // IsNotSent reports whether err, or an error in its chain, was made by [NotSent].

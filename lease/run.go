@@ -55,7 +55,8 @@ var (
 	ErrUnknown = errors.New("the outcome is not known")
 
 	// ErrVoided is in the chain of the error of a call that was made, but has not taken effect and never will:
-	// its Check has returned [Voided]. Another Call of the same phase, also in this run, uses another key.
+	// the Check of the call has returned [Voided]. Another Call of the same phase, also in this run, uses
+	// another key.
 	ErrVoided = errors.New("the call has not taken effect and never will")
 
 	// ErrMisused is in the chain of an error if the code of the handler has a mistake.

@@ -55,8 +55,9 @@ func (s *CallStep[In, Out]) Check(find func(ctx context.Context, key string) (Ou
 }
 
 // Undo sets the function fn, which undoes the effect of the call. fn runs only after the result of the call is
-// known; the outcome of a call in flight is found out first. Function fn must be safe to repeat: fn is called
-// again until it returns nil. The key that fn gets is the same each time, and is not the key of the call.
+// known; the runner first finds out the outcome of a call in flight. Function fn must be safe to repeat: fn is
+// called again until it returns nil. The key that fn gets is the same each time, and is not the key of the
+// call.
 func (s *CallStep[In, Out]) Undo(fn func(ctx context.Context, key string, in In, result Out) error) *CallStep[In, Out] {
 	s.undoCall = func(ctx context.Context, key string, in, result json.RawMessage) error {
 		return decoded(in, result, func(i In, o Out) error { return fn(ctx, key, i, o) })

@@ -54,9 +54,9 @@ func (o observers) Observe(ctx context.Context, e Event) {
 	}
 }
 
-// Log returns an observer that writes events to l. Events that need a person are at level Error, failures at
-// Warn, and a saga of another version at Info. If l is nil, the observer writes to the logger that
-// slog.Default() returns at the time of the event. docs/logs.md has the names of the attributes.
+// Log returns an observer that writes events to l. Events after which a person must act are at level Error,
+// failures are at level Warn, and an EventChanged is at level Info. If l is nil, the observer writes to the
+// logger that slog.Default() returns at the time of the event. docs/logs.md has the names of the attributes.
 func Log(l *slog.Logger) Observer { return logObserver{l} }
 
 type logObserver struct{ l *slog.Logger }

@@ -24,9 +24,9 @@ const (
 
 // Sweep deletes the receipts and tombstones that are older than retain by the clock of the database, in small
 // transactions with pauses, and returns the number of deleted rows. The parameter retain must be at least the
-// retention of the keys of the gateway: an operation whose receipt was deleted runs again if its key comes
-// again. Any number of sweepers may run at the same time. With Config.Archive a row is deleted only after it
-// was archived.
+// retention of the keys of the gateway: an operation whose receipt was deleted runs again if a request with
+// the same key arrives later. Any number of sweepers may run at the same time. With Config.Archive a row is
+// deleted only after it was archived.
 func (t *Table) Sweep(ctx context.Context, retain time.Duration) (rows int64, err error) {
 	if err := checkRetain(retain); err != nil {
 		return 0, err

@@ -17,9 +17,9 @@
 // after the record of the first operation had expired. Two rows of another table are the same row if all
 // their values are equal.
 //
-// The files contain the data of the database: answers as they are stored, and requests encrypted if they are
-// encrypted in the database. Only one process at a time can write an archive, so give each node a separate
-// directory. Other processes may read the archive at the same time.
+// The files contain the data of the database: answers as they are stored, and requests, which stay encrypted
+// if they are encrypted in the database. Only one process at a time can write an archive, so give each node
+// a separate directory. Other processes may read the archive at the same time.
 package archive
 
 import (

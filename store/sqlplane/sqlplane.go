@@ -96,7 +96,8 @@ func InLockOrder(list []store.Statement) []store.Statement {
 // that the heartbeat does not wait when handlers use all connections of the pool.
 type Reserver interface {
 	// Reserve returns the same database with one connection of its own, which is not taken from the pool and
-	// does not count towards its limit. The connection is opened when it is first used, and again after it has
-	// broken. release closes it. On SQLite nothing is reserved: a statement waits for its turn to write.
+	// does not count towards its limit. The connection is opened when it is first used, and again after the
+	// connection has broken. The function release closes the connection. On SQLite nothing is reserved: a
+	// statement waits for its turn to write.
 	Reserve() (own Database, release func(), err error)
 }

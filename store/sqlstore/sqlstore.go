@@ -41,12 +41,12 @@
 // this library, a first attempt needs one round trip less than that, and a batch needs one round trip in total.
 // Without these options an operation needs three more round trips. A replay needs one round trip.
 //
-// Each of your own texts must be one statement. A text that may contain several statements is prepared first,
-// which costs a round trip, and the server refuses to prepare several statements. Only outside of handlers,
-// and only if your data source name has multiStatements=true, such a text is sent as it is. A statement with
-// arguments is also prepared if its text has a backslash, or if its connection has a charset other than
-// utf8mb4 and the single-byte charsets (for example charset=gbk). To know the charset, a *sql.DB of [Open]
-// asks the server one time for each new connection.
+// Each SQL text that your program passes to the driver must be one statement. A text that may contain several
+// statements is prepared first, which costs a round trip, and the server refuses to prepare several
+// statements. Only outside of handlers, and only if your data source name has multiStatements=true, such a
+// text is sent as it is. A statement with arguments is also prepared if its text has a backslash, or if its
+// connection has a charset other than utf8mb4 and the single-byte charsets (for example charset=gbk). To know
+// the charset, a *sql.DB of [Open] asks the server one time for each new connection.
 //
 // Sessions must be in autocommit mode, and their isolation level must not be READ UNCOMMITTED; [New] checks
 // both. No session waits for a claim, so that claims never deadlock, and a replay locks nothing. All tables

@@ -80,7 +80,8 @@ type Harness[TX any] struct {
 
 	// ClaimsByCommit says that an operation is claimed only by its commit, see [store.CommitClaimer]. For
 	// such a store, Begin succeeds for a duplicate while another transaction of the operation is open, and
-	// only one of the two transactions commits. Other nodes never get "in flight".
+	// only one of the two transactions commits. For such a store, other nodes never see an operation in
+	// flight.
 	ClaimsByCommit bool
 
 	// MaxResult is the size in bytes of the largest body of a result that the store accepts when all other

@@ -9,7 +9,8 @@ import (
 )
 
 // Sweeper is a store that deletes finished operations whose retention is over by the store's own clock. Every
-// call treats such operations as absent already; sweeping frees their space.
+// method of the store treats such operations as absent even before their rows are deleted; Sweep only frees
+// the space.
 type Sweeper interface {
 	// Sweep deletes up to s.Limit expired operations, the oldest first. Sweep uses one transaction, or several
 	// short transactions on a database where a writing transaction blocks all other writers. Sweep never
