@@ -55,7 +55,7 @@ func Dial(url string, config amqp.Config) (*Conn, error) {
 	return c, nil
 }
 
-// Close closes the connection for good. Messages that are not confirmed or acknowledged before are delivered again.
+// Close closes the connection for good. Messages that were not confirmed or acknowledged before Close are delivered again.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	current := c.current

@@ -25,8 +25,8 @@
 //     no message waits.
 //   - Topics with three replicas, min.insync.replicas=2 and unclean.leader.election.enable=false. Kafka does not call fsync before it confirms a
 //     message, so only replicas on several machines protect against a power failure.
-//   - A consumer that drops a record whose ce_id it knows, or whose ce_sequence is not greater than the last one of its key. Kafka does not recognise
-//     a record that a relay sends again.
+//   - A consumer that drops a record whose ce_id it has seen before, or whose ce_sequence is not greater than the ce_sequence of the last record with
+//     the same key. Kafka does not recognise a record that a relay sends again.
 //
 // [Check] reports which of these requirements are not met. It does not report idempotent writes, which matter only to a client that publishes.
 //
@@ -39,14 +39,14 @@
 //		Client: []kgo.Opt{kgo.SeedBrokers("kafka:9092")}, Topics: []string{"refunds"},
 //	})
 //
-// Consume commits the offset of a partition every second, up to the first record that is not done. If the process dies, the records after this offset
-// are delivered again and the inbox recognises them. Kafka delivers a record only once to a process, so a failed message is tried again by the same
-// process, after the pause of inbox.Config.Policy.
+// Consume commits the offset of a partition every second, up to the first record that the inbox has not yet applied or stored. If the process dies,
+// the records after this offset are delivered again and the inbox recognises them. Kafka delivers a record only once to a process, so a failed
+// message is tried again by the same process, after the pause of inbox.Config.Policy.
 //
-// While a message waits, other partitions continue. Other keys of the same partition continue too, until the partition is ConsumerConfig.Window
-// records ahead, or until its waiting records have used its share of ConsumerConfig.PrefetchBytes. Then the partition is not fetched until messages
-// are applied or become dead letters. Later messages of the waiting key are passed to the inbox if they have a number (inbox.InOrder parks them in
-// its table); without a number they wait in memory.
+// While a message waits, other partitions continue. Messages of other keys in the same partition continue too, until Consume is ConsumerConfig.Window
+// records ahead of the first waiting record, or until the waiting records have used the partition's share of ConsumerConfig.PrefetchBytes. Then the
+// partition is not fetched until messages are applied or become dead letters. Later messages of the waiting key are passed to the inbox if they have
+// a number (with inbox.InOrder, the inbox stores them in its table until their turn). Later messages without a number wait in memory.
 //
 // Before a partition is assigned to another process, Consume waits for the running handlers and commits the offset, for at most three quarters of
 // kgo.RebalanceTimeout. If that is not long enough, or if the broker has lost contact with the process, two processes may have the same record at the

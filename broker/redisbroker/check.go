@@ -70,8 +70,9 @@ func checkServer(info map[string]string) (findings []string) {
 	return findings
 }
 
-// CheckConsumer finds out whether messages of stream were deleted before group read them. It returns one sentence for each finding, and an error if
-// the group does not exist or cannot be read. A group that [Consume] creates gets all messages that are in the stream then.
+// CheckConsumer finds out whether messages of a stream were deleted before the consumer group had read them. It returns one sentence for each
+// finding, and an error if the group does not exist or cannot be read. A group that [Consume] creates gets all messages that are in the stream at the
+// time of its creation.
 func CheckConsumer(ctx context.Context, rdb *redis.Client, stream, group string) ([]string, error) {
 	groups, err := rdb.XInfoGroups(ctx, stream).Result()
 	if err != nil {

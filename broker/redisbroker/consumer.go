@@ -59,11 +59,11 @@ const (
 	largest        = message.MaxPayload + message.MaxHeaders
 )
 
-// Consume passes the messages of streams to the inbox in until ctx ends. The inbox applies each message with fn. Consume creates the consumer group
-// if it does not exist; any number of processes can share the group. Each message is acknowledged after the commit that applies it. A failed message
-// is tried again by the same process, after the pause of inbox.Config.Policy. Consume also calls in.Run.
+// Consume passes the messages of streams to an inbox (the parameter in) until ctx ends. The inbox applies each message with fn. Consume creates the
+// consumer group if it does not exist; any number of processes can share the group. Each message is acknowledged after the commit that applies it. A
+// failed message is tried again by the same process, after the pause of inbox.Config.Policy. Consume also calls in.Run.
 //
-// When ctx ends, Consume takes no more messages, waits for running handlers, leaves the messages that no handler has begun to other processes, and
+// When ctx ends, Consume takes no more messages, waits for running handlers, leaves to other processes all messages that no handler has begun, and
 // returns nil. After ConsumerConfig.Drain it cancels the contexts of handlers that still run. Consume returns an error if the server refuses the user
 // at the start, if the program has closed rdb, or if in.Run returns one.
 func Consume[TX any](ctx context.Context, rdb *redis.Client, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {

@@ -10,8 +10,8 @@
 //
 // A message counts as delivered when the server has answered XADD. The publisher sends one message of a topic and key at a time, and as many messages
 // of different keys as the client has connections, at most 64. So a stream has the messages of a key in their order, even if one of them fails. If an
-// answer is lost, the message is sent again and is in the stream twice. Consumers must drop it by its ce_id, or by a ce_sequence that is not greater
-// than the last one of the key.
+// answer is lost, the message is sent again and is in the stream twice. So consumers must drop a message whose ce_id they have seen before, or whose
+// ce_sequence is not greater than the ce_sequence of the last message with the same key.
 //
 // # Requirements
 //
@@ -43,9 +43,9 @@
 // inbox.Config.HandlerTimeout if a handler does not return.
 //
 // A failed message is tried again by the same process, after the pause of inbox.Config.Policy. When Prefetch messages have failed or wait for an
-// earlier message of their key, further such messages are released, and are delivered again after MinIdle. The inbox counts the attempts, and makes a
-// message that is given up a dead letter. Several processes may have messages of one key; the inbox keeps their order. Each stream is read
-// independently, so a stream that cannot be read does not delay the others.
+// earlier message of their key, further such messages are released, and are delivered again after MinIdle. The inbox counts the attempts, and stores
+// a message that is given up as a dead letter. Several processes may receive messages of one key; the inbox keeps the order of these messages. Each
+// stream is read independently, so a stream that cannot be read does not delay the others.
 //
 // Each process has its own Redis consumer in the group, and deletes it at the end. Other processes delete the consumers of dead processes when these
 // consumers have no pending messages. Do not delete a consumer by hand: XGROUP DELCONSUMER removes its pending messages from the group, and no

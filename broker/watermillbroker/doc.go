@@ -20,11 +20,12 @@
 //   - For AMQP, a durable queue that is bound before the first message is sent: RabbitMQ confirms a message that no queue takes, and drops it.
 //     The publisher of watermill-amqp declares no queue, and ignores messages that the broker returns when Publish.Mandatory is set. Call
 //     SubscribeInitialize of a subscriber for each topic before the relay runs.
-//   - A broker that does not drop messages with a known UUID, as watermill-nats can be configured to do. Otherwise another message to which an
-//     application has given the same ID would be lost.
+//   - A broker that keeps messages whose UUID it has already seen. (watermill-nats can be configured to drop such messages.) With a broker that drops
+//     them, a second message to which an application has given the same ID would be lost.
 //   - A publisher that keeps the order of calls. If the broker has partitions, the partition key must be made of ce_partitionkey, for example with
 //     kafka.NewWithPartitioningMarshaler.
-//   - A consumer that drops a message whose ce_id it knows, or whose ce_sequence is not greater than the last one of its key. [Handler] does this.
+//   - A consumer that drops a message whose ce_id it has seen before, or whose ce_sequence is not greater than the ce_sequence of the last message
+//     with the same key. A consumer with [Handler] does this.
 //
 // Watermill's Publish has no context. When the context of a delivery ends, the message counts as not delivered, but the call of Publish continues. So
 // its message may arrive later, even after later messages of its key. A call that does not return still counts among the 16 concurrent calls.
@@ -40,9 +41,9 @@
 //
 // A failed message is given back (Nack). Watermill cannot delay the next delivery: most brokers would deliver the message again at once, and its
 // attempts would be used up within a moment. So the handler holds the message until its next attempt is due, for at most 10 seconds. If the
-// subscriber delivers one message after the other, later messages wait meanwhile. If that is too slow, use a subscriber that delivers concurrently,
-// or fewer attempts in inbox.Config.Policy. Do not use the middlewares Retry and PoisonQueue: the inbox counts attempts, and stores messages that are
-// given up. The broker must allow that a message is held for 10 seconds plus the time of the handler.
+// subscriber delivers one message after the other, later messages wait for the held message. If this is too slow, use a subscriber that delivers
+// concurrently, or allow fewer attempts in inbox.Config.Policy. Do not use the middlewares Retry and PoisonQueue: the inbox counts attempts, and
+// stores messages that are given up. The broker must allow that a message is held for 10 seconds plus the time of the handler.
 //
 // A panic of a handler is a failed attempt. Router.Close waits for running handlers, for at most RouterConfig.CloseTimeout.
 package watermillbroker
