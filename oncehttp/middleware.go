@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Middleware protects ordinary [http.Handler] values, which get their transaction from [Tx]. A request whose method does not carry keys
-// (Preset.Methods), such as GET, is passed to the handler without a transaction.
+// Middleware returns a function that protects an ordinary [http.Handler]. The handler gets its transaction from [Tx]. A request whose method does not
+// carry keys (Preset.Methods), such as GET, is passed to the handler without a transaction.
 //
 // If Middleware is nested in a Middleware, [Handler] or [BatchHandler] of the same engine, the inner one does nothing: a request whose context
 // belongs to a request that is being executed is part of that operation. The Config of the inner middleware then has no effect, so the inner
@@ -33,7 +33,7 @@ func Middleware[TX any](e *once.Engine[TX], cfg Config) func(http.Handler) http.
 }
 
 // Handler is [Middleware] for a handler that takes its transaction as an argument. The handler gets a transaction for every method. For a method that
-// does not carry keys, the answer is also held back until the commit, and a retry executes again.
+// does not carry keys, the answer is also held back until the commit, and a retry is executed again.
 func Handler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter, r *http.Request, tx TX)) http.Handler {
 	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h(w, r, Tx[TX](r.Context())) })
 	return &server[TX]{Route: NewRoute(e, cfg), engine: e, next: next, everyMethod: true}
@@ -44,7 +44,7 @@ func Handler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWrite
 //
 // The handler runs before the database is asked whether an answer exists, also for a retry whose stored answer is then replayed. So the handler must
 // do nothing but declare writes and write its answer. If a write fails, the answer of the handler is not sent: the client gets a [Problem], and a
-// retry executes. If the answer depends on the results of writes, use [Handler].
+// retry is executed. If the answer depends on the results of writes, use [Handler].
 //
 // BatchHandler panics if the engine is one of package lease, because work under a lease writes in phases and not in a batch. It panics too if cfg is
 // invalid.

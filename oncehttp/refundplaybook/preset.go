@@ -31,8 +31,8 @@ import (
 //
 //	playbook.WriteProblem(w, oncehttp.Problem{Code: "PROVIDER.duplicate"})
 //
-// If a handler answers with 409, its writes are rolled back and the answer is not stored. A handler that must keep them, for example because it has
-// stored the provider's answer, calls oncehttp.Decide(ctx, oncehttp.VerdictCommit).
+// If a handler answers with 409, its writes are rolled back and the answer is not stored. A handler that must keep its writes, for example because it
+// has stored the provider's answer, calls oncehttp.Decide(ctx, oncehttp.VerdictCommit).
 func Preset() *oncehttp.Preset {
 	p := oncehttp.DefaultPreset()
 	p.Name = "refund-playbook"
