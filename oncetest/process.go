@@ -13,7 +13,7 @@ import (
 )
 
 // Process represents one process that runs the handler, from its start to its death. The handler opens its connections by the methods of Process. So
-// the test sees each write, can lose the write or its answer, and can end the process at it.
+// the test sees each write, can lose the write or its answer, and can end the process at this write.
 type Process struct {
 	suite *suite
 	died  chan struct{}

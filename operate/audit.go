@@ -32,8 +32,8 @@ type Access struct {
 	Shown      bool   // true if one object was shown, also one without a Key; false if a list was read
 }
 
-// Looked writes to the audit that by has read stored operations; by.Reason may be empty. It returns an error if the database user may not write. The
-// caller decides whether the read is allowed then.
+// Looked writes to the audit that an operator (the parameter by) has read stored operations; by.Reason may be empty. It returns an error if the
+// database user may not write. The caller decides whether the read is allowed then.
 func (a *Keys) Looked(ctx context.Context, by By, access Access) error {
 	if by.Who == "" {
 		return errors.New("operate: By.Who is empty. Try: the name of the person or service that reads")

@@ -1,5 +1,5 @@
-// Package operate has what an operator can read and change in the data that once keeps in a database: operations, sagas, outbox, inboxes, dead
-// letters and webhooks. Package console and the command once use it.
+// Package operate has the methods with which an operator reads and changes the data that this library stores in a database: operations, sagas,
+// outbox, inboxes, dead letters and webhooks. Package console and the command "once" use this package.
 //
 //	op := operate.New(s, operate.Config{}) // s is the SQL store of the engine
 //
@@ -97,7 +97,7 @@ type DB[TX any] interface {
 	store.Store[TX]
 }
 
-// Operator gives access to all data that once keeps in a database; each field has one kind of data. Its methods can be called concurrently.
+// Operator gives access to all data that this library stores in a database; each field has one kind of data. Its methods can be called concurrently.
 type Operator struct {
 	Keys    *Keys
 	Outbox  *Outbox

@@ -49,8 +49,8 @@ type MessageFilter struct {
 	Topic string       // default: all topics
 	Key   string       // the ordering key; requires Topic; default: all keys
 
-	// Most limits the number of rows that are read to find blocked messages; other states ignore it. With Most, blocked messages are sorted by topic
-	// and key, at most 25 of each key are returned, and a page that the limit ends has Page.Cut. 0 means no limit.
+	// Most limits the number of rows that are read to find blocked messages; for other states Most has no effect. With Most, blocked messages are
+	// sorted by topic and key, at most 25 of each key are returned, and a page that the limit ends has Page.Cut. 0 means no limit.
 	Most int
 }
 
@@ -100,8 +100,8 @@ func (o *Outbox) Topics(ctx context.Context) ([]outbox.Topic, error) {
 	return o.box.Topics(ctx) //nolint:wrapcheck // likewise
 }
 
-// TopicsUpTo returns a page of Topics: the topics whose names come after the name after. It reads about most rows. Page.Next is the last topic of the
-// page. See [outbox.Box.TopicsUpTo].
+// TopicsUpTo returns a page of Topics: the topics whose names come after the parameter after. It reads approximately as many rows as the parameter
+// most says. Page.Next is the last topic of the page. See [outbox.Box.TopicsUpTo].
 func (o *Outbox) TopicsUpTo(ctx context.Context, after string, most int) (p Page[outbox.Topic], err error) {
 	p.Items, p.Next, err = o.box.TopicsUpTo(ctx, after, most)
 	return p, err //nolint:wrapcheck // likewise

@@ -14,8 +14,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Sagas has the sagas of a database, of all programs that use it. An operator can decide about a saga in a process that does not have the saga's
-// definition. A node that has the definition then continues the saga.
+// Sagas has the sagas of a database, of all programs that use this database. An operator can decide about a saga in a process that does not have the
+// saga's definition. A node that has the definition then continues the saga.
 type Sagas struct {
 	keys      *Keys
 	ops       store.Operations // nil if the store keeps no operations
@@ -199,7 +199,7 @@ func (s *Sagas) Show(ctx context.Context, id saga.ID) (v SagaView, err error) {
 }
 
 // Decide writes the decision d about a saga, and its entry of the audit, in one commit: see [saga.Decide]. It returns a text that describes the
-// decision. It ignores Who, Reason and Encrypter of d.
+// decision. It ignores the fields Who, Reason and Encrypter of d.
 func (s *Sagas) Decide(ctx context.Context, by By, id saga.ID, d saga.Decision) (detail string, err error) {
 	if err := errors.Join(by.check(), s.none()); err != nil {
 		return "", err

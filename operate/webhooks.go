@@ -272,7 +272,7 @@ func (w *Webhooks) Data(ctx context.Context, endpoint, event string) ([]byte, er
 }
 
 // Preview returns the number of deliveries that Recover would make due. If missed is true, it returns the number of deliveries that Replay would
-// make. If more is true, more may exist. See [webhook.Endpoints.Preview].
+// make. If the result more is true, there may be more deliveries than n. See [webhook.Endpoints.Preview].
 func (w *Webhooks) Preview(ctx context.Context, endpoint string, p webhook.Period, missed bool) (n int64, more bool, err error) {
 	e, err := w.Endpoint(ctx, endpoint)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// Breaker prevents attempts while a destination is down. The caller calls Allow before an attempt, and the function that Allow has returned after it,
-// with the outcome of the attempt.
+// Breaker prevents attempts while a destination is down. Before an attempt, the caller calls Allow. After the attempt, the caller calls the function
+// that Allow has returned, with the outcome of the attempt.
 //
 // gobreaker's TwoStepCircuitBreaker has nearly this interface, only with another type for the outcome; package retry/breaker adapts it. For
 // failsafe-go's CircuitBreaker, implement Allow with TryAcquirePermit, and return a function that calls RecordSuccess or RecordFailure.

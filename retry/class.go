@@ -114,8 +114,8 @@ func classifyClassed(e classed) (Class, time.Duration) {
 // classOf returns the class of that name. A name of a newer version is ClassUnknown.
 func classOf(name string) Class { return Class(max(0, slices.Index(classes[:], name))) }
 
-// Permanent marks err as an error that another attempt cannot change; Permanent(nil) is nil. After a permanent error, [Do] does not try again, and
-// returns err itself. An inbox stores the message as a dead letter at once. An outbox relay does not deliver the message again, and the later
+// Permanent marks err as an error that another attempt cannot change; Permanent(nil) returns nil. After a permanent error, [Do] does not try again,
+// and returns err itself. An inbox stores the message as a dead letter at once. An outbox relay does not deliver the message again, and the later
 // messages with its ordering key wait until an operator decides.
 func Permanent(err error) error {
 	if err == nil {

@@ -18,9 +18,9 @@ type Policy struct {
 	// Cap is the largest value that the longest pause reaches. A pause that the server asks for may be longer. Default: 2 s.
 	Cap time.Duration
 
-	// Total limits the time of all retries together. In [Do] this time begins with the first failure, because Do does not read the clock before; only
-	// Timeout and the context limit the first attempt. In package retryhttp the time begins with the call. When Total is over, no retry begins, and
-	// the context of a running retry ends. Default: 10 s. If Total is negative, only the context limits the retries.
+	// Total limits the time of all retries together. In [Do] this time begins with the first failure, because Do does not read the clock before the
+	// first failure; only Timeout and the context limit the first attempt. In package retryhttp the time begins with the call. When Total is over, no
+	// retry begins, and the context of a running retry ends. Default: 10 s. If Total is negative, only the context limits the retries.
 	Total time.Duration
 
 	// Timeout limits each attempt, by its context. Default: 0, no limit.

@@ -27,7 +27,7 @@ type registry struct {
 // two destinations.
 //
 // The process remembers 10,000 destinations. After that each new destination replaces another one, and begins with an empty budget: it must earn its
-// first retry by successes. So a caller cannot get a full budget by inventing destinations until its own is forgotten.
+// first retry by successes. So a caller cannot get a full budget by inventing destinations until the budget of its own destination is forgotten.
 func BudgetFor(destination string) *Budget { return budgets.get(destination) }
 
 // Budgets returns the states of all budgets of [BudgetFor], and of the budget that calls without a budget share. They are sorted by destination.

@@ -1,5 +1,5 @@
-// Package doctor examines a database: it finds settings that would break a promise of once, and work that waits for an operator. It writes nothing to
-// the database.
+// Package doctor examines a database: it finds settings that would break a promise of this library, and work that waits for an operator. It writes
+// nothing to the database.
 //
 //	report, err := doctor.Examine(ctx, doctor.Config{DB: db, Dialect: sqlplane.PostgreSQL, Name: "orders", Operator: operator})
 //
@@ -73,8 +73,8 @@ type Broker struct {
 	// broker has no such settings.
 	Check func(ctx context.Context, topics []string) ([]string, error)
 
-	// CheckConsumers does the same for the consumers at the broker that have one of these names. found is the number of such consumers. Leave it nil
-	// if the broker stores no settings of consumers.
+	// CheckConsumers does the same for the consumers at the broker that have one of these names. The result found is the number of such consumers.
+	// Leave CheckConsumers nil if the broker stores no settings of consumers.
 	CheckConsumers func(ctx context.Context, names []string) (found int, findings []string, err error)
 
 	Close func()
@@ -86,7 +86,7 @@ type Verdict string
 const (
 	VerdictOK   Verdict = "ok"
 	VerdictWarn Verdict = "warn" // a failure may be noticed late, something costs more than necessary, or work waits for an operator
-	VerdictFail Verdict = "fail" // a promise does not hold on this database, or once cannot work with the database
+	VerdictFail Verdict = "fail" // a promise does not hold on this database, or the library cannot work with the database
 )
 
 // Finding is the result of one check.

@@ -23,7 +23,7 @@ const (
 	OutcomeUnanswered = "unanswered"
 )
 
-// maxAnswer bounds the body of an answer, and answerTime the time of a request with its answer.
+// maxAnswer limits the size of the body of an answer. answerTime limits the time from the start of a request to the end of its answer.
 const (
 	maxAnswer  = 64 << 20
 	answerTime = time.Minute

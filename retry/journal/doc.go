@@ -20,8 +20,8 @@
 //
 // # Promises
 //
-// This applies to requests with an idempotency key that the caller has set. Such a request is sent only after its intent (method, URL, key, body, and
-// headers without secrets) is on the disk. The intent is open until one of these outcomes closes it:
+// The promises of this package apply to requests with an idempotency key that the caller has set. Such a request is sent only after its intent
+// (method, URL, key, body, and headers without secrets) is on the disk. The intent is open until one of these outcomes closes it:
 //
 //	answered    a 2xx, a refusal of the operation itself, or an answer whose header says that
 //	            it is stored or replayed (Idempotency-Status, Idempotent-Replayed)
@@ -41,9 +41,9 @@
 //
 // # The file
 //
-// A [File] belongs to one process; [Open] fails in a second process. The lock is on the file itself, and ends with its process, as on unix systems.
-// On systems without such locks, as on Windows, Open fails; use a [Table] there. A symbolic link is refused. If the file is removed or replaced, the
-// journal accepts no further intents.
+// A [File] belongs to one process; [Open] fails in a second process. On Unix systems the lock is on the file itself, and ends when its process ends.
+// On systems without such locks, such as Windows, Open fails; use a [Table] on these systems. A symbolic link is refused. If the file is removed or
+// replaced, the journal accepts no further intents.
 //
 // New records are appended; concurrent intents share one flush to the disk. The file is rewritten when much of it is obsolete. If a crash has left an
 // incomplete record at the end, Open drops this record, and [File.Damage] reports it. Damage in flushed records makes Open fail. If the disk is full,

@@ -18,13 +18,14 @@ import (
 //
 //	length (4) | durable (8) | sum of the head (4) | sum of the payload (4) | payload
 //
-// durable is how much of the file had been flushed when the frame was written. Damage before the largest durable is in frames that a caller relied
-// upon. After it a crash may have left anything: frames of which a part has not reached the disk, even before other frames that have.
+// durable is how much of the file had been flushed when the frame was written. Damage before the largest value of durable is in flushed frames, on
+// which a caller may have relied. After that position a crash may have left anything: even a frame of which only a part has reached the disk,
+// followed by complete frames.
 //
-// A frame without a payload is a flush frame. It is written after the batch before it has been flushed, and before its callers return, so that damage
-// in the last batch can be distinguished from a torn write. A flush frame cannot be written together with its batch: of one write the disk may have
-// the end and not the beginning. It is not flushed by itself. If the power fails before the system writes it to the disk, or if it is damaged as
-// well, its batch looks like a torn one.
+// A frame without a payload is a flush frame. The flush frame of a batch is written after the batch was flushed, and before the callers of the batch
+// return, so that damage in the last batch can be distinguished from a torn write. A flush frame cannot be written in the same write as its batch,
+// because the disk may have the end of a write and not its beginning. A flush frame has no flush of its own. If the power fails before the system
+// writes it to the disk, or if it is damaged as well, its batch looks like a torn one.
 const (
 	magic      = "once journal 1\n\x00"
 	headerSize = 16 + 16 + 8 + 4

@@ -9,9 +9,9 @@
 // # Which requests are repeated
 //
 // Three kinds of requests are repeated. First, requests whose method is safe or idempotent (GET, HEAD, OPTIONS, TRACE, QUERY, PUT, DELETE). Second,
-// requests with an idempotency key, in its header, by [WithKey] or by [Transport.Keys]. Third, requests whose http.Header has that header with an
-// empty list of values, which in net/http means that the request may be repeated without a key. All attempts have the same key and the same body,
-// also across redirects.
+// requests with an idempotency key, in its header, by [WithKey] or by [Transport.Keys]. Third, requests whose http.Header has the header
+// Idempotency-Key with an empty list of values, which in net/http means that the request may be repeated without a key. All attempts have the same
+// key and the same body, also across redirects.
 //
 // Any other request is sent again only if it has provably not been executed: no connection was made, the server has refused the HTTP/2 stream, or the
 // server has answered 425 (Too Early). Otherwise the caller gets the failure, and [GivenUp] or the error says that a key was missing.
@@ -79,10 +79,10 @@
 // # Connections that have died
 //
 // A NAT or a load balancer drops idle connections, and the next request on such a connection gets a reset. If a kept-alive connection ends before the
-// first byte of an answer, that says nothing about the server, so a repeatable request is sent again at once. This re-send has a number and an event,
-// but it is not counted in Policy.Attempts, and the budget does not pay for it. After 8 such connections in one call all idle connections of Base are
-// closed. After 100, each further one is a failure like any other. Over HTTP/2 all requests on a connection lose it together; then each of them pays
-// a tenth of a retry.
+// first byte of an answer, this does not mean that the server fails, so a repeatable request is sent again at once. This re-send has a number and an
+// event, but it is not counted in Policy.Attempts, and the budget does not pay for it. After 8 such connections in one call all idle connections of
+// Base are closed. After 100 such connections, each further one counts as an ordinary failure. Over HTTP/2, all requests on a connection fail
+// together when the connection dies; the re-send of each of these requests costs a tenth of a retry.
 //
 // # Bodies
 //

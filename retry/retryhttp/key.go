@@ -21,15 +21,15 @@ type Key struct {
 	Since time.Time
 }
 
-// WithKey returns a context whose requests get the key k. Requests that have a key already, and requests with a safe method such as GET, do not get
-// it. All requests with this context mean the same operation, so make a new context for each operation.
+// WithKey returns a context whose requests get the key k. Requests that already have a key, and requests with a safe method such as GET, do not get
+// the key k. All requests with this context mean the same operation, so make a new context for each operation.
 func WithKey(ctx context.Context, k Key) context.Context {
 	return context.WithValue(ctx, keyOfContext{}, k)
 }
 
 type keyOfContext struct{}
 
-// Names of headers, in the form of [http.Header]. Package wire has the others.
+// These are names of headers, in the form of [http.Header]. Package wire has the names of the other headers.
 const (
 	headerKeyX    = "X-Idempotency-Key"
 	headerHint    = "Stripe-Should-Retry"

@@ -26,9 +26,9 @@ type Transport struct {
 	Keys bool
 
 	// AtMostOnce says that the servers do not recognise duplicates by the idempotency key. A request is then sent again only if its method is safe,
-	// or if the server has provably not executed it, whether it has a key or not. Such a request is never hedged, and is not stored in the Journal.
-	// For a request with the context of a leased call that must not be repeated, every Transport applies this rule: see package lease. Default:
-	// false.
+	// or if the server has provably not executed it, whether the request has a key or not. Such a request is never hedged, and is not stored in the
+	// Journal. For a request with the context of a leased call that must not be repeated, every Transport applies this rule: see package lease.
+	// Default: false.
 	AtMostOnce bool
 
 	// Dialect describes the servers: the form of their keys, and how long they keep keys. Default: keys are sent without quotation marks, and not

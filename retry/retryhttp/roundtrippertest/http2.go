@@ -33,7 +33,7 @@ const (
 	goAway
 )
 
-// The parts of HTTP/2 (RFC 9113) that are spoken.
+// These are the parts of HTTP/2 (RFC 9113) that the test server implements.
 const (
 	frameData, frameHeaders, frameReset, frameSettings, framePing, frameGoAway = 0, 1, 3, 4, 6, 7
 

@@ -47,13 +47,13 @@ type client struct {
 	sent atomic.Int32 // number of requests to base
 }
 
-// RoundTrip is the base of the candidate.
+// RoundTrip implements [http.RoundTripper]. The candidate sends its attempts with it, so RoundTrip counts them.
 func (c *client) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.sent.Add(1)
 	return c.base.RoundTrip(r)
 }
 
-// A candidate may also close idle connections of other clients.
+// CloseIdleConnections closes the idle connections of the base, because a candidate may call this method of its base.
 func (c *client) CloseIdleConnections() { c.base.CloseIdleConnections() }
 
 func (l *lab) client() *client { return l.make(l.candidate.New) }
