@@ -29,9 +29,10 @@
 //
 // # Tenants
 //
-// A slot that becomes free is given to the tenant with the fewest running requests; tenants with equally many take turns. So a tenant that sends more
-// requests than others waits for its own requests, and does not delay the others. When the queue is full and a new request comes from a tenant that
-// has fewer waiting requests than another tenant, the limiter refuses the last waiting request of the tenant that has the most waiting requests.
+// A slot that becomes free is given to the tenant with the fewest running requests; tenants with the same number of running requests take turns. So a
+// tenant that sends more requests than others waits for its own requests, and does not delay the others. When the queue is full and a new request
+// comes from a tenant that has fewer waiting requests than another tenant, the limiter refuses the last waiting request of the tenant that has the
+// most waiting requests.
 //
 // # The number of slots
 //

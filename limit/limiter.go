@@ -106,7 +106,7 @@ func (l *Limiter) Middleware(next http.Handler) http.Handler {
 	})
 }
 
-// Replay reports whether a request would be answered from its record. Call Cached first, because Cached works also while the database is down.
+// Replay reports whether a request would be answered from its record. Call the method Cached first, because it also works while the database is down.
 type Replay interface {
 	// Cached reports whether the engine's cache has the answer. It sends nothing to the database.
 	Cached() bool

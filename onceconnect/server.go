@@ -27,7 +27,8 @@ type Config struct {
 	// interceptor panics at start-up; for an API that really has only one caller, write [SharedPrincipal]().
 	//
 	// An interceptor does not see the path of a request. If one service is mounted under several prefixes with http.StripPrefix, such as /test and
-	// /live, make the prefix part of the principal. Otherwise a key that was used under one prefix is a replay under the other.
+	// /live, make the prefix part of the principal. Otherwise a call under one prefix can get the stored answer of a call under another prefix, if
+	// both have the same key.
 	Principal func(context.Context, connect.AnyRequest) string
 
 	// Protects reports whether calls of a method are protected. Other calls are passed to their handlers without a transaction. Default: see the

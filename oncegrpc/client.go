@@ -20,7 +20,7 @@ type ClientConfig struct {
 	Policy retry.Policy
 
 	// Keys adds a new key to calls that have no key and are not declared harmless (see the package documentation). Do not set it for servers that
-	// ignore idempotency keys: there a repeated call takes effect twice. Default: false.
+	// ignore idempotency keys: on such a server a repeated call takes effect twice. Default: false.
 	Keys bool
 }
 

@@ -31,7 +31,8 @@ import (
 // cannot be parsed, a body that has none of the named values, and JSON in which a member on the path to a value exists twice.
 //
 // After you change the Compare of a route, answers that were stored before the change are replayed without any comparison until their retention ends.
-// Their fingerprints were made by the old rule, and a retry that began before a deployment must not be refused after it.
+// The reason: the fingerprints of these answers were made by the old rule, and the retry of a request from before a deployment must not be refused
+// after the deployment.
 type Compare struct {
 	// Headers are the names of the compared request headers, in addition to Content-Type. All lines of a header are compared, in their order.
 	// Default: only Content-Type.

@@ -90,8 +90,8 @@
 // # Work under leases
 //
 // With an engine of package lease the handler gets a *lease.Run instead of a transaction, and does its writes and calls in phases, each with its own
-// commit. The handler's context does not end with the context of the request. If a client disconnects, the work goes on, and a retry waits for it, on
-// any node. A duplicate waits for Config.Wait, and then gets 409 with Retry-After. If Config.StatusURL is set, this 409 has the URL of the
+// commit. The handler's context does not end with the context of the request. If a client disconnects, the work goes on, and a retry on any node
+// waits for this work. A duplicate waits for Config.Wait, and then gets 409 with Retry-After. If Config.StatusURL is set, this 409 has the URL of the
 // operation's state, which [StatusHandler] serves.
 //
 // A failure rolls back no finished phase; the retry continues after the last finished phase. [Resume] finishes work without its client. Every request
@@ -178,7 +178,7 @@
 //     later. A retry with the same key is safe, a retry with another key is not.
 //   - A request that was refused before its key was looked up (401, 413) says nothing about earlier attempts.
 //   - A mismatch means that the key was used before with another request. If the client itself has changed its request between two attempts, a new
-//     key would repeat the effect of its first attempt. Only the programmer of the client knows whether this is so.
+//     key would repeat the effect of its first attempt. Only the programmer of the client knows whether the client does this.
 //   - A stale retry (412) may repeat a finished operation whose record was deleted.
 //   - An operation that was undone before its request arrived must not be executed under another key either.
 //   - A missing or malformed key has never named an operation, so there a new key is safe. But if the key in one place, such as a header, is

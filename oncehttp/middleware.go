@@ -123,7 +123,7 @@ func (s *server[TX]) nested(r *http.Request, batch bool) {
 // Gate limits the requests that are executed. [limit.Limiter] is a Gate. Package oncehttp/openapi documents the codes of [limit.Limiter] for every
 // Gate.
 type Gate interface {
-	// Enter admits r, at once or after a wait, or refuses it. If r is admitted, refused is nil, and leave is called exactly once when r ends.
+	// Enter admits r, at once or after a wait, or refuses r. If r is admitted, refused is nil, and leave is called exactly once when r ends.
 	//
 	// A gate that is full can ask replay whether r would be answered from its record, and may then admit r anyway. replay is nil if r cannot be a
 	// retry or cannot be looked up: r has no key, its key is in the body, or r says that it is a first attempt (Once-Attempt: 1).

@@ -17,7 +17,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Attributes of spans, in addition to the semantic conventions.
+// These are attributes of spans that the semantic conventions do not define.
 const (
 	operationKey   = attribute.Key("once.operation")
 	keyHashKey     = attribute.Key("once.key_hash")

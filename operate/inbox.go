@@ -208,7 +208,8 @@ func (i *Inboxes) Summaries(ctx context.Context, w Window, most int) (p Page[Inb
 	return p, nil
 }
 
-// Parked returns the parked messages of the key that m names, in their order. It ignores m.Seq.
+// Parked returns the parked messages of the key that m names, in their order. A parked message waits for an earlier message of its key. It ignores
+// m.Seq.
 func (i *Inboxes) Parked(ctx context.Context, m InboxMessage, w Window) (p Page[ParkedMessage], err error) {
 	after := int64(0)
 	if w.After != "" {

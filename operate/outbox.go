@@ -161,7 +161,7 @@ func (o *Outbox) Skip(ctx context.Context, by By, id string) error {
 	return o.by(by).Skip(ctx, id, by.String()) //nolint:wrapcheck // likewise
 }
 
-// Resend makes a delivered message due again, if it is still stored. See [outbox.Box.Resend].
+// Resend makes a delivered message due again, so that a relay delivers it again. The message must still be stored. See [outbox.Box.Resend].
 func (o *Outbox) Resend(ctx context.Context, by By, id string) error {
 	if err := by.check(); err != nil {
 		return err
@@ -175,8 +175,9 @@ type Since struct {
 	Topic string
 }
 
-// ResendSince makes the messages that s chooses due again, and returns their number. Use it for consumers that were restored from a backup. Messages
-// whose payload was erased are left out. ResendSince may be called again, for example after an error; consumers then receive duplicates.
+// ResendSince makes the messages that s chooses due again, so that a relay delivers them again. It returns their number. Use it for consumers that
+// were restored from a backup. Messages whose payload was erased are left out. ResendSince may be called again, for example after an error; consumers
+// then receive duplicates.
 func (o *Outbox) ResendSince(ctx context.Context, by By, s Since) (n int, err error) {
 	err = o.since(ctx, s, func(m Message) error {
 		err := o.Resend(ctx, by, m.ID)

@@ -281,12 +281,13 @@ func (w *Webhooks) Preview(ctx context.Context, endpoint string, p webhook.Perio
 	return w.of(By{}).Preview(ctx, e.Tenant, endpoint, p, missed) //nolint:wrapcheck // it is of package webhook
 }
 
-// Resend makes the delivery of an event to an endpoint due again now. See [webhook.Endpoints.Resend].
+// Resend makes the delivery of an event to an endpoint due now, so that the event is sent again. See [webhook.Endpoints.Resend].
 func (w *Webhooks) Resend(ctx context.Context, by By, endpoint, event string) error {
 	return w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) error { return es.Resend(ctx, tenant, endpoint, event) })
 }
 
-// Recover makes the stopped deliveries of an endpoint in the period p due again, and returns their number. See [webhook.Endpoints.Recover].
+// Recover makes the stopped deliveries of an endpoint in the period p due again, so that their events are sent again. It returns the number of these
+// deliveries. See [webhook.Endpoints.Recover].
 func (w *Webhooks) Recover(ctx context.Context, by By, endpoint string, p webhook.Period) (recovered int64, err error) {
 	err = w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) (err error) {
 		recovered, err = es.Recover(ctx, tenant, endpoint, p)

@@ -58,9 +58,9 @@ type FailedAttempt struct {
 	Random float64 // a random number in [0, 1), from which Next computes the pause
 }
 
-// Next decides what follows a failed attempt. If stop is "", another attempt follows after the pause wait; otherwise no attempt follows. Next reads
-// no clock, makes no random numbers and does not wait, so that a simulation can run the same code as production. Next takes the price of the next
-// attempt from the budget. The caller must call [Budget.Succeed] after a success.
+// Next decides what follows a failed attempt. If the result stop is "", another attempt follows, after a pause of the length wait. If stop is not "",
+// no attempt follows. Next reads no clock, makes no random numbers and does not wait, so that a simulation can run the same code as production. Next
+// takes the price of the next attempt from the budget. The caller must call [Budget.Succeed] after a success.
 func (p *Policy) Next(f FailedAttempt) (wait time.Duration, stop Reason) { return p.next(&f) }
 
 func (p *Policy) next(f *FailedAttempt) (wait time.Duration, stop Reason) {

@@ -1,7 +1,7 @@
 // Package telemetry configures the log, the metrics and the spans of all parts of a process (engine, outbox, inbox, ...) from one value, so that no
 // part is forgotten.
 //
-//	tel := telemetry.Telemetry{Logger: logger, Metrics: metrics, Tracer: tracer} // an onceprom.Metrics and an onceotel.Telemetry, say
+//	tel := telemetry.Telemetry{Logger: logger, Metrics: metrics, Tracer: tracer} // for example, an onceprom.Metrics and an onceotel.Telemetry
 //	engine := once.New(s, tel.Engine(once.Config{}))
 //	box := outbox.New(s, tel.Outbox(outbox.Config{}))
 //	relay := box.Relay(publisher, tel.Relay(outbox.RelayConfig{}))

@@ -45,7 +45,7 @@
 // A failed message is tried again by the same process, after the pause of inbox.Config.Policy. When Prefetch messages have failed or wait for an
 // earlier message of their key, further such messages are released, and are delivered again after MinIdle. The inbox counts the attempts, and stores
 // a message that is given up as a dead letter. Several processes may receive messages of one key; the inbox keeps the order of these messages. Each
-// stream is read independently, so a stream that cannot be read does not delay the others.
+// stream is read independently, so a stream that cannot be read does not delay the other streams.
 //
 // Each process has its own Redis consumer in the group, and deletes it at the end. Other processes delete the consumers of dead processes when these
 // consumers have no pending messages. Do not delete a consumer by hand: XGROUP DELCONSUMER removes its pending messages from the group, and no

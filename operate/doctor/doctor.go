@@ -21,7 +21,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Config says which database [Examine] examines. Set Name, and either DB and Dialect or Store. If a function is nil, the checks that need this
+// Config says which database [Examine] examines. Set Name. Also set either DB and Dialect, or Store. If a function is nil, the checks that need this
 // function are left out.
 type Config struct {
 	// Store is a store without SQL, such as a redisstore or a dynamostore. The checks find out whether the store works, and which data it may lose.

@@ -39,7 +39,7 @@ type Resumed struct {
 // answered request gets its price back, so a healthy host gets all of its intents. When the budget is empty, Resume sends one request at a time for
 // as long as each request is answered. After a request without an answer, the other intents of that host are left for a later call. Resume also
 // leaves the intents of a host for later if the breaker of the host is open, or if a failing host has asked for a pause (Retry-After). The oldest
-// intents are sent first. After a failure the order is random, so that an intent that always fails does not block the others.
+// intents are sent first. After a failure the order is random, so that an intent that always fails does not block the other intents.
 //
 // client must have a retryhttp.Transport whose Journal is j, because this transport closes the intents. The error joins the errors of intents that
 // got no answer and the errors of Options.Answer. If ctx ends, the remaining intents stay open.

@@ -14,7 +14,8 @@
 // key and the same body, also across redirects.
 //
 // Any other request is sent again only if it has provably not been executed: no connection was made, the server has refused the HTTP/2 stream, or the
-// server has answered 425 (Too Early). Otherwise the caller gets the failure, and [GivenUp] or the error says that a key was missing.
+// server has answered 425 (Too Early). If the request may have been executed, the caller gets the failure, and [GivenUp] or the error says that a key
+// was missing.
 //
 //	connection refused, reset, closed; no answer in time    again
 //	425                                                      again, also without a key
@@ -44,7 +45,7 @@
 //
 //	Idempotency-Key      the key, if the caller has not set this header: as key, or as
 //	                     "key" with [Dialect.Quoted]
-//	Once-Attempt         1, 2, ...; if the caller has set it, the count begins there. It is
+//	Once-Attempt         1, 2, ...; if the caller has set it, the count begins with the caller's number. It is
 //	                     sent only to hosts that have answered with Idempotency-Status, or
 //	                     with [Dialect.Announce]
 //	X-Request-Timeout    how long this attempt waits, in milliseconds, if it has a limit; sent

@@ -21,8 +21,8 @@ type Transport struct {
 	Policy retry.Policy
 
 	// Keys adds an idempotency key to requests that have no key and whose method is neither safe nor idempotent. Do not set it for servers that
-	// ignore idempotency keys: there a repeated request takes effect twice. Each call gets a new key, so such requests are not stored in the Journal.
-	// Default: false.
+	// ignore idempotency keys: on such a server a repeated request takes effect twice. Each call gets a new key, so such requests are not stored in
+	// the Journal. Default: false.
 	Keys bool
 
 	// AtMostOnce says that the servers do not recognise duplicates by the idempotency key. A request is then sent again only if its method is safe,
@@ -46,8 +46,8 @@ type Transport struct {
 
 	// Journal stores requests with an idempotency key before their first attempt and until their outcome is known, so that they can be resumed after
 	// the process was killed: see package journal. The whole body of a request is read before its first attempt. Only requests with a key of the
-	// caller are stored. The caller does not know a key that Keys has added, so a new request of the caller and the resumed one would have two keys,
-	// and the operation would happen twice. Default: nil, no journal.
+	// caller are stored. The caller does not know a key that Keys has added, so a new request of the caller and the resumed request would have two
+	// keys, and the operation would happen twice. Default: nil, no journal.
 	Journal journal.Journal
 
 	// BeforeAttempt is called before each attempt is sent, and may change the header of the attempt, for example to renew a token. [ResendCount] of
