@@ -25,7 +25,7 @@ const (
 	HealthUnknown               // the caller gave up before an answer came
 )
 
-// outcome is the Health for err, of an attempt for a caller with ctx.
+// outcome returns what err, the result of an attempt with the context ctx, proves about the health of the destination.
 func outcome(ctx context.Context, err error) Health {
 	if err == nil {
 		return HealthGood
@@ -34,7 +34,7 @@ func outcome(ctx context.Context, err error) Health {
 		// The caller has given up, which says nothing about the service.
 		return HealthUnknown
 	}
-	// A service that refuses has answered.
+	// A service that has refused the request has answered, so it is healthy.
 	if c, _ := Classify(err); c == ClassFinal || c == ClassInFlight {
 		return HealthGood
 	}

@@ -68,7 +68,7 @@ func giveBack(used *atomic.Int64, n int64) {
 // it. A program that sends again in another way, such as a relay that redelivers messages, calls Spend itself.
 func (b *Budget) Spend(c Class) bool { return b.payFor(c, 0) }
 
-// allow decides on another attempt after f.
+// allow reports whether another attempt may follow the failed attempt f.
 func (b *Budget) allow(f *FailedAttempt) bool {
 	if f.Class == ClassUnknown && f.Silent != 0 && b.Burst >= 0 && b.others(f) >= crowd {
 		b.refused.Add(1)

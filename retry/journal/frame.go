@@ -57,7 +57,7 @@ func (s salt) header(base int64) []byte {
 	return binary.BigEndian.AppendUint32(b, s.sum(0, b))
 }
 
-// frame appends a frame to b. Its place will be at an offset of the file.
+// frame appends a frame to b. offset is the position that the frame will have in the file.
 func (s salt) frame(b []byte, offset, durable int64, payload []byte) []byte {
 	begin := len(b)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(payload)))
@@ -67,7 +67,7 @@ func (s salt) frame(b []byte, offset, durable int64, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// frameAt returns the frame at an offset of a file, and where the next one begins.
+// frameAt returns the frame at an offset of a file, and the offset of the next frame.
 func (s salt) frameAt(file []byte, offset int64) (payload []byte, durable, next int64, ok bool) {
 	rest := file[offset:]
 	if len(rest) < headSize {
@@ -92,7 +92,8 @@ type Damage struct {
 
 var errNone = errors.New("journal: this is no journal, or its beginning is damaged. Try: the right path, or a copy")
 
-// parse calls apply with the payload of each frame of a file. It tolerates damage where a crash can have caused it, and fails elsewhere.
+// parse calls apply with the payload of each frame of a file. If a crash can have caused a damage, parse drops the damaged part; if not, parse
+// returns an error.
 func parse(file []byte, apply func(payload []byte) error) (damage Damage, err error) {
 	if len(file) == 0 {
 		return damage, nil // mktemp makes such a file

@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// meeting is how the request of an intent has ended.
+// meeting says how the request of an intent has ended in the transport.
 type meeting uint8
 
 const (
@@ -34,7 +34,7 @@ type result struct {
 	err     error
 }
 
-// send sends the request of an intent. With trust it is sent even if the budget is empty.
+// send sends the request of an intent. If trust is true, the request is sent even if the budget is empty.
 func (r *resumption) send(ctx context.Context, in Intent, trust bool) (e result) {
 	m := &resumed{journal: r.journal, id: in.ID, trust: trust}
 	e.err = r.exchange(ctx, in, m, &e)
@@ -141,7 +141,7 @@ type keyOfResumed struct{}
 
 var errUnpaid = errors.New("journal: the budget of the host is empty")
 
-// pay pays for a redelivery, once.
+// pay takes the price of a redelivery from the budget, only at its first call.
 func (m *resumed) pay(b *retry.Budget) error {
 	switch {
 	case m.begun || b == nil:

@@ -37,7 +37,7 @@ const (
 	headerAfterMs = "Retry-After-Ms"
 )
 
-// field is h.Get(name) for a name in net/http's spelling.
+// field returns h.Get(name). name must have the spelling of net/http.
 func field(h http.Header, name string) string {
 	if lines := h[name]; len(lines) > 0 {
 		return lines[0]
@@ -45,8 +45,8 @@ func field(h http.Header, name string) string {
 	return ""
 }
 
-// declared reports whether h has the header of an idempotency key without a line. This is net/http's sign for a repeatable request, which sends no
-// key.
+// declared reports whether h has the header of an idempotency key with an empty list of values. For net/http this means that the request may be
+// repeated without a key.
 func declared(h http.Header) bool {
 	for _, name := range [...]string{wire.KeyHeader, headerKeyX} {
 		if lines, ok := h[name]; ok && len(lines) == 0 {
@@ -56,8 +56,8 @@ func declared(h http.Header) bool {
 	return false
 }
 
-// keyOf returns the key of req, the name of the header that holds it if the request has it already, and whether it was made here: then no other
-// process knows it.
+// keyOf returns the key of req, the name of the header that holds it if the request has it already, and whether the Transport has made the key, so
+// that no other process knows the key.
 func (t *Transport) keyOf(req *http.Request) (k Key, in string, made bool, err error) {
 	k, given := req.Context().Value(keyOfContext{}).(Key)
 	if given && k.Value == "" {
