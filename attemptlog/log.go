@@ -15,8 +15,8 @@
 // are kept in memory. When the buffer is full, new attempts are dropped, and a row with the outcome "dropped" says how many attempts were dropped,
 // and when.
 //
-// A process that is killed loses the attempts that it has not written yet. If the database is fast enough, these are the attempts of one
-// Config.Interval. They are never more than Config.Buffer attempts. So a missing row does not prove that no attempt was made. The proof of an effect
+// A process that is killed loses the attempts that it has not written yet. If the database is fast enough, the process loses the attempts of one
+// Config.Interval. It never loses more than Config.Buffer attempts. So a missing row does not prove that no attempt was made. The proof of an effect
 // is the record of the operation, which is committed together with the effect.
 //
 // Requests that never become an operation are not logged: HTTP requests that are refused before their key is accepted (401, a missing or malformed

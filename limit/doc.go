@@ -9,10 +9,10 @@
 //		Gate:      l,
 //	})(refunds)))
 //
-// Put [Limiter.Middleware] outside of all handlers and middleware that do expensive work. Put it inside of authentication if authentication
-// determines the tenant of a request. For a handler that oncehttp protects, set the limiter as oncehttp.Config.Gate, and do not put the middleware
-// around the handler. If the limiter is full, oncehttp then still answers retries of executed requests from their records, and refuses only new work.
-// One limiter may serve both kinds of handlers; use one limiter if the handlers use the same connection pool.
+// Put [Limiter.Middleware] outside of all handlers and middleware that do expensive work. Put the middleware inside of authentication if
+// authentication determines the tenant of a request. For a handler that oncehttp protects, set the limiter as oncehttp.Config.Gate, and do not put
+// the middleware around the handler. If the limiter is full, oncehttp then still answers retries of executed requests from their records, and refuses
+// only new work. One limiter may serve both kinds of handlers; use one limiter if the handlers use the same connection pool.
 //
 // # Which requests are refused
 //
@@ -23,9 +23,9 @@
 //	RATE_LIMIT.exceeded     429  this tenant has more waiting requests than its share of the queue
 //	TRANSIENT.overloaded    503  the queue is full, or the answer would come too late
 //
-// After either refusal the client may send the same request with the same key again, after the time in Retry-After. This time is computed from how
-// long requests have taken lately, how many requests wait, and how long ago the last request has ended. The time is at most a minute. Requests that
-// are refused at the same time get different times, so that they return at the rate at which the server can serve them.
+// After either refusal the client may send the same request with the same key again, after the time in Retry-After. The limiter computes the time in
+// Retry-After from how long requests have taken lately, how many requests wait, and how long ago the last request has ended. The time is at most a
+// minute. Requests that are refused at the same time get different times, so that they return at the rate at which the server can serve them.
 //
 // # Tenants
 //
@@ -43,6 +43,6 @@
 // # Limits of this package
 //
 // A request occupies its slot from before its body is read until its handler has returned. So limit slow clients with ReadTimeout of
-// [net/http.Server]. Each process has its own Limit; processes do not share one. Package oncehttp does not ask the Gate for a request whose method
-// carries no idempotency key, such as GET: it passes the request to the handler.
+// [net/http.Server]. Each process has its own limit; several processes cannot share a limit. Package oncehttp does not ask the Gate for a request
+// whose method carries no idempotency key, such as GET: it passes the request to the handler.
 package limit

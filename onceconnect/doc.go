@@ -58,17 +58,17 @@
 // instead. With [Config].KeyTime, a retry whose key is too old receives STALE too.
 //
 // If a key was used before with another request, the call is refused. Requests are compared in the form that [proto.MarshalOptions] calls
-// deterministic. This form could change when the protobuf module of a server is upgraded. A retry that is sent after such an upgrade would then be
-// refused, and not executed.
+// deterministic. The deterministic form could change when the protobuf module of a server is upgraded. A retry that is sent after such an upgrade
+// would then be refused, and not executed.
 //
 // # Undo
 //
-// A service that takes part in the saga of another service has, for each of its methods, a second method that undoes it. This is [once.Undo] over
-// Connect. [Config].Undoes maps the undoing method to the undone method. A call of the undoing method has the header Once-Undoes with the key of the
-// call to undo. The call to undo may not have arrived yet. If the call to undo was executed, the handler of the undo runs once, [Undone] returns the
-// answer of the undone call, and the status is "undone". If the call to undo was not executed, the answer is an empty message with the status
-// "nothing"; if the call to undo arrives later, it is refused with UNDONE. While the call to undo is in flight, the undo receives IN_FLIGHT. An
-// Idempotency-Key in the call of the undoing method is ignored.
+// A service that takes part in the saga of another service has, for each of its methods, a second method that undoes it. The second method is
+// [once.Undo] over Connect. [Config].Undoes maps the undoing method to the undone method. A call of the undoing method has the header Once-Undoes
+// with the key of the call to undo. The call to undo may not have arrived yet. If the call to undo was executed, the handler of the undo runs once,
+// [Undone] returns the answer of the undone call, and the status is "undone". If the call to undo was not executed, the answer is an empty message
+// with the status "nothing"; if the call to undo arrives later, it is refused with UNDONE. While the call to undo is in flight, the undo receives
+// IN_FLIGHT. An Idempotency-Key in the call of the undoing method is ignored.
 //
 // # Errors
 //
@@ -104,7 +104,7 @@
 //	Idempotent-Replayed, with an error             final: the key will always get this answer
 //	anything else                                  final
 //
-// The client converts errors of the server's engine to [once.Error]. If it gives up, it returns a [retry.Error]. [connect.CodeOf] finds the code in
-// both errors. Each host has its own retry budget. The name of the key's header is sent in lower case, because net/http would otherwise repeat the
-// request by itself.
+// The client converts errors of the server's engine to [once.Error]. If the client gives up, it returns a [retry.Error]. [connect.CodeOf] finds the
+// code in both errors. The client has one retry budget for each host. The name of the key's header is sent in lower case, because net/http would
+// otherwise repeat the request by itself.
 package onceconnect

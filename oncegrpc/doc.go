@@ -55,17 +55,17 @@
 // instead. With [Config].KeyTime, a retry whose key is too old receives STALE too.
 //
 // If a key was used before with another request, the call is refused. Requests are compared in the form that [proto.MarshalOptions] calls
-// deterministic. This form could change when the protobuf module of a server is upgraded. A retry that is sent after such an upgrade would then be
-// refused, and not executed.
+// deterministic. The deterministic form could change when the protobuf module of a server is upgraded. A retry that is sent after such an upgrade
+// would then be refused, and not executed.
 //
 // # Undo
 //
-// A service that takes part in the saga of another service has, for each of its methods, a second method that undoes it. This is [once.Undo] over
-// gRPC. [Config].Undoes maps the undoing method to the undone method. A call of the undoing method has the metadata once-undoes with the key of the
-// call to undo. The call to undo may not have arrived yet. If the call to undo was executed, the handler of the undo runs once, [Undone] returns the
-// answer of the undone call, and the status is "undone". If the call to undo was not executed, the answer is an empty message with the status
-// "nothing"; if the call to undo arrives later, it is refused with UNDONE. While the call to undo is in flight, the undo receives IN_FLIGHT. An
-// idempotency-key in the call of the undoing method is ignored.
+// A service that takes part in the saga of another service has, for each of its methods, a second method that undoes it. The second method is
+// [once.Undo] over gRPC. [Config].Undoes maps the undoing method to the undone method. A call of the undoing method has the metadata once-undoes with
+// the key of the call to undo. The call to undo may not have arrived yet. If the call to undo was executed, the handler of the undo runs once,
+// [Undone] returns the answer of the undone call, and the status is "undone". If the call to undo was not executed, the answer is an empty message
+// with the status "nothing"; if the call to undo arrives later, it is refused with UNDONE. While the call to undo is in flight, the undo receives
+// IN_FLIGHT. An idempotency-key in the call of the undoing method is ignored.
 //
 // # Errors
 //
@@ -102,7 +102,7 @@
 //	idempotent-replayed, with an error             final: the key will always get this answer
 //	anything else                                  final
 //
-// The client converts errors of the server's engine to [once.Error]. If it gives up, it returns a [retry.Error]. [status.Code] finds the status in
-// both errors. Each target of a connection has its own retry budget. gRPC itself can retry too, by a policy in service configs; disable that with
-// [grpc.WithDisableRetry], so that only one layer retries.
+// The client converts errors of the server's engine to [once.Error]. If the client gives up, it returns a [retry.Error]. [status.Code] finds the
+// status in both errors. The client has one retry budget for each target of a connection. gRPC itself can retry too, by a retryPolicy in a service
+// config; disable these retries with [grpc.WithDisableRetry], so that only one layer retries.
 package oncegrpc

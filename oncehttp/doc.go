@@ -28,9 +28,9 @@
 //
 // # Order of middleware
 //
-// Put authentication outside of this middleware, so that it runs first. It then decides about each request, including retries, and its 401 and 403
-// are never stored. A client that has lost its access does not get a stored answer either. Rate limits belong outside as well. To limit concurrent
-// requests, set [Config].Gate, which lets replays pass.
+// Put authentication outside of this middleware, so that authentication runs first. Authentication then decides about each request, including
+// retries, and its 401 and 403 are never stored. A client that has lost its access does not get a stored answer either. Rate limits belong outside as
+// well. To limit concurrent requests, set [Config].Gate, which lets replays pass.
 //
 // Put middleware that reads the body or the form inside of this middleware. If outer middleware has read the body, or has parsed a multipart form (as
 // CSRF middleware does when it calls FormValue), this middleware can no longer compare the body, and answers the request with 500.
@@ -41,9 +41,9 @@
 // [http.TimeoutHandler] is inside, its 503 rolls the transaction back while the handler still runs. Later statements of that handler then fail, and
 // pgxstore closes the connection if a statement is running.
 //
-// The handler sees the answer headers that outer middleware has set. They are stored with the answer if they are among the stored headers
-// (Config.Headers), except Content-Encoding. A replay has the same status, the same body and the same stored headers as the first answer. Other
-// headers of the handler (Set-Cookie, Date, ...) are in the first answer only.
+// The handler sees the answer headers that outer middleware has set. These outer headers are stored with the answer if they are among the stored
+// headers (Config.Headers), except Content-Encoding. A replay has the same status, the same body and the same stored headers as the first answer.
+// Other headers of the handler (Set-Cookie, Date, ...) are in the first answer only.
 //
 // # Headers
 //
@@ -84,8 +84,8 @@
 // A key is deleted after its retention, and a later retry with this key would be executed again. A client that sends Once-First-Sent with its retries
 // gets 412 instead, unless the answer is still stored, because the first attempt may have been executed and its record deleted. A new key would not
 // help, since the operation may be done: the client must read the data that it wanted to change. If a client sends Once-First-Sent with its first
-// attempt too, it is also protected against copies of that attempt that arrive days late. This protection costs one look-up in the database. The
-// clocks of client and server may differ by [once.Config].Skew.
+// attempt too, it is also protected against copies of that attempt that arrive days late. The protection by Once-First-Sent costs one look-up in the
+// database. The clocks of client and server may differ by [once.Config].Skew.
 //
 // # Work under leases
 //
@@ -114,8 +114,8 @@
 // happens once, even if many clients ask for it. An Idempotency-Key of the undo request is ignored. Requests to undo are compared with each other,
 // and not with the operation that they undo.
 //
-//   - If the deposit was made, the handler of the undo runs once. Its [http.Request.Response] is the stored answer to the deposit. The answer to the
-//     undo has "Idempotency-Status: undone", on a replay as well; if the handler writes no answer, the status is 204.
+//   - If the deposit was made, the handler of the undo runs once. The [http.Request.Response] of the undo's request is the stored answer to the
+//     deposit. The answer to the undo has "Idempotency-Status: undone", on a replay as well; if the handler writes no answer, the status is 204.
 //   - If the deposit was not made, the answer is 204 with "Idempotency-Status: nothing". The deposit can then never be made: a request for it that
 //     arrives late gets 409, CONFLICT.idempotency.undone. The answer is the same 204 if the deposit has a stored 4xx, because a deposit that was
 //     answered with 4xx had no effect.

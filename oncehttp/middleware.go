@@ -46,8 +46,8 @@ func Handler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWrite
 // do nothing but declare writes and write its answer. If a write fails, the answer of the handler is not sent: the client gets a [Problem], and a
 // retry is executed. If the answer depends on the results of writes, use [Handler].
 //
-// BatchHandler panics if the engine is one of package lease, because work under a lease writes in phases and not in a batch. It panics too if cfg is
-// invalid.
+// BatchHandler panics if the engine is one of package lease, because work under a lease writes in phases and not in a batch. BatchHandler also panics
+// if cfg is invalid.
 func BatchHandler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter, r *http.Request, b *once.Batch)) http.Handler {
 	if isLeased(e) {
 		panic("oncehttp: a BatchHandler on an engine of package lease cannot run: its work is done in phases, and a batch has no phases.\nTry: Handler, and lease.InTx for the writes.")

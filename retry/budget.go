@@ -8,13 +8,13 @@ import "sync/atomic"
 //
 // Timeouts have a stricter rule. After a timeout, the destination may still work on the request, and a retry adds to its load. So a request that
 // timed out is not retried if at least three other requests have timed out at other times. Two kinds of requests count: requests that timed out
-// earlier, since the last success; and requests that were sent later, if none of the later requests has succeeded (see [Budget.Begin]). Another time
-// means: at least half of this attempt's timeout earlier or later. So requests that time out together, because a server hung for a moment, are
+// earlier, since the last success; and requests that were sent later, if none of the later requests has succeeded (see [Budget.Begin]). "At other
+// times" means: at least half of this attempt's timeout earlier or later. So requests that time out together, because a server hung for a moment, are
 // retried as far as the budget allows.
 //
-// A rate limit is not an outage: a server that answers with a rate limit and a time ([ClassRateLimited]) expects a retry at that time. Such retries
-// have a second bucket with five times Burst tokens; each success puts one token back. So workers that share a quota wait for their turns, and
-// retries to a server that refuses everything still come to an end.
+// A rate limit is not an outage: a server that answers with a rate limit and a time ([ClassRateLimited]) expects a retry at that time. Retries after
+// a rate limit have a second bucket with five times Burst tokens; each success puts one token back. So workers that share a quota wait for their
+// turns, and retries to a server that refuses everything still come to an end.
 //
 // Use one budget for each destination, and pay from this budget for every request that is sent again for the same intent: retries, hedges,
 // redeliveries. The zero value is ready to use, by any number of goroutines.

@@ -55,7 +55,7 @@ const longestHeld = 10 * time.Minute
 // unacknowledged messages again, and Consume drops its copies of them.
 //
 // When ctx ends, Consume takes no more messages, waits for running handlers, gives back to the queue all messages that no handler has begun, and
-// returns nil. After ConsumerConfig.Drain it cancels the contexts of handlers that still run. Consume returns an error if conn is closed, or if
+// returns nil. If handlers still run after ConsumerConfig.Drain, Consume cancels their contexts. Consume returns an error if conn is closed, or if
 // in.Run returns one.
 func Consume[TX any](ctx context.Context, conn *Conn, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	c, err := newConsumer(conn, consume.Into(in, fn), cfg)

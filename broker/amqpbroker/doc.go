@@ -6,8 +6,8 @@
 //	relay := box.Relay(amqpbroker.Publisher(conn, ""), outbox.RelayConfig{})
 //
 // The topic of a message is its routing key; with the default exchange this is the name of the queue. Each message is a CloudEvent 1.0 in binary
-// mode. Its headers are cloudEvents_id, cloudEvents_type, cloudEvents_source, cloudEvents_time, cloudEvents_partitionkey (the ordering key),
-// cloudEvents_sequence (its number within topic and key) and traceparent (the trace). The property message-id is the ID, and delivery-mode is 2
+// mode. The headers of the message are cloudEvents_id, cloudEvents_type, cloudEvents_source, cloudEvents_time, cloudEvents_partitionkey (the ordering
+// key), cloudEvents_sequence (its number within topic and key) and traceparent (the trace). The property message-id is the ID, and delivery-mode is 2
 // (persistent). The property correlation-id is a number that the publisher uses internally.
 //
 // A message counts as delivered when a queue has taken it and the server has confirmed the message. If no queue takes a message, the server returns

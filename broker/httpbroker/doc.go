@@ -3,10 +3,10 @@
 //
 // # Publisher
 //
-// Each message is one POST whose body is the payload. The request is a CloudEvent 1.0 in binary mode. Its headers are ce-id, ce-type, ce-source,
-// ce-time, ce-partitionkey (the ordering key), ce-sequence (its number within topic and key), traceparent (the trace) and Once-Topic (the topic). The
-// header Idempotency-Key is the ID of the message, which is the same in every delivery, so a receiver with package oncehttp applies each message
-// once. (If an operator has skipped a message, the publisher sends a marker instead of the message: a request whose Idempotency-Key ends with
+// Each message is one POST whose body is the payload. The request is a CloudEvent 1.0 in binary mode. The headers of the request are ce-id, ce-type,
+// ce-source, ce-time, ce-partitionkey (the ordering key), ce-sequence (its number within topic and key), traceparent (the trace) and Once-Topic (the
+// topic). The header Idempotency-Key is the ID of the message, which is the same in every delivery, so a receiver with package oncehttp applies each
+// message once. (If an operator has skipped a message, the publisher sends a marker instead of the message: a request whose Idempotency-Key ends with
 // ".skipped".)
 //
 // The publisher sends a request only after the previous request with the same topic and key was answered. Requests with different keys are sent
@@ -24,8 +24,8 @@
 //
 // # Requirements for receivers
 //
-// [Receiver] meets the requirements of this section. Any other receiver must answer 2xx only after it has stored the message durably. Such a receiver
-// may get a message more than once. If an answer was lost, the receiver may get the message again even after later messages of the same key. So the
+// [Receiver] meets the requirements of this section. Any other receiver must answer 2xx only after it has stored the message durably. A receiver may
+// get a message more than once. If an answer was lost, the receiver may get the message again even after later messages of the same key. So the
 // receiver must drop a message whose Idempotency-Key it has seen before, or whose ce-sequence is not greater than the ce-sequence of the last message
 // with the same topic and key.
 //
@@ -50,7 +50,8 @@
 //	500                       is not applied: send it again, after Retry-After
 //	503                       is not applied, or the outcome is unknown because the database cannot be reached: send it again
 //
-// Answers with 4xx and 5xx are problems of RFC 9457. They do not contain the error of the handler; the observer of the inbox receives this error.
+// Answers with 4xx and 5xx are problems of RFC 9457. These problems do not contain the error of the handler; the observer of the inbox receives this
+// error.
 //
 // Package webhook receives webhooks of Stripe, GitHub, Shopify, Slack and Standard Webhooks. For other webhooks set [ReceiverConfig.Verify], which
 // checks the signature of the raw bytes, and [ReceiverConfig.Decode], which makes messages of the bytes. If Verify cannot read its secret from a
@@ -62,7 +63,7 @@
 // [Publisher] and other senders respect. [http.Server.Shutdown] waits for the running requests of a receiver.
 //
 // A sender should wait longer for an answer than the handler may take, because the transaction is rolled back when the sender gives up. Allow a relay
-// more attempts than the inbox. Then the inbox decides when a message is given up, and the later messages of its key are applied.
+// more attempts than the inbox, so that the inbox decides when a message is given up. Then the later messages of its key are applied.
 //
 // Authorization, signatures, API keys, cookies and headers of proxies do not become headers of the message.
 package httpbroker

@@ -31,8 +31,8 @@ type ReceiverConfig struct {
 // Receiver returns a handler that applies each received message once with fn. The writes of fn and the record that the message was applied are
 // committed in one transaction, and the answer is sent after the commit. The package documentation has a table of the answers.
 //
-// The topic of a message is the header Once-Topic, which [Publisher] sends. If this header is missing, the topic is the value of the wildcard {topic}
-// in the pattern of [http.ServeMux]. If that is missing too, the topic is the path.
+// The topic of a message is the header Once-Topic, which [Publisher] sends. If the header is missing, the topic is the value of the wildcard {topic}
+// in the pattern of [http.ServeMux]. If the pattern has no such wildcard, the topic is the path of the request.
 //
 // If the client disconnects before the commit, the context of fn ends, and nothing is committed.
 func Receiver[TX any](in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ReceiverConfig) http.Handler {

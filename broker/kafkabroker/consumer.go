@@ -61,8 +61,8 @@ const (
 // is tried again by the same process, after the pause of inbox.Config.Policy. Consume also calls in.Run.
 //
 // When a partition is assigned to another process, Consume takes no more records of this partition, waits for running handlers, and commits the
-// offset. When ctx ends, Consume does the same with all partitions, leaves the group, and returns nil. After ConsumerConfig.Drain it cancels the
-// contexts of handlers that still run. Consume returns an error if the client cannot be made, or if in.Run returns one.
+// offset. When ctx ends, Consume does the same with all partitions, leaves the group, and returns nil. If handlers still run after
+// ConsumerConfig.Drain, Consume cancels their contexts. Consume returns an error if the client cannot be made, or if in.Run returns one.
 func Consume[TX any](ctx context.Context, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	if cfg.Group == "" {
 		cfg.Group = in.Config().Consumer

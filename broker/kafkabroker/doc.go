@@ -5,8 +5,8 @@
 //	relay := box.Relay(kafkabroker.Publisher(client), outbox.RelayConfig{})
 //
 // The topic of a message is the Kafka topic, and its ordering key is the key of the record, so that all messages of a key are in one partition. Each
-// message is a CloudEvent 1.0 in binary mode. Its headers are ce_id, ce_type, ce_source, ce_time, ce_partitionkey (the ordering key), ce_sequence
-// (its number within topic and key) and traceparent (the trace).
+// message is a CloudEvent 1.0 in binary mode. The headers of the message are ce_id, ce_type, ce_source, ce_time, ce_partitionkey (the ordering key),
+// ce_sequence (its number within topic and key) and traceparent (the trace).
 //
 // A message counts as delivered when all in-sync replicas have it. The publisher sends one message of a topic and key at a time, and at most 512
 // messages of different keys. So a partition has the messages of a key in their order, even if one of them fails.
@@ -17,10 +17,10 @@
 // each message in the consumer, you need:
 //
 //   - A client that waits for all in-sync replicas (kgo.AllISRAcks, the default). With another client, [Publisher] returns an error for every message.
-//   - A client that is made with kgo.DisableIdempotentWrite. With another client, [Publisher] returns an error for every message, because an idempotent
-//     client can lose a record. This happens if the broker writes a record, its answer is lost, and the broker refuses the second attempt. The client
-//     then gives the number of this record to the next record, which the broker discards as a duplicate and confirms. Without idempotent writes no
-//     record is lost: a relay sends a message again, and the consumer drops duplicates.
+//   - A client that is made with kgo.DisableIdempotentWrite. With another client, [Publisher] returns an error for every message, because an
+//     idempotent client can lose a record. A record is lost if the broker writes another record before it, the answer to that write is lost, and the
+//     broker refuses the second attempt. The client then gives the number of the written record to the next record, which the broker discards as a
+//     duplicate and confirms. Without idempotent writes no record is lost: a relay sends a message again, and the consumer drops duplicates.
 //   - A client that chooses the partition by the key (the default). If partitions are added, keys move to other partitions: add partitions only while
 //     no message waits.
 //   - Topics with three replicas, min.insync.replicas=2 and unclean.leader.election.enable=false. Kafka does not call fsync before it confirms a
@@ -44,13 +44,14 @@
 // message is tried again by the same process, after the pause of inbox.Config.Policy.
 //
 // While a message waits, other partitions continue. Messages of other keys in the same partition continue too, until Consume is ConsumerConfig.Window
-// records ahead of the first waiting record, or until the waiting records have used the partition's share of ConsumerConfig.PrefetchBytes. Then the
-// partition is not fetched until messages are applied or become dead letters. Later messages of the waiting key are passed to the inbox if they have
-// a number (with inbox.InOrder, the inbox stores them in its table until their turn). Later messages without a number wait in memory.
+// records ahead of the first waiting record, or until the waiting records have used the partition's share of ConsumerConfig.PrefetchBytes. At this
+// limit, Consume stops fetching the partition until messages are applied or become dead letters. Later messages of the waiting key are passed to the
+// inbox if they have a number (with inbox.InOrder, the inbox stores them in its table until their turn). Later messages without a number wait in
+// memory.
 //
 // Before a partition is assigned to another process, Consume waits for the running handlers and commits the offset, for at most three quarters of
-// kgo.RebalanceTimeout. If that is not long enough, or if the broker has lost contact with the process, two processes may have the same record at the
-// same time; the inbox applies it once.
+// kgo.RebalanceTimeout. If the handlers take longer, or if the broker has lost contact with the process, two processes may have the same record at
+// the same time; the inbox applies the record once.
 //
 // To consume with an inbox, you also need:
 //

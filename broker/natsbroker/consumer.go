@@ -59,7 +59,7 @@ const (
 // message is delivered again by the server after the pause of inbox.Config.Policy. Consume also calls in.Run.
 //
 // When ctx ends, Consume takes no more messages, waits for running handlers, gives back to the server all messages that no handler has begun, and
-// returns nil. After ConsumerConfig.Drain it cancels the contexts of handlers that still run. Consume returns an error if the server refuses the
+// returns nil. If handlers still run after ConsumerConfig.Drain, Consume cancels their contexts. Consume returns an error if the server refuses the
 // consumer, if the client has closed the connection for good, or if in.Run returns one.
 func Consume[TX any](ctx context.Context, js jetstream.JetStream, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	if cfg.Durable == "" {

@@ -5,10 +5,10 @@
 //	js, err := jetstream.New(nc)
 //	relay := box.Relay(natsbroker.Publisher(js), outbox.RelayConfig{})
 //
-// The topic of a message is its subject. Each message is a CloudEvent 1.0 in binary mode. Its headers are ce-id, ce-type, ce-source, ce-time,
-// ce-partitionkey (the ordering key), ce-sequence (its number within topic and key) and traceparent (the trace). The header Nats-Msg-Id has the ID of
-// the message and a hash of its content. So a stream drops a second delivery of the same message within its duplicate window, but keeps another
-// message to which an application has given the same ID.
+// The topic of a message is its subject. Each message is a CloudEvent 1.0 in binary mode. The headers of the message are ce-id, ce-type, ce-source,
+// ce-time, ce-partitionkey (the ordering key), ce-sequence (its number within topic and key) and traceparent (the trace). The header Nats-Msg-Id has
+// the ID of the message and a hash of its content. So a stream drops a second delivery of the same message within its duplicate window, but keeps
+// another message to which an application has given the same ID.
 //
 // A message counts as delivered when the stream has confirmed it. The publisher sends one message of a topic and key at a time, and at most 512
 // messages of different keys. So the stream stores the messages of a key in their order, even if one of them fails.
@@ -23,9 +23,10 @@
 //     is on the disk, and calls fsync every two minutes. If the server process is killed, no message is lost. If its machine loses power, the
 //     messages since the last fsync are lost. A client cannot read this setting.
 //   - A duplicate window ([jetstream.StreamConfig].Duplicates) longer than the time until a redelivery. With a shorter window consumers may get a
-//     message twice. They must then drop a message whose ce-id they have seen before, or whose ce-sequence is not greater than the ce-sequence of the
-//     last message with the same key.
-//   - Limits that refuse new messages (jetstream.DiscardNew). Other limits delete messages that no consumer has read.
+//     message twice. Consumers must then drop a message whose ce-id they have seen before, or whose ce-sequence is not greater than the ce-sequence
+//     of the last message with the same key.
+//   - Limits that refuse new messages (jetstream.DiscardNew). Limits with another policy (jetstream.DiscardOld) delete messages that no consumer has
+//     read.
 //   - If a consumer needs the order of a key, it must handle one message of the key at a time, and drop messages whose ce-sequence is not greater
 //     than the ce-sequence of the last message with the same key, because JetStream delivers an unacknowledged message again later.
 //

@@ -64,8 +64,8 @@ const (
 // failed message is tried again by the same process, after the pause of inbox.Config.Policy. Consume also calls in.Run.
 //
 // When ctx ends, Consume takes no more messages, waits for running handlers, leaves to other processes all messages that no handler has begun, and
-// returns nil. After ConsumerConfig.Drain it cancels the contexts of handlers that still run. Consume returns an error if the server refuses the user
-// at the start, if the program has closed rdb, or if in.Run returns one.
+// returns nil. If handlers still run after ConsumerConfig.Drain, Consume cancels their contexts. Consume returns an error if the server refuses the
+// user at the start, if the program has closed rdb, or if in.Run returns one.
 func Consume[TX any](ctx context.Context, rdb *redis.Client, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	if cfg.Group == "" {
 		cfg.Group = in.Config().Consumer

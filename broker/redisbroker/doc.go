@@ -4,9 +4,9 @@
 //	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true})
 //	relay := box.Relay(redisbroker.Publisher(rdb, redisbroker.PublisherConfig{}), outbox.RelayConfig{})
 //
-// The topic of a message is the name of the stream; the first message creates the stream. Each message is a CloudEvent 1.0 in binary mode. Its fields
-// are ce_id, ce_type, ce_source, ce_time, ce_partitionkey (the ordering key), ce_sequence (its number within topic and key), traceparent (the trace)
-// and ce_data (the payload).
+// The topic of a message is the name of the stream; the first message creates the stream. Each message is a CloudEvent 1.0 in binary mode. The fields
+// of the message are ce_id, ce_type, ce_source, ce_time, ce_partitionkey (the ordering key), ce_sequence (its number within topic and key),
+// traceparent (the trace) and ce_data (the payload).
 //
 // A message counts as delivered when the server has answered XADD. The publisher sends one message of a topic and key at a time, and as many messages
 // of different keys as the client has connections, at most 64. So a stream has the messages of a key in their order, even if one of them fails. If an
@@ -37,9 +37,9 @@
 //	in := inbox.New(engine, inbox.Config{Consumer: "billing", Order: inbox.InOrder})
 //	err := redisbroker.Consume(ctx, rdb, in, book, redisbroker.ConsumerConfig{Streams: []string{"refunds"}})
 //
-// Consume creates the group so that it begins at the start of the stream. It acknowledges a message (XACK) after the commit that applies it. If the
-// process dies before that, or the acknowledgement is lost, another process claims the message after MinIdle (XAUTOCLAIM), and the inbox recognises
-// it. While a message waits or its handler runs, the process claims the message for itself every third of MinIdle, but not after
+// Consume creates the group so that it begins at the start of the stream. Consume acknowledges a message (XACK) after the commit that applies it. If
+// the process dies before that, or the acknowledgement is lost, another process claims the message after MinIdle (XAUTOCLAIM), and the inbox
+// recognises it. While a message waits or its handler runs, the process claims the message for itself every third of MinIdle, but not after
 // inbox.Config.HandlerTimeout if a handler does not return.
 //
 // A failed message is tried again by the same process, after the pause of inbox.Config.Policy. When Prefetch messages have failed or wait for an
@@ -47,9 +47,9 @@
 // a message that is given up as a dead letter. Several processes may receive messages of one key; the inbox keeps the order of these messages. Each
 // stream is read independently, so a stream that cannot be read does not delay the other streams.
 //
-// Each process has its own Redis consumer in the group, and deletes it at the end. Other processes delete the consumers of dead processes when these
-// consumers have no pending messages. Do not delete a consumer by hand: XGROUP DELCONSUMER removes its pending messages from the group, and no
-// process gets them again.
+// Each process has its own Redis consumer in the group, and deletes this consumer when Consume ends. Other processes delete the consumers of dead
+// processes when these consumers have no pending messages. Do not delete a consumer by hand: XGROUP DELCONSUMER removes its pending messages from the
+// group, and no process gets them again.
 //
 // To consume with an inbox, you also need:
 //

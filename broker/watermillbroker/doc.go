@@ -5,10 +5,10 @@
 //
 //	relay := box.Relay(watermillbroker.Publisher(amqpPublisher), outbox.RelayConfig{})
 //
-// Each message is published by one call of Publish. Its UUID is the ID of the message, and its metadata is a CloudEvent 1.0 in binary mode: ce_id,
-// ce_type, ce_source, ce_time, ce_partitionkey (the ordering key), ce_sequence (its number within topic and key) and traceparent (the trace). One
-// message of a topic and key is published at a time, and at most 16 messages of different keys. Watermill requires that publishers can be called
-// concurrently.
+// Each message is published by one call of Publish. The UUID of the Watermill message is the ID of the message, and its metadata is a CloudEvent 1.0
+// in binary mode: ce_id, ce_type, ce_source, ce_time, ce_partitionkey (the ordering key), ce_sequence (its number within topic and key) and
+// traceparent (the trace). One message of a topic and key is published at a time, and at most 16 messages of different keys. Watermill requires that
+// publishers can be called concurrently.
 //
 // # Requirements
 //
@@ -41,9 +41,9 @@
 //
 // A failed message is given back (Nack). Watermill cannot delay the next delivery: most brokers would deliver the message again at once, and its
 // attempts would be used up within a moment. So the handler holds the message until its next attempt is due, for at most 10 seconds. If the
-// subscriber delivers one message after the other, later messages wait for the held message. If this is too slow, use a subscriber that delivers
-// concurrently, or allow fewer attempts in inbox.Config.Policy. Do not use the middlewares Retry and PoisonQueue: the inbox counts attempts, and
-// stores messages that are given up. The broker must allow that a message is held for 10 seconds plus the time of the handler.
+// subscriber delivers one message after the other, later messages wait for the held message. If this delay is too long for you, use a subscriber that
+// delivers concurrently, or allow fewer attempts in inbox.Config.Policy. Do not use the middlewares Retry and PoisonQueue: the inbox counts attempts,
+// and stores messages that are given up. The broker must allow that a message is held for 10 seconds plus the time of the handler.
 //
 // A panic of a handler is a failed attempt. Router.Close waits for running handlers, for at most RouterConfig.CloseTimeout.
 package watermillbroker

@@ -34,7 +34,7 @@ type object = map[string]any
 
 // New returns the document of routes. The keys of the map are patterns as in [http.ServeMux]. A pattern without a method stands for every method in
 // Preset.Methods that has no pattern of its own for this path. New panics if a Config is invalid, as [oncehttp.Middleware] does, or if the method of
-// a pattern is not in Preset.Methods. It also panics if two patterns differ only in their host, because the document has no hosts: make one document
+// a pattern is not in Preset.Methods. New also panics if two patterns differ only in their host, because the document has no hosts: make one document
 // for each host.
 //
 // Patterns that differ only in the names of their wildcards become one path of the document, with the wildcard names of the first pattern. OpenAPI

@@ -20,8 +20,8 @@
 //
 // # Promises
 //
-// The promises of this package apply to requests with an idempotency key that the caller has set. Such a request is sent only after its intent
-// (method, URL, key, body, and headers without secrets) is on the disk. The intent is open until one of these outcomes closes it:
+// The promises of this package apply to requests with an idempotency key that the caller has set. A request with such a key is sent only after its
+// intent (method, URL, key, body, and headers without secrets) is on the disk. The intent is open until one of these outcomes closes it:
 //
 //	answered    a 2xx, a refusal of the operation itself, or an answer whose header says that
 //	            it is stored or replayed (Idempotency-Status, Idempotent-Replayed)
@@ -51,8 +51,9 @@
 // it is opened again, because opening writes all records to new blocks.
 //
 // After each flush a flush frame of 20 bytes is written, which marks the end of the flushed records. The flush frame itself may be lost or damaged,
-// for example if the power fails before the system has written it to the disk. Then damage in the last batch of records cannot be distinguished from
-// an incomplete record: Open drops the intent, and [File.Damage] reports it. The same happens if the end of a file is missing.
+// for example if the power fails before the system has written it to the disk. Without the flush frame, damage in the last batch of records cannot be
+// distinguished from an incomplete record: Open drops the intent, and [File.Damage] reports the dropped part. The same happens if the end of a file
+// is missing.
 //
 // A File keeps the open intents in memory, at most Config.MaxOpen intents with Config.MaxBytes bytes together. A further request is not sent, and its
 // error is [ErrFull].

@@ -38,8 +38,8 @@
 // each request once.
 //
 // Retry-After may be a number of seconds, also with a fraction, or a date in one of the three forms of HTTP. The header retry-after-ms, in
-// milliseconds, is also understood. No attempt is made before that time. If that time is after the deadline of the call, the caller gets the answer
-// at once. If the time is 0 or in the past, the pauses do not change.
+// milliseconds, is also understood. No attempt is made before the time in the header. If this time is after the deadline of the call, the caller gets
+// the answer at once. If the time in the header is 0 or in the past, the pauses do not change.
 //
 // # Headers
 //
@@ -64,12 +64,12 @@
 //
 // # Hidden retries of net/http
 //
-// When a kept-alive connection dies, [http.Transport] by itself repeats a POST that has an Idempotency-Key, and does not report this. Over HTTP/2 it
-// repeats any request that the server has refused, or has reset with PROTOCOL_ERROR, which does not prove that the server has not read the request.
-// Under this package net/http cannot do that, for three reasons. Attempts have no GetBody. If the body is empty, the header name of the key is
-// written in lower case, which net/http does not recognise and which servers treat as the same name. An attempt that net/http begins again over
-// HTTP/2 is ended. So each request that arrives at the server is an attempt with a number. There are two exceptions: safe requests over HTTP/1, which
-// are counted if Base passes the context to an *http.Transport, and requests that have not left this machine.
+// When a kept-alive connection dies, [http.Transport] by itself repeats a POST that has an Idempotency-Key, and does not report this. Over HTTP/2,
+// [http.Transport] repeats any request that the server has refused, or has reset with PROTOCOL_ERROR. A PROTOCOL_ERROR does not prove that the server
+// has not read the request. Under this package net/http cannot do that, for three reasons. Attempts have no GetBody. If the body is empty, the header
+// name of the key is written in lower case, which net/http does not recognise and which servers treat as the same name. An attempt that net/http
+// begins again over HTTP/2 is ended. So each request that arrives at the server is an attempt with a number. There are two exceptions: safe requests
+// over HTTP/1, which are counted if Base passes the context to an *http.Transport, and requests that have not left this machine.
 //
 // # At most once
 //
@@ -80,10 +80,10 @@
 // # Connections that have died
 //
 // A NAT or a load balancer drops idle connections, and the next request on such a connection gets a reset. If a kept-alive connection ends before the
-// first byte of an answer, this does not mean that the server fails, so a repeatable request is sent again at once. This re-send has a number and an
-// event, but it is not counted in Policy.Attempts, and the budget does not pay for it. After 8 such connections in one call all idle connections of
-// Base are closed. After 100 such connections, each further one counts as an ordinary failure. Over HTTP/2, all requests on a connection fail
-// together when the connection dies; the re-send of each of these requests costs a tenth of a retry.
+// first byte of an answer, this does not mean that the server fails, so a repeatable request is sent again at once. The re-send on a new connection
+// has a number and an event, but it is not counted in Policy.Attempts, and the budget does not pay for it. After 8 such connections in one call all
+// idle connections of Base are closed. After 100 such connections, each further one counts as an ordinary failure. Over HTTP/2, all requests on a
+// connection fail together when the connection dies; the re-send of each of these requests costs a tenth of a retry.
 //
 // # Bodies
 //
@@ -91,6 +91,6 @@
 // body of known length of up to 64 KiB is recorded while it is sent. Any other body can be sent only once, and its request is not retried.
 //
 // The caller gets a response when its header has arrived. If its body breaks off later, the caller gets the error, and no retry follows. The
-// exception is a short answer to a request with a key: its body is read before the caller gets the response ([Transport.Buffer]). If it breaks off,
-// the request is sent again, because the same key gets the same complete answer again.
+// exception is a short answer to a request with a key: the body of this answer is read before the caller gets the response ([Transport.Buffer]). If
+// this body breaks off, the request is sent again, because the same key gets the same complete answer again.
 package retryhttp
