@@ -8,7 +8,8 @@
 // Long lists are divided into pages. A page reads at most a few thousand rows from the database, and says so if it could not show everything.
 //
 // All changes are made by package operate, which the command "once" uses too. Each change needs a reason, and is written to the audit with the name
-// of the user. Keys, payloads and stored answers are hidden. An operator can make them visible, and each such read is written to the audit as well.
+// of the user. Keys, payloads and stored answers are hidden. An operator can make these values visible, and each such read is written to the audit as
+// well.
 //
 // If [Config].User is nil, users cannot change anything on the pages. The pages then answer only requests that come over the loopback interface and
 // whose host is localhost or a loopback address.
@@ -38,7 +39,7 @@ type Config struct {
 	// answer the paths without the prefix. Default: "/".
 	Prefix string
 
-	// User returns the user of a request. If it returns an error, the request is answered with 403. Default: nil, every request over the loopback
+	// User returns the user of a request. If User returns an error, the request is answered with 403. Default: nil, every request over the loopback
 	// interface comes from a viewer, and other requests are refused.
 	User func(*http.Request) (User, error)
 
@@ -53,8 +54,8 @@ type User struct {
 	Role Role
 
 	// Tenants are the tenants whose data the user may see; nil means all data. The tenant of an operation is the beginning of its scope up to the
-	// first blank, which in package oncehttp is the principal. Sagas and endpoints of webhooks have a tenant field. Outbox, inboxes, dead letters and
-	// audit have no tenant, so a user with Tenants cannot see them.
+	// first blank. In package oncehttp this beginning is the principal. Sagas and endpoints of webhooks have a tenant field. Outbox, inboxes, dead
+	// letters and audit have no tenant, so a user with Tenants cannot see them.
 	Tenants []string
 }
 

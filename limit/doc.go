@@ -1,5 +1,5 @@
 // Package limit bounds the number of requests that a server executes at the same time. Requests above the limit wait for a moment, or are refused
-// before the server has done any work for them. A refusal says when the client may try again.
+// before the server has done any work for these requests. A refusal says when the client may try again.
 //
 //	l := limit.New(limit.Config{Limit: 20, Tenant: account})
 //

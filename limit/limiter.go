@@ -13,15 +13,15 @@ import (
 
 // Config configures a [Limiter].
 type Config struct {
-	// Limit is the largest number of requests that are served at the same time. Set it to a few less than the size of the connection pool that the
+	// Limit is the largest number of requests that are served at the same time. Set Limit to a few less than the size of the connection pool that the
 	// handlers use. Default: 64.
 	Limit int
 
 	// Capacity replaces Limit by a limit that changes at run time, such as a [Pool]. Default: nil, Limit applies.
 	Capacity Capacity
 
-	// Queue is the largest number of requests that wait for their turn. Keep it small, because clients give up requests that wait long. Default: the
-	// value of Limit, or 64 with a Capacity. If Queue is negative, no request waits.
+	// Queue is the largest number of requests that wait for their turn. Keep Queue small, because clients give up requests that wait long. Default:
+	// the value of Limit, or 64 with a Capacity. If Queue is negative, no request waits.
 	Queue int
 
 	// Wait is the longest time that a request waits for its turn. Default: 1 s.
@@ -37,7 +37,8 @@ type Config struct {
 	Replays int
 }
 
-// Capacity is a limit that changes at run time. A [Limiter] calls its methods while it holds a lock, so they must not block or call the limiter.
+// Capacity is a limit that changes at run time. A [Limiter] calls its methods while it holds a lock, so these methods must not block or call the
+// limiter.
 type Capacity interface {
 	// Acquire takes a slot if a slot is free. ok reports whether Acquire has taken a slot. release gives the slot back. useful is true if the request
 	// ran to its end, so that its duration may be used as a measurement.

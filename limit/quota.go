@@ -67,7 +67,7 @@ const (
 )
 
 // NewQuota returns a quota for routes whose engine uses the store s. It panics if cfg is invalid, or if s does not implement [upkeep.Measurer], which
-// measures the size of the stored contents. The stores on Redis and DynamoDB do not implement it.
+// measures the size of the stored contents. The stores on Redis and DynamoDB do not implement upkeep.Measurer.
 func NewQuota(s any, cfg QuotaConfig) *Quota {
 	m, ok := dialect.Measurer(s)
 	switch {
@@ -206,8 +206,8 @@ func (q *Quota) full(scope string) (after time.Duration, full bool) {
 	return max(q.due.Sub(now), time.Second), true
 }
 
-// Add records that an operation in scope has stored this number of bytes; [upkeep.RecordSize] is added to it. Only transports, such as package
-// oncehttp, call Add.
+// Add records that an operation in scope has stored this number of bytes. Add itself also counts [upkeep.RecordSize] for the operation. Only
+// transports, such as package oncehttp, call Add.
 func (q *Quota) Add(ctx context.Context, scope string, bytes int) {
 	if q.forgotten() {
 		q.log().WarnContext(ctx, "limit: the stored bytes of principals are not counted, and no request is refused for them. Try: go quota.Run(ctx)")

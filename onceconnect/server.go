@@ -52,7 +52,7 @@ type Config struct {
 	KeyTime bool
 
 	// Undoes has the methods that undo other methods. The key of the map is the undoing method, and the value is the method that it undoes, such as
-	// "/bank.v1.Bank/TakeBack": "/bank.v1.Bank/Deposit". The section Undo of the package documentation explains it. Default: nil, no method undoes
+	// "/bank.v1.Bank/TakeBack": "/bank.v1.Bank/Deposit". The section Undo of the package documentation explains this. Default: nil, no method undoes
 	// another one.
 	Undoes map[string]string
 

@@ -19,7 +19,7 @@ type ClientConfig struct {
 	// Policy limits the attempts and their time. The default budget is [retry.BudgetFor] of the connection's target.
 	Policy retry.Policy
 
-	// Keys adds a new key to calls that have no key and are not declared harmless (see the package documentation). Do not set it for servers that
+	// Keys adds a new key to calls that have no key and are not declared harmless (see the package documentation). Do not set Keys for servers that
 	// ignore idempotency keys: on such a server a repeated call takes effect twice. Default: false.
 	Keys bool
 }

@@ -33,8 +33,8 @@
 // writes are rolled back, nothing is stored, and a retry is executed. Return an error that is not a status, such as an error of the database, without
 // converting it: after a serialization failure or a deadlock the handler then runs again, and the client never sees the text of the error.
 //
-// The message or the status of an answer is stored; the metadata is not. If a message is larger than [Config].MaxStored (1 MiB), the writes are
-// committed, and the message is sent only once: a retry receives RESULT_UNAVAILABLE and is not executed.
+// The message or the status of an answer is stored; the metadata of the answer is not stored. If a message is larger than [Config].MaxStored (1 MiB),
+// the writes are committed, and the message is sent only once: a retry receives RESULT_UNAVAILABLE and is not executed.
 //
 // # Metadata
 //
@@ -60,12 +60,12 @@
 //
 // # Undo
 //
-// A service that takes part in the saga of another service has, for each of its methods, a second method that undoes it. The second method is
-// [once.Undo] over gRPC. [Config].Undoes maps the undoing method to the undone method. A call of the undoing method has the metadata once-undoes with
-// the key of the call to undo. The call to undo may not have arrived yet. If the call to undo was executed, the handler of the undo runs once,
-// [Undone] returns the answer of the undone call, and the status is "undone". If the call to undo was not executed, the answer is an empty message
-// with the status "nothing"; if the call to undo arrives later, it is refused with UNDONE. While the call to undo is in flight, the undo receives
-// IN_FLIGHT. An idempotency-key in the call of the undoing method is ignored.
+// A service that takes part in the saga of another service has a second method for each of its methods. The second method undoes calls of the first
+// one. The second method is [once.Undo] over gRPC. [Config].Undoes maps the undoing method to the undone method. A call of the undoing method has the
+// metadata once-undoes with the key of the call to undo. The call to undo may not have arrived yet. If the call to undo was executed, the handler of
+// the undo runs once, [Undone] returns the answer of the undone call, and the status is "undone". If the call to undo was not executed, the answer is
+// an empty message with the status "nothing"; if the call to undo arrives later, it is refused with UNDONE. While the call to undo is in flight, the
+// undo receives IN_FLIGHT. An idempotency-key in the call of the undoing method is ignored.
 //
 // # Errors
 //

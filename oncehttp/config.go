@@ -38,8 +38,8 @@ type Config struct {
 	Route func(*http.Request) string
 
 	// Undoes is the name of another route, such as "POST /deposits", whose operations this route undoes. The name of a route is the result of Route.
-	// Set all other fields to the same values as in the Config of the other route. The section Undo of the package documentation explains it.
-	// Default: "", the route undoes nothing.
+	// Set all other fields to the same values as in the Config of the other route. The section Undo of the package documentation explains such
+	// routes. Default: "", the route undoes nothing.
 	Undoes string
 
 	// Preset is the dialect of the API: methods, headers, stored statuses and problems. Default: [DefaultPreset]().
@@ -111,9 +111,9 @@ type Config struct {
 	Headers []string
 
 	// Redact are JSON Pointers (RFC 6901) to values of an answer's body that are not stored, such as "/card/token". The first answer has these
-	// values. In a replay each of them is null, every other byte is as in the first answer, and the header Idempotency-Redacted names them:
-	// "/card/token", "/cvc". If Redact is set, an answer whose body is not JSON is not stored: it has "Idempotency-Status: omitted", as MaxStored
-	// explains. An undo gets the answer as it is stored, without these values. Default: all values are stored.
+	// values. In a replay each redacted value is null, every other byte is as in the first answer, and the header Idempotency-Redacted names the
+	// redacted values: "/card/token", "/cvc". If Redact is set, an answer whose body is not JSON is not stored: it has "Idempotency-Status: omitted",
+	// as MaxStored explains. An undo gets the answer as it is stored, without these values. Default: all values are stored.
 	Redact []string
 
 	// OnReplay is called before a stored answer is sent again. rec is the record of the operation, which OnReplay must not change. The lines that
@@ -121,12 +121,12 @@ type Config struct {
 	// may be called for a client that has disconnected. Default: nil, not called.
 	OnReplay func(r *http.Request, rec store.Record, header http.Header)
 
-	// RequestID returns the request id that outer middleware has put into the context of the request. The engine's observer receives it as
-	// [once.Attempt].RequestID. If it is "", too long or not printable, the header X-Request-Id is used. Default: the header X-Request-Id.
+	// RequestID returns the request id that outer middleware has put into the context of the request. The engine's observer receives this id as
+	// [once.Attempt].RequestID. If the id is "", too long or not printable, the header X-Request-Id is used. Default: the header X-Request-Id.
 	RequestID func(context.Context) string
 
 	// StatusURL returns the URL under which a client can read the state of an operation; [StatusHandler] serves this URL. Problems about an existing
-	// operation have it in their member status_url. Default: problems have no status_url.
+	// operation have this URL in their member status_url. Default: problems have no status_url.
 	StatusURL func(r *http.Request, key string) string
 
 	// Gate decides whether a request may be executed, before the request's body is read. A full gate still lets replays pass if their key is in a

@@ -20,8 +20,8 @@
 //
 // The status of the answer decides about the transaction. With 2xx and 3xx the writes are committed and the answer is stored. With a definitive 4xx
 // the writes are rolled back and the answer is stored. With any other status the writes are rolled back, and the answer is sent but not stored.
-// [DefaultPreset] has the list, [Decide] overrides it for one answer, and [Fail] reports an error. After a panic the transaction is rolled back, and
-// the panic continues in the server.
+// [DefaultPreset] has the list of statuses, [Decide] overrides the list for one answer, and [Fail] reports an error. After a panic the transaction is
+// rolled back, and the panic continues in the server.
 //
 // A handler can run more than once before one run commits. Each run has the body of the request from its beginning, and an empty answer. A run must
 // not use results of an earlier run, and must not change the header of the request.

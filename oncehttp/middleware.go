@@ -40,7 +40,7 @@ func Handler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWrite
 }
 
 // BatchHandler is [Handler] for a handler that reads nothing between its writes: the handler declares its writes on the batch, writes its answer, and
-// returns. A store that supports it (pgxstore) then sends key, writes, answer and COMMIT in one round trip, see [once.DoBatch].
+// returns. A store that supports batches (pgxstore) then sends key, writes, answer and COMMIT to the database in one round trip, see [once.DoBatch].
 //
 // The handler runs before the database is asked whether an answer exists, also for a retry whose stored answer is then replayed. So the handler must
 // do nothing but declare writes and write its answer. If a write fails, the answer of the handler is not sent: the client gets a [Problem], and a

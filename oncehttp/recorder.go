@@ -40,8 +40,8 @@ var (
 // Header implements [http.ResponseWriter].
 func (rec *recorder) Header() http.Header { return rec.header }
 
-// WriteHeader implements [http.ResponseWriter]. As in net/http, only the first call has an effect, and it freezes the header. Informational answers
-// (1xx) are not sent.
+// WriteHeader implements [http.ResponseWriter]. As in net/http, only the first call has an effect. After that call, changes of the header are
+// ignored. Informational answers (1xx) are not sent.
 func (rec *recorder) WriteHeader(status int) {
 	switch {
 	case status < 100 || status > 999:

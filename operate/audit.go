@@ -51,7 +51,7 @@ func (a *Keys) Looked(ctx context.Context, by By, access Access) error {
 
 const auditColumns = "select id, at, who, action, scope, key_hash, reason, detail from once_audit where "
 
-// AuditFilter chooses entries of the audit. The zero value chooses all of them.
+// AuditFilter chooses entries of the audit. The zero value chooses all entries.
 type AuditFilter struct {
 	Window
 

@@ -82,7 +82,7 @@ type InboxChange struct {
 	Changed bool  `json:"changed"` // true if the change was made; false in a preview
 }
 
-// GapFilter chooses the waiting keys to list. The zero value chooses all of them.
+// GapFilter chooses the waiting keys to list. The zero value chooses all waiting keys.
 type GapFilter struct {
 	Window
 
@@ -258,8 +258,8 @@ func (i *Inboxes) StartAt(ctx context.Context, by By, m InboxMessage) error {
 	return in.StartAt(ctx, m.Source, m.Topic, m.Key, m.Seq, by.Who, by.Reason) //nolint:wrapcheck // likewise
 }
 
-// Renumber prepares the inbox of a consumer for a source that was restored from a backup: the source continues the numbers of all its keys after the
-// parameter after. Renumber returns the number of keys that had waited for this. See [inbox.Inbox.Renumber].
+// Renumber prepares the inbox of a consumer for a source that was restored from a backup: in all its keys, the source continues with numbers greater
+// than the parameter after. Renumber returns the number of keys that had waited for this. See [inbox.Inbox.Renumber].
 func (i *Inboxes) Renumber(ctx context.Context, by By, consumer, source string, after int64) (keys int, err error) {
 	in, err := i.signed(by, InboxMessage{Consumer: consumer})
 	if err != nil {

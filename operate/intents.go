@@ -100,7 +100,7 @@ func hostOf(in journal.Intent) string {
 	return hostname.Canonical(u.Host)
 }
 
-// ResumeRequest says which intents [Intents.Resume] sends again, and how. The zero value sends all of them.
+// ResumeRequest says which intents [Intents.Resume] sends again, and how. The zero value sends all intents again.
 type ResumeRequest struct {
 	Host   string        // if not "", only intents of this host are sent; written as in a URL
 	Header http.Header   // header lines to add to all requests, such as secrets, which a journal does not have; they are sent to one host only

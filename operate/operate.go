@@ -78,11 +78,11 @@ func pageOf[T any](list []T, w Window, next func(T) string) Page[T] {
 
 // Config configures an [Operator].
 type Config struct {
-	// Encrypter decrypts payloads, headers and inputs. Set it if the service encrypts them. Default: nil.
+	// Encrypter decrypts payloads, headers and inputs. Set Encrypter if the service encrypts them. Default: nil.
 	Encrypter once.Encrypter
 
-	// Caches are the caches of this process; *once.Engine is one. [Keys.Forget] removes the answers of forgotten operations from them. Caches of
-	// other processes may replay a forgotten answer for up to [once.Config].CacheFor.
+	// Caches are the caches of this process; *once.Engine is one. [Keys.Forget] removes the answers of forgotten operations from these caches. Caches
+	// of other processes may replay a forgotten answer for up to [once.Config].CacheFor.
 	Caches []Cache
 }
 

@@ -130,8 +130,8 @@ func WaitsOf(t outbox.Topic) (list []TopicWait) {
 	return list
 }
 
-// Known reports whether a message of this topic and key was ever added; key "" means any key. Use it before a pause: if Known is false, the name may
-// be misspelled.
+// Known reports whether a message of this topic and key was ever added; key "" means any key. Call Known before Pause: if Known returns false, the
+// name may be misspelled.
 func (o *Outbox) Known(ctx context.Context, topic, key string) (bool, error) {
 	return o.box.Known(ctx, topic, key) //nolint:wrapcheck // likewise
 }
@@ -152,8 +152,8 @@ func (o *Outbox) Resume(ctx context.Context, by By, topic, key string) (outbox.R
 	return o.by(by).Resume(ctx, topic, key) //nolint:wrapcheck // likewise
 }
 
-// Skip gives up a message that was not delivered, so that the later messages of its key are delivered. A marker with its number is delivered in its
-// place.
+// Skip gives up a message that was not delivered, so that the later messages of its key are delivered. Instead of this message, a marker with the
+// number of the message is delivered.
 func (o *Outbox) Skip(ctx context.Context, by By, id string) error {
 	if err := by.check(); err != nil {
 		return err
@@ -175,9 +175,9 @@ type Since struct {
 	Topic string
 }
 
-// ResendSince makes the messages that s chooses due again, so that a relay delivers them again. It returns their number. Use it for consumers that
-// were restored from a backup. Messages whose payload was erased are left out. ResendSince may be called again, for example after an error; consumers
-// then receive duplicates.
+// ResendSince makes the messages that s chooses due again, so that a relay delivers them again. It returns their number. Use ResendSince for
+// consumers that were restored from a backup. Messages whose payload was erased are left out. ResendSince may be called again, for example after an
+// error; consumers then receive duplicates.
 func (o *Outbox) ResendSince(ctx context.Context, by By, s Since) (n int, err error) {
 	err = o.since(ctx, s, func(m Message) error {
 		err := o.Resend(ctx, by, m.ID)

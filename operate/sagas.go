@@ -55,7 +55,7 @@ func (v SagaView) WithoutBody() SagaView {
 	return v
 }
 
-// Meaning returns sentences that explain the state of the saga to an operator who was alerted. For a stuck saga they give the reason.
+// Meaning returns sentences that explain the state of the saga to an operator who was alerted. For a stuck saga these sentences give the reason.
 func (v SagaView) Meaning() string {
 	switch v.State {
 	case saga.StateRunning:
@@ -209,8 +209,8 @@ func (s *Sagas) Decide(ctx context.Context, by By, id saga.ID, d saga.Decision) 
 }
 
 // Forget erases the stored data of a saga that has ended: its outcome, the states of its steps, and the inputs of its steps, if
-// [saga.Config].KeepData has kept them. The state, the tenant and the key of the saga stay until its retention is over. So a second start with the
-// same key does nothing, and gets [once.CodeNoResult]. If preview is true, all changes are rolled back. See [Keys.Forget].
+// [saga.Config].KeepData has kept these inputs. The state, the tenant and the key of the saga stay until its retention is over. So a second start
+// with the same key does nothing, and gets [once.CodeNoResult]. If preview is true, all changes are rolled back. See [Keys.Forget].
 func (s *Sagas) Forget(ctx context.Context, by By, id saga.ID, preview bool) (detail string, err error) {
 	scope := string(owner.Saga) + id.Tenant
 	return s.keys.Forget(owner.Enter(ctx, owner.Saga), by, ForgetRequest{Scope: scope, Key: id.Key, Preview: preview})

@@ -45,11 +45,11 @@ const (
 	EndpointDisabled = "disabled" // nothing is sent to the endpoint
 )
 
-// EndpointOpen is a value of [EndpointFilter].State. It chooses failing endpoints whose circuit breaker is open, to which no attempt is made for a
-// while.
+// EndpointOpen is a value of [EndpointFilter].State. EndpointOpen chooses failing endpoints whose circuit breaker is open. No attempt is made to such
+// an endpoint for a while.
 const EndpointOpen = "open"
 
-// EndpointFilter chooses endpoints. The zero value chooses all of them.
+// EndpointFilter chooses endpoints. The zero value chooses all endpoints.
 type EndpointFilter struct {
 	Window
 
@@ -173,7 +173,7 @@ type DeliveryAttempt struct {
 	Cause   string    `json:"cause,omitempty"`  // one of resend, recover, replay and test; "" for an ordinary attempt
 }
 
-// DeliveryFilter chooses deliveries of an endpoint. The zero value chooses all of them.
+// DeliveryFilter chooses deliveries of an endpoint. The zero value chooses all deliveries.
 type DeliveryFilter struct {
 	Window
 
@@ -271,7 +271,7 @@ func (w *Webhooks) Data(ctx context.Context, endpoint, event string) ([]byte, er
 	return w.of(By{}).Data(ctx, e.Tenant, event) //nolint:wrapcheck // it is of package webhook
 }
 
-// Preview returns the number of deliveries that Recover would make due. If missed is true, it returns the number of deliveries that Replay would
+// Preview returns the number of deliveries that Recover would make due. If missed is true, Preview returns the number of deliveries that Replay would
 // make. If the result more is true, there may be more deliveries than n. See [webhook.Endpoints.Preview].
 func (w *Webhooks) Preview(ctx context.Context, endpoint string, p webhook.Period, missed bool) (n int64, more bool, err error) {
 	e, err := w.Endpoint(ctx, endpoint)

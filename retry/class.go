@@ -132,7 +132,7 @@ type permanentError struct{ error }
 func (e *permanentError) Unwrap() error   { return e.error }
 func (e *permanentError) Retryable() bool { return false }
 
-// After marks err: it is retried, but not before d has passed. Its class is [ClassThrottled].
+// After marks err: the attempt that returns it is retried, but not before d has passed. Its class is [ClassThrottled].
 func After(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -140,7 +140,8 @@ func After(err error, d time.Duration) error {
 	return &later{err, d, false}
 }
 
-// AfterLimit marks err as caused by a rate limit: it is retried, but not before d has passed. Its class is [ClassRateLimited].
+// AfterLimit marks err as caused by a rate limit: the attempt that returns it is retried, but not before d has passed. Its class is
+// [ClassRateLimited].
 func AfterLimit(err error, d time.Duration) error {
 	if err == nil {
 		return nil

@@ -5,7 +5,7 @@
 //
 // Each message is one POST whose body is the payload. The request is a CloudEvent 1.0 in binary mode. The headers of the request are ce-id, ce-type,
 // ce-source, ce-time, ce-partitionkey (the ordering key), ce-sequence (its number within topic and key), traceparent (the trace) and Once-Topic (the
-// topic). The header Idempotency-Key is the ID of the message, which is the same in every delivery, so a receiver with package oncehttp applies each
+// topic). The header Idempotency-Key is the ID of the message. The ID is the same in every delivery, so a receiver with package oncehttp applies each
 // message once. (If an operator has skipped a message, the publisher sends a marker instead of the message: a request whose Idempotency-Key ends with
 // ".skipped".)
 //

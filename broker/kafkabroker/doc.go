@@ -13,14 +13,14 @@
 //
 // # Requirements
 //
-// An outbox promises that each message is delivered at least once, and the messages of a key in their order. For this promise, and for one effect of
-// each message in the consumer, you need:
+// An outbox promises that each message is delivered at least once, and that the messages of a key are delivered in their order. For this promise, and
+// for one effect of each message in the consumer, you need:
 //
 //   - A client that waits for all in-sync replicas (kgo.AllISRAcks, the default). With another client, [Publisher] returns an error for every message.
 //   - A client that is made with kgo.DisableIdempotentWrite. With another client, [Publisher] returns an error for every message, because an
-//     idempotent client can lose a record. A record is lost if the broker writes another record before it, the answer to that write is lost, and the
-//     broker refuses the second attempt. The client then gives the number of the written record to the next record, which the broker discards as a
-//     duplicate and confirms. Without idempotent writes no record is lost: a relay sends a message again, and the consumer drops duplicates.
+//     idempotent client can lose a record. This happens if the broker writes record A, the answer to this write is lost, and the broker refuses the
+//     second attempt for record A. The client then gives the number of record A to the next record, record B. The broker discards record B as a
+//     duplicate, and confirms it. Without idempotent writes no record is lost: a relay sends a message again, and the consumer drops duplicates.
 //   - A client that chooses the partition by the key (the default). If partitions are added, keys move to other partitions: add partitions only while
 //     no message waits.
 //   - Topics with three replicas, min.insync.replicas=2 and unclean.leader.election.enable=false. Kafka does not call fsync before it confirms a

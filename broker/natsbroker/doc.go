@@ -15,17 +15,17 @@
 //
 // # Requirements
 //
-// An outbox promises that each message is delivered at least once, and the messages of a key in their order. For this promise, and for one effect of
-// each message in the consumer, you need:
+// An outbox promises that each message is delivered at least once, and that the messages of a key are delivered in their order. For this promise, and
+// for one effect of each message in the consumer, you need:
 //
 //   - Streams with file storage and acknowledgements, with three replicas if the loss of one disk must lose no message.
 //   - Replicas on other machines, or "sync_interval: always" in the configuration of the server. By default nats-server confirms a message before it
-//     is on the disk, and calls fsync every two minutes. If the server process is killed, no message is lost. If its machine loses power, the
-//     messages since the last fsync are lost. A client cannot read this setting.
+//     is on the disk, and calls fsync every two minutes. If the server process is killed, no message is lost. If the machine of the server loses
+//     power, the messages since the last fsync are lost. A client cannot read this setting.
 //   - A duplicate window ([jetstream.StreamConfig].Duplicates) longer than the time until a redelivery. With a shorter window consumers may get a
 //     message twice. Consumers must then drop a message whose ce-id they have seen before, or whose ce-sequence is not greater than the ce-sequence
 //     of the last message with the same key.
-//   - Limits that refuse new messages (jetstream.DiscardNew). Limits with another policy (jetstream.DiscardOld) delete messages that no consumer has
+//   - Limits that refuse new messages (jetstream.DiscardNew). Limits with jetstream.DiscardOld, and a MaxAge, delete messages that no consumer has
 //     read.
 //   - If a consumer needs the order of a key, it must handle one message of the key at a time, and drop messages whose ce-sequence is not greater
 //     than the ce-sequence of the last message with the same key, because JetStream delivers an unacknowledged message again later.
@@ -43,8 +43,8 @@
 // A message is a CloudEvent in binary mode, or in structured mode (JSON, also without a content type, as the CloudEvents binding for NATS defines
 // it). Any other message must have a header Idempotency-Key or Nats-Msg-Id, whose value becomes the ID of the message.
 //
-// Consume acknowledges a message after the commit that applies it. If the process dies before that, or the acknowledgement is lost, the message is
-// delivered again and the inbox recognises it. A failed message is returned to the server, which delivers it again after the pause of
+// Consume acknowledges a message after the commit that applies it. If the process dies before the acknowledgement, or the acknowledgement is lost,
+// the message is delivered again and the inbox recognises it. A failed message is returned to the server, which delivers it again after the pause of
 // inbox.Config.Policy. While a message waits or its handler runs, Consume extends AckWait every third of AckWait, but not after
 // inbox.Config.HandlerTimeout if a handler does not return.
 //

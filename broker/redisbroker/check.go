@@ -14,7 +14,7 @@ import (
 const oldest = 7
 
 // Check reads the settings of the client, of the server and of the streams for topics. It returns one sentence for each setting that endangers a
-// promise of an outbox, and an error if it cannot read the settings. It uses the command INFO, and CONFIG if the server allows it.
+// promise of an outbox, and an error if it cannot read the settings. It uses the commands INFO and, if the server allows it, CONFIG.
 func Check(ctx context.Context, rdb *redis.Client, topics ...string) ([]string, error) {
 	var findings []string
 	if rdb.Options().MaxRetries > 0 {

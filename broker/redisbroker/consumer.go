@@ -23,8 +23,8 @@ type ConsumerConfig struct {
 	Streams []string // the names of the streams
 	Group   string   // the consumer group; default: inbox.Config.Consumer
 
-	// MinIdle is the idle time of a message after which another process may claim it. A running process keeps the idle time of its messages shorter;
-	// if a process is dead or stopped, another process claims them after MinIdle. Default: 30 s.
+	// MinIdle is the idle time of a message after which another process may claim it. A running process keeps the idle time of its messages shorter.
+	// If a process is dead or stopped, another process claims the messages of that process after MinIdle. Default: 30 s.
 	MinIdle time.Duration
 
 	// Keep is how long a message stays in its stream after it was added. After that time Consume deletes the message, if every group of the stream
@@ -45,8 +45,8 @@ type ConsumerConfig struct {
 	Drain    time.Duration    // how long handlers may continue after ctx has ended. Default: 30 s
 
 	// SlowAcquire is the longest time that a transaction should wait for a connection of the database pool. After a longer wait, Consume reduces the
-	// number of concurrent transactions by a quarter, down to 1. When waits are short, it increases the number again, up to Concurrency. Default: 100
-	// ms. If SlowAcquire is negative, the number stays constant.
+	// number of concurrent transactions by a quarter, down to 1. When waits are short, Consume increases the number again, up to Concurrency.
+	// Default: 100 ms. If SlowAcquire is negative, the number stays constant.
 	SlowAcquire time.Duration
 
 	Decode func(stream string, m redis.XMessage) (message.Message, error) // makes a message of an entry of a stream; default: [Decode]

@@ -15,8 +15,8 @@
 //
 // # Requirements
 //
-// An outbox promises that each message is delivered at least once, and the messages of a key in their order. For this promise, and for one effect of
-// each message in the consumer, you need:
+// An outbox promises that each message is delivered at least once, and that the messages of a key are delivered in their order. For this promise, and
+// for one effect of each message in the consumer, you need:
 //
 //   - A server with an append-only file and "appendfsync always". With "everysec" the server answers before a message is on the disk, and, while the
 //     disk is busy, even before the operating system has it. A power failure or a kill then loses the messages of the last one or two seconds.
@@ -38,8 +38,8 @@
 //	err := redisbroker.Consume(ctx, rdb, in, book, redisbroker.ConsumerConfig{Streams: []string{"refunds"}})
 //
 // Consume creates the group so that it begins at the start of the stream. Consume acknowledges a message (XACK) after the commit that applies it. If
-// the process dies before that, or the acknowledgement is lost, another process claims the message after MinIdle (XAUTOCLAIM), and the inbox
-// recognises it. While a message waits or its handler runs, the process claims the message for itself every third of MinIdle, but not after
+// the process dies before the acknowledgement, or the acknowledgement is lost, another process claims the message after MinIdle (XAUTOCLAIM), and the
+// inbox recognises it. While a message waits or its handler runs, the process claims the message for itself every third of MinIdle, but not after
 // inbox.Config.HandlerTimeout if a handler does not return.
 //
 // A failed message is tried again by the same process, after the pause of inbox.Config.Policy. When Prefetch messages have failed or wait for an

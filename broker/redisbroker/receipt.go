@@ -27,7 +27,7 @@ func (r *receipt) Ack() { r.end(func(a *answers) { a.acks = append(a.acks, r.id)
 
 // Again implements [consume.Receipt]. Redis has no delayed delivery. So Again returns false and the pool keeps the message, unless too many messages
 // of the stream already wait. Then the consumer group keeps the message, and Redis delivers it again when it has been idle for MinIdle. When the
-// consumer ends, it makes the message idle at once.
+// consumer ends, the consumer makes the message idle at once.
 func (r *receipt) Again(after time.Duration) bool {
 	switch {
 	case after <= 0:

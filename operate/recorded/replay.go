@@ -29,7 +29,7 @@ const (
 	answerTime = time.Minute
 )
 
-// ReplayConfig says how often and with which headers [Request.Replay] sends a request. The zero value sends it once.
+// ReplayConfig says how often and with which headers [Request.Replay] sends a request. The zero value sends the request one time.
 type ReplayConfig struct {
 	Concurrency int         // the number of requests that are sent at the same time; default 1
 	Times       int         // the number of rounds of Concurrency requests; default 1

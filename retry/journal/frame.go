@@ -25,7 +25,7 @@ import (
 // A frame without a payload is a flush frame. The flush frame of a batch is written after the batch was flushed, and before the callers of the batch
 // return, so that damage in the last batch can be distinguished from a torn write. A flush frame cannot be written in the same write as its batch,
 // because the disk may have the end of a write and not its beginning. A flush frame has no flush of its own. If the power fails before the system
-// writes it to the disk, or if it is damaged as well, its batch looks like a torn one.
+// writes the flush frame to the disk, or if the flush frame is damaged as well, a damaged batch looks like a torn write.
 const (
 	magic      = "once journal 1\n\x00"
 	headerSize = 16 + 16 + 8 + 4

@@ -157,7 +157,7 @@ func (m *resumed) pay(b *retry.Budget) error {
 	return nil
 }
 
-// Begin calls j.Begin. Transports call it instead of j.Begin, so that [Resume] works: for a request that Resume sends, Begin takes the intent's ID
+// Begin calls j.Begin. Transports call Begin instead of j.Begin, so that [Resume] works: for a request that Resume sends, Begin takes the intent's ID
 // from ctx, and takes the price of the redelivery from b, the budget of the transport. After an error the request must not be sent.
 func Begin(ctx context.Context, j Journal, in Intent, b *retry.Budget) (Intent, error) {
 	if m, ok := ctx.Value(keyOfResumed{}).(*resumed); ok && m.journal == j {
@@ -173,7 +173,7 @@ func Begin(ctx context.Context, j Journal, in Intent, b *retry.Budget) (Intent, 
 	return j.Begin(ctx, in)
 }
 
-// End calls j.End. Transports call it instead of j.End, so that [Resume] learns the outcome of the requests that it sends.
+// End calls j.End. Transports call End instead of j.End, so that [Resume] learns the outcome of the requests that it sends.
 func End(ctx context.Context, j Journal, in Intent, o Proof) error {
 	if m, ok := ctx.Value(keyOfResumed{}).(*resumed); ok && m.journal == j {
 		if m.keep || o == ProofUntouched { // nothing is known about earlier attempts
