@@ -186,9 +186,9 @@ func (l *Log) Dropped() int64 {
 	return l.dropped
 }
 
-// Close writes the attempts in memory and ends the log. If a write fails, Close does not repeat it. Close returns when ctx ends, at the latest. The
-// error says how many attempts may be lost. Attempts after the call of Close are dropped. Call Close after the server has stopped and before the
-// database is closed.
+// Close writes the attempts in memory and ends the log. If a write fails, Close does not repeat the write. Close returns when ctx ends, at the
+// latest. The error says how many attempts may be lost. Attempts after the call of Close are dropped. Call Close after the server has stopped and
+// before the database is closed.
 func (l *Log) Close(ctx context.Context) error {
 	l.mu.Lock()
 	if !l.closed {

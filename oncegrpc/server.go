@@ -70,8 +70,8 @@ type Config struct {
 	Timeouts store.Timeouts
 }
 
-// SharedPrincipal returns a Config.Principal that gives every call the same principal. Use it only if the API has one client, or if all clients trust
-// each other: every client that knows a key gets the answer that is stored under that key.
+// SharedPrincipal returns a Config.Principal that gives every call the same principal. Use SharedPrincipal only if the API has one client, or if all
+// clients trust each other: every client that knows a key gets the answer that is stored under that key.
 func SharedPrincipal() func(context.Context) string {
 	return func(context.Context) string { return "global" }
 }

@@ -141,8 +141,8 @@ type Config struct {
 	CaptureRequest bool
 }
 
-// SharedPrincipal returns a Config.Principal that gives every request the same principal. Use it only if the API has one client, or if all clients
-// trust each other: every client that knows a key gets the answer that is stored under that key.
+// SharedPrincipal returns a Config.Principal that gives every request the same principal. Use SharedPrincipal only if the API has one client, or if
+// all clients trust each other: every client that knows a key gets the answer that is stored under that key.
 func SharedPrincipal() func(*http.Request) string {
 	return func(*http.Request) string { return "global" }
 }

@@ -46,8 +46,8 @@ func Handler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWrite
 // do nothing but declare writes and write its answer. If a write fails, the answer of the handler is not sent: the client gets a [Problem], and a
 // retry is executed. If the answer depends on the results of writes, use [Handler].
 //
-// BatchHandler panics if the engine is one of package lease, because work under a lease writes in phases and not in a batch. BatchHandler also panics
-// if cfg is invalid.
+// BatchHandler panics if the engine comes from package lease, because work under a lease writes in phases and not in a batch. BatchHandler also
+// panics if cfg is invalid.
 func BatchHandler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter, r *http.Request, b *once.Batch)) http.Handler {
 	if isLeased(e) {
 		panic("oncehttp: a BatchHandler on an engine of package lease cannot run: its work is done in phases, and a batch has no phases.\nTry: Handler, and lease.InTx for the writes.")
@@ -126,7 +126,7 @@ type Gate interface {
 	// Enter admits r, at once or after a wait, or refuses r. If r is admitted, refused is nil, and leave is called exactly once when r ends.
 	//
 	// A gate that is full can ask replay whether r would be answered from its record, and may then admit r anyway. replay is nil if r cannot be a
-	// retry or cannot be looked up: r has no key, its key is in the body, or r says that it is a first attempt (Once-Attempt: 1).
+	// retry or cannot be looked up: r has no key, its key is in the body, or r is declared to be a first attempt (Once-Attempt: 1).
 	Enter(r *http.Request, replay limit.Replay) (leave func(), refused *limit.Refusal)
 }
 

@@ -15,7 +15,7 @@ type conn struct {
 
 func (c *conn) cut() { _ = c.Close() }
 
-// Write writes, unless a fault prevents it.
+// Write writes data to the connection, unless a fault prevents the write.
 func (c *conn) Write(data []byte) (int, error) {
 	switch act := c.process.write(); act {
 	case notSent:

@@ -40,7 +40,7 @@ var (
 	errDead = errors.New("oncetest: injected fault: the process has crashed")
 )
 
-// Dial opens a network connection that belongs to the process. Set it as the dial function of drivers such as pgx and go-sql-driver/mysql, or of
+// Dial opens a network connection that belongs to the process. Set Dial as the dial function of drivers such as pgx and go-sql-driver/mysql, or of
 // [http.Transport]. Each write to the connection counts as one write.
 func (p *Process) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if p.isDead() {

@@ -135,7 +135,7 @@ type Keys struct {
 	caches []Cache
 }
 
-// NewKeys returns Keys for a database, without the other fields of an [Operator]. Use it if the store is known only as an interface.
+// NewKeys returns Keys for a database, without the other fields of an [Operator]. Use NewKeys if the store is known only as an interface.
 func NewKeys(db sqlplane.Database, caches ...Cache) *Keys { return &Keys{db, caches} }
 
 // Now returns the time of the database's clock, from which all ages are computed.

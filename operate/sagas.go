@@ -129,7 +129,7 @@ var sagaStates = map[string]string{
 	saga.StateCompensated: states["done"] + " and kind = 1",
 }
 
-// List returns the sagas that match f, sorted by tenant and key. See [Keys.List] for the indexes that it uses.
+// List returns the sagas that match f, sorted by tenant and key. See [Keys.List] for the indexes that List uses.
 func (s *Sagas) List(ctx context.Context, f SagaFilter) (p Page[Saga], err error) {
 	in, ok := sagaStates[f.State]
 	if !ok {

@@ -38,7 +38,7 @@ type Policy struct {
 	Breaker Breaker
 
 	// Observe is called with every [Event]: after each failed attempt and before its pause, when a request is sent again or in parallel, and at the
-	// end of the call. It must return quickly, because the call waits for it. Default: nil.
+	// end of the call. Observe must return quickly, because the call waits for its return. Default: nil.
 	Observe func(context.Context, Event)
 }
 

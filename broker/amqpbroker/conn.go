@@ -20,8 +20,8 @@ const (
 	defaultHeartbeat = 10 * time.Second
 )
 
-// Conn is a connection to a RabbitMQ server. It connects at its first use, and again after the connection is lost. Several publishers and consumers
-// can share one Conn.
+// Conn is a connection to a RabbitMQ server. A Conn connects to the server at its first use, and again after the connection is lost. Several
+// publishers and consumers can share one Conn.
 type Conn struct {
 	url    string
 	server string // for people: the address without a password

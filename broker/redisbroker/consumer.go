@@ -28,8 +28,8 @@ type ConsumerConfig struct {
 	MinIdle time.Duration
 
 	// Keep is how long a message stays in its stream after it was added. After that time Consume deletes the message, if every group of the stream
-	// has acknowledged it and all messages before it; Redis deletes about a hundred messages at a time. A group that is created later does not get
-	// deleted messages. Default: 0, messages are not deleted, and the memory of the server may become full.
+	// has acknowledged this message and all earlier messages; Redis deletes about a hundred messages at a time. A group that is created later does
+	// not get deleted messages. Default: 0, messages are not deleted, and the memory of the server may become full.
 	Keep time.Duration
 
 	Concurrency int // the largest number of concurrent transactions. Default: 8

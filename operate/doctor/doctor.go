@@ -37,8 +37,8 @@ type Config struct {
 	AsService bool // the connections of DB have the same settings as the connections of the service
 	Synced    bool // the service sets once.Config.Synced to true
 
-	// RestoredTo is the time of the backup from which the database was restored. If it is set, Examine makes only the checks that find work which an
-	// operator must examine after a restore.
+	// RestoredTo is the time of the backup from which the database was restored. If RestoredTo is set, Examine makes only the checks that find work
+	// which an operator must examine after a restore.
 	RestoredTo time.Time
 
 	// Status returns which migrations of all capabilities the database has, as sqlstore.Status and pgxstore.Status do.

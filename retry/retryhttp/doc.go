@@ -9,9 +9,9 @@
 // # Which requests are repeated
 //
 // Three kinds of requests are repeated. First, requests whose method is safe or idempotent (GET, HEAD, OPTIONS, TRACE, QUERY, PUT, DELETE). Second,
-// requests with an idempotency key, in its header, by [WithKey] or by [Transport.Keys]. Third, requests whose http.Header has the header
-// Idempotency-Key with an empty list of values, which in net/http means that the request may be repeated without a key. All attempts have the same
-// key and the same body, also across redirects.
+// requests that have an idempotency key, from the header Idempotency-Key, from [WithKey] or from [Transport.Keys]. Third, requests whose http.Header
+// has the header Idempotency-Key with an empty list of values, which in net/http means that the request may be repeated without a key. All attempts
+// have the same key and the same body, also across redirects.
 //
 // Any other request is sent again only if it has provably not been executed: no connection was made, the server has refused the HTTP/2 stream, or the
 // server has answered 425 (Too Early). If the request may have been executed, the caller gets the failure, and [GivenUp] or the error says that a key
@@ -48,7 +48,7 @@
 //	Once-Attempt         1, 2, ...; if the caller has set it, the count begins with the caller's number. It is
 //	                     sent only to hosts that have answered with Idempotency-Status, or
 //	                     with [Dialect.Announce]
-//	X-Request-Timeout    how long this attempt waits, in milliseconds, if it has a limit; sent
+//	X-Request-Timeout    how long this attempt waits, in milliseconds, if the attempt has a time limit; sent
 //	                     to the same hosts. If the caller has set it, it also limits the
 //	                     whole call, and each attempt sends the time that is left
 //	Once-First-Sent      for a resumed request: when it was stored in the journal
@@ -73,9 +73,9 @@
 //
 // # At most once
 //
-// A key makes a request repeatable only if the server uses it to recognise duplicates. For other servers set [Transport.AtMostOnce]: a request whose
-// method is not safe is then sent again only if the server has provably not read it. A call of package lease that has neither SafeToRepeat nor
-// DedupedFor sets the same rule in the context of its request.
+// A key makes a request repeatable only if the server uses the key to recognise duplicates. For other servers set [Transport.AtMostOnce]: a request
+// whose method is not safe is then sent again only if the server has provably not read the request. A call of package lease that has neither
+// SafeToRepeat nor DedupedFor sets the same rule in the context of its request.
 //
 // # Connections that have died
 //
@@ -88,9 +88,10 @@
 // # Bodies
 //
 // For another attempt, the body of a request is read again by its GetBody, which [http.NewRequest] sets for the usual readers. Without GetBody, a
-// body of known length of up to 64 KiB is recorded while it is sent. Any other body can be sent only once, and its request is not retried.
+// body of known length of up to 64 KiB is recorded while the first attempt sends it. A request with any other body is not retried, because such a
+// body can be sent only one time.
 //
-// The caller gets a response when its header has arrived. If its body breaks off later, the caller gets the error, and no retry follows. The
-// exception is a short answer to a request with a key: the body of this answer is read before the caller gets the response ([Transport.Buffer]). If
-// this body breaks off, the request is sent again, because the same key gets the same complete answer again.
+// The caller gets a response when the header of the response has arrived. If the body of the response breaks off later, the caller gets the error,
+// and no retry follows. The exception is a short answer to a request with a key: the body of this answer is read before the caller gets the response
+// ([Transport.Buffer]). If this body breaks off, the request is sent again, because the same key gets the same complete answer again.
 package retryhttp

@@ -16,7 +16,7 @@ import (
 type Key struct {
 	Value string
 
-	// Since is when the key was first sent. Set it if a key is older than the process, for example because it was read from a database. Zero means
+	// Since is when the key was first sent. Set Since if a key is older than the process, for example because it was read from a database. Zero means
 	// that the key has never been sent.
 	Since time.Time
 }

@@ -18,7 +18,7 @@ type Tracer interface {
 	CallEvent(ctx context.Context, e retry.Event)
 
 	// AttemptSpan is called for each attempt; for hedged attempts it may be called concurrently. The returned request is sent: it must be a copy of
-	// req, and its header and context may differ. end is called once; if Base panics, both arguments of end are nil.
+	// req, in which only the header and the context may differ. end is called once; if Base panics, both arguments of end are nil.
 	AttemptSpan(req *http.Request) (_ *http.Request, end func(*http.Response, error))
 }
 

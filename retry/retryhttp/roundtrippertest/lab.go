@@ -47,7 +47,7 @@ type client struct {
 	sent atomic.Int32 // number of requests to base
 }
 
-// RoundTrip implements [http.RoundTripper]. The candidate sends its attempts with it, so RoundTrip counts them.
+// RoundTrip implements [http.RoundTripper]. The candidate sends its attempts with RoundTrip, which counts the attempts.
 func (c *client) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.sent.Add(1)
 	return c.base.RoundTrip(r)
