@@ -17,7 +17,7 @@ type State struct {
 	Replays  uint64 // requests that were answered from their records while all slots were taken
 	Exceeded uint64 // requests that were refused with 429
 	Full     uint64 // requests that were refused with 503 because the queue was full
-	Late     uint64 // requests that were refused with 503 because they would have waited too long, or did
+	Late     uint64 // requests that were refused with 503 because they would have waited too long, or have waited too long
 }
 
 // State returns a snapshot of l.

@@ -28,7 +28,7 @@
 //   - A consumer that drops a message whose cloudEvents_id it has seen before, or whose cloudEvents_sequence is not greater than the
 //     cloudEvents_sequence of the last message with the same key. RabbitMQ does not recognise a message that a relay sends again.
 //
-// [Check] reports which of these requirements are not met. It cannot see settings that a policy of the server adds to a queue.
+// [Check] reports which of these requirements are not met. Check cannot see settings that a policy of the server adds to a queue.
 //
 // # Consumers
 //

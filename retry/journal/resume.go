@@ -15,7 +15,8 @@ type Options struct {
 
 	// Answer is called with the last answer to a request; Resume closes the body afterwards. The answer need not prove the outcome of the request: it
 	// may be a 500, or the login page to which a redirect has led. After a redirect, the http.Response.Request of the answer is not the request that
-	// Resume has sent. If Answer returns an error, the intent stays open, and a later Resume sends it again. Default: nil, answers are ignored.
+	// Resume has sent. If Answer returns an error, the intent stays open, and a later Resume sends its request again. Default: nil, answers are
+	// ignored.
 	Answer func(Intent, *http.Response) error
 
 	// Parallel is the largest number of requests that Resume sends at the same time. To one host, Resume begins with one request at a time, and

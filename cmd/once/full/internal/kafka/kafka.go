@@ -1,4 +1,4 @@
-// Package kafka lets relays deliver to Kafka, and the doctor examine it.
+// With package kafka, relays can deliver to Kafka, and the doctor can examine Kafka.
 package kafka
 
 import (

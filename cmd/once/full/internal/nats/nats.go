@@ -1,4 +1,4 @@
-// Package nats has once relay deliver to a NATS server with JetStream, and the doctor ask it.
+// With package nats, "once relay" can deliver to a NATS server with JetStream, and the doctor can examine the server.
 package nats
 
 import (

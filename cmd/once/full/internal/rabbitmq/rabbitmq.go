@@ -1,4 +1,4 @@
-// Package rabbitmq lets relays deliver to RabbitMQ, and the doctor ask it.
+// With package rabbitmq, relays can deliver to RabbitMQ, and the doctor can examine RabbitMQ.
 package rabbitmq
 
 import (
