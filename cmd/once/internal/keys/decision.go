@@ -215,7 +215,7 @@ func (d *decision) warning(op operate.Operation, call *lease.Begun) string {
 // ofRoute is the end of the scope of an HTTP route.
 var ofRoute = regexp.MustCompile(` (GET|POST|PUT|PATCH|DELETE) [^ ]*/[^ ]*$`)
 
-// lacksStatus reports whether the decision has no status although the operation belongs to an HTTP route. Without a status, HTTP clients could never
+// lacksStatus reports whether the decision has a result without a status although the operation belongs to an HTTP route. Without a status, HTTP clients could never
 // get the decided result.
 func (d *decision) lacksStatus(op operate.Operation) bool {
 	return (d.result != "" || d.failed != "") && d.status == 0 && ofRoute.MatchString(op.Scope)
