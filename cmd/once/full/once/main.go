@@ -1,4 +1,4 @@
-// The command once shows how the library works, and manages the data that the library stores. This build has all commands. The build in cmd/once is
+// Command once shows how the library works, and manages the data that the library stores. This build has all commands. The build in cmd/once is
 // smaller, and compiles in a minute.
 package main
 

@@ -1,4 +1,4 @@
-// With package kafka, relays can deliver to Kafka, and the doctor can examine Kafka.
+// Package kafka makes Kafka a destination of relays, and makes it possible that the doctor examines Kafka.
 package kafka
 
 import (

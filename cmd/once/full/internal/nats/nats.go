@@ -1,4 +1,4 @@
-// With package nats, "once relay" can deliver to a NATS server with JetStream, and the doctor can examine the server.
+// Package nats makes a NATS server with JetStream a destination of "once relay", and makes it possible that the doctor examines the server.
 package nats
 
 import (

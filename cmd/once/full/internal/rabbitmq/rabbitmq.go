@@ -1,4 +1,4 @@
-// With package rabbitmq, relays can deliver to RabbitMQ, and the doctor can examine RabbitMQ.
+// Package rabbitmq makes RabbitMQ a destination of relays, and makes it possible that the doctor examines RabbitMQ.
 package rabbitmq
 
 import (
