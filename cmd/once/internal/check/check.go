@@ -97,7 +97,7 @@ func (c *check) Run(ctx context.Context, m *cli.Env, args []string) error {
 	return nil
 }
 
-// usage marks an error: nothing was found out, which is not the same as a mistake of the API.
+// usage marks an error that has prevented the check. Such an error is not a mistake of the API.
 func usage(err error) error {
 	what, try := words.Advice(err.Error())
 	return cli.Usage(what, words.Either(try != "", try, "once check --help"))

@@ -134,7 +134,9 @@ func (m *Env) run(ctx context.Context, e Entry, r Runner, timeout time.Duration,
 	return err
 }
 
-// flagError is the error for a wrong flag. If the word before it is no command, that is the mistake: the flag is one of the command that was meant. A flag that is read by a function, such as --header, may contain a secret: its value is not repeated.
+// flagError is the error for a wrong flag. If the word before the flag is not a command, the error is about this word, because the flag belongs to
+// the command that the user meant. The value of a flag that a function reads, such as --header, may be a secret, so the error does not repeat the
+// value.
 func flagError(cmd *cobra.Command, err error) error {
 	if args := cmd.Flags().Args(); len(args) > 0 && cmd.HasAvailableSubCommands() {
 		return incomplete(cmd, args)
@@ -146,7 +148,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return Usage(err.Error(), cmd.CommandPath()+" --help")
 }
 
-// helpCommand is once help: cobra's own one ends with the exit code 0 for an unknown command.
+// helpCommand is the command "once help". It replaces cobra's help command, which ends with the exit code 0 for an unknown command.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]", Short: "what a command does, and its flags", SilenceErrors: true, SilenceUsage: true,

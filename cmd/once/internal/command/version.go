@@ -33,7 +33,7 @@ func (versionCommand) Run(_ context.Context, m *cli.Env, _ []string) error {
 	return nil
 }
 
-// version is that of the module, or the commit where it was built in a checkout.
+// version returns the version of the module, or the commit if the program was built in a checkout.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -94,8 +94,8 @@ func (c *command) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	return cli.Serve(ctx, server, l)
 }
 
-// Pages returns the pages of o, on which who acts, and the token of the address that lets in who has started the command. Without who the
-// pages read only, and there is no token.
+// Pages returns the pages of o, on which the user who acts, and the token in the address that the command prints. Only the user who has started the
+// command gets this token. If who is "", the pages are read-only, and the token is empty.
 func Pages(o *operate.Operator, who string) (handler http.Handler, token string) {
 	cfg := pages.Config{Operate: o}
 	if who != "" {
@@ -106,7 +106,7 @@ func Pages(o *operate.Operator, who string) (handler http.Handler, token string)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { enter(w, r, token, all) }), token
 }
 
-// cookie keeps the token, which is in the printed address once.
+// cookie is the name of the cookie that keeps the token. The token is in the printed address, and not in the addresses of later requests.
 const cookie = "once-console"
 
 var errToken = errors.New("this is not the address that the command has printed")

@@ -23,7 +23,7 @@ var Noun = cli.Noun{
 	Entries: []cli.Entry{listEntry, showEntry, redriveEntry, discardEntry},
 }
 
-// refused says in the words of the command why nothing was done, if err says so.
+// refused translates err into an error of the command, if err is a refusal that has changed nothing.
 func refused(db *cli.DB, doing string, err error) error {
 	switch {
 	case errors.Is(err, deadletter.ErrNotFound):
@@ -75,8 +75,8 @@ func (f *letterFilter) resolve(ctx context.Context, db *cli.DB) (now time.Time, 
 	return f.between.Read(ctx, db, &f.Since, &f.Before)
 }
 
-// bound has a preview count what died until now, and returns the flags that have the same letters changed: letters
-// that come after the operator has looked are not among them.
+// bound limits a preview to letters that died before now, and returns the flags with which the command changes the same letters. So letters that die
+// after the preview are not changed.
 func (f *letterFilter) bound(now time.Time) string {
 	if f.UID != "" {
 		return "--yes"

@@ -116,7 +116,7 @@ func (c *demo) service(ctx context.Context, src database, session string) (serve
 	}), metrics, nil
 }
 
-// fleet is further processes of this program, as "once demo client".
+// fleet returns further processes of this program, which run "once demo client".
 func (c *demo) fleet(tenant string) (*killstorm.Fleet, error) {
 	dir, err := os.MkdirTemp("", "once-demo-clients-")
 	if err != nil {

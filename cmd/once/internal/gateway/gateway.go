@@ -1,4 +1,4 @@
-// Package gateway is the commands of once gateway: idempotency keys in front of a service that knows nothing of them.
+// Package gateway has the commands of "once gateway", a proxy that adds idempotency keys to a service that does not support them.
 package gateway
 
 import (
@@ -157,7 +157,7 @@ func (c *check) Run(_ context.Context, m *cli.Env, _ []string) error {
 	return printRoutes(m.Stdout, cfg)
 }
 
-// printRoutes prints who is the caller on each route, and what happens to an outcome that is not known.
+// printRoutes prints for each route how the caller is determined, and what the gateway does when an outcome is unknown.
 func printRoutes(w io.Writer, c *config) error {
 	principal, receipt := "anyone", "none"
 	if c.Principal.Header != "" {

@@ -46,7 +46,7 @@ func (o *opened) Close() {
 	}
 }
 
-// open opens the databases. One that is not reached is there as one that fails.
+// open opens the databases. For a database that cannot be reached, the result has a database whose methods return errors.
 func (c *regions) open(ctx context.Context, m *cli.Env) (*opened, error) {
 	if c.file == "" {
 		return nil, cli.Usage("the databases of the regions are missing", "--regions FILE, with {\"eu\": \"postgres://user@host/name\", ...}")
@@ -102,7 +102,7 @@ func (u unreached) Query(context.Context, store.Statement, func(sqlplane.Row) er
 }
 func (u unreached) Append(context.Context, store.Statement) error { return u.err }
 
-// advised adds what to try to an error that does not say it.
+// advised adds advice to an error that has none.
 func advised(file string, err error) error {
 	if err == nil {
 		return nil

@@ -80,7 +80,8 @@ func (c *move) Run(ctx context.Context, m *cli.Env, args []string) error {
 	return nil
 }
 
-// publish puts a pin into a file of pins, unless it has a later one. A reader sees the file as it was before, or as it is then.
+// publish writes a pin into a file of pins, unless the file has a later pin of the tenant. A reader sees the complete old file or the complete new
+// file.
 func publish(name, tenant string, p home.Pin) (err error) {
 	// Two moves may publish at the same time, and each must keep the pin of the other.
 	lock, err := lockedfile.Open(name + ".lock")
@@ -111,7 +112,7 @@ func publish(name, tenant string, p home.Pin) (err error) {
 	return os.Rename(next, name)
 }
 
-// writeSynced writes a file that is on the disk when it returns: renamed before that, it could be found empty after a loss of power.
+// writeSynced writes a file, and returns when the file is on the disk. A file that was renamed before that could be empty after a loss of power.
 func writeSynced(name string, text []byte) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

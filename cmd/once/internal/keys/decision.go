@@ -193,7 +193,7 @@ func (d *decision) effect(op operate.Operation, p lease.Progress) string {
 	return fmt.Sprintf("%s, fence %d: %s", op.State, op.Fence, what)
 }
 
-// warning names the condition under which the decision does no harm.
+// warning returns the condition under which the decision causes no damage.
 func (d *decision) warning(op operate.Operation, call *lease.Begun) string {
 	switch {
 	case d.failed != "" && op.RecoveryPoint != "":
@@ -215,7 +215,8 @@ func (d *decision) warning(op operate.Operation, call *lease.Begun) string {
 // ofRoute is the end of the scope of an HTTP route.
 var ofRoute = regexp.MustCompile(` (GET|POST|PUT|PATCH|DELETE) [^ ]*/[^ ]*$`)
 
-// lacksStatus reports whether HTTP clients could never get the decided result, because an answer needs a status.
+// lacksStatus reports whether the decision has a result without a status although the operation belongs to an HTTP route. Without a status, HTTP clients could never
+// get the decided result.
 func (d *decision) lacksStatus(op operate.Operation) bool {
 	return (d.result != "" || d.failed != "") && d.status == 0 && ofRoute.MatchString(op.Scope)
 }

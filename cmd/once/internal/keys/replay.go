@@ -101,7 +101,7 @@ func (c *replay) Run(ctx context.Context, m *cli.Env, args []string) error {
 	return verdictOn(report)
 }
 
-// verdictOn is an error if something is not as retries with one key must be.
+// verdictOn returns an error if the answers are not as the answers to retries with one key must be.
 func verdictOn(r recorded.Report) error {
 	switch {
 	case r.Unanswered > 0:

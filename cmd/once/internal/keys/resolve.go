@@ -112,7 +112,8 @@ func (c *resolve) before(audit []operate.Entry) *operate.Entry {
 	return nil
 }
 
-// isAgain reports whether a decision is the one before, of which no record tells: it has made the key new again.
+// isAgain reports whether the decision equals the previous decision in the audit. The record cannot show this, because the previous decision has made
+// the key new again.
 func (c *resolve) isAgain(before *operate.Entry) bool {
 	return before != nil && c.decision.runAgain && strings.HasSuffix(before.Detail, ": runs again")
 }

@@ -83,8 +83,8 @@ func consumer[TX any](js jetstream.JetStream, log *slog.Logger) func(context.Con
 	}
 }
 
-// correlated logs the trace of a message as correlation_id: it is that of the request that caused the message, unless its
-// client has sent an id of its own.
+// correlated logs the trace of a message as correlation_id. This trace is the trace of the request that caused the message, unless the client has
+// sent its own correlation id.
 func correlated(_ []string, a slog.Attr) slog.Attr {
 	if a.Key == "trace_id" {
 		a.Key = "correlation_id"

@@ -1,4 +1,4 @@
-// Package natsdemo is what "once demo events" needs of NATS: a server and a receiver, which it starts and kills, and the streams.
+// Package natsdemo has the parts of NATS that "once demo events" needs: a server and a receiver, which the demo starts and kills, and the streams.
 package natsdemo
 
 import (
