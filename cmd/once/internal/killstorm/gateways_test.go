@@ -38,7 +38,7 @@ func TestGatewaysReport(t *testing.T) {
 		"nothing is proven: retry has charged nothing twice": func(_ *GatewaysReport, _ map[string]*shopIntent, b shopBooks) {
 			b.charges[string(gateway.PolicyRetry)] = 1
 		},
-		"nothing is proven: the mode stop had no unknown": func(_ *GatewaysReport, o map[string]*shopIntent, _ shopBooks) {
+		"nothing is proven: the mode stop has no unknown": func(_ *GatewaysReport, o map[string]*shopIntent, _ shopBooks) {
 			*o[stop] = shopIntent{answered: true, shopOrder: o[stop].shopOrder}
 		},
 		"nothing is proven: no unknown outcome was": func(_ *GatewaysReport, _ map[string]*shopIntent, b shopBooks) { b.settled[check] = false },
