@@ -21,12 +21,13 @@ import (
 
 var moveEntry = cli.Entry{
 	Name: "home move", Args: "TENANT REGION", Brief: "move a tenant to another region, or give a new one its home",
-	Help: `Moves a tenant to another region, in three steps:
+	Help: `Moves a tenant to another region, in four steps:
 
   1. The region where the tenant lives starts no new transactions for the tenant, and waits until its running
      transactions have committed.
   2. The program of --rows moves the rows of the service.
   3. One transaction copies the operations of the tenant to the other region and makes this region the owner.
+  4. The command deletes the copied operations in the old region.
 
 During the move, requests of the tenant get a response with status 503, and clients may send them again with the same
 key. If a move is killed, the tenant has one owner or no owner (503); the same command completes the move.
