@@ -40,7 +40,7 @@ exit code is 1 if a segment is damaged or missing.`,
 expired and was then executed again, the archive can have several operations with this key, and the
 command prints all of them. The exit code is 3 if the archive has no row for KEY.
 
-With --table, the command searches the rows of this table instead of operations. The table decides
+With --table, the command searches the rows of the given table instead of operations. The table decides
 what KEY is:
 
   once_outbox_sent      the ID of a delivered message; --scope is the topic of the message

@@ -56,7 +56,7 @@ type MessageFlags struct {
 // Flags adds the flags.
 func (c *MessageFlags) Flags(fs *pflag.FlagSet) {
 	DBFlag(fs, &c.DB)
-	fs.BoolVar(&c.Payload, "payload", false, "show the payload and the headers")
+	fs.BoolVar(&c.Payload, "payload", false, "also print the payload and the headers")
 	c.Key.Flags(fs)
 	c.Output.Flag(fs)
 }

@@ -31,13 +31,13 @@ var demoEntry = cli.Entry{
 	Name: "demo", Brief: "kill a payments service under load, then count the money",
 	Help: `Starts the payments service as a separate process. Clients, which are separate processes too, send refunds to
 the service and retry them. Meanwhile the demo loses responses, duplicates requests, cuts requests off, and reuses
-keys for other amounts. At least five times it kills the service (SIGKILL) and starts the service again on the
-same database. It also kills clients in the middle of their requests; a client that is started again resumes its
+keys for other amounts. At least five times the demo kills the service (SIGKILL) and starts the service again on the
+same database. The demo also kills clients in the middle of their requests; a client that is started again resumes its
 requests from its journal.
 
 When the last process has ended, the demo counts the refunds in the database. The exit code is 0 only if every
 refund took effect exactly once and every replayed response was equal to the first response, byte for byte. With
---unsafe the demo does the same to a service without the library once.`,
+--unsafe the service does not use the library once.`,
 	Make: func() cli.Runner { return new(demo) },
 }
 

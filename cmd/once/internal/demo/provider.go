@@ -34,7 +34,7 @@ work. If the response of a call to a provider is lost, the service finds out the
 
   - The service makes the call again with the same key. The first provider then makes no second charge.
   - The service asks the first provider. If the provider does not have the charge, the provider stores a tombstone,
-    a record that makes it refuse a later charge with this key.
+    a record that makes the provider refuse a later charge with this key.
   - The second provider ignores keys, so the outcome is unknown. The operator looks the charge up in the list of the
     provider, and decides the outcome with "once keys resolve".
 

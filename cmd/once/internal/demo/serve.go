@@ -38,7 +38,7 @@ second address, at which GET /metrics returns the metrics that docs/observabilit
 sends these metrics, and a span for each operation, to a collector by OTLP/HTTP. The traceparent of the caller is
 the parent of the span.
 
-Behind the service runs a warehouse with a separate SQLite file. The warehouse sends a parcel for each charge. It uses
+Behind the service runs a warehouse with a separate SQLite file. The warehouse sends a parcel for each charge, and uses
 a saga, a retry client, an outbox, an inbox and webhooks, so that after one charge each panel of the dashboard in
 observability/grafana has data.
 

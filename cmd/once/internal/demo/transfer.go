@@ -21,7 +21,7 @@ var transferEntry = cli.Entry{
 Each node, the second bank and the clearing house are separate processes. Clients send transfers from the first bank
 to the second bank. A transfer is a saga (package saga) with three steps: it withdraws the money, asks the second bank
 to deposit the money, and confirms. The second bank implements the undo of a deposit with once.Undo over HTTP: it
-takes the deposit back, or, if the deposit has not arrived, it refuses the deposit when it arrives later.
+takes the deposit back, or refuses the deposit if the deposit arrives after the undo.
 
 The clearing house loses some requests and responses, sends some requests twice, and delivers some deposits after their
 undo. Each step refuses some transfers. Meanwhile the demo kills each process (SIGKILL) again and again, and starts it

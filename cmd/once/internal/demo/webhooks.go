@@ -33,10 +33,10 @@ an old timestamp, and without a signature. Meanwhile the demo kills each process
 it again.
 
 At the end the demo compares the bookings of the receiver with the database of the sender. The exit code is 0 only if
-all of this holds: every event is booked exactly once; every forged request is rejected; no delivery to the endpoint
+all of this holds: every event is booked exactly once; every forged request is rejected; no delivery for the endpoint
 that never responds is lost; and no row of either database, and no output of a process, contains a secret of an endpoint.
 
-With --unsafe the demo does the same to a receiver that verifies no signatures and has no inbox. The database of the
+With --unsafe the receiver verifies no signatures and has no inbox. The database of the
 receiver is always a new SQLite file.`,
 	Make: func() cli.Runner { return new(webhooks) },
 }

@@ -35,20 +35,20 @@ the settings of the connections of the service.
 With redis://HOST:6379 the doctor checks a Redis server that the service uses with redisstore: whether the server can
 work as a store, and which data it may lose.
 
-The database does not show whether the service sets once.Config.Synced. If the service sets it, use --synced.
+The database does not show whether the service sets once.Config.Synced. If the service sets once.Config.Synced, use --synced.
 
 If the database has an outbox, the doctor examines the backlog of the outbox, its relays, and the messages that wait
-for a person. With --to it also examines the settings of the message broker, or other destination, to which the
+for a person. With --to the doctor also examines the settings of the message broker, or other destination, to which the
 outbox delivers.
 
 If the database has inboxes, the doctor examines keys that wait for a message. With --to nats://HOST:4222 or
-redis://HOST:6379 it also examines the consumers (groups) on that server that have the names of inboxes of this
+redis://HOST:6379 the doctor also examines the consumers (groups) on that server that have the names of inboxes of this
 database: their settings, and the messages that they have missed.
 
 Use --after-restore 2026-11-27T06:00:00Z if the database was restored from a backup of that moment, while other
 services, brokers and clients were not restored. The doctor then skips all other checks, and finds the rows that a
-person must look at again. It prints the number of these rows, the first of them, and what to do. Run this check before
-the service starts. See docs/restore.md.`,
+person must look at again. The doctor prints how many rows it found, the first of these rows, and what to do. Run the
+doctor with --after-restore before the service starts. See docs/restore.md.`,
 	Make: func() cli.Runner { return new(command) },
 }
 
@@ -62,7 +62,7 @@ type command struct {
 
 func (c *command) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.BoolVar(&c.synced, "synced", false, "the service sets once.Config.Synced")
+	fs.BoolVar(&c.synced, "synced", false, "tell the doctor that the service sets once.Config.Synced")
 	fs.StringVar(&c.to, "to", "", "also check the message broker of the outbox and the inboxes at this `URL`; \"once relay --help\" lists the forms of URLs")
 	cli.FromEnv(fs, "to", "ONCE_TO")
 	fs.StringVar(&c.restored, "after-restore", "", "the `TIME` of the backup from which the database was restored: find the rows to look at again")

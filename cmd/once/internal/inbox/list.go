@@ -20,12 +20,13 @@ var listEntry = cli.Entry{
 messages of the key wait for the next message. The longest wait is listed first, at most 1000 keys for each consumer.
 SEQ is the number of the message for which the key waits.
 
-missing: the inbox has not received the message. Have the sender send it again, or give it up with "once inbox skip".
+missing: the inbox has not received the message. Have the sender send the message again, or give up the
+         message with "once inbox skip".
 failing: the inbox has received the message, and its handler fails. The inbox tries the message again. When all attempts
          have failed (10, unless Config.Policy sets another number), the message becomes a dead letter. Repair the
          handler; do not skip the message.
-a dead letter: the inbox has given up the message. Run "once deadletter redrive" to try it again, or "once deadletter
-         discard" to delete it.`,
+a dead letter: the inbox has given up the message. Run "once deadletter redrive" to try the message again, or "once
+         deadletter discard" to delete the message.`,
 	Make: func() cli.Runner { return new(list) },
 }
 

@@ -19,10 +19,10 @@ letter. Then the inbox applies the later messages of the key. If the inbox recei
 message counts as a duplicate. A dead letter stays stored; to delete the dead letter and skip its message in one step, use
 "once deadletter discard".
 
-The command refuses to skip a message that was received and whose handler fails. If the command skipped it, the next
+The command refuses to skip a message that was received and whose handler fails. If such a message were skipped, the next
 delivery of the message would count as a duplicate, and the message would be lost without a dead letter. Repair the
 handler, or wait until the message is a dead letter. If the broker no longer has the message, have the sender
-send it again, or give it up with "once inbox start-at".
+send the message again, or give up the message with "once inbox start-at".
 
 Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(skip) },

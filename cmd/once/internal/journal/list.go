@@ -24,14 +24,14 @@ var Noun = cli.Noun{
 var listEntry = cli.Entry{
 	Name: "journal list", Brief: "list requests of a client whose outcome is not known",
 	Help: `Lists the open intents in the journal of a client (package retry/journal), the oldest first. An intent is the record of
-a request that the client wants to complete. It is open until the client knows the outcome of the request. The journal is
+a request that the client wants to complete. An intent is open until the client knows the outcome of the request. The journal is
 a file, or a table in a database that several clients share; clients may run at the same time as this command. The
 command prints only the method and the address of each request. The state of an intent is
 
   open      the request can be sent again, by the client or by "once journal resume"
-  expired   the key is too old, so the request must not be sent again: a person must find out whether the request
+  expired   the key of the request is too old, so the request must not be sent again: a person must find out whether the request
             took effect, and record the answer with "once journal resolve"
-  held      like expired, but because the server has responded that the key is too old`,
+  held      the server has responded that the key is too old: the same applies as to expired`,
 	Make: func() cli.Runner { return new(list) },
 }
 

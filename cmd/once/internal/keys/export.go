@@ -29,9 +29,10 @@ CaptureRequest of package oncehttp and an Encrypter), and the command needs the 
 
 The file is JSON, and contains the method, path, headers and exact bytes of the request. The command leaves out
 Authorization, Cookie, X-Api-Key and other headers whose names suggest a secret, and the headers that you name
-with --redact. It does not change the path and the body: protect the file like the data of the service.
+with --redact. The path and the body are not changed: protect the file like the data of the service.
 
-If the command may write to the audit, it records there that you have read the request. It changes nothing else.`,
+If the command may write to the audit, it records there that you have read the request. The command
+changes nothing else.`,
 	Make: func() cli.Runner { return new(export) },
 }
 
@@ -50,7 +51,7 @@ func (c *export) Flags(fs *pflag.FlagSet) {
 		c.redact = append(c.redact, name)
 		return nil
 	})
-	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO`, for the audit")
+	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO` runs this command; the name is written into the audit")
 }
 
 func (c *export) Run(ctx context.Context, m *cli.Env, args []string) error {

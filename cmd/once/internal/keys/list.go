@@ -24,10 +24,10 @@ there that you have read the list.
 The state ` + runningMeans + `.
 
 If there are more operations than --limit, the command prints the command line for the next page to standard error;
-in JSON, "next" is the value for --after. --since and --before choose operations by the time at which they began. Their
-value is a time (2026-01-31T12:00:00Z) or a duration before now (90m, 72h) by the clock of the database.
+in JSON, "next" is the value for --after. --since and --before choose operations by the time at which the operations
+began. The value of these flags is a time (2026-01-31T12:00:00Z) or a duration before now (90m, 72h) by the clock of the database.
 
---hash finds the key whose hash log lines contain as idempotency_key or key_hash. The database has no index for this
+--hash finds a key by its hash. Log lines contain this hash as idempotency_key or key_hash. The database has no index for this
 hash, so the command reads all operations that match the other flags: give --scope, and --since if you can.`,
 	Make: func() cli.Runner { return new(list) },
 }
@@ -51,7 +51,7 @@ func (c *list) Flags(fs *pflag.FlagSet) {
 	c.between.Flags(fs)
 	cli.WindowFlags(fs, &c.filter.Window)
 	fs.StringVar(&c.hash, "hash", "", "list only operations whose key has this `HASH`, as log lines contain it: 16 hexadecimal digits")
-	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO`, for the audit")
+	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO` runs this command; the name is written into the audit")
 	c.output.Flag(fs)
 }
 

@@ -31,9 +31,9 @@ called service, and then give one of these flags:
                       gets REASON
   --run-again         the next retry, or a completer, makes the call again
 
-(A completer is a process that continues abandoned operations.) --call is the ID of the call, as "once keys show" prints
+A completer is a process that continues abandoned operations. --call is the ID of the call, as "once keys show" prints
 it. The command changes nothing if another call is unknown now, or if this call was made again or was decided in another
-way. So you can repeat the same command: it decides each call only once.
+way. So you can repeat the same command without harm: each call is decided only once.
 
 The FILE of --call-result has the form in which the program stores the result of the call. If FILE has another form, the
 outcome stays unknown after the next retry, and "once keys show" prints the expected form.
@@ -47,10 +47,10 @@ may still be on its way. So --run-again is safe only in two cases. In the first 
 for each key, and still remembers the key of the call: the call is made again with the same key, within an hour.
 In the second case, you have made the service refuse this key from now on with a tombstone (a payment that was cancelled,
 or a row with the key): then also give --voided, and the call is made with a new key. --failed also needs a
-tombstone: without one, the call may take effect later.
+tombstone: without a tombstone, the call may take effect later.
 
 If the operation has saved no phase, --run-again makes its key new again: a retry executes the whole operation. If the
-operation had taken effect, it then takes effect twice.
+operation had already taken effect, the retry makes it take effect twice.
 
 Without --yes nothing is changed: the command prints what it would change. The audit records who has decided, when and
 why, in the same commit.`,
@@ -69,7 +69,7 @@ func (c *resolve) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key (required)")
 	c.decision.Flags(fs)
 	c.output.Flag(fs)
-	fs.BoolVar(&c.yes, "yes", false, "do it")
+	fs.BoolVar(&c.yes, "yes", false, "make the change; without --yes the command only prints the change")
 }
 
 func (c *resolve) Run(ctx context.Context, m *cli.Env, args []string) error {

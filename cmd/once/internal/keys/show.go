@@ -28,8 +28,8 @@ var showEntry = cli.Entry{
 which a retry gets the stored result, and the contents of the record. For leased work (work in several phases) the
 command prints the phases, also after the end, and the facts that you need to decide a call whose outcome is unknown.
 If the service has an attempt log, the command also prints the last attempts, including attempts that left no record.
-At the end it prints what operators have done to the key. If the command may write to the audit, it records there that
-you have read the operation. It changes nothing else.
+At the end the command prints what operators have done to the key. If the command may write to the audit, it records there that
+you have read the operation. The command changes nothing else.
 
 The scope consists of the caller and the route, such as "acme POST /refunds". Without --scope the command searches all
 scopes. If the database stores keys as hashes, give the key itself: the command computes the hash. If KEY is in quotation
@@ -40,8 +40,8 @@ outbox, with its ID, its state, its deliveries, and the inboxes of this database
 steps of a saga. The state "gone" means that the event was delivered and deleted from the outbox: run "once inbox show ID" in the
 database of the consumer.
 
-The exit code is 3 if the database has nothing about the key. It is 1 if several scopes have the key and --scope is
-missing ("ambiguous" in JSON).`,
+The exit code is 3 if the database has nothing about the key. The exit code is 1 if several scopes have the key and
+--scope is missing ("ambiguous" in JSON).`,
 	Make: func() cli.Runner { return new(show) },
 }
 
@@ -56,7 +56,7 @@ func (c *show) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
 	c.output.Flag(fs)
-	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO`, for the audit")
+	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO` runs this command; the name is written into the audit")
 	fs.BoolVar(&c.events, "events", false, "also print the effects of the operation: its events, and the steps of a saga")
 	fs.IntVar(&c.attempts, "attempts", 20, "print the last `N` attempts")
 }

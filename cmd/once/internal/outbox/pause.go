@@ -32,7 +32,7 @@ type target struct {
 
 func (c *target) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.topic, "topic", "", "the `TOPIC` to pause or resume (required)")
+	fs.StringVar(&c.topic, "topic", "", "the `TOPIC` of the messages (required)")
 	fs.StringVar(&c.key, "key", "", "pause or resume only this `KEY` of the topic")
 	cli.ByFlags(fs, &c.by)
 	cli.YesFlag(fs, &c.yes)
@@ -81,8 +81,8 @@ func (c *pause) Run(ctx context.Context, m *cli.Env, _ []string) error {
 
 var resumeEntry = cli.Entry{
 	Quick: true, Name: "outbox resume", Brief: "end the pause of a topic or a key",
-	Help: `Ends the pause of a topic or of one key of a topic, and makes relays try its failing and stopped messages again
-at once. Without --key the command resumes the whole topic, but keys that were paused with --key stay paused. The exit
+	Help: `Ends the pause of a topic or of one key of a topic, and makes relays retry the failing and stopped messages of
+the topic or key at once. Without --key the command resumes the whole topic, but keys that were paused with --key stay paused. The exit
 code is 3 if there is nothing to resume.
 
 Without --yes nothing is changed.`,

@@ -17,7 +17,7 @@ var skipEntry = cli.Entry{
 	Quick: true, Name: "outbox skip", Args: "ID", Brief: "give up a message that cannot be delivered, so that later messages of its key are delivered",
 	Help: `Gives up a message that cannot be delivered. The command replaces the message with a marker: a message of the type
 ` + message.TypeSkipped + ` with the same topic, key, ID and sequence number, without the payload, and with
-the reason in a header. The marker is delivered, so a consumer that expects every sequence number can continue.
+the reason in a header. The marker is delivered, so a consumer that needs every sequence number can continue after the marker.
 
 Without --yes nothing is changed. With --yes the payload is deleted, and cannot be restored.`,
 	Make: func() cli.Runner { return new(skip) },

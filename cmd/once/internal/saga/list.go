@@ -14,8 +14,8 @@ import (
 var listEntry = cli.Entry{
 	Name: "saga list", Brief: "list sagas, each with its current step",
 	Help: `Lists sagas by tenant and key, each with its current step. With --state stuck the command lists only sagas that wait for
-a person. --since and --before choose sagas by the time at which they were started (for a saga that has ended: the time at
-which it ended). Their value is a time (2026-01-31T12:00:00Z) or a duration before now (90m, 72h) by the clock of the
+a person. --since and --before choose sagas by the time at which the saga started (or ended, if it has ended). The
+value of these flags is a time (2026-01-31T12:00:00Z) or a duration before now (90m, 72h) by the clock of the
 database.
 
 The command lists sagas that have ended until their records expire (saga.Config.Retain).`,

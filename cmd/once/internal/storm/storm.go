@@ -20,15 +20,15 @@ var Noun = cli.Alone(entry, cli.GroupTry)
 var entry = cli.Entry{
 	Name: "storm", Brief: "simulate the effect of retries on a service that is slow or unavailable",
 	Help: `Simulates clients that retry in different ways while a service is slow or unavailable. The command prints when the
-service has recovered, how many calls have succeeded, and how many requests were sent. Then it prints the limits of the
-simulation, and a verdict. In the simulation, the code of packages retry and limit makes the decisions. The same seed gives the
+service has recovered, how many calls have succeeded, and how many requests were sent. Then it prints how these numbers are
+counted, and a verdict. The simulated clients decide with the code of packages retry and limit. The same seed gives the
 same result, byte for byte.
 
   ordinary an ordinary day, on which one attempt in a hundred fails
-  herd     a brownout: after a short overload, all clients retry at the same time
-  slow     a service that the simulated service calls is slow
-  pool     retries use up all connections of a pool
-  outage   the service is completely unavailable for a time`,
+  herd     for ten seconds the service can serve fewer requests than it gets, so requests queue up
+  slow     for twenty seconds every request takes longer than the clients wait
+  pool     some requests wait for a lock, and their retries use up the connection pool
+  outage   for thirty seconds the service accepts no connections`,
 	Make: func() cli.Runner { return new(storm) },
 }
 

@@ -28,23 +28,23 @@ var Noun = cli.Alone(entry, cli.GroupTry)
 var entry = cli.Entry{
 	Name: "torture", Args: "COMMAND...", Brief: "test whether an HTTP API handles idempotency keys correctly when it is killed",
 	Help: `Starts COMMAND, which serves an HTTP API, sends a request with an idempotency key to the API, and kills COMMAND before it
-responds. Then once torture starts COMMAND again, sends the request again with the same key, and counts the effects. The API
+responds. Then the test starts COMMAND again, sends the request again with the same key, and counts the effects. The API
 may be written in any language. The request is in a FILE: an .http file, or a curl command.
 
   once torture --request charge.http --effects '!psql -Atc "select count(*) from charge"' \
     --proxy 5433=5432 -- node server.js {port}
 
-With --proxy LISTEN=DATABASE, once torture forwards connections from the port LISTEN to the port DATABASE, and COMMAND must
-connect to its database at the port LISTEN. Then a test kills COMMAND at each packet between COMMAND and the database: before
+With --proxy LISTEN=DATABASE, the test forwards connections from the port LISTEN to the port DATABASE, and COMMAND must
+connect to its database at the port LISTEN. The test then kills COMMAND at each packet between COMMAND and the database: before
 the packet is forwarded to the database, and after the answer of the database has arrived. Without --proxy, COMMAND is
-killed at fixed times after the request was sent.
+killed at different times after the request was sent.
 
 {port} in COMMAND and in --effects is replaced by a free port, and the request is sent to this port. Each kill needs one more
-request that takes effect. With --plan the command prints the test and starts no process. When once torture ends, is
+request that takes effect. With --plan the command prints the test and starts no process. When the test ends, is
 interrupted or is killed, all processes of COMMAND are ended too.
 
-The exit code is 0 if the API handled the keys correctly, 1 if it did not, and 2 if the test has no result: for example,
-no kill happened during a request.`,
+The exit code is 0 if the API handled the keys correctly, 1 if it did not, and 2 if the test has no result, for example
+because no kill happened during a request.`,
 	Make: func() cli.Runner { return new(torture) },
 }
 

@@ -19,8 +19,8 @@ import (
 
 var listenEntry = cli.Entry{
 	Name: "webhook listen", Brief: "print and verify the webhooks that arrive on a local port",
-	Help: `Waits for webhooks on a port of this machine, and verifies and prints each webhook. The command stores no data. Use it
-to see which requests a sender sends, and how the sender retries.
+	Help: `Waits for webhooks on a port of this machine, and verifies and prints each webhook. The command stores no data. Use
+the command to see which requests a sender sends, and how the sender retries.
 
   once webhook listen --scheme standard --secret-file secret --port 4242
 

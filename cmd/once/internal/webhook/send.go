@@ -118,8 +118,8 @@ var recoverEntry = cli.Entry{
 --missed the command instead sends the events of the period for which the endpoint has had no attempt, because the endpoint
 was disabled or its filter did not match the events.
 
-The command works in small transactions. If it is killed, it has made only a part of the events due: run the same command
-again to send the other events.` + audited,
+The command works in small transactions. If the command is killed, it has sent only a part of the events: run the same
+command again to send the other events.` + audited,
 	Make: func() cli.Runner { return newRecover() },
 }
 

@@ -91,7 +91,7 @@ var verifyEntry = cli.Entry{
 	Name: "webhook verify", Args: "[FILE]", Brief: "check the signature of a captured request",
 	Help: `Reads a request from FILE, or from standard input: its headers, an empty line and the raw body. The request line, such as
 "POST /hooks HTTP/1.1", may precede the headers. The command prints whether the signature is correct, which event the
-request contains, and whether a service would refuse the request now because it is too old.
+request contains, and whether a service would refuse the request now because the request is too old.
 
   once webhook verify --scheme stripe --secret-file secret request.http
 
