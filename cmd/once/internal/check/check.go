@@ -31,10 +31,10 @@ effect about twenty times.
 
   once check -- curl http://localhost:8080/charges -H 'Authorization: Bearer acme' --json '{"amount":5000}'
 
-An effect is what a request changes, such as a new charge. Without --effects the command compares the responses of
-the API to find out whether two requests had one effect or two. This comparison works only if the API responds
-differently to two different keys. With --effects the command counts the effects. The value of --effects is a URL, or ! and a shell
-command. The URL or the shell command must return one number, the number of effects.
+An effect is what a request changes, such as a new charge. Without --effects the command compares the responses of the
+API to find out whether two requests had one effect or two. This comparison works only if the API responds differently
+to two different keys. With --effects the command counts the effects. The value of --effects is a URL, or ! and a
+shell command. The URL or the shell command must return one number, the number of effects.
 
   once check --effects '!psql -Atc "select count(*) from charge"' charge.http
 
@@ -42,8 +42,8 @@ The command sends requests only to this machine. To test an API on another machi
 --i-own-this; the command then sends at most 5 requests a second. With --plan the command prints the requests
 and does not send them. The command follows no redirects and uses no proxy.
 
-The exit code is 0 if the command found no violation and no deviation, 1 if it found a violation or a deviation, and 2 if the command
-could not test the API.`,
+The exit code is 0 if the command found no violation and no deviation, 1 if it found a violation or a deviation, and 2
+if the command could not test the API.`,
 	Make: func() cli.Runner { return new(check) },
 }
 

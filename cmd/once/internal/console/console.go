@@ -29,9 +29,10 @@ var entry = cli.Entry{
 language. The pages show the health of the database, each operation with its timeline, the outbox by topic, the
 messages for which keys of inboxes wait, dead letters by cause, sagas, webhooks, and the audit.
 
-Without --act the pages only read the database. With --act you can also change data on the pages, for example
-redrive a dead letter or skip a message; for each change you give a reason, which is written into the audit. The page Help lists these changes. With --act the printed address contains a token, so that
-only the person who starts the command can make changes.
+Without --act the pages only read the database. With --act you can also change data on the pages, for example redrive
+a dead letter or skip a message; for each change you give a reason, which is written into the audit. The page Help
+lists these changes. With --act the printed address contains a token, so that only the person who starts the command
+can make changes.
 
 The command listens only on the loopback interface. To give several people access, serve package console in a
 program of your own that authenticates its users.`,

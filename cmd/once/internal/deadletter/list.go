@@ -19,11 +19,11 @@ var listEntry = cli.Entry{
 	Help: `A dead letter is a message that an inbox or a relay has given up. If the messages of a key have an order, later
 messages of the key wait until the dead letter is redriven (tried again) or discarded.
 
-The command lists the causes of dead letters, the most frequent cause first. A cause is an error text without
-numbers and IDs. For each cause the command prints the number of dead letters, and how many of these wait for their
-turn in a redrive. With --letters the command lists each dead letter. --since and --before choose dead letters by the time at
-which the message was given up: a time (2026-01-31T12:00:00Z), or a duration before now (90m, 72h) by the clock of
-the database.`,
+The command lists the causes of dead letters, the most frequent cause first. A cause is an error text without numbers
+and IDs. For each cause the command prints the number of dead letters, and how many of these wait for their turn in a
+redrive. With --letters the command lists each dead letter. --since and --before choose dead letters by the time at
+which the message was given up: a time (2026-01-31T12:00:00Z), or a duration before now (90m, 72h) by the clock of the
+database.`,
 	Make: func() cli.Runner { return new(list) },
 }
 

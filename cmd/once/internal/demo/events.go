@@ -38,9 +38,9 @@ dead letter, which blocks only the later events of its charge. Then the demo rep
 dead letter (delivers it again). At the end the demo compares the bookings of the receiver with the charges and
 refunds: every event must be booked exactly once, in the order of its charge.
 
-The exit code is 0 only if both comparisons find no difference. With --log the demo writes two files. inbox.csv has a line for each
-booking ("ok"), and for each delivery that the inbox discarded because the event was already booked ("replayed").
-receiver.log is the log of the receiver, as JSON.`,
+The exit code is 0 only if both comparisons find no difference. With --log the demo writes two files. inbox.csv has a
+line for each booking ("ok"), and for each delivery that the inbox discarded because the event was already booked
+("replayed"). receiver.log is the log of the receiver, as JSON.`,
 	Make: func() cli.Runner { return new(events) },
 }
 

@@ -22,9 +22,10 @@ import (
 var webhooksEntry = cli.Entry{
 	Name: "demo webhooks", Brief: "kill a sender and a receiver of webhooks, then count the booked events",
 	Help: `Starts a sender of webhooks with two nodes, and a receiver. The sender and the receiver have separate databases, and
-each node and the receiver are separate processes. Clients request refunds from the sender. The sender commits an event
-(package webhook) in the same transaction as each refund. The sender delivers the event to three endpoints of a tenant: the receiver, an endpoint
-that never responds, and an endpoint that first fails and then responds with 410 (gone), so that the sender disables it.
+each node and the receiver are separate processes. Clients request refunds from the sender. The sender commits an
+event (package webhook) in the same transaction as each refund. The sender delivers the event to three endpoints of a
+tenant: the receiver, an endpoint that never responds, and an endpoint that first fails and then responds with 410
+(gone), so that the sender disables it.
 
 The receiver verifies each request, and books the event through an inbox. The receiver is slow, and loses one of five
 responses. In the middle of the demo the secret of the receiver is replaced, and later the old secret becomes invalid.

@@ -35,7 +35,8 @@ the settings of the connections of the service.
 With redis://HOST:6379 the doctor checks a Redis server that the service uses with redisstore: whether the server can
 work as a store, and which data it may lose.
 
-The database does not show whether the service sets once.Config.Synced. If the service sets once.Config.Synced, use --synced.
+The database does not show whether the service sets once.Config.Synced. If the service sets once.Config.Synced, use
+--synced.
 
 If the database has an outbox, the doctor examines the backlog of the outbox, its relays, and the messages that wait
 for a person. With --to the doctor also examines the settings of the message broker, or other destination, to which the

@@ -46,11 +46,11 @@ The part "gateway" of once.yaml lists the routes that the gateway protects:
     routes:
       - {match: POST /payments, wait: 5s}
 
-The gateway forwards requests for other routes without a change. The gateway stores keys and responses in once-gateway.db, an
-SQLite file, unless the setting "store" in the file names another database. If you run several instances of the
-gateway, all instances must use the same store. On SIGHUP the gateway reads the file again. If the file contains a mistake,
-the gateway keeps the old configuration. On SIGTERM /readyz fails, the gateway finishes the requests that are running,
-and then ends with the exit code 0. docs/gateway-daemon.md describes every setting.`,
+The gateway forwards requests for other routes without a change. The gateway stores keys and responses in
+once-gateway.db, an SQLite file, unless the setting "store" in the file names another database. If you run several
+instances of the gateway, all instances must use the same store. On SIGHUP the gateway reads the file again. If the
+file contains a mistake, the gateway keeps the old configuration. On SIGTERM /readyz fails, the gateway finishes the
+requests that are running, and then ends with the exit code 0. docs/gateway-daemon.md describes every setting.`,
 	Make: func() cli.Runner { return new(run) },
 }
 

@@ -33,8 +33,8 @@ During the move, requests of the tenant get a response with status 503, and clie
 key. If a move is killed, the tenant has one owner or no owner (503); the same command completes the move.
 
 The command runs the program of --rows without arguments. The environment of the program has ONCE_TENANT, ONCE_FROM
-and ONCE_TO (regions), ONCE_FROM_DB and ONCE_TO_DB (URLs), and ONCE_EPOCH. The program must be repeatable, because the command
-runs it again after a move that was killed. The transactions of the program should begin with
+and ONCE_TO (regions), ONCE_FROM_DB and ONCE_TO_DB (URLs), and ONCE_EPOCH. The program must be repeatable, because the
+command runs it again after a move that was killed. The transactions of the program should begin with
 
   select 1 from once_home where tenant = 'TENANT' and epoch = EPOCH and not owned for update
 

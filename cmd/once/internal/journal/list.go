@@ -23,10 +23,10 @@ var Noun = cli.Noun{
 
 var listEntry = cli.Entry{
 	Name: "journal list", Brief: "list requests of a client whose outcome is not known",
-	Help: `Lists the open intents in the journal of a client (package retry/journal), the oldest first. An intent is the record of
-a request that the client wants to complete. An intent is open until the client knows the outcome of the request. The journal is
-a file, or a table in a database that several clients share; clients may run at the same time as this command. The
-command prints only the method and the address of each request. The state of an intent is
+	Help: `Lists the open intents in the journal of a client (package retry/journal), the oldest first. An intent is the record
+of a request that the client wants to complete. An intent is open until the client knows the outcome of the request.
+The journal is a file, or a table in a database that several clients share; clients may run at the same time as this
+command. The command prints only the method and the address of each request. The state of an intent is
 
   open      the request can be sent again, by the client or by "once journal resume"
   expired   the key of the request is too old, so the request must not be sent again: a person must find out whether the request

@@ -20,8 +20,9 @@ records of the server whether the request took effect. Do not guess from the age
   --as not-applied   the request did not take effect, and cannot take effect any more: a caller that still wants
                      it sends a new request with a new key
 
-Without --yes nothing is changed. As long as the key of the intent has not expired, prefer "once journal resume", which sends
-the request again with the same key. If the journal is a file, stop its client before you run this command.`,
+Without --yes nothing is changed. As long as the key of the intent has not expired, prefer "once journal resume",
+which sends the request again with the same key. If the journal is a file, stop its client before you run this
+command.`,
 	Make: func() cli.Runner { return new(resolve) },
 }
 

@@ -23,21 +23,21 @@ var resumeEntry = cli.Entry{
 request is known, the command closes the intent. A server that supports idempotency keys does not execute a
 finished operation again. If the journal is a file, stop its client before you run this command.
 
-The journal does not contain secrets, such as the header Authorization. Give the secrets with --header; you can
-repeat this flag. With --header @FILE the command reads the header lines from a file, so that the secrets are not in the list of
-processes. The command sends the secrets to only one host. If the journal has intents for several hosts, name one host
-with --host, and run the command once for each host. If a server redirects a request to another host, the command sends
-the request to that host without the secrets.
+The journal does not contain secrets, such as the header Authorization. Give the secrets with --header; you can repeat
+this flag. With --header @FILE the command reads the header lines from a file, so that the secrets are not in the list
+of processes. The command sends the secrets to only one host. If the journal has intents for several hosts, name one
+host with --host, and run the command once for each host. If a server redirects a request to another host, the command
+sends the request to that host without the secrets.
 
   once journal resume --file intents --host api.example --header 'Authorization: Bearer ...'
 
 If a server fails, the command sends only a few requests to this server; the other intents stay open, and you can resume
 them later.
 
-The journal contains an expiry time for each key. After this time the command does not send the request, and the intent
-waits for a person, who decides it with "once journal resolve". An intent that was planned in a database can have no expiry time. For these intents, --retention says how long
-after the planning the server remembers the key. For other intents, --retention can make the expiry time earlier, but
-never later.
+The journal contains an expiry time for each key. After this time the command does not send the request, and the
+intent waits for a person, who decides it with "once journal resolve". An intent that was planned in a database can
+have no expiry time. For these intents, --retention says how long after the planning the server remembers the key. For
+other intents, --retention can make the expiry time earlier, but never later.
 
 The exit code is 1 if an intent is still open at the end.`,
 	Make: func() cli.Runner { return &resume{header: http.Header{}} },

@@ -23,12 +23,13 @@ there that you have read the list.
 
 The state ` + runningMeans + `.
 
-If there are more operations than --limit, the command prints the command line for the next page to standard error;
-in JSON, "next" is the value for --after. --since and --before choose operations by the time at which the operations
-began. The value of these flags is a time (2026-01-31T12:00:00Z) or a duration before now (90m, 72h) by the clock of the database.
+If there are more operations than --limit, the command prints the command line for the next page to standard error; in
+JSON, "next" is the value for --after. --since and --before choose operations by the time at which the operations
+began. The value of these flags is a time (2026-01-31T12:00:00Z) or a duration before now (90m, 72h) by the clock of
+the database.
 
---hash finds a key by its hash. Log lines contain this hash as idempotency_key or key_hash. The database has no index for this
-hash, so the command reads all operations that match the other flags: give --scope, and --since if you can.`,
+--hash finds a key by its hash. Log lines contain this hash as idempotency_key or key_hash. The database has no index
+for this hash, so the command reads all operations that match the other flags: give --scope, and --since if you can.`,
 	Make: func() cli.Runner { return new(list) },
 }
 

@@ -26,18 +26,18 @@ example a service in staging, or on your machine. The command sends the method, 
 the file; the header Host is the host of the target. The header Once-Replay-Of contains the ID of the file.
 
 To reproduce a race, --concurrency says how many requests the command sends at the same moment, and --times says how
-often the command repeats this. All requests have the same key, so the service executes only one of them, and replays the stored
-response for the others.
+often the command repeats this. All requests have the same key, so the service executes only one of them, and replays
+the stored response for the others.
 
-The file contains no credentials: give the credentials with --header, which you can repeat. With --header @FILE the command reads
-header lines from a file. A header that you give replaces the recorded header of the same name. A header without a
-value, such as 'Once-First-Sent:', removes the recorded header.
+The file contains no credentials: give the credentials with --header, which you can repeat. With --header @FILE the
+command reads header lines from a file. A header that you give replaces the recorded header of the same name. A header
+without a value, such as 'Once-First-Sent:', removes the recorded header.
 
   once keys replay once-6ab9f1eb8f7d3388.json --to http://127.0.0.1:8080 --concurrency 8 \
     --header 'Authorization: Bearer ...'
 
-The command refuses to send the request to the host that recorded the request. The command compares the names and the known addresses of
-the two hosts. The command does not follow redirects, and counts a redirect as refused.
+The command refuses to send the request to the host that recorded the request. The command compares the names and the
+known addresses of the two hosts. The command does not follow redirects, and counts a redirect as refused.
 
 For each response the command prints whether the service executed the request, replayed a stored response, or refused
 the request (for example because another request with the key was running), and whether the body is the same as in the

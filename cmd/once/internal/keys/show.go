@@ -24,12 +24,12 @@ var Noun = cli.Noun{
 
 var showEntry = cli.Entry{
 	Quick: true, Name: "keys show", Args: "KEY", Brief: "print what happened to an idempotency key",
-	Help: `Prints what the database has stored about an operation: its state and the time at which this state began, the time until
-which a retry gets the stored result, and the contents of the record. For leased work (work in several phases) the
-command prints the phases, also after the end, and the facts that you need to decide a call whose outcome is unknown.
-If the service has an attempt log, the command also prints the last attempts, including attempts that left no record.
-At the end the command prints what operators have done to the key. If the command may write to the audit, it records there that
-you have read the operation. The command changes nothing else.
+	Help: `Prints what the database has stored about an operation: its state and the time at which this state began, the time
+until which a retry gets the stored result, and the contents of the record. For leased work (work in several phases)
+the command prints the phases, also after the end, and the facts that you need to decide a call whose outcome is
+unknown. If the service has an attempt log, the command also prints the last attempts, including attempts that left no
+record. At the end the command prints what operators have done to the key. If the command may write to the audit, it
+records there that you have read the operation. The command changes nothing else.
 
 The scope consists of the caller and the route, such as "acme POST /refunds". Without --scope the command searches all
 scopes. If the database stores keys as hashes, give the key itself: the command computes the hash. If KEY is in quotation
@@ -37,8 +37,8 @@ marks, as in the log of a proxy, the command also searches for the key without t
 
 With --events the command also prints the effects of the operation: each event that the operation has added to the
 outbox, with its ID, its state, its deliveries, and the inboxes of this database that have stored the event; and the
-steps of a saga. The state "gone" means that the event was delivered and deleted from the outbox: run "once inbox show ID" in the
-database of the consumer.
+steps of a saga. The state "gone" means that the event was delivered and deleted from the outbox: run "once inbox show
+ID" in the database of the consumer.
 
 The exit code is 3 if the database has nothing about the key. The exit code is 1 if several scopes have the key and
 --scope is missing ("ambiguous" in JSON).`,

@@ -24,8 +24,8 @@ var (
 	upEntry = cli.Entry{
 		Name: "migrate up", Brief: "create or update the tables of the library",
 		Help: `Applies the migrations that the database does not have yet, in one transaction. (MySQL and MariaDB cannot run
-migrations in a transaction. If a run on MySQL or MariaDB is killed, the next run completes the migration.) Several nodes that start
-at the same time may all run this command. The command does not change the tables of your service.
+migrations in a transaction. If a run on MySQL or MariaDB is killed, the next run completes the migration.) Several
+nodes that start at the same time may all run this command. The command does not change the tables of your service.
 
 Migrations are numbered within a capability, which is one of: ` + capabilityNames() + `.
 With --only, the command creates and updates only the tables of the named capabilities.`,
@@ -39,10 +39,10 @@ the database lacks a migration. With --only, the command lists only the migratio
 	}
 	printEntry = cli.Entry{
 		Name: "migrate print", Brief: "print the migrations as SQL, for goose, Atlas or psql",
-		Help: `Prints the migrations as plain SQL. With --format goose the command prints the migrations as the text of one migration file of goose.
-The library has only forward migrations. After an upgrade of the library, --from prints only the new migrations of one
-capability. With --dialect dynamodb the command prints the definition of the table of package dynamostore, for
-"aws dynamodb create-table --cli-input-json".`,
+		Help: `Prints the migrations as plain SQL. With --format goose the command prints the migrations as the text of one migration
+file of goose. The library has only forward migrations. After an upgrade of the library, --from prints only the new
+migrations of one capability. With --dialect dynamodb the command prints the definition of the table of package
+dynamostore, for "aws dynamodb create-table --cli-input-json".`,
 		Make: func() cli.Runner { return new(printCommand) },
 	}
 )

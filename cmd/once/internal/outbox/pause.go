@@ -81,9 +81,9 @@ func (c *pause) Run(ctx context.Context, m *cli.Env, _ []string) error {
 
 var resumeEntry = cli.Entry{
 	Quick: true, Name: "outbox resume", Brief: "end the pause of a topic or a key",
-	Help: `Ends the pause of a topic or of one key of a topic, and makes relays retry the failing and stopped messages of
-the topic or key at once. Without --key the command resumes the whole topic, but keys that were paused with --key stay paused. The exit
-code is 3 if there is nothing to resume.
+	Help: `Ends the pause of a topic or of one key of a topic, and makes relays retry the failing and stopped messages of the
+topic or key at once. Without --key the command resumes the whole topic, but keys that were paused with --key stay
+paused. The exit code is 3 if there is nothing to resume.
 
 Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(resume) },

@@ -20,7 +20,8 @@ the numbers of all keys, also of keys that were added after the backup, to a num
 milliseconds.
 
 Before you run this command, let a relay deliver the waiting messages. After this command, start the service. The
-command prints a command line: run this command line for each consumer that needs all numbers (inbox.InOrder). See docs/restore.md.
+command prints a command line: run this command line for each consumer that needs all numbers (inbox.InOrder). See
+docs/restore.md.
 
 Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(renumber) },

@@ -91,8 +91,9 @@ func (c *sweep) Run(ctx context.Context, m *cli.Env, _ []string) error {
 
 var forgetEntry = cli.Entry{
 	Quick: true, Name: "receipts forget", Args: "OPERATION", Brief: "erase the response that a service has stored for an operation",
-	Help: `Erases the header and the body of the response in a receipt. The fingerprint and the status of the operation stay in the
-receipt, so the operation is not executed again. To erase the response that the gateway has stored, run "once keys forget".
+	Help: `Erases the header and the body of the response in a receipt. The fingerprint and the status of the operation stay in
+the receipt, so the operation is not executed again. To erase the response that the gateway has stored, run "once keys
+forget".
 
 Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(forget) },

@@ -23,15 +23,15 @@ var Noun = cli.Alone(entry, cli.GroupRun)
 var entry = cli.Entry{
 	Name: "sweep", Brief: "delete operations that have expired",
 	Help: `Deletes the rows of operations that have expired by the clock of the database, in small transactions with
-pauses, so that requests are hardly slowed down. A key can be used again as soon as it has expired, even before it is
-swept; the sweep only frees the space of its row. The command never deletes running operations and operations
+pauses, so that requests are hardly slowed down. A key can be used again as soon as it has expired, even before the
+command deletes its row; the deletion only frees space. The command never deletes running operations and operations
 whose outcome is unknown. Any number of sweepers may run at the same time, also together with the sweepers of the service.
 
 With --archive the command writes the rows to files before it deletes them. Only this sweeper may use the directory
 DIR: see "once archive".
 
-Without --every the command ends when it has deleted all expired rows; use it like this with cron. With --every the
-command runs until it is interrupted. The exit code is 1 if some expired rows could not be deleted.`,
+Without --every the command ends when it has deleted all expired rows; a cron job runs it without --every. With
+--every the command runs until it is interrupted. The exit code is 1 if some expired rows could not be deleted.`,
 	Make: func() cli.Runner { return new(sweep) },
 }
 

@@ -34,14 +34,14 @@ may be written in any language. The request is in a FILE: an .http file, or a cu
   once torture --request charge.http --effects '!psql -Atc "select count(*) from charge"' \
     --proxy 5433=5432 -- node server.js {port}
 
-With --proxy LISTEN=DATABASE, the test forwards connections from the port LISTEN to the port DATABASE, and COMMAND must
-connect to its database at the port LISTEN. The test then kills COMMAND at each packet between COMMAND and the database: before
-the packet is forwarded to the database, and after the answer of the database has arrived. Without --proxy, COMMAND is
-killed at different times after the request was sent.
+With --proxy LISTEN=DATABASE, the test forwards connections from the port LISTEN to the port DATABASE, and COMMAND
+must connect to its database at the port LISTEN. The test then kills COMMAND at each packet between COMMAND and the
+database: before the packet is forwarded to the database, and after the answer of the database has arrived. Without
+--proxy, COMMAND is killed at different times after the request was sent.
 
-{port} in COMMAND and in --effects is replaced by a free port, and the request is sent to this port. Each kill needs one more
-request that takes effect. With --plan the command prints the test and starts no process. When the test ends, is
-interrupted or is killed, all processes of COMMAND are ended too.
+{port} in COMMAND and in --effects is replaced by a free port, and the request is sent to this port. Each kill needs
+one more request that takes effect. With --plan the command prints the test and starts no process. When the test ends,
+is interrupted or is killed, all processes of COMMAND are ended too.
 
 The exit code is 0 if the API handled the keys correctly, 1 if it did not, and 2 if the test has no result, for example
 because no kill happened during a request.`,

@@ -89,9 +89,9 @@ webhook-id as before, so a receiver that has applied the event does not apply it
 
 var disableEntry = cli.Entry{
 	Quick: true, Name: "webhook disable", Args: "ENDPOINT", Brief: "stop sending to an endpoint",
-	Help: `Stops sending events to an endpoint. Events that already wait for the endpoint stay, and are delivered when you enable the
-endpoint again. Events that the service sends while the endpoint is disabled are not stored for this endpoint: to send them
-later, run "once webhook recover --missed".` + audited,
+	Help: `Stops sending events to an endpoint. Events that already wait for the endpoint stay, and are delivered when you enable
+the endpoint again. Events that the service sends while the endpoint is disabled are not stored for this endpoint: to
+send them later, run "once webhook recover --missed".` + audited,
 	Make: func() cli.Runner {
 		return &change{args: 1, try: "once webhook disable ENDPOINT --reason WHY --db URL", would: "disable", did: "disabled",
 			do: func(ctx context.Context, db *cli.DB, by operate.By, args []string) (string, error) {
@@ -114,9 +114,9 @@ events that wait for the endpoint are delivered first.` + audited,
 
 var recoverEntry = cli.Entry{
 	Name: "webhook recover", Args: "ENDPOINT", Brief: "send the events again that an endpoint did not receive",
-	Help: `Sends the events of a period again whose attempts have all failed; the schedule of attempts starts from its beginning. With
---missed the command instead sends the events of the period for which the endpoint has had no attempt, because the endpoint
-was disabled or its filter did not match the events.
+	Help: `Sends the events of a period again whose attempts have all failed; the schedule of attempts starts from its beginning.
+With --missed the command instead sends the events of the period for which the endpoint has had no attempt, because
+the endpoint was disabled or its filter did not match the events.
 
 The command works in small transactions. If the command is killed, it has sent only a part of the events: run the same
 command again to send the other events.` + audited,
