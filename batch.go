@@ -17,12 +17,13 @@ type Batch struct {
 }
 
 // Exec declares a write, in the SQL dialect of the store. The caller must not change the arguments before the
-// operation has ended. No code can read the rows that the write returns, and no later write can use them.
+// operation has ended. The rows that the write returns cannot be read, neither by fn nor by a later write.
 func (b *Batch) Exec(sql string, args ...any) { b.Add(store.Statement{SQL: sql, Args: args}) }
 
 // ExecRows declares a write that must affect exactly rows rows; rows is 1 or more. The database server checks
 // the number before COMMIT. If the write affects another number of rows, nothing is applied, and [DoBatch]
-// fails with [CodeFailed], caused by [store.ErrRows]. The write must have no RETURNING clause.
+// returns an error with [CodeFailed], whose cause is [store.ErrRows]. The write must have no RETURNING
+// clause.
 func (b *Batch) ExecRows(rows int, sql string, args ...any) {
 	if rows < 1 {
 		panic(fmt.Sprintf("once: Batch.ExecRows: the number of rows is %d. Try: 1 or more rows, or Batch.Exec if the number is not known", rows))
@@ -30,8 +31,8 @@ func (b *Batch) ExecRows(rows int, sql string, args ...any) {
 	b.Add(store.Statement{SQL: sql, Args: args, Rows: rows})
 }
 
-// Add declares a write that another package has prepared, such as a message of an outbox. It is sent with the
-// writes of the handler.
+// Add declares a write that another package has prepared, such as a message of an outbox. The write is sent
+// with the writes of the handler.
 func (b *Batch) Add(s store.Statement) {
 	if b.over {
 		panic("once: a Batch was used after its handler had returned; its writes are sent already. Try: add all writes before the handler returns")
@@ -50,23 +51,24 @@ func init() { //nolint:gochecknoinits // for packages that this one cannot impor
 	}
 }
 
-// DoBatch is [Do] for an operation whose writes and answer are known before it runs: the client makes the ids,
-// and the statements themselves check their conditions (see [Batch.ExecRows]). With pgxstore the claim, the
-// writes, the record and COMMIT are one round trip. Other stores run the same declared writes in an ordinary
-// transaction.
+// DoBatch is [Do] for an operation whose writes and result are known before the operation runs. The client
+// makes the ids, and each SQL statement checks its own conditions (see [Batch.ExecRows]). With pgxstore the
+// claim, the writes, the record and COMMIT are sent in one round trip. All other stores run the same declared
+// writes in an ordinary transaction.
 //
 // fn runs before the store looks up the operation. If the operation is already done, the declared writes are
 // dropped. Therefore fn must only declare writes. The writes are sent after fn has returned. If a write fails,
 // the operation fails with the error of that write, as if fn had returned it.
 //
-// Config.Settle bounds a batch from the moment fn returns, as it bounds COMMIT in [Do]. The end of ctx does not
-// end a batch immediately: the server is asked to cancel it. Operation.Timeouts and the deadline of ctx bound
-// its statements.
+// When fn has returned, Config.Settle limits the time of the batch, as it limits the time of COMMIT in [Do].
+// The end of ctx does not end a batch immediately: the server is asked to cancel it. Operation.Timeouts and the
+// deadline of ctx limit the time of the statements.
 //
-// If the answer to a batch was lost, the engine finds out whether the batch was applied, as after any lost
-// COMMIT, and runs it again if the database has no record of it. If the second run fails, too, the operation is
-// in doubt ([EffectInDoubt]), although [Do] could report [EffectNotApplied] in this case: a batch holds no
-// claim, so nothing excludes an earlier copy of the batch that the server may still receive.
+// If the answer of the database to a batch is lost, the engine finds out whether the batch was applied, as [Do]
+// does after a lost answer to COMMIT. If the database has no record of the operation, the engine runs the batch
+// again. If this second run fails too, the error has [EffectInDoubt], although [Do] could report
+// [EffectNotApplied] after the same failure: a batch holds no claim, so the server may still receive and apply
+// the first copy of the batch.
 func DoBatch[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(b *Batch) (T, error)) (Result[T], error) {
 	var value T
 	declare := func(_ context.Context, b *Batch) (T, error) { return fn(b) }

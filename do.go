@@ -11,11 +11,12 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Result is the value of an operation, and whether this call or an earlier one has produced it.
+// Result is the value of an operation. Result also says whether this call or an earlier call has
+// produced the value.
 type Result[T any] struct {
 	Value    T
 	Replayed bool      // an earlier call has produced the value
-	Since    time.Time // when the operation was executed, by the database's clock; zero if this call or a concurrent one executed it, or if the value is from Config.Cache or Config.Shared
+	Since    time.Time // when the operation was executed, by the database's clock; zero if this call or a concurrent call has executed the operation, or if the value is from Config.Cache or Config.Shared
 }
 
 // Do executes fn once: fn's writes through tx, the key and the value that fn returns commit together. If an
@@ -23,13 +24,14 @@ type Result[T any] struct {
 // JSON. In a decoded value, fields that JSON leaves out have their zero value.
 //
 // fn may run more than once (after a lost race or a serialization failure), but only one run commits. A run of
-// fn must not use data that an earlier run has left.
+// fn must not use variables that an earlier run of fn has changed.
 //
-// The error is an *[Error], or the *[Failure] that fn has returned in this call or in an earlier one.
+// The error is an *[Error], or the *[Failure] that fn has returned in this call or in an earlier
+// call.
 //
-// Cancelling ctx ends the wait for another call, and ends fn's statements. It does not end a COMMIT: after fn
-// has returned, Do finds out whether COMMIT was applied, for at most twice Config.Settle, even if ctx is
-// cancelled.
+// Cancelling ctx ends the wait for another call of the operation, and cancels the SQL statements of fn.
+// Cancelling ctx does not interrupt COMMIT: after fn has returned, Do finds out whether COMMIT was applied,
+// even if ctx is cancelled. This takes at most twice Config.Settle.
 func Do[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(ctx context.Context, tx TX) (T, error)) (Result[T], error) {
 	var value T
 	return do(ctx, e, &op, handler[TX]{inTx: answer(e.cfg.MaxResult, fn, &value)}, &value)

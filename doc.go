@@ -1,9 +1,9 @@
-// Package once makes an operation take effect once, however often its callers retry it. It is sync.Once across
-// processes, networks and crashes.
+// Package once makes an operation take effect once, however often its callers retry it. The package works like
+// sync.Once, but across processes, networks and crashes.
 //
 // The key of the operation, the business writes and the stored result are one commit in the user's own
-// database. A crash at any point leaves either all of them or none. The next retry executes the operation or
-// replays its result.
+// database. After a crash at any point, either the key, the writes and the result are all committed, or
+// nothing is committed. The next retry executes the operation or replays the result.
 //
 //	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 //
@@ -16,6 +16,6 @@
 //		return insertRefund(ctx, tx, "ch_9ab", 1000)
 //	})
 //
-// Package oncehttp does the same for HTTP handlers. GUARANTEES.md lists every promise, and the test that proves
-// each promise.
+// Package oncehttp makes HTTP handlers take effect once per key. GUARANTEES.md lists every promise, and the
+// test that proves each promise.
 package once

@@ -7,7 +7,8 @@ import (
 )
 
 // Encrypter encrypts the data that is stored with an operation. The label names the operation, and the
-// ciphertext is bound to the label: copied to the row of another operation it cannot be decrypted.
+// ciphertext is bound to the label: a ciphertext that was copied to the row of another operation
+// cannot be decrypted.
 type Encrypter interface {
 	Encrypt(plain, label []byte) ([]byte, error)
 	Decrypt(encrypted, label []byte) ([]byte, error)

@@ -28,70 +28,74 @@ const (
 )
 
 // Forever is a retention that does not end: no sweeper deletes the record, and the operation never executes a
-// second time. Use it for a key that names something which happens once in the life of its subject, such as
-// "welcome-email:42". Do not use it for a key that names one request.
+// second time. Use Forever for a key that names an event which must happen only one time, such as
+// "welcome-email:42". Do not use Forever for a key that names one request.
 const Forever = store.Forever
 
 // Config configures an [Engine]. The zero value is ready to use.
 type Config struct {
 	// Retain is how long a finished operation can be replayed, by the database's clock. After that time the key
-	// counts as never seen, and a retry executes the operation again. The minimum is one minute, and four times
-	// Settle. [Forever] keeps the result without an end. Default 72 h.
+	// counts as never seen, and a retry executes the operation again. Retain must be at least one minute, and
+	// at least four times Settle. With [Forever] the result is never deleted. Default 72 h.
 	Retain time.Duration
 
-	// Runs bounds how often the handler runs in one call. A handler runs again after a serialization failure or
-	// a deadlock, when an operation that it joins is in flight, and when a first attempt (Attempt.Number is 1)
-	// has met a broken connection. A call that has lost a race to another call runs again whatever Runs says,
-	// at most 20 times. Usually its second run finds the record of the other call and replays it; it needs more
-	// runs only if the other call is rolled back each time. Default 3.
+	// Runs limits how often the handler runs in one call. A handler runs again after a serialization failure or
+	// a deadlock, if another call of an operation that the handler joins (see [Join]) is in flight, and if the
+	// connection of a first attempt (Attempt.Number is 1) breaks. A call that loses a race against another call
+	// of the same operation runs its handler again regardless of Runs, at most 20 times. Usually the second run
+	// of such a call finds the record of the other call and replays the result. More runs are needed only if
+	// the other call is rolled back each time. Default 3.
 	Runs int
 
-	// Settle bounds COMMIT. If the answer to COMMIT was lost, Settle also bounds the time to find out whether
-	// it was applied. So a call can take up to twice Settle after its handler has returned. The end of the
-	// caller's context does not shorten this time. Stores on database/sql bound COMMIT itself by 10 s
-	// (PostgreSQL) or by busy_timeout (SQLite). Default 5 s.
+	// Settle limits the time of COMMIT. If the answer to COMMIT is lost, Settle also limits the time in which
+	// the engine finds out whether COMMIT was applied. So a call can take up to twice Settle after its
+	// handler has returned. The end of the caller's context does not shorten these times. Stores on
+	// database/sql limit the time of COMMIT itself to 10 s (PostgreSQL) or to busy_timeout (SQLite). Default
+	// 5 s.
 	Settle time.Duration
 
-	// Timeouts bound the waits of every operation. A field that is set in Operation.Timeouts takes precedence
-	// over the same field here.
+	// Timeouts limit the waits of every operation. A field that is set in Operation.Timeouts takes precedence
+	// over the same field of Config.Timeouts.
 	//
-	// Acquire has a default of 5 s: for a connection of the pool, and again for the answer to the statement
-	// that begins the transaction. So a call fails with [CodeUnavailable], and does not hang, if the pool is
-	// exhausted or the server is silent. The other fields default to the bounds that the database is configured
-	// with.
+	// The field Acquire has a default of 5 s. Acquire limits the wait for a connection of the pool, and
+	// separately the wait for the answer to the statement that begins the transaction. So a call fails with
+	// [CodeUnavailable], and does not hang, if the pool is exhausted or the server is silent. If another field
+	// is not set, the timeout in the configuration of the database applies.
 	Timeouts store.Timeouts
 
-	// Cache is how many bytes of memory the engine may use for results that it has committed lately. It replays
-	// these results without asking the database. A result that the engine has only read is not cached: a
-	// failover to a synchronous standby could lose it, and then it must not be replayed. One result takes at
-	// most an eighth of Cache. Default 0: no cache.
+	// Cache is how many bytes of memory the engine may use for results that it has committed lately. The engine
+	// replays cached results without asking the database. The engine does not cache a result that it has only
+	// read from the database: a failover to a synchronous standby could lose such a result, and after the
+	// failover the engine must not replay a lost result. One result takes at most an eighth of Cache. Default
+	// 0: no cache.
 	Cache int64
 
-	// CacheFor is how long a result stays in Cache and Shared. During this time this process does not notice
-	// that the record has changed in the database: that another process has forgotten it, or that a failover
-	// has lost it because COMMIT does not wait for the standby. [Engine.InvalidateCache] removes a result
-	// earlier. CacheFor is never more than half of the operation's retention. Default 30 s.
+	// CacheFor is how long a result stays in Cache and Shared. During this time, this process does not
+	// notice that the record is missing in the database because another process has forgotten it, or because
+	// a failover has lost it (if COMMIT does not wait for the standby). [Engine.InvalidateCache] removes a
+	// result earlier. CacheFor is never more than half of the operation's retention. Default 30 s.
 	CacheFor time.Duration
 
 	// Shared is a cache that all processes of the service use together, such as package
-	// store/redisstore/rediscache. With it, a retry that reaches another process than the first attempt does
-	// not ask the database.
+	// store/redisstore/rediscache. If the first attempt and a retry reach different processes, the process
+	// of the retry can replay the result from Shared without asking the database.
 	//
-	// The engine asks Shared after Cache, only for calls whose Attempt.Number is not 1, and once for all
-	// concurrent duplicates in a process. It adds the results that it commits, without waiting for the cache.
-	// It uses an answer of the cache only if it says that an operation is done. If the cache is down,
-	// hangs or has lost everything, a call loses 100 ms at most; after five failures in a row the engine does
-	// not ask the cache for a second.
+	// The engine looks for a result first in Cache, then in Shared. The engine asks Shared only for calls
+	// whose Attempt.Number is not 1, and only one time for all concurrent duplicates in a process. The engine
+	// writes the results that it commits to Shared, without waiting for the answer of the cache. The engine
+	// uses an answer of the cache only if the answer says that the operation is done. If the cache is down,
+	// hangs or has lost all data, a call takes at most 100 ms longer. After five failures in a row the engine
+	// stops asking the cache for one second.
 	//
-	// A result stays in Shared for CacheFor. It is encrypted if Encrypter is set; without Encrypter, a program
-	// that can write to the cache can make up results. Results above 1 MiB and results of package lease
-	// are not shared. Default: no shared cache.
+	// A result stays in Shared for CacheFor. Results in Shared are encrypted if Encrypter is set. Without
+	// Encrypter, a program that can write to the cache can forge results. Results above 1 MiB and results of
+	// package lease are not shared. Default: no shared cache.
 	Shared SharedCache
 
 	// MaxWaiting is how many calls may wait at the same time for another call of the same operation.
 	// MaxWaitingBytes is how much memory the waiting calls may keep: Attempt.Bytes and Request, and 4 KiB for
-	// each call. A call above one of these limits gets CodeInFlight immediately, whatever its Operation.Wait
-	// is. Defaults 10,000 and 64 MiB.
+	// each call. A call above one of these limits gets CodeInFlight immediately, even if Operation.Wait of
+	// the call is set. Defaults 10,000 and 64 MiB.
 	MaxWaiting      int
 	MaxWaitingBytes int64
 
@@ -102,27 +106,28 @@ type Config struct {
 
 	// Synced makes a replay wait until the record that it returns is as durable as a commit: with a synchronous
 	// standby, until the standby has the record. For a replay within a [Join], the record is durable when the
-	// caller's COMMIT is answered. Default: a replay is a plain read. It may return a commit that still waits
-	// for the standby, and that a failover then loses.
+	// caller's COMMIT is answered. Default: a replay is a plain read, which may return a record that the
+	// standby does not have yet and that a failover can lose.
 	Synced bool
 
 	// Skew is by how much the clocks of callers that set Attempt.FirstSent may differ from the database's
-	// clock. A retry is refused this long before the retention of its first attempt may be over. If FirstSent
-	// is further in the future than Skew, by the clock of this process, the error is CodeInvalid. After Retain
-	// was made longer, first attempts from before the change are judged by the new retention. Default 5
-	// minutes, and at most a quarter of the operation's retention.
+	// clock. The engine refuses a retry if less than Skew is left until the retention of the first attempt may
+	// be over. If FirstSent is further in the future than Skew, by the clock of this process, the error is
+	// CodeInvalid. If you make Retain longer, the engine also applies the new retention to first attempts that
+	// were sent before the change. Default 5 minutes, and at most a quarter of the operation's retention.
 	Skew time.Duration
 
 	// HashKeys stores the SHA-256 of each key instead of the key, for keys whose contents must not be in a
-	// table. It does not protect keys that can be guessed: a reader of the table can hash guesses and compare.
-	// If HashKeys is changed, the engine no longer finds keys that are already stored.
+	// table. HashKeys does not protect keys that can be guessed: a reader of the table can hash guesses and
+	// compare. If HashKeys is changed, the engine no longer finds keys that are already stored.
 	HashKeys bool
 
-	// RequireNamespace refuses keys outside of this namespace. Zero: keys of any form are allowed.
+	// If RequireNamespace is set, the engine refuses keys that do not belong to this namespace. The
+	// zero value allows keys of any form.
 	RequireNamespace Namespace
 
-	// Encrypter encrypts Operation.Request, which is then kept with the operation, and encrypts the results in
-	// Shared. Default: requests are not kept.
+	// Encrypter encrypts Operation.Request and the results in Shared. With an Encrypter, the engine stores the
+	// request of an operation. Default: requests are not stored.
 	Encrypter Encrypter
 
 	// Observer receives every event of the engine. Default: [Warnings]. To log nothing, set [Discard]; to log
@@ -130,13 +135,14 @@ type Config struct {
 	Observer Observer
 
 	// SlowHandler is how long a handler may run in its transaction before the observer receives an event of the
-	// type "slow_handler". The observer receives it once for each run, while the handler still runs, and
-	// [Warnings] logs it, because a slow handler holds a connection of the pool and its locks. It does not
-	// apply to batches, nor within a [Join], whose transaction is the caller's. Default: never.
+	// type "slow_handler". The observer receives one such event for each run, while the handler still runs.
+	// [Warnings] logs the event, because a slow handler holds a connection of the pool and its locks.
+	// SlowHandler does not apply to [DoBatch] and [Join]. Default: never.
 	SlowHandler time.Duration
 
 	// AfterCommit is called after each call that has committed writes. An example is the method Wake of an
-	// outbox.Relay. It must be quick, and must not call the engine. Default: no function.
+	// outbox.Relay. The function AfterCommit must return quickly, and must not call the engine. Default:
+	// no function.
 	AfterCommit func()
 }
 
@@ -155,8 +161,8 @@ type Engine[TX any] struct {
 	shared  *shared // nil without Config.Shared
 }
 
-// New returns an engine on the store s. It panics if cfg is invalid, because that is a mistake in the program;
-// [net/http.ServeMux.Handle] panics for the same reason.
+// New returns an engine on the store s. New panics if cfg is invalid, because that is a mistake in the
+// program; [net/http.ServeMux.Handle] panics for the same reason.
 func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	if cfg.Runs < 0 || cfg.Settle < 0 || cfg.Skew < 0 {
 		panic(fmt.Sprintf("once: New: Runs %d, Settle %v and Skew %v must not be negative", cfg.Runs, cfg.Settle, cfg.Skew))
@@ -214,9 +220,9 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 // when it looks.
 func (c Config) minRetain() time.Duration { return max(time.Minute, 4*c.Settle) }
 
-// Check reports whether the engine can reach the store, and whether the store has its tables. If not, the error
-// text ends with what to try. Call Check as a readiness probe, or when the program starts, unless the program
-// migrates the tables itself. For a store without a method Check it returns nil.
+// Check reports whether the engine can reach the store, and whether the store has its tables. The text of an
+// error ends with an action to try. Call Check as a readiness probe, or when the program starts, unless the
+// program migrates the tables itself. If the store has no method Check, Engine.Check returns nil.
 func (e *Engine[TX]) Check(ctx context.Context) error {
 	if c, ok := store.As[store.Checker](e.store); ok {
 		return c.Check(ctx)
@@ -225,9 +231,10 @@ func (e *Engine[TX]) Check(ctx context.Context) error {
 }
 
 // InvalidateCache removes an operation from Config.Cache and Config.Shared, and stops calls that are in flight
-// from adding their results. operate.Keys.Forget calls it for the engine that operate.Keys has. Other code that
-// changes the record of an operation must call it itself. Without a cache it does nothing. The error is that of
-// Config.Shared: then the shared cache may return the result for up to CacheFor.
+// from adding their results. The method operate.Keys.Forget calls InvalidateCache for the engine of the
+// operate.Keys. Other code that changes the record of an operation must call InvalidateCache itself. If the
+// engine has no cache, InvalidateCache does nothing. If Config.Shared returns an error, InvalidateCache returns
+// this error, and the shared cache may return the old result for up to CacheFor.
 func (e *Engine[TX]) InvalidateCache(ctx context.Context, scope, key string) (err error) {
 	// The caller may have the key itself, or its stored hash.
 	keys := []string{key}

@@ -16,9 +16,9 @@ const (
 	CodeMismatch    Code = "mismatch"           // the key was used for another request
 	CodeUnknown     Code = "unknown"            // an effect outside of the database may have happened; a person decides, or, if Error.After is set, a later call asks for the outcome
 	CodeStale       Code = "stale"              // no record of the operation exists, and its first attempt is so old that the record may have expired
-	CodeFailed      Code = "failed"             // the handler failed; nothing is stored, a retry executes
+	CodeFailed      Code = "failed"             // the handler has failed; nothing is stored, and a retry executes the handler again
 	CodeAborted     Code = "aborted"            // the handler has ignored the error of a statement; nothing is stored
-	CodeConflict    Code = "conflict"           // every run ended with a serialization failure; nothing is stored, try later
+	CodeConflict    Code = "conflict"           // every run ended with a serialization failure; nothing is stored; call again later
 	CodeUnavailable Code = "unavailable"        // the store was not reached, has not answered in time, or was busy
 	CodeNoResult    Code = "result_unavailable" // an earlier call has done the operation, but its result was not kept or cannot be decoded
 	CodeMisuse      Code = "misuse"             // the handler has ended its transaction, or left it in a state that cannot be committed
@@ -28,9 +28,9 @@ const (
 type Effect uint8
 
 const (
-	EffectInDoubt    Effect = iota // the call may have taken effect: a retry with the same key finds out
+	EffectInDoubt    Effect = iota // the call may have taken effect: a retry with the same key finds out whether it has
 	EffectNotApplied               // nothing of this call took effect
-	EffectApplied                  // the handler's writes are committed, by this or an earlier call
+	EffectApplied                  // the handler's writes are committed, by this call or by an earlier call
 )
 
 // String returns the effect in words.
@@ -44,13 +44,14 @@ func (e Effect) String() string {
 	return "in doubt"
 }
 
-// Error is the error of an operation that has no answer. The other error that [Do] returns is a *[Failure],
-// which is an answer. The message of an Error is for operators, not for clients.
+// Error is the error of a call that has not returned the final result of its operation. The other error
+// that [Do] returns is a *[Failure], which is a final result. The message of an Error is for operators, not
+// for clients.
 type Error struct {
 	Code   Code
 	Effect Effect
 	Scope  string
-	Key    string        // the key as it is stored: hashed under Config.HashKeys
+	Key    string        // the key as it is stored: a hash if Config.HashKeys is set
 	After  time.Duration // how long to wait before the next call; 0 means that the delay is not known
 	Err    error         // the cause: the handler's or the store's error
 }
@@ -66,8 +67,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause, so that errors.Is and errors.As find the handler's own error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// RetryClass says whether another attempt can succeed, as a class of package retry. causeFirst means that the
-// class of the handler's own error takes precedence.
+// RetryClass says whether another attempt can succeed, as a class of package retry. If causeFirst is true,
+// the class of the handler's own error takes precedence.
 func (e *Error) RetryClass() (class string, after time.Duration, causeFirst bool) {
 	switch e.Code {
 	case CodeInFlight:
@@ -104,10 +105,10 @@ func CodeOf(err error) Code {
 }
 
 // EffectOf returns what err proves about the effect of the call. A nil error proves that the operation was
-// applied; after [Join] it proves that only when the transaction of the caller has committed. A *[Failure] uses
-// its key up, but it proves EffectApplied only if CommitWrites is set. Without CommitWrites the handler's writes
-// were rolled back, and the effect is EffectNotApplied. An error of another package proves nothing, so the
-// effect is EffectInDoubt.
+// applied; after [Join] the operation is applied only when the caller's transaction has committed. A *[Failure]
+// is stored under its key as the final result, but the effect is EffectApplied only if CommitWrites is set.
+// Without CommitWrites the handler's writes were rolled back, and the effect is EffectNotApplied. An error of
+// another package proves nothing, so the effect is EffectInDoubt.
 func EffectOf(err error) Effect {
 	if err == nil {
 		return EffectApplied
@@ -126,11 +127,11 @@ func EffectOf(err error) Effect {
 	return EffectInDoubt
 }
 
-// Failure is a final answer that is not a value, such as "card declined". A Failure that a handler returns is
+// Failure is a final result that is not a value, such as "card declined". A Failure that a handler returns is
 // stored, and every retry gets the same Failure. The handler's writes are rolled back unless CommitWrites is
-// set. A replayed Failure has the CommitWrites of the original; it is true if the record was stored by an
-// earlier version of once, which did not keep the field. Every other error of a handler is transient: nothing
-// is stored, and a retry executes the handler again.
+// set. A replayed Failure has the same value of CommitWrites as the original Failure. If the record was
+// stored by an earlier version of this library, which did not store the field, CommitWrites is true. Every
+// other error of a handler is transient: nothing is stored, and a retry executes the handler again.
 type Failure struct { //nolint:errname // it is an answer, which happens to travel as an error
 	Code         string          `json:"code"`
 	Message      string          `json:"message,omitempty"`

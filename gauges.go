@@ -7,9 +7,9 @@ import (
 	"github.com/oncelib/once/internal/base/gaugename"
 )
 
-// Gauges implements [gauge.Source]. It returns the hits, misses and bytes of Config.Cache, and the
-// hits, misses, skipped look-ups and errors of Config.Shared, and no
-// values if the engine has no cache.
+// Gauges implements [gauge.Source]. Gauges returns the hits, misses and bytes of Config.Cache, and
+// the hits, misses, skipped look-ups and errors of Config.Shared. If the engine has no cache,
+// Gauges returns no values.
 func (e *Engine[TX]) Gauges(context.Context) (values []gauge.Value, _ error) {
 	if e.cache != nil {
 		u := e.cache.Usage()

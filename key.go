@@ -10,14 +10,15 @@ import (
 // the database small. Make one key per intent, and send the same key with every retry.
 func NewKey() string { return keyname.New() }
 
-// DeriveKey returns a key made of the business intent, such as "refund:ch_9ab:1000". Two callers that mean the
-// same thing make the same key, without any communication. The parts are joined by colons; a colon or percent
+// DeriveKey returns a key made of the business intent, such as "refund:ch_9ab:1000". Two callers that pass the
+// same parts make the same key, without any communication. The parts are joined by colons; a colon or percent
 // sign inside a part is escaped, so that different parts give different keys. If a key would be too long, its
 // end is replaced by a hash.
 //
-// A derived key has the same meaning as long as the facts exist that it is made of, but its record is kept only
-// for its retention. If the work must never happen twice, such as the welcome mail to customer 42, set
-// Operation.Retain to [Forever]. With the default of 72 h, a retry after that time executes the work again.
+// A derived key keeps its meaning as long as the order or payment that it names exists, but the record of the
+// operation is kept only for the operation's retention. If the work must never happen twice, such as the
+// welcome mail to customer 42, set Operation.Retain to [Forever]. With the default of 72 h, a retry after that
+// time executes the work again.
 func DeriveKey(parts ...string) string {
 	escaped := make([]string, len(parts))
 	for i, p := range parts {

@@ -8,9 +8,9 @@ import (
 	"github.com/oncelib/once/internal/base/printable"
 )
 
-// Namespace is the front of keys of the form "prefix:environment:version:id", such as
-// "billing:live:v1:0190...". It separates the keys of two services, of test and live environments, and of
-// two versions of what a key means.
+// Namespace is the first part of keys of the form "prefix:environment:version:id", such as
+// "billing:live:v1:0190...". Namespace separates the keys of two services, of test and live environments,
+// and of two versions of what a key means.
 type Namespace struct {
 	Prefix      string // the service
 	Environment string // live, test, ...

@@ -15,8 +15,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Observer receives every decision and transition of an engine. Observe is called synchronously and must be
-// quick; it must not call the engine.
+// Observer receives every decision and transition of an engine. The method Observe is called synchronously,
+// must return quickly, and must not call the engine.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -26,10 +26,10 @@ type EventType string
 
 const (
 	EventClaimed         EventType = "claimed"           // the handler is about to run; the claim was granted, or will be granted with the first statement of a first attempt or with the commit of a batch
-	EventWaiting         EventType = "waiting"           // another caller executes a duplicate; this call waits for it
+	EventWaiting         EventType = "waiting"           // another call of the same operation is in flight, and this call waits for the end of the other call
 	EventRerun           EventType = "rerun"             // after a serialization failure or a lost commit nothing was applied: the handler runs again
 	EventInDoubt         EventType = "in_doubt"          // the answer to COMMIT was lost
-	EventSettled         EventType = "settled"           // the outcome of that COMMIT is known; if Err is nil, it was applied
+	EventSettled         EventType = "settled"           // after EventInDoubt: the outcome of the COMMIT is known; if Err is nil, the COMMIT was applied
 	EventEffectOutsideTx EventType = "effect_outside_tx" // a handler has succeeded without a statement on its transaction
 	EventFinished        EventType = "finished"          // the last event of every call; Outcome is set
 )
@@ -48,22 +48,24 @@ const (
 	OutcomeNotStored Outcome = "not_stored"
 )
 
-// Event is one step of a call. It does not contain the key itself.
+// Event is one step of a call. Event does not contain the key itself.
 type Event struct {
 	Type    EventType
 	Outcome Outcome // set in EventFinished only
 	Effect  Effect  // the effect that the outcome proves
 	Err     error   // the cause, or nil: the error that Unwrap of the caller's *Error returns
 
-	// Cached reports that a replay is from Config.Cache or Config.Shared. It is set in EventFinished only.
+	// Cached reports that a replay is from Config.Cache or Config.Shared. Cached is set in EventFinished
+	// only.
 	Cached bool
 
-	// Deadlock reports that the database has ended the last run because of a deadlock. It is set in EventRerun,
-	// and in EventFinished if no other run followed. It is false where the store cannot detect deadlocks.
+	// Deadlock reports that the database has ended the last run because of a deadlock. Deadlock is set in
+	// EventRerun, and in EventFinished if no other run followed. Deadlock is false if the store cannot
+	// detect deadlocks.
 	Deadlock bool
 
 	// From is the state in which this call has found the operation, and To the state in which it has left the
-	// operation, as strings of [store.State]. "" means not known. They are set in EventFinished only.
+	// operation, as strings of [store.State]. "" means not known. From and To are set in EventFinished only.
 	From, To string
 
 	Name        string // Operation.Name
@@ -72,12 +74,12 @@ type Event struct {
 	Fingerprint Fingerprint // Operation.Fingerprint
 	Attempt     Attempt
 
-	// TraceID is the id of the trace that this call belongs to. It is taken from the traceparent that the
-	// [Tracer] of the call has returned, or else from Attempt.Trace. "" means not known.
+	// TraceID is the id of the trace that this call belongs to. TraceID is taken from the traceparent
+	// that the [Tracer] of the call has returned, or else from Attempt.Trace. "" means not known.
 	TraceID string
 
 	// Trace is the W3C traceparent that is stored with the operation. For a replay it is the traceparent of the
-	// call that executed the operation. "" means not known. It is set in EventFinished and Tracer.TraceStart
+	// call that executed the operation. "" means not known. Trace is set in EventFinished and Tracer.TraceStart
 	// only.
 	Trace string
 
@@ -92,7 +94,8 @@ type Event struct {
 }
 
 // Cause returns a short name for Err: an SQLSTATE, an HTTP status such as "HTTP 503", or the kind of the
-// store's error. Unlike the text of Err, the name never has data in it. It is "" for any other error.
+// store's error. Unlike the text of Err, the name never contains data. For any other error, Cause
+// returns "".
 func (e Event) Cause() string {
 	if e.Err == nil {
 		return ""
@@ -137,8 +140,8 @@ type report struct {
 	lookUp, handler, commit time.Duration
 }
 
-// Warnings is the default observer. It writes warnings and errors to the logger that [slog.Default] returns at
-// the time of the event.
+// Warnings is the default observer. Warnings writes warnings and errors to the logger that [slog.Default]
+// returns at the time of the event.
 var Warnings Observer = warnings{}
 
 // Discard is an observer that ignores every event: nothing is logged.
@@ -262,9 +265,9 @@ func (c *call[TX]) observeEffectOutside(ctx context.Context, txn transaction[TX]
 
 var errOutside = errors.New("the handler succeeded without running a statement on its transaction: its writes elsewhere are not rolled back, and a retry may write them twice. Try: write through the transaction that the handler receives")
 
-// Observers returns an observer that passes every event to each observer of list, in order. It is a [Tracer] if
-// one of list is. Each Tracer gets the context that the Tracer before it has returned. The first returned trace
-// that is not "" is kept with the operation.
+// Observers returns an observer that passes every event to each observer of list, in order. The returned
+// observer is a [Tracer] if at least one observer of list is a Tracer. Each Tracer gets the context that the
+// Tracer before it has returned. The first returned trace that is not "" is kept with the operation.
 func Observers(list ...Observer) Observer {
 	if slices.ContainsFunc(list, func(o Observer) bool { _, is := o.(Tracer); return is }) {
 		return tracers{list}

@@ -31,10 +31,10 @@ type Operation struct {
 	// Required.
 	Key string
 
-	// Name is the kind of work, such as "POST /refunds". It should be one of few names, so that a metric can
-	// have it as a label; Scope cannot be a label, because it names the tenant. Name is stored: lists and
-	// gauges show it, and a lease.Completer finds the handler by it. Transports set it to the route. At most
-	// 255 bytes. Default: no name.
+	// Name is the kind of work, such as "POST /refunds". A program should use only a few names, so that
+	// metrics can have Name as a label. (Scope cannot be a label, because Scope names the tenant.) Name is
+	// stored: lists and gauges show it, and a lease.Completer finds the handler by it. Transports set it to
+	// the route. At most 255 bytes. Default: no name.
 	Name string
 
 	// Fingerprint is a hash of the request. The same key with another fingerprint is refused with
@@ -49,22 +49,24 @@ type Operation struct {
 	// happens only once ever (see [DeriveKey]).
 	Retain time.Duration
 
-	// Isolation is the isolation level of the transaction. Default: the database's.
+	// Isolation is the isolation level of the transaction. Default: the isolation level that the
+	// database is configured with.
 	Isolation store.Isolation
 
-	// Timeouts override Config.Timeouts, field by field. They do not apply to [Join], whose transaction is the
-	// caller's.
+	// Timeouts override Config.Timeouts, field by field. Operation.Timeouts do not apply to [Join], because
+	// the caller has opened the transaction.
 	Timeouts store.Timeouts
 
 	// Optimistic sends the claim and the look-up together with the handler's first statement, on stores that
-	// can do so (pgxstore). An operation that is executed then needs one round trip less, as a first attempt
-	// does (Attempt.Number is 1). If the operation turns out to be done, its handler has already run up to its
-	// first statement, and is stopped there. So set Optimistic only for handlers that do nothing outside of the
-	// transaction before their first statement.
+	// can do so (pgxstore). With Optimistic, the execution of an operation needs one round trip less, the same
+	// as for a first attempt (Attempt.Number is 1). If the operation turns out to be done, its handler has
+	// already run up to its first statement, and is stopped there. So set Optimistic only for handlers that do
+	// nothing outside of the transaction before their first statement.
 	//
-	// A call that is probably a retry looks up first in spite of Optimistic: if Attempt.Number is 2 or more, if
-	// this process has seen the operation done, or if the key is a UUID of version 7 that was made more than
-	// two seconds ago. A call at SERIALIZABLE, a call with Attempt.FirstSent and a batch look up first as well.
+	// Even with Optimistic, the look-up comes first if the call is probably a retry: if Attempt.Number is 2 or
+	// more, if this process has seen the operation done, or if the key is a UUID of version 7 that was made
+	// more than two seconds ago. The look-up also comes first for a call at the isolation level SERIALIZABLE,
+	// for a call with Attempt.FirstSent, and for a batch ([DoBatch]).
 	Optimistic bool
 
 	// Request is kept with the operation if Config.Encrypter is set.
@@ -79,23 +81,24 @@ type Attempt struct {
 	// Number is 1 for the first attempt of this operation, 2 for the next one, and so on. 0 means not known.
 	//
 	// 1 means that the caller has never sent this operation before. Then the store may skip the look-up, and
-	// delay the claim until the handler's first statement: on pgxstore this needs a round trip less than the
-	// same transaction without once. If the number is wrong, the caller still gets the stored answer or
-	// [CodeInFlight], but on pgxstore the handler runs in vain: up to its first statement if the operation is
-	// in flight, and to its end if the operation is done. The other stores notice the error before the handler
-	// runs.
+	// delay the claim until the handler's first statement: on pgxstore the operation then needs one round trip
+	// less than the same transaction without this library. If the number is wrong, the caller still gets the
+	// stored answer or [CodeInFlight], but on pgxstore the handler runs in vain: up to its first statement if
+	// the operation is in flight, and to its end if the operation is done. All other stores detect the wrong
+	// number before the handler runs.
 	Number int
 
 	// FirstSent is when the caller has sent this operation for the first time, by the caller's clock. If no
 	// record is found, and FirstSent is so long ago that a record of the first attempt may have expired, the
 	// call is refused with [CodeStale]: the operation may have been executed. A record that is found is
 	// replayed as usual. The time is compared with the database's clock, with a tolerance of Config.Skew. Every
-	// attempt must have the same FirstSent. With it, a first attempt needs a look-up, too. Zero means not
-	// known: then a retry after the retention executes the operation again.
+	// attempt must have the same FirstSent. If FirstSent is set, a first attempt needs a look-up, too. Zero
+	// means not known: then a retry after the retention executes the operation again.
 	FirstSent time.Time
 
-	// Trace is the W3C traceparent of the caller. It is kept with the operation, so that a replay can be linked
-	// to the call that has executed it. If a [Tracer] returns a trace, the trace of the Tracer is kept instead.
+	// Trace is the W3C traceparent of the caller. Trace is kept with the operation, so that a replay can be
+	// linked to the call that has executed the operation. If a [Tracer] returns a trace, the trace of the
+	// Tracer is kept instead.
 	Trace string
 
 	// RequestID and the fields after it name the request in logs and traces.
@@ -103,7 +106,7 @@ type Attempt struct {
 	CorrelationID string
 
 	// Bytes is how much memory the caller keeps for this call while the call waits, such as the body of a
-	// request. It counts towards Config.MaxWaitingBytes.
+	// request. Bytes counts towards Config.MaxWaitingBytes.
 	Bytes int64
 }
 

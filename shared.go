@@ -16,10 +16,11 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// SharedCache is a cache outside the database, in which each process of a service finds the results of the
-// others: see Config.Shared. Package store/redisstore/rediscache implements it. A SharedCache may lose and
-// evict values at any time, and may hang: that only costs look-ups. It must not return a value under another
-// key than its own. Many goroutines call its methods at the same time.
+// SharedCache is a cache outside the database, in which each process of a service finds the results of all
+// other processes: see Config.Shared. Package store/redisstore/rediscache implements it. A SharedCache may
+// lose and evict values at any time, and may hang: then the engine looks operations up in the database.
+// Get must not return the value of another key. Many goroutines call the methods of a SharedCache at the
+// same time.
 type SharedCache interface {
 	// Get returns the value of key. The key consists of letters, digits, "-" and "_", and does not reveal the
 	// key of the operation. An empty value means that the cache has no value.
@@ -29,8 +30,9 @@ type SharedCache interface {
 	// The time is absolute, so that a value which arrives late is not kept too long.
 	Add(ctx context.Context, key string, value []byte, until time.Time) error
 
-	// Replace stores value under key until the time until, whether or not the key has a value. An empty value
-	// says that a result was forgotten: a call that is still in flight must not add the result again.
+	// Replace stores value under key until the time until, whether or not the key has a value. The engine
+	// stores an empty value for an operation that was forgotten, so that a call which is still in flight does
+	// not add the result again.
 	Replace(ctx context.Context, key string, value []byte, until time.Time) error
 }
 

@@ -15,15 +15,15 @@ import (
 )
 
 // Log returns an observer that writes every event to l. Calls that have finished, with a key, are at level
-// Info. Trouble that needs no person is at Warn. Events that a person should look at are at Error: effects
-// outside of the transaction, handlers that end it or ignore its errors, commits that stay in doubt, and tables
-// that do not exist. All other events are at Debug. The names of the attributes are a contract: docs/logs.md
-// lists them.
+// Info. Problems that need no action of a person are at level Warn. Events that a person should look at are at
+// level Error: effects outside of the transaction, handlers that end the transaction or ignore errors of the
+// transaction, commits that stay in doubt, and tables that do not exist. All other events are at level Debug.
+// The names of the attributes are a contract: docs/logs.md lists them.
 func Log(l *slog.Logger) Observer { return logObserver{l: l} }
 
-// LogSampled is [Log], except that below level Warn it writes the events of one key in n only: either all
-// events of a key or none of them. For work without a key it writes one event in n. Warnings and errors are all
-// written.
+// LogSampled is like [Log], but below level Warn the observer writes only a sample: all events of one key out
+// of n keys, no events of the remaining keys, and one out of n events that have no key. The observer writes all
+// warnings and errors.
 func LogSampled(l *slog.Logger, n int) Observer {
 	if n < 1 {
 		panic(fmt.Sprintf("once: LogSampled: one in %d. Try: 1, which writes everything", n))

@@ -13,26 +13,28 @@ import (
 // Answer is what a handler of [Engine.Exec] returns: a result to store.
 type Answer struct {
 	Result   store.Result
-	Rollback bool // undo the handler's writes, then store Result alone; package lease, whose writes may be committed already, only stores Result
+	Rollback bool // roll back the handler's writes, and then store only Result; package lease rolls nothing back, because earlier writes of its handler may be committed already
 }
 
-// Exec is [Do] without the JSON encoding, for transports: fn returns the result to store. It returns the
+// Exec is [Do] without the JSON encoding, for transports: fn returns the result to store. Exec returns the
 // record, and whether an earlier call has stored that record. Other goroutines may read the record at the same
-// time, so the caller must not change its bytes. An Operation with neither scope nor key runs fn in a plain
-// transaction that keeps no record.
+// time, so the caller must not change the bytes of the record. An Operation with neither scope nor key runs fn
+// in a plain transaction that keeps no record.
 func (e *Engine[TX]) Exec(ctx context.Context, op Operation, fn func(context.Context, TX) (Answer, error)) (store.Record, bool, error) {
 	return e.exec(ctx, &op, handler[TX]{inTx: fn})
 }
 
-// ExecBatch is [DoBatch] without the JSON encoding, as [Engine.Exec] is for [Do].
+// ExecBatch is [DoBatch] without the JSON encoding, in the same way as [Engine.Exec] is [Do]
+// without the JSON encoding.
 func (e *Engine[TX]) ExecBatch(ctx context.Context, op Operation, fn func(context.Context, *Batch) (Answer, error)) (store.Record, bool, error) {
 	return e.exec(ctx, &op, handler[TX]{batch: fn})
 }
 
-// Store returns the store of the engine. It is for transports.
+// Store returns the store of the engine. Transports, such as package oncehttp, call Store.
 func (e *Engine[TX]) Store() store.Store[TX] { return e.store }
 
-// Config returns the configuration of the engine, with its defaults. It is for transports.
+// Config returns the configuration of the engine, with its defaults. Transports, such as package
+// oncehttp, call Config.
 func (e *Engine[TX]) Config() Config { return e.cfg }
 
 // Tx returns the transaction of the operation that ctx belongs to, while this engine executes the operation.
@@ -45,7 +47,8 @@ func (e *Engine[TX]) Tx(ctx context.Context) (tx TX, ok bool) {
 	return tx, ok
 }
 
-// Batch returns the batch of the operation that ctx belongs to, as [Engine.Tx] returns its transaction.
+// Batch returns the batch of the operation that ctx belongs to, in the same way as [Engine.Tx] returns
+// the transaction of an operation.
 func (e *Engine[TX]) Batch(ctx context.Context) (b *Batch, ok bool) {
 	if f := e.currentFrame(ctx); f != nil {
 		b, ok = f.tx.(*Batch)
@@ -53,10 +56,10 @@ func (e *Engine[TX]) Batch(ctx context.Context) (b *Batch, ok bool) {
 	return b, ok
 }
 
-// IsDone reports whether op is done, so that a call would replay it (or refuse it, if the fingerprint differs)
-// and not execute it. A server can use it to choose which requests to serve under load. It costs one look-up
-// without a transaction, or none if Config.Cache has the result. False means that the operation is not done, or
-// that the store has not answered.
+// IsDone reports whether op is done, so that a call would replay op and not execute it. (If the fingerprint
+// differs, the call would be refused.) A server under load can use IsDone to choose which requests to serve.
+// IsDone costs one look-up without a transaction, or no look-up if Config.Cache has the result. False means
+// that the operation is not done, or that the store has not answered.
 func (e *Engine[TX]) IsDone(ctx context.Context, op Operation) bool {
 	if e.check(&op) != nil {
 		return false
@@ -69,12 +72,12 @@ func (e *Engine[TX]) IsDone(ctx context.Context, op Operation) bool {
 	return err == nil && rec.State == store.StateDone
 }
 
-// ReadRecord returns the record of op and executes nothing. It is for callers that ask for the state of an
-// operation. The state is [store.StateAbsent] if no record exists: either the operation was not executed, or an
-// engine without leases executes it now. The state is [store.StateUnknown] also if the owner of a lease has
-// died during an external call whose outcome only a person can find out, even if no later call has found that
-// yet. The caller must not change the bytes of the record. Under Config.Synced, ReadRecord may still return a
-// commit that the standby does not have yet.
+// ReadRecord returns the record of op and executes nothing. Use ReadRecord to show the state of an operation.
+// The state is [store.StateAbsent] if no record exists: either the operation was not executed, or an engine
+// without leases executes it now. The state is [store.StateUnknown] also if the owner of a lease has died
+// during an external call whose outcome only a person can find out. ReadRecord reports this state even before a
+// later call of the operation has found the lost call. The caller must not change the bytes of the record.
+// Under Config.Synced, ReadRecord may still return a commit that the standby does not have yet.
 func (e *Engine[TX]) ReadRecord(ctx context.Context, op Operation) (store.Record, error) {
 	c := call[TX]{e: e, op: op, id: e.id(op.Scope, op.Key)}
 	if err := e.check(&op); err != nil {
@@ -90,8 +93,8 @@ func (e *Engine[TX]) ReadRecord(ctx context.Context, op Operation) (store.Record
 	return rec, nil
 }
 
-// Cached reports whether Config.Cache has the result of op, so that a call would replay it (or refuse it, if
-// the fingerprint differs) without asking the store.
+// Cached reports whether Config.Cache has the result of op, so that a call would replay op without asking
+// the store. (If the fingerprint differs, the call would be refused.)
 func (e *Engine[TX]) Cached(op Operation) bool {
 	if e.check(&op) != nil {
 		return false

@@ -11,29 +11,29 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// FailureUndone is the Code of the [Failure] that an operation gets if it was undone before it was executed.
-// Every later call of the operation returns this Failure.
+// FailureUndone is the Code of the [Failure] that an operation gets if [Undo] was called for the operation
+// before the operation was executed. Every later call of the operation returns this Failure.
 const FailureUndone = voided.Code
 
 // Undo undoes op for a caller that need not know whether op was executed. For example, a service that takes
-// part in a saga of another service offers Undo. If op was executed, undo runs once and gets the stored value.
-// If not, op is never executed: a later call of op gets a [Failure] with [FailureUndone]. did reports whether
-// there was an effect to undo.
+// part in a saga of another service offers Undo. If op was executed, the function undo takes effect once, and
+// its argument is the stored value. If op was not executed, op will never be executed: a later call of op gets
+// a [Failure] with [FailureUndone]. The result did reports whether there was an effect to undo.
 //
 //	did, err := once.Undo(ctx, engine, op, func(ctx context.Context, tx pgx.Tx, d Deposit) error {
 //		return takeBack(ctx, tx, d)
 //	})
 //
-// op is the operation that was passed to [Do], with the same Retain or a longer one. Its Fingerprint is
-// compared if it is set. Its Attempt.FirstSent is when the Do was first sent: if that is so long ago that the
-// record may have expired, the error is [CodeStale]. If op is in flight, Undo waits for it as long as
-// Operation.Wait says, and then fails with [CodeInFlight]. If op has ended with a [Failure], there is nothing
-// to undo.
+// op is the operation that was passed to [Do], with the same Retain or a longer one. If op has a Fingerprint,
+// the Fingerprint is compared. Set Attempt.FirstSent of op to the time at which the Do was first sent: if
+// this time is so long ago that the record may have expired, the error is [CodeStale]. If op is in flight,
+// Undo waits for the end of op as long as Operation.Wait says, and then fails with [CodeInFlight]. If op has
+// ended with a [Failure], there is nothing to undo.
 //
-// The undo is an operation of its own: its scope is that of op, and its key is that of op followed by ":undo".
-// It has the same errors as Do. If undo returns a Failure, the Failure is stored, and the effect of op remains.
-// Undo may be called again at any time, also after a crash during an earlier call. A retry of op after its undo
-// still gets the stored value.
+// The undo is an operation of its own: the undo has the scope of op, and its key is the key of op followed by
+// ":undo". Undo returns the same errors as [Do]. If undo returns a Failure, the Failure is stored, and the
+// effect of op remains. Undo may be called again at any time, also after a crash during an earlier call. A
+// retry of op after its undo still gets the stored value.
 //
 // Work of package lease consists of several commits and cannot be undone as a whole: for such work the error is
 // [CodeInvalid].

@@ -11,10 +11,10 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Discard gives dead letters up, and returns how many. Their headers and payloads are erased. If the message of
-// a letter has a position in an order, the position is given up, too, so that later messages of its key can
-// follow. An inbox continues with the next message. An outbox delivers a marker of the type "once.skipped" at
-// this position, with the reason.
+// Discard gives up the dead letters that f selects, and returns the number of discarded letters. The headers
+// and payloads of these letters are erased. If the message of a letter has a position in an order, Discard also
+// gives up this position, so that later messages of the key can be handled. An inbox continues with the next
+// message. An outbox delivers a marker of the type "once.skipped" at this position, with the reason.
 //
 // Discard can be called again. A letter that a redrive is trying at the same time is either applied or
 // discarded, never both.

@@ -1,6 +1,6 @@
-// Package deadletter is for operators of messages that could not be handled. They can list dead letters by
-// cause, show a letter with every failed delivery, redrive letters (have them tried again), and discard them.
-// The command once deadletter uses this package.
+// Package deadletter is for operators of messages that could not be handled. Operators can list dead letters
+// by cause, show a letter with every failed delivery, redrive letters (make the letters due for another try),
+// and discard letters. The command "once deadletter" uses this package.
 //
 //	letters := deadletter.New(s, deadletter.Config{}) // s is the SQL store of the engine
 //	groups, err := letters.Groups(ctx, deadletter.Filter{})
@@ -9,12 +9,13 @@
 //		Who: "ada", Reason: "order service is repaired", Canary: true, Rate: 50,
 //	})
 //
-// An inbox writes a dead letter when it gives a message up. A relay of an outbox does so if
-// RelayConfig.DeadLetters is set. A redrive only sets the times at which letters are due: the processes that
-// handle the messages try them again, with the same message ID. A redrive may be repeated, may run twice at the
-// same time, and may be killed: no letter is applied twice.
+// An inbox writes a dead letter when it stops trying a message. A relay of an outbox writes dead letters if
+// RelayConfig.DeadLetters is set. A redrive only sets the times at which letters are due: then the processes
+// that handle the messages try the letters again, with the same message IDs. A redrive may be repeated, may run
+// twice at the same time, and may be killed: no letter is applied twice.
 //
-// Every change is written to the audit in the same commit. Errors of the database are a [*store.Error].
+// Each call that changes letters writes an entry to the audit table once_audit in the same commit as
+// the change. If the database fails, the error is a [*store.Error].
 //
 // [*store.Error]: https://pkg.go.dev/github.com/oncelib/once/store#Error
 package deadletter

@@ -17,26 +17,29 @@ import (
 
 // Config configures [Letters].
 type Config struct {
-	// Encrypter decrypts payloads and headers. It is required if the service encrypts them.
+	// Encrypter decrypts payloads and headers. Encrypter is required if the service encrypts
+	// payloads and headers.
 	Encrypter once.Encrypter
 }
 
-// Letters are the dead letters of a database. Its methods can be called concurrently.
+// Letters gives access to the dead letters of a database. The methods of Letters can be called
+// concurrently.
 type Letters struct {
 	db  sqlplane.Database
 	cfg Config
 }
 
-// New returns the dead letters of db, which must have the [Migrations]. New does not contact the database.
+// New returns the [Letters] of the database db, in which the [Migrations] must have been run. New does not
+// contact the database.
 func New(db sqlplane.Database, cfg Config) *Letters { return &Letters{db, cfg} }
 
-// Errors of calls that have neither changed nor shown anything.
+// A call that returns one of these errors has changed nothing, and has returned no letters.
 var (
 	ErrNotFound = errors.New("deadletter: no dead letter has this UID. Try: Letters.List, or once deadletter list --letters")
 	ErrNoRun    = errors.New("deadletter: no redrive has this UID. Try: Letters.Redrives, or once deadletter list")
 )
 
-// Letter is a dead letter: a message that was given up.
+// Letter is a dead letter: a message that the inbox or the relay no longer tries to handle.
 type Letter struct {
 	UID      string // the ID of the letter
 	Origin   string // "inbox" or "outbox"
@@ -49,7 +52,7 @@ type Letter struct {
 	Seq      int64 // 0 if the message has no number
 
 	Headers   map[string]string // set by Show only
-	Payload   []byte            // set by Show only. Erased when the letter is resolved; for Origin "outbox" it is read from the message in the outbox
+	Payload   []byte            // set by Show only. Erased when the letter is resolved; for Origin "outbox", Payload is read from the message in the outbox
 	Encrypted bool              // Headers and Payload could not be decrypted
 	Trace     string
 	CreatedAt time.Time // zero if the time is not known
@@ -92,7 +95,7 @@ type Group struct {
 	Origin, Consumer, Topic, Class, Cause string
 
 	Letters        int64
-	Waiting        int64 // the number of letters that a redrive has chosen and that were not tried yet
+	Waiting        int64 // the number of letters that a redrive has chosen, but has not tried yet
 	Oldest, Newest time.Time
 	UID            string // the UID of one of the letters
 }
@@ -189,8 +192,8 @@ func newLetter(s *letter.Letter) Letter {
 	}
 }
 
-// Count returns how many letters match f. more reports that f.Most has ended the count, so that other letters
-// may match.
+// Count returns how many letters match f. If the count has ended at f.Most, the result more is true: then
+// further letters may match.
 func (l *Letters) Count(ctx context.Context, f Filter) (n int64, more bool, err error) {
 	where, args, err := f.where(l.db.Dialect())
 	if err != nil {

@@ -23,12 +23,13 @@ type RedriveOptions struct {
 	Who, Reason string
 
 	Rate   float64 // how many letters become due in a second, at least 0.0001; 0 means that all become due at once
-	Canary bool    // one letter is tried first, and the others only after it was applied
+	Canary bool    // one letter is tried first; the remaining letters become due only after this letter was applied
 	DryRun bool    // only count the letters
 
-	// Retain is how long the receivers remember the IDs of messages. A letter whose first failure is older than
-	// Retain may have been applied, and its receiver may have forgotten that. So the redrive does not choose
-	// such a letter, unless BeyondRetention is set. Default: 7 days.
+	// Retain is how long the receivers remember the IDs of messages. If the first failure of a message was
+	// longer ago than Retain, the message may have been applied, and the receiver may have deleted its ID.
+	// Therefore the redrive does not choose the letter of such a message, unless BeyondRetention is set.
+	// Default: 7 days.
 	Retain          time.Duration
 	BeyondRetention bool
 }
@@ -61,18 +62,18 @@ type Redrive struct {
 	Discarded int64
 	Left      int64  // how many letters were not chosen because they are beyond the retention; set only by a dry run and by Letters.Redrive
 	More      bool   // in a dry run: Filter.Most has ended the count, so that Total and Left may be greater
-	Canary    string // the UID of the letter that is tried first; the others wait until it is applied
+	Canary    string // the UID of the letter that is tried first; the remaining letters wait until this letter is applied
 
 	chosen bool // no letter is left to choose
 }
 
-// Redrive makes letters due again for the processes that handle them: [Inbox.Run] and relays. It returns when
-// all letters are chosen, which takes a short time; with a canary, it first waits until the canary was applied
-// or has failed. Progress returns the results.
+// Redrive makes letters due again for the processes that handle them: [Inbox.Run] and relays. Redrive returns
+// when all letters are chosen, which takes a short time. With a canary (one letter that is tried first),
+// Redrive waits until the canary was applied or has failed. The method Progress returns the results.
 //
-// After an error, or if the process was killed, Resume continues the redrive. A second call of Redrive chooses
-// only letters that no redrive has chosen yet. The rate applies as long as the processes keep up: letters that
-// became due while all processes were down are then tried without a rate.
+// After an error, or if the process was killed, call Resume to continue the redrive. A second call of Redrive
+// chooses only letters that no redrive has chosen yet. The rate applies as long as the processes keep up:
+// letters that became due while all processes were down are then tried without a rate.
 //
 // [Inbox.Run]: https://pkg.go.dev/github.com/oncelib/once/inbox#Inbox.Run
 func (l *Letters) Redrive(ctx context.Context, f Filter, o RedriveOptions) (Redrive, error) {
@@ -265,8 +266,8 @@ func (l *Letters) counted(ctx context.Context, r Redrive) (Redrive, error) {
 	return r, err
 }
 
-// Cancel ends a redrive: letters that were not tried yet wait for a person again. Attempts in flight are not
-// cancelled. If a Cancel was killed, call it again to finish it.
+// Cancel ends a redrive: letters that the redrive has not tried yet wait for the decision of a person again.
+// Attempts in flight are not cancelled. If a Cancel was killed, call it again to finish it.
 func (l *Letters) Cancel(ctx context.Context, uid, who, reason string) (Redrive, error) {
 	if err := checkSigned(who, reason); err != nil {
 		return Redrive{}, err
@@ -335,8 +336,8 @@ func (l *Letters) locked(ctx context.Context, r sqlplane.Runner, where string, a
 	return collect(ctx, r, l.statement("select "+letter.ListColumns+" from once_deadletter where "+where, args...), letter.Scan)
 }
 
-// Resume continues a redrive until all of its letters are chosen or its canary has failed. Several calls may
-// run at the same time.
+// Resume continues a redrive until all of its letters are chosen or its canary has failed. Several calls of
+// Resume may run at the same time.
 func (l *Letters) Resume(ctx context.Context, uid string) (Redrive, error) {
 	for waits := 0; ; {
 		var is step

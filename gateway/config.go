@@ -40,17 +40,18 @@ type Policy string
 // The policies of a [Route].
 const (
 	PolicyStop           Policy = "stop"             // the request is not forwarded again until a person decides: 409
-	PolicyCheck          Policy = "check"            // the receipt decides: see [Receipts]; like stop while no receipt of the route was seen
-	PolicyForwardSameKey Policy = "forward_same_key" // the service itself remembers the client's key: forwarded again as long as it does
+	PolicyCheck          Policy = "check"            // the receipt decides: see [Receipts]; like PolicyStop until the gateway has seen a receipt of the route
+	PolicyForwardSameKey Policy = "forward_same_key" // the service itself remembers the client's key: the request is forwarded again until Route.UpstreamKeepsKeys is over
 	PolicyRetry          Policy = "retry"            // the owner of the route declares that a second forward does no harm
-	PolicyFail           Policy = "fail"             // like stop; after Route.FailAfter the final answer is that the outcome is unknown
+	PolicyFail           Policy = "fail"             // like PolicyStop; after Route.FailAfter the final answer is that the outcome is unknown
 )
 
 // Config configures a [Gateway].
 type Config struct {
-	// Name is the name of the service, such as "payments". It is part of the scope of each key. All gateways of one service must have the same name;
-	// services that share a store or a table of receipts must have different names. Do not change the name: the gateway would not find its earlier
-	// keys. A name has at most 64 characters: letters, digits, '-', '_' and '.'. Required.
+	// Name is the name of the service, such as "payments". Name is part of the scope of each key. All gateways
+	// of one service must have the same name; services that share a store or a table of receipts must have
+	// different names. Do not change the name: under a new name the gateway does not find the keys that it
+	// stored before. A name has at most 64 characters: letters, digits, '-', '_' and '.'. Required.
 	Name string
 
 	// Upstream is the address of the service: http://host:port, https://host:port, or h2c://host:port for HTTP/2 without TLS. Required.
@@ -63,16 +64,20 @@ type Config struct {
 	// Engine configures the engine that executes operations on Store.
 	Engine once.Config
 
-	// Receipts of the service. Required by PolicyCheck, and without a Store.
+	// Receipts reads the commit receipts of the service. Receipts is required by PolicyCheck, and
+	// if Store is nil.
 	Receipts Receipts
 
-	// ReceiptsKept is how long the service keeps receipts: not longer than the retention of each sweep. A missing receipt proves that a forward had
-	// no effect only until nine tenths of that time have passed since the forward. Later it may have been swept: then the outcome is unknown until a
-	// person decides. Default: DefaultReceiptsKept; [once.Forever] if they are never swept.
+	// ReceiptsKept is how long the service keeps receipts. ReceiptsKept must not be longer than the retention
+	// with which any process sweeps receipts. A missing receipt proves that a forward had no effect only until
+	// nine tenths of ReceiptsKept have passed since the forward. After that a sweep may have deleted the
+	// receipt, so the outcome is unknown until a person decides. Default: DefaultReceiptsKept. If receipts are
+	// never swept, set [once.Forever].
 	ReceiptsKept time.Duration
 
-	// ReceiptsAtOnce is how many questions Receipts answers at the same time, such as the number of its connections. Each route has an equal share,
-	// so that a route whose transactions hold their receipts does not block another route. Default 16.
+	// ReceiptsAtOnce is the largest number of concurrent calls of Receipts. For example, set it to the number
+	// of connections that Receipts uses. Each route may make an equal share of these calls, so that a route
+	// whose transactions lock their receipts does not block another route. Default 16.
 	ReceiptsAtOnce int
 
 	// Principal returns the caller of a request, for routes with keys: see [HeaderPrincipal] and [oncehttp.SharedPrincipal]. Required.
@@ -82,19 +87,21 @@ type Config struct {
 	// with 429 and not forwarded. Quota requires Store. Default: nil, no limit.
 	Quota *limit.Quota
 
-	// TrustedProxies are the networks of proxies that may set X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host. In requests from other senders
-	// the gateway replaces these headers. Default: none is trusted.
+	// TrustedProxies are the networks of proxies that may set X-Forwarded-For, X-Forwarded-Proto and
+	// X-Forwarded-Host. In requests from other senders the gateway replaces these headers. Default: no proxy is
+	// trusted.
 	TrustedProxies []netip.Prefix
 
 	// Routes are the kinds of requests that have keys. All other requests are forwarded without a key.
 	Routes []Route
 
-	// Hidden are prefixes of paths for which clients get 404. Hide the endpoint of the service that serves receipts: it shows stored answers, and can
-	// prevent operations from committing.
+	// Hidden are prefixes of paths for which clients get 404. Hide the endpoint of the service that serves
+	// receipts: this endpoint shows stored answers, and can prevent operations from committing.
 	Hidden []string
 
-	// Idle is how long an unused connection to the service is kept open. It must be shorter than the keep-alive timeout of the service, because a
-	// request on a connection that the service closes at the same time has an unknown outcome. Default: 1 s.
+	// Idle is how long an unused connection to the service is kept open. Idle must be shorter than the
+	// keep-alive timeout of the service, because a request on a connection that the service closes at the same
+	// time has an unknown outcome. Default: 1 s.
 	Idle time.Duration
 
 	// TLS configures TLS for an https Upstream. Default: the configuration of net/http.
@@ -116,26 +123,32 @@ type Route struct {
 	// OnUnknown says what the gateway does if the outcome of a forwarded request is unknown. Default: PolicyStop.
 	OnUnknown Policy
 
-	// UpstreamKeepsKeys is how long the service itself keeps a key. Required by PolicyForwardSameKey, and used by no other policy.
+	// UpstreamKeepsKeys is how long the service itself keeps a key. UpstreamKeepsKeys is required by
+	// PolicyForwardSameKey, and is not used by any other policy.
 	UpstreamKeepsKeys time.Duration
 
-	// FailAfter is how long after a request was forwarded PolicyFail gives the operation up. Default: 24 h.
+	// PolicyFail applies when FailAfter has passed since the request was forwarded. If the outcome is
+	// still unknown then, the gateway stores a final answer which says that the outcome is unknown.
+	// Default: 24 h.
 	FailAfter time.Duration
 
-	// Optional forwards requests without a key. Default: false, such a request is answered with 400.
+	// If Optional is true, requests without a key are forwarded. Default: false, a request without a
+	// key is answered with 400.
 	Optional bool
 
-	// Timeout limits the time from the beginning of a forward until its answer is complete or begins to stream. It also limits how long a client may
-	// take to read a part of an answer. Default: 30 s.
+	// Timeout limits the time from the beginning of a forward until its answer is complete or begins to stream.
+	// Timeout also limits how long a client may take to read a part of an answer. Default: 30 s.
 	Timeout time.Duration
 
-	// BodyTimeout limits the time in which a client sends its body, because the request occupies a place of the Gate meanwhile. Default: 30 s.
+	// BodyTimeout limits the time in which a client sends its body, because a request counts in the concurrency
+	// limit of Gate while its body is read. Default: 30 s.
 	BodyTimeout time.Duration
 
 	// Wait is how long a duplicate waits for the answer while another request with its key is in flight. Default: 0, the duplicate gets 409 at once.
 	Wait time.Duration
 
-	// Retain is how long answers are kept. Default: the engine's; without a Store, Config.ReceiptsKept.
+	// Retain is how long answers are kept. Default: the retention of the engine, or Config.ReceiptsKept
+	// if Config.Store is nil.
 	Retain time.Duration
 
 	// KeyTime takes the time in a key that is a UUID of version 7 as the time of the first attempt: see [oncehttp.Config]. A request whose first
@@ -160,8 +173,10 @@ type Route struct {
 	// leaves no record. Default: nil, every request is executed.
 	Gate oncehttp.Gate
 
-	// Begin is called before each forward. again is true if an earlier forward of the same request can no longer take effect. If Begin returns an
-	// error, the request is not forwarded, and its key can be used again. done is called with the result of the forward. Default: nil, not called.
+	// Begin is called before each forward. The parameter again is true if the same request was forwarded
+	// before, and the earlier forward can no longer take effect. If Begin returns an error, the request is not
+	// forwarded, and its key can be used again. The function done is called with the result of the forward.
+	// Default: nil, not called.
 	Begin func(again bool) (done func(Forwarded), err error)
 }
 

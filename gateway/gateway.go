@@ -30,7 +30,7 @@ type Gateway struct {
 	status  http.Handler
 }
 
-// New returns a gateway. If cfg is invalid, it returns an error that names the field.
+// New returns a gateway. If cfg is invalid, New returns an error that names the invalid field.
 func New(cfg Config) (g *Gateway, err error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)

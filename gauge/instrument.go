@@ -13,11 +13,11 @@ const (
 
 // Instrument describes a gauge: all values with the same name.
 type Instrument struct {
-	Name  string // its name for Prometheus
-	OTel  string // its name for OpenTelemetry
-	Unit  string // its unit, as a UCUM code
-	Label string // the name of its only label; "" if it has no label
-	Grows bool   // it is a counter: its values count since the start of the process
+	Name  string // the name of the gauge in Prometheus
+	OTel  string // the name of the gauge in OpenTelemetry
+	Unit  string // the unit of the gauge, as a UCUM code
+	Label string // the name of the only label of the gauge; "" if the gauge has no label
+	Grows bool   // the instrument is a counter: its values count since the start of the process
 	Help  string
 
 	fold fold
@@ -95,5 +95,5 @@ var byName = func() map[string]*Instrument {
 	return m
 }()
 
-// Instruments returns the descriptions of all gauges of once.
+// Instruments returns the descriptions of all gauges of this library.
 func Instruments() []Instrument { return append([]Instrument(nil), instruments...) }

@@ -25,7 +25,7 @@ type Config struct {
 	// Every is the time between two calls of each source. Default: 15 s, the interval of most scrapes.
 	Every time.Duration
 
-	// Timeout limits one call of a source. Default: 5 s. It is never longer than Every.
+	// Timeout limits one call of a source. Default: 5 s. Timeout is never longer than Every.
 	Timeout time.Duration
 
 	// Log gets a warning when a source fails; the warning is not repeated until the source has succeeded again. Default: [slog.Default].
@@ -55,7 +55,7 @@ type watched struct {
 	failing bool
 }
 
-// NewWatch returns a watch of these sources. It calls no source before [Watch.Run] runs.
+// NewWatch returns a watch of these sources. NewWatch calls no source before [Watch.Run] runs.
 func NewWatch(cfg Config, sources ...Source) *Watch {
 	if cfg.Every < 0 || cfg.Timeout < 0 {
 		panic("gauge: NewWatch: Every " + cfg.Every.String() + " and Timeout " + cfg.Timeout.String() + " must not be negative")
@@ -72,8 +72,9 @@ func NewWatch(cfg Config, sources ...Source) *Watch {
 	return w
 }
 
-// Add adds sources; call it before [Watch.Run]. Use it where parts depend on each other: make the watch, make the metrics with the watch, make the
-// engine with the metrics, and then add the engine to the watch.
+// Add adds sources; call it before [Watch.Run]. Use Add if the watch, the metrics and the engine depend on each
+// other: make the watch, make the metrics with the watch, make the engine with the metrics, and then add the
+// engine to the watch.
 func (w *Watch) Add(sources ...Source) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,8 +97,8 @@ func (w *Watch) all() []*watched {
 	return w.sources
 }
 
-// Run calls the sources until ctx ends. Each source has its own goroutine, so a source that hangs does not delay the others. Run returns the error of
-// ctx after all calls have returned.
+// Run calls the sources until ctx ends. Each source has its own goroutine, so a source that hangs does not
+// delay other sources. Run returns the error of ctx after all calls have returned.
 func (w *Watch) Run(ctx context.Context) error {
 	w.mu.Lock()
 	w.running = true
@@ -166,9 +167,10 @@ func (s *watched) last(now time.Time, most time.Duration) (values []Value, age t
 	return values, age
 }
 
-// Values returns the last values, sorted by name and label. It calls no source. If a source has not succeeded for three times Config.Every, its
-// values are missing. The gauge once_watch_age_seconds is always present, and grows also if Run was never called. If several sources return a value
-// with the same name and label, counts are added, and the highest age is taken.
+// Values returns the last values, sorted by name and label. Values calls no source. If a source has not
+// succeeded for three times Config.Every, its values are missing. The gauge once_watch_age_seconds is always
+// present, and grows even if Run was never called. If several sources return a value with the same name and
+// label, Values returns the sum of counts, and the highest of ages.
 func (w *Watch) Values() []Value {
 	type series struct{ name, label string }
 	now, found := time.Now(), map[series]float64{}

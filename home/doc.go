@@ -1,5 +1,6 @@
-// Package home runs one service in several regions, each with its own database. Each tenant has one region, its home, that executes the tenant's
-// operations. Operations are claimed only there, so a key takes effect once, whichever region receives a retry.
+// Package home runs one service in several regions, each with its own database. Each tenant has one region, the
+// home of the tenant, that executes the tenant's operations. Operations of a tenant are claimed only in its
+// home, so a key takes effect once, no matter which region receives a retry.
 //
 //	regions := home.NewMap("ap", "eu", "us")
 //	engine := once.New(home.New(pgxstore.New(pool, pgxstore.Config{}), regions), once.Config{})
@@ -10,8 +11,8 @@
 // owns the tenant. If the region does not own the tenant, nothing is applied, and the caller receives [NotHomeError]. The caller may then try again
 // with the same key.
 //
-// [Handler] forwards a request to the home of its tenant, at most once. [Mover] moves a tenant to another region, as the command "once home move"
-// does. It also creates the row of a new tenant.
+// [Handler] forwards a request to the home of its tenant, at most once. [Mover] moves a tenant to another
+// region, as the command "once home move" does. [Mover] also creates the row of a new tenant.
 //
 // The scope of each operation must begin with its tenant: see [TenantOf].
 package home

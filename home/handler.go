@@ -9,7 +9,8 @@ import (
 	"github.com/oncelib/once/oncehttp"
 )
 
-// HopHeader is a header of requests that another region has forwarded. Its value is the name of that region.
+// HopHeader is a header of requests that another region has forwarded. The value of the header is the name
+// of the region that has forwarded the request.
 const HopHeader = "Once-Home-Hop"
 
 // These are the codes of the problems of [Handler].
@@ -32,21 +33,25 @@ type Config struct {
 	// reached. Required.
 	URL func(region string) *url.URL
 
-	// Transport sends the forwarded requests. It must not repeat requests by itself. Default: an [http.Transport] without a proxy.
+	// Transport sends the forwarded requests. Transport must not repeat requests by itself. Default: an
+	// [http.Transport] without a proxy.
 	Transport http.RoundTripper
 
 	// Timeout limits the time of a request to another region, including its answer. Default: 30 s.
 	Timeout time.Duration
 
-	// MaxBody is the largest body of a forwarded request and of its answer, in bytes. A request with a larger body is answered with 413. If the
-	// answer has a larger body, the client gets 503, as if the answer were incomplete. Both bodies are held in memory. Default: 16 MiB.
+	// MaxBody is the size in bytes of the largest body of a forwarded request, and of the largest body of an
+	// answer to a forwarded request. A request with a larger body is answered with 413. If the answer has a
+	// larger body, the client gets 503, as if the answer were incomplete. Both bodies are held in memory.
+	// Default: 16 MiB.
 	MaxBody int64
 }
 
-// Handler returns a handler that serves requests of this region's tenants with next, and forwards all other requests to the home of their tenant. It
-// reads the whole request before it forwards it, and sends the answer only if it has received all of it. If a forwarded request arrives and its
-// tenant has its home elsewhere, the answer is 421. So a request never circulates between regions whose maps differ. Handler panics if cfg is
-// invalid.
+// Handler returns a handler that serves requests of this region's tenants with next, and forwards all other
+// requests to the home of their tenant. The returned handler reads the whole request before it forwards the
+// request, and sends the answer only after it has received the whole answer. If a forwarded request arrives and
+// its tenant has its home elsewhere, the answer is 421. So a request never circulates between regions whose
+// maps differ. Handler panics if cfg is invalid.
 func Handler(cfg Config, next http.Handler) http.Handler {
 	if cfg.Region == "" || cfg.Map == nil || cfg.Tenant == nil || cfg.URL == nil || cfg.Timeout < 0 || cfg.MaxBody < 0 {
 		panic("home: Handler: Region, Map, Tenant and URL are required, and Timeout and MaxBody must not be negative")

@@ -16,7 +16,8 @@ type Pin struct {
 	Epoch  int64  `json:"epoch"` // the epoch of the ownership; 0 if the hash has chosen the region, and the tenant was never moved
 }
 
-// Map has the homes of tenants, as far as this process knows them. Its methods can be called concurrently.
+// Map has the homes of tenants, as far as this process knows them. The methods of Map can be called
+// concurrently.
 type Map struct {
 	regions []string
 
@@ -24,7 +25,8 @@ type Map struct {
 	pins map[string]Pin
 }
 
-// NewMap returns a map of these regions, without pins. It panics if the name of a region is empty or occurs twice.
+// NewMap returns a map of these regions, without pins. NewMap panics if the name of a region is empty or occurs
+// twice.
 func NewMap(regions ...string) *Map {
 	regions = slices.Sorted(slices.Values(regions))
 	if len(regions) == 0 || slices.Contains(regions, "") || len(slices.Compact(slices.Clone(regions))) < len(regions) {
@@ -33,8 +35,9 @@ func NewMap(regions ...string) *Map {
 	return &Map{regions: regions, pins: map[string]Pin{}}
 }
 
-// Home returns the home of a tenant: its pin, or else the region with the highest hash of region and tenant (rendezvous hashing). With this hash, a
-// new region takes over only its own share of the tenants that have no pin.
+// Home returns the home of a tenant: the pin of the tenant, or, if the map has no pin of the tenant, the region
+// with the highest hash of region and tenant (rendezvous hashing). With this hash, a new region takes over only
+// its own share of the tenants that have no pin.
 func (m *Map) Home(tenant string) Pin {
 	m.mu.RLock()
 	p, is := m.pins[tenant]

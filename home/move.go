@@ -15,20 +15,21 @@ import (
 
 // Mover moves tenants between regions.
 type Mover struct {
-	// Regions are the databases of all regions, by the names of the regions. All must be migrated with [Migrations] and have the same dialect.
+	// Regions are the databases of all regions, by the names of the regions. All these databases must be
+	// migrated with [Migrations] and have the same dialect.
 	Regions map[string]sqlplane.Database
 
-	// Rows moves the service's own rows of the tenant, and rows of an outbox or inbox if its messages must move too. It is called while no region
-	// executes operations of the tenant. If a move is interrupted, Rows is called again, so it must be safe to repeat. Default: nil, there are no
-	// rows to move.
+	// Rows moves the service's own rows of the tenant, and rows of outboxes and inboxes if the messages in
+	// these rows must move too. Rows is called while no region executes operations of the tenant. If a move is
+	// interrupted, Rows is called again, so Rows must be safe to repeat. Default: nil, no rows are moved.
 	Rows func(context.Context, Handover) error
 
-	// Publish updates the maps of all regions, by [Map.Pin]. It may be called again with the same pin. Default: nil, a region learns the new home
-	// when it sends a request to the old home.
+	// Publish updates the maps of all regions, by [Map.Pin]. Publish may be called again with the same pin.
+	// Default: nil, a region learns the new home when it sends a request to the old home.
 	Publish func(ctx context.Context, tenant string, p Pin) error
 }
 
-// Handover describes a move to Mover.Rows.
+// Handover describes the move for which the function Mover.Rows is called.
 type Handover struct {
 	Tenant, From, To string
 
@@ -47,11 +48,11 @@ type Standing struct {
 	Owned  bool   `json:"owned"`
 	Epoch  int64  `json:"epoch"`
 	Home   string `json:"home"`             // the home of the tenant, as far as this database knows
-	Moving string `json:"moving,omitempty"` // the region to which the tenant is being moved from here; "" if it is not being moved
+	Moving string `json:"moving,omitempty"` // the region to which the tenant is being moved from this region; "" if the tenant is not being moved
 }
 
-// Show returns the state of a tenant in all databases. If tenant is "", it returns the states of all tenants. If some databases cannot be read, Show
-// returns an error and also the states in the other databases.
+// Show returns the state of a tenant in all databases. If tenant is "", Show returns the states of all tenants.
+// If some databases cannot be read, Show returns an error and also the states in the other databases.
 func (m Mover) Show(ctx context.Context, tenant string) (list []Standing, err error) {
 	var errs []error
 	for _, region := range slices.Sorted(maps.Keys(m.Regions)) {
@@ -70,13 +71,15 @@ func (m Mover) Show(ctx context.Context, tenant string) (list []Standing, err er
 	return list, errors.Join(errs...)
 }
 
-// Move moves a tenant to the region to. If Move is killed at any point or returns an error, one region owns the tenant, or none does. While no region
-// owns the tenant, no operation of it is executed, and callers receive an error after which they may try again. Call Move again with the same
-// arguments to complete the move. For a new tenant, Move creates the first row.
+// Move moves a tenant to the region to. If Move is killed at any point or returns an error, the tenant belongs
+// to one region or to no region. While no region owns the tenant, no operation of the tenant is executed, and
+// callers receive an error after which they may try again. Call Move again with the same arguments to complete
+// the move. For a new tenant, Move creates the tenant's first row.
 //
-// A move has these steps. The old home refuses new commits of the tenant, and Move waits for transactions that are committing. Move calls Rows. It
-// copies the tenant's operations and the times at which its sagas continue to the new region, and makes the new region the owner, in one transaction.
-// Then it deletes the copied rows in the old region, and calls Publish.
+// A move has these steps. The old home refuses new commits of the tenant, and Move waits for transactions that
+// are committing. Move calls Rows. In one transaction in the new region, Move writes copies of the tenant's
+// operations and of the times at which the tenant's sagas continue, and makes the new region the owner. Then
+// Move deletes the copied rows in the old region, and calls Publish.
 func (m Mover) Move(ctx context.Context, tenant, to string) error {
 	if err := m.check(tenant, to); err != nil {
 		return err

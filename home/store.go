@@ -13,8 +13,9 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Store is a [store.Store] that executes operations only of the tenants that its region owns. Every commit of an operation checks this in its own
-// transaction. On pgxstore the check needs no additional round trip.
+// Store is a [store.Store] that executes operations only of the tenants that its region owns. Every commit of
+// an operation checks in its own transaction that the region owns the tenant. On pgxstore the check needs no
+// additional round trip.
 type Store[TX any] struct {
 	base    store.Store[TX]
 	joiner  store.Joiner[TX]
@@ -44,8 +45,9 @@ var (
 	_ upkeep.Writer[any] = (*Store[any])(nil)
 )
 
-// New returns a store that wraps s. s must be a pgxstore or a sqlstore on PostgreSQL or SQLite, whose database was migrated with [Migrations];
-// otherwise New panics. If the database knows of a later move of a tenant than regions does, the Store adds the move to regions.
+// New returns a store that wraps s. s must be a pgxstore or a sqlstore on PostgreSQL or SQLite, whose database
+// was migrated with [Migrations]; otherwise New panics. If the database contains a later move of a tenant than
+// the map regions, the Store adds the move to the map.
 func New[TX any](s store.Store[TX], regions *Map) *Store[TX] {
 	h := &Store[TX]{base: s, regions: regions}
 	var ok bool
@@ -71,7 +73,7 @@ func New[TX any](s store.Store[TX], regions *Map) *Store[TX] {
 	return h
 }
 
-// Unwrap gives [store.As] access to the optional interfaces of the store below.
+// Unwrap gives [store.As] access to the optional interfaces of the store that s wraps.
 func (s *Store[TX]) Unwrap() any { return s.seen }
 
 // owned are statements that fail unless this region owns the tenant and no move has begun. A row that a move has locked is skipped like a missing
@@ -111,7 +113,7 @@ func (s *Store[TX]) under(c store.Change) store.Change {
 // be sent again with the same key.
 type NotHomeError struct {
 	Tenant string
-	Pin    // the home of the tenant, as far as the database knows; zero if it does not know the home
+	Pin    // the home of the tenant, as far as the database knows; zero if the database does not contain the home
 }
 
 func (e *NotHomeError) Error() string {
@@ -135,7 +137,8 @@ func (s *Store[TX]) refused(ctx context.Context, tenant string, err error) error
 	return &store.Error{Kind: store.KindUnavailable, Err: e}
 }
 
-// Read implements [store.Operations]. It also finds operations that this region executed before the tenant was moved away, while their rows exist.
+// Read implements [store.Operations]. Read also finds operations that this region executed before the tenant
+// was moved away, while their rows exist.
 func (s *Store[TX]) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	return s.base.Read(ctx, id)
 }

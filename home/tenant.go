@@ -14,9 +14,11 @@ var owners = []string{"", string(owner.Saga), string(owner.Gateway)}
 // ends are the texts that may follow the tenant in a scope. The last one is an escaped slash.
 var ends = []string{" ", "/", "%2F"}
 
-// TenantOf returns the tenant at the beginning of a scope: the text before the first blank or slash. Scopes of package oncehttp begin with a tenant
-// if the principal is the tenant, or begins with the tenant and a slash. In your own scopes, escape the tenant with [url.PathEscape]. If a scope has
-// no blank and no slash, TenantOf returns "". For a saga, it returns the tenant of the saga's ID.
+// TenantOf returns the tenant at the beginning of a scope: the text before the first blank or slash. Scopes of
+// package oncehttp begin with a tenant if the principal is the tenant, or if the principal begins with the
+// tenant and a slash. In scopes that your program makes, escape the tenant with [url.PathEscape]. If a scope
+// has no blank and no slash, TenantOf returns "". For the scope of a saga's operation, TenantOf returns the
+// tenant in the ID of the saga.
 func TenantOf(scope string) string {
 	scope = strings.TrimPrefix(scope, string(owner.Of(scope)))
 	for _, end := range ends {

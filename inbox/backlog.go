@@ -25,7 +25,7 @@ type Waiting struct {
 	Since              time.Time
 }
 
-// Older returns w or the other Waiting, whichever has waited longer.
+// Older compares w with the parameter other, and returns the Waiting that has waited longer.
 func (w Waiting) Older(other Waiting) Waiting {
 	if w.Since.IsZero() || !other.Since.IsZero() && other.Since.Before(w.Since) {
 		return other
@@ -38,7 +38,7 @@ func waitingOf(m *message.Message, since time.Time) Waiting {
 	return Waiting{Source: m.Source, Topic: m.Topic, Key: m.Key, Since: since}
 }
 
-// Backlog returns the backlog of the consumers in this process. It does not ask the database.
+// Backlog returns the backlog of the consumers in this process. Backlog does not ask the database.
 func (in *Inbox[TX]) Backlog() (b Backlog) {
 	for _, each := range in.consumers.all() {
 		one := each()
@@ -56,8 +56,8 @@ func (in *Inbox[TX]) Hanging() int {
 	return n
 }
 
-// Attach includes the backlog of a consumer in [Inbox.Backlog], until detach is called. Consumers of the broker
-// modules call it.
+// Attach includes the backlog of a consumer in [Inbox.Backlog], until detach is called. The consumers in the
+// modules for brokers call Attach.
 func (in *Inbox[TX]) Attach(of func() Backlog) (detach func()) { return in.consumers.add(of) }
 
 // consumers are the functions that return the backlogs of consumers.

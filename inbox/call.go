@@ -10,7 +10,8 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// ErrHandlerTimeout says that a handler has not returned within Config.HandlerTimeout. Its transaction was rolled back.
+// ErrHandlerTimeout says that a handler has not returned within Config.HandlerTimeout. The transaction of the
+// handler was rolled back.
 var ErrHandlerTimeout = errors.New("inbox: the handler has not returned within Config.HandlerTimeout. Try: a handler that returns when its context ends, or a longer HandlerTimeout")
 
 // longestGrace is how long a handler may still run after the end of its time, when its context has ended.

@@ -12,17 +12,19 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// ErrDeadLettered says that the message of a [Do] is a dead letter, and has no result. Acknowledge the message.
+// ErrDeadLettered is the error of [Do] if the message is a dead letter: the message was given up, so it has no
+// result. Acknowledge the message.
 var ErrDeadLettered = errors.New("inbox: the message was given up, and is a dead letter. Try: once deadletter list --letters")
 
-// Do is [Inbox.Handle] for a handler with a result, for a caller that must answer each delivery. A duplicate
-// gets the result of the first delivery, decoded from JSON, as long as the ID of the message is kept
-// (Config.Retain). Do needs Config.Order [AnyOrder]. If [Inbox.Run] applies a dead letter that was redriven,
-// the result is not kept: then a duplicate gets an error of [once.CodeNoResult].
+// Do is like [Inbox.Handle], but the handler returns a result. Use Do if the caller must answer each
+// delivery with the result. A duplicate gets the result of the first delivery, decoded from JSON, as long as
+// the ID of the message is kept (Config.Retain). Do requires that Config.Order is [AnyOrder]. If [Inbox.Run]
+// applies a dead letter that was redriven, the result is not kept: then a duplicate gets an error with the
+// code [once.CodeNoResult].
 //
-// Acknowledge the message if the error is nil, [ErrDeadLettered] or of [once.CodeNoResult]. After any other
-// error the message must be delivered again. A marker (see [message.TypeSkipped]) has no result, and also gives
-// an error of [once.CodeNoResult].
+// Acknowledge the message if the error is nil, is [ErrDeadLettered], or has the code [once.CodeNoResult]. After
+// any other error the message must be delivered again. For a marker (see [message.TypeSkipped]), which has no
+// result, Do also returns an error with the code [once.CodeNoResult].
 func Do[T, TX any](ctx context.Context, in *Inbox[TX], m message.Message, fn func(ctx context.Context, tx TX, m message.Message) (T, error)) (once.Result[T], error) {
 	var r once.Result[T]
 	if in.cfg.Order != AnyOrder {

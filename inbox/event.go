@@ -12,14 +12,14 @@ import (
 // Outcome says why a message can be acknowledged.
 type Outcome string
 
-// The outcomes. New ones may be added.
+// These are the outcomes. New outcomes may be added.
 const (
 	Applied      Outcome = "applied"       // this call has applied the message
 	Duplicate    Outcome = "duplicate"     // the message was applied before
 	Stale        Outcome = "stale"         // with LatestVersion: a later version was applied before
-	Parked       Outcome = "parked"        // with InOrder: the message is stored, and is applied after the messages before it
+	Parked       Outcome = "parked"        // with InOrder: the message is stored, and is applied after the earlier messages of its key
 	Skipped      Outcome = "skipped"       // the message is a marker: see message.TypeSkipped
-	DeadLettered Outcome = "dead_lettered" // the message has become a dead letter, now or before, and waits for a person
+	DeadLettered Outcome = "dead_lettered" // the message has become a dead letter, in this call or before, and waits for the decision of a person
 )
 
 // Result is the result of one message of a batch. If Err is nil, acknowledge the message.
@@ -27,13 +27,14 @@ type Result struct {
 	Outcome Outcome
 	Err     error
 
-	// Wait is how long the transaction of the message took to begin. Usually that is the wait for a connection
-	// of the pool, and on SQLite the wait for the lock of the writer. If the message needed several
-	// transactions, Wait is the longest of their waits. Zero means that no transaction began.
+	// Wait is how long the transaction of the message took to begin. Usually this is the wait for a connection
+	// of the pool. On SQLite, this is the wait for the write lock. If the message needed several transactions,
+	// Wait is the wait of the transaction that took longest to begin. Zero means that no transaction began.
 	Wait time.Duration
 }
 
-// Observer receives the events of an inbox. Observe must be quick. The trace of a message is in Message.Trace.
+// Observer receives the events of an inbox. The method Observe must return quickly. The trace of a message is
+// in Message.Trace.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -41,7 +42,7 @@ type Observer interface {
 // EventType is the type of an [Event]. New types may be added.
 type EventType string
 
-// These events of a message have the same words as its outcomes.
+// These events have the same names as the outcomes of a message.
 const (
 	EventApplied      EventType = "applied"
 	EventDuplicate    EventType = "duplicate"
@@ -94,8 +95,8 @@ func (o observers) Observe(ctx context.Context, e Event) {
 }
 
 // Log returns an observer that writes events to l: dead letters and gaps at level Error, failures at Warn, all
-// other events at Debug. If l is nil, it writes to the logger that slog.Default() returns at the time of the
-// event. docs/logs.md has the names of the attributes.
+// other events at Debug. If l is nil, the observer writes to the logger that slog.Default() returns at the
+// time of the event. docs/logs.md has the names of the attributes.
 func Log(l *slog.Logger) Observer { return logObserver{l} }
 
 type logObserver struct{ l *slog.Logger }

@@ -11,8 +11,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Failing is a message that has arrived and whose attempts fail. The zero value means that no attempt of it is
-// known.
+// Failing is a message that has arrived and whose attempts fail. The zero value means that no attempt of the
+// message is known.
 type Failing struct {
 	EventID  string
 	Attempts int64     // how many attempts have failed

@@ -42,10 +42,10 @@ func errTooLarge(size, most int) error {
 	return fmt.Errorf("the payload has %d bytes, at most %d are allowed (message.MaxPayload), so the payload was not stored. Try: a larger Config.MaxPayload, then have the sender send the message again", size, most)
 }
 
-// Refuse makes a dead letter of a message that cannot be handled, for example because it cannot be decoded.
-// class is the class of the dead letter, such as "malformed". If the error is nil, acknowledge the message.
-// Required fields that m lacks are computed from the other fields, so that another delivery of the same message
-// makes the same dead letter.
+// Refuse makes a dead letter of a message that cannot be handled, for example because it cannot be decoded. The
+// parameter class is the class of the dead letter, such as "malformed". If the error is nil, acknowledge the
+// message. Required fields that m lacks are computed from the other fields, so that another delivery of the
+// same message makes the same dead letter.
 func (in *Inbox[TX]) Refuse(ctx context.Context, m message.Message, class string, reason error) error {
 	if reason == nil {
 		reason = errors.New("it was refused")

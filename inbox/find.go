@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Sighting is the state of an event in one inbox of a database, for people.
+// Sighting is the state of an event in one inbox of a database, in a form for people to read.
 type Sighting struct {
 	EventID, Consumer, Source string
 
@@ -35,8 +35,8 @@ const mostInboxes = 200
 
 // Find returns the states of at most 64 events in the inboxes of a database, by the IDs of the messages. If a
 // message has its Source, Find searches only that source. If it also has Topic, Key and Seq, Find also searches
-// inboxes with an order. Find makes two or three look-ups for each consumer and source, each by an index. It
-// searches the first 200 pairs of consumer and source.
+// inboxes with an order. Find makes two or three look-ups for each consumer and source, each by an index. Find
+// searches only the first 200 pairs of consumer and source.
 func Find(ctx context.Context, db sqlplane.Database, events ...message.Message) (list []Sighting, err error) {
 	f := finding{db: db, at: map[sighted]*Sighting{}}
 	if len(events) == 0 {

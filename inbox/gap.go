@@ -70,10 +70,10 @@ func scanGap(row sqlplane.Row, more ...any) (g Gap, err error) {
 	return g, err
 }
 
-// GapsUpTo returns one page of gaps. It reads only keys of consumer that have parked messages, and not
-// more of them than most.
-// The gaps are ordered by the age of the wait. more reports that other gaps may exist. GapsUpTo reads a few
-// rows for each key.
+// GapsUpTo returns one page of gaps. GapsUpTo reads only keys of consumer that have parked messages, which
+// wait in the database for an earlier message. The parameter most is the largest number of keys that
+// GapsUpTo reads. The gaps are ordered by the age of the wait. The result more reports whether other gaps
+// may exist. GapsUpTo reads a few rows for each key.
 func GapsUpTo(ctx context.Context, db sqlplane.Database, consumer string, most int) (list []Gap, more bool, err error) {
 	const query = `select p.source, p.topic, p.KEY, p.seq + 1, p.parked, p.moved_at, p.dead, ` + failingColumns + `, case when exists (` + nextIsParked + ` and k.next_at is null) then 1 else 0 end
  from (select consumer, source, topic, KEY, seq, parked, moved_at, dead from once_inbox_position where consumer = ? and parked > 0 limit ?) p`
@@ -92,19 +92,20 @@ func GapsUpTo(ctx context.Context, db sqlplane.Database, consumer string, most i
 	return list, read >= most, err
 }
 
-// ErrNotNext says that the message to skip is not the one for which its key waits.
+// ErrNotNext says that the message to skip is not the message for which its key waits.
 var ErrNotNext = errors.New("inbox: the message cannot be skipped, because its key does not wait for this message")
 
 // Skip gives up the message for which a key waits, because the message is missing for good or is a dead letter.
-// Later messages are applied when they are delivered, and parked ones in the next pass of Run. The dead letter
-// remains; if it is redriven later, it is not applied, because its key has moved on. Skip writes the operator
-// and the reason to the audit in the same commit, so it also needs the migrations of package operate. A second
+// Later messages of the key are applied when they are delivered, and parked messages are applied in the next
+// pass of Run. If the skipped message is a dead letter, the dead letter remains. A later redrive does not apply
+// this dead letter, because the position of the key is already after the message. Skip writes the operator and
+// the reason to the audit in the same commit, so Skip also needs the migrations of package operate. A second
 // Skip of the same message changes nothing.
 //
 // The error is ErrNotNext in three cases: the key waits for another message than seq; the message seq is parked
-// and is being tried; or it has arrived and fails. In the last two cases, wait until the message is a dead
-// letter: after a Skip, its redelivery would count as a duplicate, and the message would be lost. If the broker
-// has lost such a message, give it up with StartAt.
+// and is being tried; or the message seq has arrived and its attempts fail. In the last two cases, wait until
+// the message is a dead letter: after a Skip, a redelivery of the message would count as a duplicate, and the
+// message would be lost. If the broker has lost such a message, give it up with StartAt.
 func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq int64, who, reason string) error {
 	s, err := in.target(source, topic, key, seq)
 	if err != nil {
@@ -152,10 +153,10 @@ func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq in
 	})
 }
 
-// StartAt makes a key begin at seq: the message with this Seq becomes the next one to apply. It is for a
-// consumer that is added when earlier messages no longer exist. Earlier messages count as duplicates, and
-// earlier parked messages are dropped. StartAt does not move a key back: if the key is already after seq, it
-// returns an error and changes nothing. It writes to the audit as Skip does.
+// StartAt makes a key begin at seq: the message with this Seq becomes the next one to apply. Use StartAt for
+// a consumer that is added when earlier messages no longer exist. Earlier messages count as duplicates, and
+// earlier parked messages are dropped. StartAt does not move a key back: if the key is already after seq,
+// StartAt returns an error and changes nothing. StartAt writes to the audit in the same way as Skip.
 func (in *Inbox[TX]) StartAt(ctx context.Context, source, topic, key string, seq int64, who, reason string) error {
 	s, err := in.target(source, topic, key, seq)
 	if err != nil {

@@ -19,8 +19,8 @@ func (w Waiting) age() time.Duration {
 	return max(0, time.Since(w.Since))
 }
 
-// Gauges implements [gauge.Source]. It returns the number of parked messages of the consumer, the longest wait
-// of a key, and [Inbox.Backlog].
+// Gauges implements [gauge.Source]. Gauges returns the number of parked messages of the consumer, the longest
+// wait of a key, and [Inbox.Backlog].
 func (in *Inbox[TX]) Gauges(ctx context.Context) ([]gauge.Value, error) {
 	const query = `select (select count(*) from (select 1 from once_inbox_parked where consumer = ? limit ?) m), NOW,
  (select min(moved_at) from (select moved_at from once_inbox_position where consumer = ? and parked > 0 limit ?) p)`

@@ -18,8 +18,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Order is the order in which messages are applied. A message without a Key or a Seq has no order; it is
-// applied once with every Order.
+// Order is the order in which messages are applied. A message without a Key or a Seq has no order; such
+// a message is applied once, whatever the Order is.
 type Order uint8
 
 // The orders.
@@ -29,7 +29,7 @@ const (
 
 	// InOrder applies the messages of a source, topic and key in the order of their Seq, without a gap. A
 	// message that arrives too early is parked in the database until the messages before it are applied. A
-	// message that fails blocks its key, but no other key.
+	// message that fails blocks the later messages of its key, but does not block other keys.
 	InOrder
 
 	// LatestVersion applies a message only if its Seq is greater than the last applied Seq of its source, topic
@@ -49,9 +49,9 @@ type Config struct {
 	// Order is the order in which messages are applied. Default: [AnyOrder].
 	Order Order
 
-	// FromAny begins the sequence of a key with the first message that arrives, whatever its Seq is, even if
-	// its handler fails. Messages that arrive later with a smaller Seq count as duplicates. Default: a key
-	// begins with Seq 1. See [Inbox.StartAt].
+	// With FromAny, the sequence of a key begins with the first message of the key that arrives, whatever
+	// the Seq of this message is, and even if the handler fails for this message. Messages that arrive later
+	// with a smaller Seq count as duplicates. Default: a key begins with Seq 1. See [Inbox.StartAt].
 	FromAny bool
 
 	// Policy says when a failed message is tried again, and when it becomes a dead letter. Default: 10
@@ -71,41 +71,44 @@ type Config struct {
 	// would be deleted earlier than that. Default: not checked.
 	Redelivery time.Duration
 
-	// ReportSameBody reports ([EventSameBody]) when a message is applied whose payload was already applied
-	// under another ID, for the same consumer and source, within the retention. The reason may be that the
-	// sender gives an event a new ID when it sends the event again. The message is applied nevertheless. The
-	// option costs a row for each message with a payload, and a look-up after each commit. If two such messages
-	// are applied at the same time, both may be reported. Default: off.
+	// If ReportSameBody is set, the observer receives an [EventSameBody] when a message is applied whose
+	// payload was already applied under another ID, for the same consumer and source, within the retention. The
+	// reason may be that the sender gives an event a new ID when it sends the event again. The message is
+	// applied nevertheless. The option costs a row for each message with a payload, and a look-up after each
+	// commit. If two such messages are applied at the same time, both may be reported. Default: off.
 	ReportSameBody bool
 
-	// MaxJump bounds by how much the Seq of a message may exceed the last applied Seq of its key, with
-	// [LatestVersion]. With FromAny it also bounds the Seq with which a key begins. Without a bound, one wrong
-	// Seq that is very large would make every later message count as stale. A message above the bound becomes a
-	// dead letter of class "seq_jump"; a redrive applies it in spite of the bound. Default 2^42, so that a Seq
-	// may be a time in milliseconds since 1970.
+	// With [LatestVersion], MaxJump is the largest allowed difference between the Seq of a message and the last
+	// applied Seq of its key. With FromAny, MaxJump is also the largest Seq with which a key can begin. Without
+	// MaxJump, one wrong Seq that is very large would make every later message count as stale. A message that
+	// exceeds MaxJump becomes a dead letter of class "seq_jump"; a redrive applies the dead letter in spite of
+	// MaxJump. Default 2^42, so that a Seq may be a time in milliseconds since 1970.
 	MaxJump int64
 
 	// GapAlarm is how long a key waits for a missing message before the observer gets an EventGap. A message
-	// that has arrived and fails is not missing, unless its last attempt was longer ago than an hour plus two
-	// of the longest pauses of Policy. Default 1 minute.
+	// that has arrived and whose attempts fail does not count as missing, unless its last attempt was longer
+	// ago than one hour plus twice the longest pause of Policy. Default 1 minute.
 	GapAlarm time.Duration
 
 	// MaxPayload is the longest payload in bytes. A message with a longer payload becomes a dead letter without
-	// its payload. With InOrder that happens only when the message is next in its key; before that the message
-	// is refused with [ErrTooFarAhead]. Default [message.MaxPayload].
+	// its payload. With InOrder, a message with a longer payload becomes a dead letter only when it is the next
+	// message of its key. While earlier messages of its key are missing, such a message is refused with
+	// [ErrTooFarAhead]. Default [message.MaxPayload].
 	MaxPayload int
 
 	// Isolation is the isolation level of the transactions. READ COMMITTED is recommended: at higher levels,
 	// concurrent messages of one key cause serialization failures and run again.
 	Isolation store.Isolation
 
-	// HandlerTimeout bounds one call of a handler. After this time the context of the handler ends, and the
-	// attempt counts as failed ([ErrHandlerTimeout]). If the handler has not returned one second later, its
-	// transaction is rolled back, and the handler can no longer write in it. As long as this handler is
-	// running, further attempts of its message fail without a call. Default 30 s.
+	// HandlerTimeout limits the time of one call of a handler. After this time the context of the handler
+	// ends, and the attempt counts as failed ([ErrHandlerTimeout]). If the handler has not returned one
+	// second later, its transaction is rolled back, and the handler can no longer write in this
+	// transaction. As long as this handler is running, further attempts of its message fail without a
+	// call. Default 30 s.
 	HandlerTimeout time.Duration
 
-	// Timeouts are the timeouts of the transactions. Each field that is set overrides the engine's.
+	// Timeouts are the timeouts of the transactions. Each field that is set overrides the same
+	// field of the engine's Config.Timeouts.
 	Timeouts store.Timeouts
 
 	// Encrypter, if it is set, encrypts payloads and headers of parked messages and dead letters.
@@ -117,20 +120,22 @@ type Config struct {
 	// Observer receives the events of the inbox. Default: [Log] with slog.Default().
 	Observer Observer
 
-	// Tracer makes a span of each run of the handler. An onceotel.Telemetry is one. Default: no tracer.
+	// Tracer makes a span of each run of the handler. The type onceotel.Telemetry implements Tracer.
+	// Default: no tracer.
 	Tracer Tracer
 }
 
-// Handler applies a message in tx. Its writes through tx, and the fact that the message was applied, commit
-// together or not at all. It may run more than once, but only one run commits. To send messages of an outbox,
-// add them to the same tx.
+// Handler applies a message in tx. The writes of a Handler through tx, and the fact that the message was
+// applied, commit together or not at all. A Handler may run more than once, but only one run commits. To
+// send messages of an outbox, add the messages in the same tx.
 //
 // After an error the message is tried again, unless the error is [retry.Permanent] or the attempts of
 // Config.Policy are used up. An error of the database that the message has not caused does not count as an
 // attempt, nor does the end of ctx.
 type Handler[TX any] = func(ctx context.Context, tx TX, m message.Message) error
 
-// Inbox applies messages. Its methods can be called concurrently, and from any number of processes.
+// Inbox applies messages. The methods of Inbox can be called concurrently, and from any number of
+// processes.
 type Inbox[TX any] struct {
 	engine *once.Engine[TX]
 	db     sqlplane.SQL[TX]
@@ -143,8 +148,9 @@ type Inbox[TX any] struct {
 	consumers consumers
 }
 
-// New returns an inbox on the store of e. The database of the store needs [Migrations] and the migrations of
-// package deadletter. New panics if cfg is invalid, or if the store has no SQL or no savepoints.
+// New returns an inbox that uses the engine e and its store. The database of the store needs [Migrations]
+// and the migrations of package deadletter. New panics if cfg is invalid, or if the store has no SQL or no
+// savepoints.
 func New[TX any](e *once.Engine[TX], cfg Config) *Inbox[TX] {
 	db, hasSQL := store.As[sqlplane.SQL[TX]](e.Store())
 	joiner, joins := store.As[store.Joiner[TX]](e.Store())

@@ -6,8 +6,9 @@ import (
 	"github.com/oncelib/once/internal/base/instrument"
 )
 
-// Metrics returns an observer that counts messages. to is an onceprom.Metrics. With an onceotel.Telemetry, use
-// its method Inbox instead, which also makes spans.
+// Metrics returns an observer that counts messages. The parameter to is usually an onceprom.Metrics. If you
+// use onceotel.Telemetry, call the method Telemetry.Inbox instead of Metrics, because that method also makes
+// spans.
 func Metrics(to instrument.Recorder) Observer { return metrics{to} }
 
 type metrics struct{ to instrument.Recorder }

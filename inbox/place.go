@@ -9,22 +9,23 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Place is the position of a key with an order, for people.
+// Place is the position in the sequence of a key, in a form for people to read.
 type Place struct {
 	Known  bool  // a message of the key has arrived
 	Seq    int64 // the Seq of the last message that was applied or skipped
 	Parked int64 // the number of parked messages
 	Dead   bool  // the next message is a dead letter
-	Below  int64 // how many messages are parked before the one that was asked for; at most 10,000 are counted
-	More   bool  // there may be more than Below
-	There  bool  // the message that was asked for is parked
+	Below  int64 // how many messages are parked before the message seq that the caller asked for; at most 10,000 are counted
+	More   bool  // more messages than Below may be parked before the message seq
+	There  bool  // the message seq that the caller asked for is parked
 
 	Failing Failing // Failing is set if the next message, Seq + 1, has arrived and fails. It is zero if this message has not arrived, or if Dead is set.
 }
 
 const mostBelow = 10_000
 
-// Place returns the position of a key. seq is the number of a message; Below and There are about this message.
+// Place returns the position of a key. The parameter seq is the number of a message of the key. The fields
+// Below and There of the result describe this message.
 func (in *Inbox[TX]) Place(ctx context.Context, source, topic, key string, seq int64) (p Place, err error) {
 	s, err := in.target(source, topic, key, seq)
 	if err != nil {
@@ -51,7 +52,8 @@ func (in *Inbox[TX]) Place(ctx context.Context, source, topic, key string, seq i
 	return p, err
 }
 
-// ParkedMessage is a message that waits for an earlier message of its key, for people.
+// ParkedMessage is a message that waits for an earlier message of its key, in a form for people to
+// read.
 type ParkedMessage struct {
 	Seq      int64
 	ID, Type string
@@ -73,8 +75,8 @@ func ParkedOf(ctx context.Context, db sqlplane.Database, consumer, source, topic
 	return list, err
 }
 
-// Consumers returns the names of the first consumers of a database that sort after the name after. It finds
-// each name by two look-ups in indexes.
+// Consumers returns the names of the first consumers of a database that sort after the name after.
+// Consumers finds each name by two look-ups in indexes.
 func Consumers(ctx context.Context, db sqlplane.Database, after string, most int) (list []string, err error) {
 	query := dialect.Text(db.Dialect(), "select min(c) from (select min(consumer) c from once_inbox_position where consumer > ? union all select min(consumer) from once_inbox where consumer > ?) x")
 	for last := after; len(list) < most; {

@@ -11,15 +11,15 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Renumber says that a sender was restored from a backup, and that it continues after the number after.
-// outbox.Box.Renumber has returned this number. The next message of any key of source then has the number
-// after+1, and no messages exist between it and the last applied message of its key. Keys that wait for such a
-// message continue. Renumber returns how many keys that were.
+// Call Renumber when the sender source was restored from a backup. The parameter after is the number that
+// outbox.Box.Renumber has returned. After the restore, the next message of each key of source has the number
+// after+1, and no messages exist between this message and the last applied message of the key. Keys that wait
+// for a message before after+1 continue with the message after+1. Renumber returns the number of these keys.
 //
-// Before the call, apply everything that the sender has sent, or accept its loss: a message with a smaller
-// number that arrives later counts as a duplicate. If an earlier message of a key is parked or a dead letter,
-// the key keeps waiting for a person. Renumber writes to the audit as Skip does. It may be called again: then
-// keys that have begun to wait since the first call also continue.
+// Before the call, apply all messages that the sender has sent, or accept their loss: a message with a
+// smaller number that arrives later counts as a duplicate. If an earlier message of a key is parked or a dead
+// letter, the key keeps waiting for a person. Renumber writes to the audit in the same way as Skip. Renumber
+// may be called again: then keys that have begun to wait since the first call also continue.
 func (in *Inbox[TX]) Renumber(ctx context.Context, source string, after int64, who, reason string) (keys int, err error) {
 	s, err := in.target(source, "", "-", after)
 	if err != nil {

@@ -23,11 +23,12 @@ const (
 	sweepRows = 1000
 )
 
-// Run does the work of an inbox that no delivery does, until ctx ends. It applies dead letters that an operator
-// has redriven. It applies parked messages that are next in their key, or that are due again after a failure.
-// It reports gaps, and deletes the IDs of messages after their retention. Any number of processes can call Run
-// at the same time. When ctx has ended, Run returns nil after the handlers that it has called have returned, or
-// have used up their time limit. While the database fails, Run reports that to the observer and waits.
+// Until ctx ends, Run does the work of an inbox that does not belong to a delivery. Run applies dead letters
+// that an operator has redriven. Run applies parked messages that are next in their key, or that are due again
+// after a failure. Run reports gaps, and deletes the IDs of messages after their retention. Any number of
+// processes can call Run at the same time. When ctx has ended, Run returns nil after the handlers that it has
+// called have returned, or have used up their time limit. While the database fails, Run reports the errors to
+// the observer and waits.
 func (in *Inbox[TX]) Run(ctx context.Context, fn Handler[TX]) error {
 	errands := newErrands()
 	defer errands.working.Wait()
@@ -235,9 +236,10 @@ func (in *Inbox[TX]) tellGaps(ctx context.Context, told map[Gap]bool) (map[Gap]b
 	return now, nil
 }
 
-// Sweep deletes the IDs of applied messages after their retention, by the clock of the database. Run calls it.
-// The ID of a message with a waiting dead letter is kept. Sweep also deletes attempts and resolved dead letters
-// that are older than 30 days and also older than Config.Retain, at most 1,000 of each.
+// Sweep deletes the IDs of applied messages after their retention, by the clock of the database. [Inbox.Run]
+// calls Sweep. The ID of a message with a waiting dead letter is kept. Sweep also deletes attempts and resolved
+// dead letters that are older than 30 days and also older than Config.Retain, at most 1,000 attempts and 1,000
+// dead letters in each call.
 func (in *Inbox[TX]) Sweep(ctx context.Context) error {
 	if err := in.sweepSources(ctx, "once_inbox", sweep[in.db.Dialect()]); err != nil {
 		return err

@@ -16,9 +16,9 @@ type Span struct {
 
 // Tracer starts a span for each run of the handler, and for each message that is done without a handler.
 type Tracer interface {
-	// InboxSpan is called when a handler begins to run, and when a message is done without a handler. The
-	// handler gets the returned context. end is called once, with the error of the handler or of the dead
-	// letter. The commit is not part of this span, but of the span of the inbox's operation.
+	// InboxSpan is called when a handler begins to run, and when a message needs no handler. The handler
+	// gets the returned context. The function end is called one time, with the error of the handler or of
+	// the dead letter. The commit is not part of this span, but of the span of the inbox's operation.
 	InboxSpan(ctx context.Context, s Span) (_ context.Context, end func(error))
 }
 

@@ -19,32 +19,34 @@ import (
 )
 
 // Call runs a phase that calls another service. The intent to call is committed before fn runs, and the value
-// of fn with the next commit of the operation. key is derived from the operation and the phase. It is the same
-// each time this call is made, on any node, so that a service which deduplicates by the key sees one call.
+// of fn is committed with the next commit of the operation. The parameter key is derived from the operation
+// and the phase. The key is the same each time this call is made, on any node, so that a service which
+// deduplicates by the key sees one call.
 //
-// The policy decides whether the call is made again if its outcome is not known, because fn has returned an
-// error or the owner of the lease has died. With the zero policy the call is not made again, and the operation
-// is unknown. Without SafeToRepeat and DedupedFor, a client of package retryhttp also sends the request only
-// once, if fn passes it the context that fn gets. A client of net/http may send the request twice: it repeats a
-// request that has an Idempotency-Key when its connection breaks.
+// If the outcome of the call is not known, because fn has returned an error or the owner of the lease has died,
+// the policy decides whether the call is made again. With the zero policy the call is not made again, and the
+// outcome of the operation is unknown ([once.CodeUnknown]). If the policy has neither SafeToRepeat nor
+// DedupedFor, a client of package retryhttp sends the request only one time, provided that fn passes its
+// context to the client. A client of net/http may send the request twice: if a connection breaks, net/http
+// repeats a request that has an Idempotency-Key.
 //
 // If fn returns a [once.Failure], the service has answered, and the failure is the outcome of the call: a later
 // run gets the same failure. If the call may have been made before, return a failure only if the service gives
 // the same answer to each request with the key, even to a request that arrives late. An error made by [NotSent]
 // says that the call was not made. After any other error the call may have taken effect; the handler may call
-// Call with the same phase again, if the policy allows that.
+// the function Call with the same phase again, if the policy allows a second call.
 //
-// If the service answers that it has already applied a request with the key, fn returns the existing result. If
-// the answer does not contain the result, fn returns a [once.Failure] with the code "PROVIDER.duplicate", and a
-// [Check] finds the result under the same key.
+// If the service answers that it has already applied a request with the key, fn should return the existing
+// result. If the answer does not contain the result, fn should return a [once.Failure] with the code
+// "PROVIDER.duplicate", and a [Check] finds the result under the same key.
 func Call[T any](ctx context.Context, r *Run, phase string, fn func(ctx context.Context, key string) (T, error), policy CallPolicy) (T, error) {
 	return makeCall(ctx, r, call{phase: phase}, nil, func(ctx context.Context, key string, _ []byte) (T, error) { return fn(ctx, key) }, policy)
 }
 
 // CallWith is [Call] with a request that is frozen: every attempt, on any node, sends the bytes of the first
-// attempt, even if the program, its configuration or the data that it reads has changed since. A call that was
-// begun by Call has no stored bytes, so CallWith does not repeat it; and Call does not repeat a call that was
-// begun by CallWith.
+// attempt, even if the program, its configuration or the data that the program reads has changed after the
+// first attempt. A call that was begun by Call has no stored bytes, so CallWith does not repeat it; and Call
+// does not repeat a call that was begun by CallWith.
 func CallWith[T any](ctx context.Context, r *Run, phase string, request []byte, fn func(ctx context.Context, key string, request []byte) (T, error), policy CallPolicy) (T, error) {
 	return makeCall(ctx, r, call{phase: phase, freezes: true}, request, fn, policy)
 }
@@ -73,18 +75,19 @@ func makeCall[T any](ctx context.Context, r *Run, c call, request []byte, fn fun
 	return decode[T](r, done)
 }
 
-// CallPolicy describes what the called service guarantees. It decides what happens to a call whose outcome is
-// not known. With the zero policy the call is not made again, and the operation is unknown until a person
-// decides.
+// CallPolicy describes what the called service guarantees. CallPolicy decides what happens to a call whose
+// outcome is not known. With the zero policy the call is not made again, and the outcome of the operation is
+// unknown until a person decides.
 type CallPolicy struct {
 	// SafeToRepeat says that the call has one effect however often and however late it is made with the same
 	// key. Either the service deduplicates and never forgets a key, or the call sets something to a value that
-	// nothing else sets. For a service that forgets keys use DedupedFor, which takes precedence.
+	// nothing else sets. For a service that forgets keys, set DedupedFor, which takes precedence over
+	// SafeToRepeat.
 	SafeToRepeat bool
 
 	// DedupedFor is how long the service remembers the key by which it deduplicates. The call is made again
 	// until nine tenths of this time have passed since the intent, by the clocks of the processes. The context
-	// of the call ends at that time, too. After that the outcome is unknown, unless the policy has a Check as
+	// of the call also ends at that time. After that the outcome is unknown, unless the policy has a Check as
 	// well.
 	DedupedFor time.Duration
 
@@ -133,7 +136,8 @@ const (
 	// Unclear means that the service has no record of the call, or does not answer. The call may still reach
 	// the service.
 	Unclear Finding = iota
-	// Happened means that the call has taken effect. The check returns the value of the call with it.
+	// Happened means that the call has taken effect. The check returns Happened together with the
+	// value of the call.
 	Happened
 	// Voided means that the call has not taken effect, and never will: a tombstone makes the service refuse the
 	// key from now on. A tombstone is, for example, a cancelled payment under the same key, or a row with the
@@ -153,7 +157,8 @@ func (f Finding) String() string {
 }
 
 // NotSent returns an error which says that a call was not made: the service has not received it and never will.
-// Use it if no connection was made, or if the request could not be built. Do not use it after a timeout.
+// Use NotSent if no connection was made, or if the request could not be built. Do not use NotSent after a
+// timeout.
 func NotSent(err error) error { return &notSentError{err} }
 
 // IsNotSent reports whether err, or an error in its chain, was made by [NotSent].

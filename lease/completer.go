@@ -27,16 +27,16 @@ const (
 )
 
 // Handlers has a function for each [once.Operation.Name]. The function executes the operation in the same way
-// as a caller with the same request: it calls [once.Do] with op, and with the handler for op. It sets the
-// fields of op that are not stored with an operation, such as Timeouts.
+// as a caller with the same request: the function calls [once.Do] with op, and with the handler for op. The
+// function sets the fields of op that are not stored with an operation, such as Timeouts.
 //
 //	lease.Handlers{
 //		"order":         func(ctx context.Context, op once.Operation) error { _, err := once.Do(ctx, jobs, op, order); return err },
 //		"POST /refunds": oncehttp.Resume(engine, cfg, refund), // the name of an HTTP operation is the pattern of its route
 //	}
 //
-// The function of the name "" executes operations without a name, for example operations that an earlier
-// version has begun, which did not store Operation.Name.
+// The function with the name "" executes operations without a name, for example operations that an
+// earlier version has begun, which did not store Operation.Name.
 type Handlers map[string]func(ctx context.Context, op once.Operation) error
 
 // Completer resumes operations that wait for their next owner or whose lease is over, even if no caller asks
@@ -49,15 +49,17 @@ type Completer struct {
 	// stored can be executed only by its caller. Required, except with AskOnly.
 	Encrypter once.Encrypter
 
-	// AskOnly restricts the Completer to calls whose outcome is not known and that have a [Check]: it asks the
-	// service, and makes no calls. That needs neither Encrypter nor requests. If a call turns out to be voided,
-	// its handler must make no other call in the run of the Completer, as after an error of [NotSent]; the
-	// client continues the operation.
+	// With AskOnly, the Completer resumes only operations that have a call whose outcome is not known and whose
+	// policy has a [Check]. The Completer asks the service about the outcome, and makes no calls. AskOnly needs
+	// neither an Encrypter nor stored requests. If the Check returns [Voided], the handler must make no other
+	// call in this run, as after an error of [NotSent]; the operation continues when the client sends its
+	// request again.
 	AskOnly bool
 
 	// Handlers execute the operations. If no handler exists for the name of an operation, the Completer does
-	// not touch the operation, because another program on the same database may have a handler. It does not
-	// touch operations of other packages of once either, whose scopes are reserved. Required.
+	// not touch the operation, because another program on the same database may have a handler. The
+	// Completer also does not touch operations of other packages of this library, which have reserved
+	// scopes. Required.
 	Handlers Handlers
 
 	// Every is the time between two polls for operations to resume. A poll reads at most 5,000 unfinished
@@ -66,7 +68,8 @@ type Completer struct {
 	// Default: 500 ms, or the TTL if that is shorter.
 	Every time.Duration
 
-	// CheckEvery is the time between two calls of [Check] for an operation that is unknown. Default 1 min.
+	// CheckEvery is the time between two calls of [Check] for an operation whose outcome is unknown.
+	// Default 1 min.
 	CheckEvery time.Duration
 
 	// Concurrency is how many operations are resumed at the same time. Default 4.
@@ -83,8 +86,8 @@ const (
 	lookShare = 50     // a poll may take one part in so many of the time
 )
 
-// Run resumes operations until ctx ends. Then it waits for the operations that it has begun, and returns nil.
-// It returns an error immediately if the Completer is not configured correctly.
+// Run resumes operations until ctx ends. Then Run waits for the operations that the Completer has begun, and
+// returns nil. Run returns an error immediately if the Completer is not configured correctly.
 func (c Completer) Run(ctx context.Context) error {
 	switch {
 	case c.Store == nil, len(c.Handlers) == 0:

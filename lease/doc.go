@@ -17,26 +17,28 @@
 // later run of the handler gets its value. So the code outside of the phases must depend only on the request
 // and on the values of phases.
 //
-// The handler's first phase claims the operation, so the code before it may run on two nodes at the same time
-// (with Config.Eager the claim comes before the handler). From then on the operation has an owner, as long as
-// the owner renews its lease. If the owner dies, the next caller with the same key or a [Completer] takes the
-// operation over. Each write of the work raises the fence in the record, and is applied only if the record
-// still has the fence of the write before. So an owner that was paused, and continues after a takeover, can
-// commit nothing.
+// The handler's first phase claims the operation, so the code before the first phase may run on two nodes at
+// the same time (with Config.Eager the claim comes before the handler). After the claim the operation has an
+// owner, as long as the owner renews its lease. If the owner dies, the next caller with the same key or a
+// [Completer] takes the operation over. The record of an operation contains a number, the fence. Each write
+// of the owner increases the fence, and is applied only if the record still has the fence of the owner's
+// previous write. So an owner that was paused, and continues after a takeover, can commit nothing.
 //
 // # Calls with an unknown outcome
 //
-// The intent to call is committed before the call, and its result with the next commit. If the owner dies
-// between these commits, the call may have taken effect. The policy of the call ([CallPolicy]) decides what
-// happens then:
+// The intent to call is committed before the call, and the result of the call is committed with the next
+// commit. If the owner dies between these two commits, the call may have taken effect. The policy of the
+// call ([CallPolicy]) decides what happens then:
 //
 //   - SafeToRepeat: the call is made again, under the same key.
-//   - DedupedFor: the same, as long as the service remembers the key.
-//   - Check: the service is asked.
-//   - without these: the outcome is unknown. Callers get [once.CodeUnknown], nothing runs again
-//     automatically, and a person decides with [Resolve].
+//   - DedupedFor: the call is made again under the same key, as long as the service remembers the
+//     key.
+//   - Check: a function asks the service whether the call took effect.
+//   - If the policy has none of these fields, the outcome is unknown. Callers get
+//     [once.CodeUnknown], nothing runs again automatically, and a person decides with [Resolve].
 //
 // If a service has not received a call yet, that proves nothing: an owner that was paused may still send it, or
-// a slow network may still deliver it. So a check has two definite answers: the call happened, or it was
-// voided, which needs a tombstone at the service.
+// a slow network may still deliver it. So a check has two definite answers: the call has taken effect
+// ([Happened]), or the service will refuse it for ever ([Voided]). For Voided, the service needs a tombstone: a
+// record that makes the service refuse the key.
 package lease

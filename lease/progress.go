@@ -11,17 +11,17 @@ import (
 
 // Progress shows people how far an operation has got.
 type Progress struct {
-	// Phases are the phases that have ended, in the order of their ends. They stay available after the
-	// operation has ended.
+	// Phases are the phases that have ended, in the order of their ends. The Phases stay available
+	// after the operation has ended.
 	Phases []Ended `json:"phases,omitempty"`
 
 	// Call is a call that was begun and whose outcome is not stored. If the operation has ended and Call is
 	// set, a person has decided while the outcome of Call was not known.
 	Call *Begun `json:"call,omitempty"`
 
-	// CallID identifies what a person must decide, for [Resolution.CallID]: the unknown call, or the state of
-	// the operation if it has begun no call. "" means that no decision is needed. CallID changes when the call
-	// is decided, even if the call is then made again.
+	// CallID identifies what a person must decide, for [Resolution.CallID]: the call whose outcome is unknown,
+	// or the state of the operation if the operation has begun no call. "" means that no decision is needed.
+	// CallID changes when the call is decided, even if the call is then made again.
 	CallID string `json:"call_id,omitempty"`
 }
 
@@ -37,10 +37,10 @@ type Ended struct {
 // Begun is a call that was begun and whose outcome is not stored, for people who search for it at the service.
 type Begun struct {
 	Phase   string    `json:"phase"`
-	Tx      bool      `json:"tx,omitempty"`      // not a call but a phase of [InTx] whose function has ended its transaction itself: its writes may be committed
+	Tx      bool      `json:"tx,omitempty"`      // this is not a call, but a phase of [InTx] whose function has ended its transaction itself: the writes of the phase may be committed
 	Key     string    `json:"key"`               // the key that the service has received, see [Key]; "" if Tx is set
 	Repeats bool      `json:"repeats"`           // the call can be made again under the same key: see [CallPolicy]
-	Until   time.Time `json:"until,omitzero"`    // if Repeats is set, the last time at which it can be made again; zero means at any time
+	Until   time.Time `json:"until,omitzero"`    // if Repeats is set, the last time at which the call can be made again; zero means at any time
 	Checked bool      `json:"checked"`           // the service can be asked for the outcome: [Check], [CallPolicy.CheckedFor]
 	Refused string    `json:"refused,omitempty"` // why the program has rejected the [Resolution.CallValue] of a person
 }

@@ -25,31 +25,32 @@ import (
 // Resolution is a person's decision about an operation whose outcome is unknown. Two fields are required:
 // CallID, and exactly one of CallValue, Result, Answer, Failure and RunAgain.
 type Resolution struct {
-	// CallID identifies the call that is decided. It is the [Progress.CallID] that the person has seen. If
-	// CallID has changed since, Resolve writes nothing.
+	// CallID identifies the call that is decided. CallID is the [Progress.CallID] that the person has
+	// seen. If CallID has changed since, Resolve writes nothing.
 	CallID string
 
-	// CallValue is the value that the call returns, as JSON. It says that the call has happened. The operation
-	// continues after the call when the next caller or a [Completer] takes it over. The value must have the
-	// JSON that the program itself would have saved. If the program cannot decode it, the outcome is unknown
-	// again, and [Begun.Refused] says why.
+	// CallValue is the value that the call returns, as JSON. CallValue says that the call has happened. The
+	// operation continues after the call when the next caller or a [Completer] takes the operation over. The
+	// value must have the JSON that the program itself would have saved. If the program cannot decode the
+	// value, the outcome is unknown again, and [Begun.Refused] says why.
 	CallValue json.RawMessage
 
-	// Result is the value that the operation returns from now on, as JSON. It says that the call has happened,
-	// and that the handler would have returned this value. No phase after the call runs.
+	// Result is the value that the operation returns from now on, as JSON. Result says that the call has
+	// happened, and that the handler would have returned this value. No phase after the call runs.
 	Result json.RawMessage
 
 	// Answer is the answer that the operation of an HTTP route returns from now on: status, header and body. No
 	// phase after the call runs.
 	Answer *store.Result
 
-	// Failure is the failure that the operation returns from now on. It says that the call has not happened,
-	// and never will.
+	// Failure is the failure that the operation returns from now on. Failure says that the call has not
+	// happened, and never will.
 	Failure *once.Failure
 
 	// RunAgain allows the next caller or a [Completer] to make the call again under the same key, within an
 	// hour. The call has one effect only if the service deduplicates by the key, and still remembers the key
-	// then. If the operation has saved nothing, the next caller executes it from the beginning.
+	// then. If no phase and no call of the operation is stored, the next caller executes the operation from
+	// the beginning.
 	RunAgain bool
 
 	// KeyVoided, together with RunAgain, says that the service refuses the old key from now on (see [Voided]):
@@ -61,15 +62,17 @@ type Resolution struct {
 	// has written the record.
 	Retain time.Duration
 
-	// Who has decided, and the Reason, are written to the audit (table once_audit of package operate) in the
-	// same commit. If Who is "", no entry is written. An entry needs a store with tables.
+	// Who names the person who has decided, and Reason says why. Both are written to the audit (table
+	// once_audit of package operate) in the same commit as the decision. If Who is "", no entry is written.
+	// An entry requires a store with SQL tables.
 	Who, Reason string
 }
 
 // Resolve writes a decision about an operation whose outcome is unknown. If the same decision about the same
 // call was already written, even by another person, Resolve returns nil and writes nothing. So after an error
-// of [store.KindLost], call it again. An error of [store.KindTaken] says that nothing was changed: the
-// operation is not unknown, or another call is unknown, or another decision about the call was written.
+// of the kind [store.KindLost], call Resolve again. An error of the kind [store.KindTaken] says that nothing
+// was changed: the outcome of the operation is not unknown, or the outcome of another call is unknown, or
+// another decision about the call was written.
 func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolution) error {
 	if err := how.check(); err != nil {
 		return misused(err)

@@ -17,9 +17,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Run is one run of a handler under a lease. The handler passes it to [InTx] and [Call]. Its only method
-// returns which operation it is. The engine decides how the run ends. A handler must not run phases
-// concurrently.
+// Run is one run of a handler under a lease. The handler passes the Run to [InTx] and [Call]. The only
+// method of a Run, Operation, returns the ID of the operation. The engine decides how the run ends. A
+// handler must not run phases concurrently.
 type Run struct {
 	s    *Store
 	own  *held.Owner // fence, nonce and lease
@@ -45,16 +45,18 @@ func (r *Run) Operation() store.ID { return r.id }
 
 // Errors of phases. A handler that gets one of them must return it.
 var (
-	// ErrLost is in the chain of an error if another owner has taken the operation over, or may have.
+	// ErrLost is in the chain of an error if another owner has taken the operation over, or may have
+	// taken it over.
 	ErrLost = errors.New("the lease of this operation is lost")
 
 	// ErrUnknown is in the chain of an error if a call may have taken effect, and nothing proves whether it
-	// has. It is also returned if a phase has ended its transaction itself, for example by calling a procedure
-	// that commits.
+	// has. ErrUnknown is also returned if a phase has ended its transaction itself, for example by calling a
+	// procedure that commits.
 	ErrUnknown = errors.New("the outcome is not known")
 
 	// ErrVoided is in the chain of the error of a call that was made, but has not taken effect and never will:
-	// its Check has returned [Voided]. Another Call of the same phase, also in this run, uses another key.
+	// the Check of the call has returned [Voided]. Another Call of the same phase, also in this run, uses
+	// another key.
 	ErrVoided = errors.New("the call has not taken effect and never will")
 
 	// ErrMisused is in the chain of an error if the code of the handler has a mistake.

@@ -27,26 +27,28 @@ const ShortestTTL = 100 * time.Millisecond
 
 // Config configures a [Store].
 type Config struct {
-	// TTL is how long after the last renewal of its lease an operation can be taken over, by the clock of the
-	// store. The owner renews the lease every third of TTL. At least 100 ms. Default 30 s.
+	// TTL is how long a lease is valid after its last renewal, by the clock of the store. After that time
+	// another process can take the operation over. The owner renews the lease every third of TTL. At least
+	// 100 ms. Default 30 s.
 	TTL time.Duration
 
 	// MaxDuration is how long one run of a handler may own an operation. After that time the handler's context
 	// ends. Default 1 h.
 	MaxDuration time.Duration
 
-	// MaxSaved is how many bytes of JSON the values and failures of an operation's phases may have in total,
-	// including names and frozen requests, and encrypted if the engine has an Encrypter. All of them are
-	// written again with each phase. Default 1 MiB.
+	// MaxSaved limits the total size in bytes of the JSON with the values and failures of an operation's
+	// phases. The JSON also contains the names of the phases and frozen requests (see [CallWith]). If the
+	// engine has an Encrypter, the size after encryption counts. The whole JSON is written again with each
+	// phase. Default 1 MiB.
 	MaxSaved int
 
-	// AskEvery is the shortest time between two calls of a [Check] that callers cause for an unknown call, by
-	// the clocks of the processes. In between, callers get "unknown" and the time after which to try again.
-	// Default 1 s.
+	// If the outcome of a call is unknown, each retry of the operation may call the [Check] of the call.
+	// AskEvery is the shortest time between two such calls of the Check, by the clocks of the processes.
+	// Callers that retry earlier get "unknown" and the time after which to try again. Default 1 s.
 	AskEvery time.Duration
 
 	// Eager commits the claim before the handler begins, so that no part of the handler runs on two nodes at
-	// the same time. It costs one more commit.
+	// the same time. Eager costs one more commit for each operation.
 	Eager bool
 
 	// Tracer is called for each phase that runs. Default: no tracer.
@@ -70,9 +72,9 @@ var (
 	_ store.Operations    = (*Store)(nil)
 )
 
-// New returns a store that keeps its operations in ops, such as a pgxstore, a sqlstore or a memstore. It uses
-// the same table as other engines on ops. It panics if cfg is invalid, or if ops cannot renew leases
-// ([store.Renewer]).
+// New returns a store that keeps its operations in ops, such as a pgxstore, a sqlstore or a memstore. The
+// store uses the same table as other engines on ops. New panics if cfg is invalid, or if ops cannot renew
+// leases ([store.Renewer]).
 func New(ops store.Operations, cfg Config) *Store {
 	if cfg.TTL == 0 {
 		cfg.TTL = DefaultTTL
@@ -113,7 +115,7 @@ func (*Store) Irrevocable() {}
 func (s *Store) Config() Config { return s.cfg }
 
 // Read implements [store.Operations]. If an operation has stopped in a call which can be made again or checked,
-// it is not reported as unknown.
+// Read does not return the state [store.StateUnknown] for this operation.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	rec, err := s.ops.Read(ctx, id)
 	isUnknown := rec.State == store.StateUnknown

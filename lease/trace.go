@@ -14,8 +14,8 @@ type Phase struct {
 // Tracer starts a span, or something like a span, for each phase that runs.
 type Tracer interface {
 	// PhaseStart is called when a phase begins to run, but not for a phase whose value is saved already. The
-	// phase runs with the returned context. end is called once, with the error of the phase, even if the phase
-	// panics.
+	// phase runs with the returned context. The function end is called one time, with the error of the phase,
+	// even if the phase panics.
 	PhaseStart(ctx context.Context, p Phase) (_ context.Context, end func(error))
 }
 

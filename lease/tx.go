@@ -20,8 +20,8 @@ import (
 const maxRuns = 3
 
 // InTx runs a phase in one transaction of s, which must be the store that keeps the leases. The writes of fn,
-// its value and the fact that the phase is done commit together. If the phase was committed before, fn does not
-// run, and InTx returns the saved value, decoded from JSON.
+// the value that fn returns and the fact that the phase is done commit together. If the phase was committed
+// before, fn does not run, and InTx returns the saved value, decoded from JSON.
 //
 // fn may run more than once, but only one run commits. If fn returns an error, the phase is rolled back and
 // InTx returns that error; the earlier phases stay committed. The operation's Isolation and Timeouts apply to

@@ -11,8 +11,8 @@ import (
 	"github.com/oncelib/once/internal/base/printable"
 )
 
-// Check returns an error if a text of m or its Seq cannot be transported by every database and broker. It does
-// not check payload and headers.
+// Check returns an error if a text of m, or the Seq of m, cannot be transported by every database and broker.
+// Check does not check the payload and the headers.
 func (m *Message) Check() error {
 	for _, text := range [...]struct{ name, value string }{
 		{"ID", m.ID}, {"source", m.Source}, {"topic", m.Topic}, {"key", m.Key}, {"type", m.Type}, {"trace", m.Trace},
@@ -27,8 +27,8 @@ func (m *Message) Check() error {
 	return nil
 }
 
-// CheckText returns an error if s has more than most bytes, or cannot be transported by every database and broker.
-// The error calls the text name.
+// CheckText returns an error if s has more than most bytes, or cannot be transported by every database and
+// broker. The parameter name is the name of the text in the error.
 func CheckText(name, s string, most int) error {
 	switch {
 	case len(s) > most:
@@ -55,8 +55,8 @@ func CheckHeadersSize(h map[string]string, most int) error {
 	return nil
 }
 
-// CheckHeaders returns a copy of headers for sending, with names in lower case. It returns an error if a name
-// or a value is not valid in HTTP, or if a name belongs to the delivery: see [IsOfDelivery].
+// CheckHeaders returns a copy of headers for sending, with names in lower case. CheckHeaders returns an error
+// if a name or a value is not valid in HTTP, or if a name belongs to the delivery: see [IsOfDelivery].
 func CheckHeaders(h map[string]string) (map[string]string, error) {
 	if len(h) == 0 {
 		return h, nil
@@ -93,7 +93,7 @@ func isHeaderValue(s string) bool {
 }
 
 // IsOfDelivery reports whether a header belongs to the delivery and not to the message, because a publisher or
-// HTTP itself writes it. name must be in lower case.
+// HTTP itself writes this header. name must be in lower case.
 func IsOfDelivery(name string) bool {
 	switch name {
 	case "traceparent", "idempotency-key", "host", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade", "expect":

@@ -8,7 +8,7 @@ import "time"
 const (
 	MaxText            = 255      // limit for each of ID, Source, Topic, Key, Type and Trace
 	MaxHeaders         = 16 << 10 // limit for the names and values of all headers together, in a message that is added to an outbox
-	MaxReceivedHeaders = 64 << 10 // the same limit in a message that an inbox receives; it is higher because the delivery adds headers
+	MaxReceivedHeaders = 64 << 10 // the same limit in a message that an inbox receives; this limit is higher, because the delivery adds headers
 	MaxPayload         = 1 << 20  // the default of outbox.Config.MaxPayload and inbox.Config.MaxPayload
 )
 
@@ -17,7 +17,8 @@ const (
 // intent. An outbox writes the header.
 const HeaderKeyHash = "idempotency-key-hash"
 
-// KeyHash returns the header [HeaderKeyHash], or "" if the message does not have it or its value is not a hash.
+// KeyHash returns the header [HeaderKeyHash], or "" if the message does not have this header, or if the value
+// of the header is not a hash.
 func (m *Message) KeyHash() string {
 	hash := m.Headers[HeaderKeyHash]
 	for i := range len(hash) {
@@ -33,11 +34,11 @@ func (m *Message) KeyHash() string {
 
 const hashLen = 16
 
-// Message is one event. Its payload and its headers must not be changed after it was made.
+// Message is one event. The payload and the headers of a Message must not be changed after the
+// Message was made.
 //
-// Different parts of once set the fields: the caller of outbox.Box.Add describes the event; Add and the
-// database set ID, Seq and CreatedAt; a relay sets Delivery; a decoder sets all fields that a received message
-// has.
+// Different packages set the fields: the caller of outbox.Box.Add describes the event; Add and the database
+// set ID, Seq and CreatedAt; a relay sets Delivery; a decoder sets all fields that a received message has.
 type Message struct {
 	// ID identifies the event in every delivery; it is the CloudEvents id. An outbox accepts only UUIDs, and
 	// makes one by default. An inbox accepts any text, but not "". Consumers count a second message with the
@@ -59,14 +60,14 @@ type Message struct {
 	Key string
 
 	// Seq is the position or the version of the message within its source, topic and key. An outbox numbers
-	// them 1, 2, 3, ... without gaps, and Add ignores the Seq of its argument. 0 means that the message has no
-	// number.
+	// the messages of a topic and key 1, 2, 3, ... without gaps, and the method Add of the outbox ignores
+	// the Seq of its argument. 0 means that the message has no number.
 	Seq int64
 
 	// Type names the kind of event, such as "refund.succeeded". An outbox requires it.
 	Type string
 
-	// Payload is the content of the message. It is delivered unchanged.
+	// Payload is the content of the message. Payload is delivered unchanged.
 	Payload []byte
 
 	// Headers are delivered with the payload, with names in lower case. The header "content-type" is the type
@@ -78,15 +79,17 @@ type Message struct {
 	Trace string
 
 	// CreatedAt is when the message was added to the outbox, by the clock of the database; in a message from
-	// another sender, it is the time that the sender states. Add ignores it. Zero means not known.
+	// another sender, it is the time that the sender states. The method Add of the outbox ignores CreatedAt.
+	// Zero means not known.
 	CreatedAt time.Time
 
-	// Delivery is the number of this delivery of the message, 1 for the first one. In a message that an inbox
-	// receives, it is the broker's count. Add ignores it. 0 means not known.
+	// Delivery is the number of this delivery of the message, 1 for the first delivery. In a message that an
+	// inbox receives, Delivery is the count of the broker. The method Add of the outbox ignores Delivery. 0
+	// means not known.
 	Delivery int
 }
 
 // TypeSkipped is the type of a marker, which replaces a message that a person has skipped in an outbox. The
 // marker has the topic, key, ID and Seq of that message and no payload, so that a consumer which expects every
-// Seq can continue. An inbox runs no handler for it.
+// Seq can continue. An inbox runs no handler for a marker.
 const TypeSkipped = "once.skipped"

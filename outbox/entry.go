@@ -26,7 +26,7 @@ const (
 	StateWaiting   State = "waiting"   // the message waits for its delivery
 	StateBlocked   State = "blocked"   // an earlier message of its key is failing or stopped
 	StateFailing   State = "failing"   // a delivery has failed, and another attempt follows
-	StateStopped   State = "stopped"   // no attempt follows; the message waits for a person
+	StateStopped   State = "stopped"   // no attempt follows; the message waits for the decision of a person
 	StateDelivered State = "delivered" // delivered, and kept for Config.RetainDelivered
 )
 
@@ -42,7 +42,7 @@ type Entry struct {
 	OpScope, OpKey string // the scope of the operation that has added the message, as in its record; "" if no operation is known
 
 	Attempts int       // how many attempts have failed since the last Resume
-	FailedAt time.Time // when the first attempt failed, or when the last Resume was, if that is later
+	FailedAt time.Time // when the first attempt failed, or the time of the last Resume, if that time is later
 	Error    string    // the error of the last failed attempt
 	NextAt   time.Time // with StateFailing: the time of the next attempt
 	SentAt   time.Time // with StateDelivered: the time of the delivery
@@ -65,9 +65,9 @@ func notFound(id string) error {
 }
 
 // List returns messages, the oldest first. To get the next page, pass next as Filter.After; 0 means that no
-// more messages exist. List needs no Encrypter. On PostgreSQL it reads the first messages of each part of the
-// outbox, unless the filter has a key. To find blocked messages it reads all messages of the keys in which a
-// message has failed.
+// more messages exist. List needs no Encrypter. On PostgreSQL, List reads the first messages of each part of
+// the outbox, unless the filter has a key. To find blocked messages, List reads all messages of the keys in
+// which a message has failed.
 func (b *Box[TX]) List(ctx context.Context, f Filter) (list []Entry, next int64, err error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
@@ -133,8 +133,8 @@ func byPart(table, query string, state State) string {
 const mostOfKey = 25
 
 // Blocked lists, in pages, messages that wait for an earlier message of their key which has failed. A page
-// reads about most rows. The messages are ordered by topic and key, at most 25 of each key. after is the result
-// next of the previous page; next is "" on the last page.
+// reads about most rows. The messages are ordered by topic and key, at most 25 of each key. The parameter after
+// is the result next of the previous page; next is "" on the last page.
 func (b *Box[TX]) Blocked(ctx context.Context, topic, after string, limit, most int) (list []Entry, next string, err error) {
 	var last [2]string
 	if after != "" && json.Unmarshal([]byte(after), &last) != nil {
@@ -244,9 +244,9 @@ func (b *Box[TX]) behind(ctx context.Context, keys []failedKey) (list []failedKe
 	return list, err
 }
 
-// Show returns the message with an ID; delivered messages that are kept are found, too. If its Payload and
-// Headers cannot be decrypted, Show returns an error, and also an Entry without these fields. Show reads by an
-// index.
+// Show returns the message with an ID, also a delivered message if it is kept. If the Payload and Headers of
+// the message cannot be decrypted, Show returns an error, and also an Entry without these fields. Show reads
+// by an index.
 func (b *Box[TX]) Show(ctx context.Context, id string) (Entry, error) {
 	e, s, err := b.find(ctx, id)
 	if err != nil {
@@ -278,9 +278,10 @@ func (b *Box[TX]) find(ctx context.Context, id string) (Entry, stored, error) {
 // mostByID is how many messages ByID returns.
 const mostByID = current.MaxEvents
 
-// ByID returns the messages with the given IDs, without their payloads and headers. It finds waiting messages,
-// and delivered ones that are kept. It looks up at most 64 IDs, each by an index. If a message is missing in
-// the result, it was delivered and deleted, or its transaction has not committed.
+// ByID returns the messages with the given IDs, without their payloads and headers. ByID finds waiting
+// messages, and delivered messages that are kept. ByID accepts at most 64 IDs, and looks up each ID by an
+// index. If a message is missing in the result, the message was delivered and deleted, or the transaction
+// that adds the message has not committed.
 func (b *Box[TX]) ByID(ctx context.Context, ids ...string) (list []Entry, err error) {
 	var args []any
 	for _, id := range ids[:min(len(ids), mostByID)] {

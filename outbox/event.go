@@ -9,8 +9,9 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Observer receives the events of a relay. Observe must be quick. Its ctx has the values of the ctx of
-// [Relay.Run], and is never cancelled. The trace of a message is in Message.Trace.
+// Observer receives the events of a relay. The method Observe must return quickly. The ctx of Observe
+// has the values of the ctx of [Relay.Run], and is never cancelled. The trace of a message is in
+// Message.Trace.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -21,8 +22,8 @@ type EventType string
 const (
 	EventDelivered   EventType = "delivered"   // the destination has confirmed a message
 	EventFailed      EventType = "failed"      // a delivery of a message has failed; NextAt is the time of the next attempt
-	EventStopped     EventType = "stopped"     // a message has failed for the last time, and its key waits for a person. Without a message: a topic has so many failing messages that the relay reads no others of it
-	EventUnavailable EventType = "unavailable" // the destination of a topic cannot be reached, and the topic waits. Without a topic: no destination can be reached, and the relay releases its parts to other processes
+	EventStopped     EventType = "stopped"     // a message has failed for the last time, and the later messages of its key wait until a person decides. If the event has no message: a topic has so many failing messages that the relay reads no other messages of the topic
+	EventUnavailable EventType = "unavailable" // the destination of a topic cannot be reached, and the topic waits. If the event has no topic: no destination can be reached, and the relay releases its parts to other processes
 	EventDatabase    EventType = "database"    // the database has failed; the relay waits
 	EventBacklog     EventType = "backlog"     // sent periodically, with the Backlog
 	EventTaken       EventType = "taken"       // this process now has more or fewer parts of the outbox than before
@@ -47,9 +48,9 @@ type Backlog struct {
 	Blocked  int64         // the number of keys whose first message is failing or stopped, so that later messages of the key wait
 
 	// OldestSnapshot is the age of the oldest transaction that prevents the database from removing deleted
-	// rows. While it is old, the delivery of keys with many messages is slow. It includes only transactions
-	// that the database role of the relay may see. 0 means that no such transaction exists, or that the
-	// database is not PostgreSQL.
+	// rows. While this transaction is open, the delivery of keys with many messages is slow. OldestSnapshot
+	// includes only transactions that the database role of the relay may see. 0 means that no such
+	// transaction exists, or that the database is not PostgreSQL.
 	OldestSnapshot time.Duration
 }
 
@@ -65,8 +66,8 @@ func (o observers) Observe(ctx context.Context, e Event) {
 }
 
 // Log returns an observer that writes failures to l: at level Error if a person must act, otherwise at Warn. If
-// l is nil, it writes to the logger that slog.Default() returns at the time of the event. docs/logs.md has the
-// names of the attributes.
+// l is nil, the observer writes to the logger that slog.Default() returns at the time of the event.
+// docs/logs.md has the names of the attributes.
 func Log(l *slog.Logger) Observer { return logObserver{l} }
 
 type logObserver struct{ l *slog.Logger }

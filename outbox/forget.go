@@ -16,11 +16,12 @@ type Forgotten struct {
 }
 
 // Forget erases the payloads and headers of the delivered messages of a topic and key that are kept: see
-// Config.RetainDelivered. Their IDs, numbers and times stay. Messages that wait for their delivery are not
-// changed, because they would be delivered without content: call Forget again after their delivery, or skip
-// them. Forget does not erase dead letters, nor copies at the broker and its consumers.
+// Config.RetainDelivered. The IDs, numbers and times of the messages stay. Messages that wait for their
+// delivery are not changed, because they would be delivered without content: call Forget again after their
+// delivery, or skip them. Forget does not erase dead letters, nor copies at the broker and its consumers.
 //
-// After an error nothing has changed, unless the error is of [store.KindLost]. Forget can be called again.
+// After an error nothing has changed, unless the error has the kind [store.KindLost]. Forget can be called
+// again.
 func (b *Box[TX]) Forget(ctx context.Context, topic, key, reason string) (f Forgotten, err error) {
 	if err := errors.Join(checkTarget(topic, key), checkReason(reason)); err != nil {
 		return Forgotten{}, err

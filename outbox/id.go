@@ -9,10 +9,11 @@ import (
 )
 
 // IDFor returns a message.Message.ID that is derived from an operation. The ID is a UUID of version 8, and is
-// the same wherever and whenever the operation is executed. n distinguishes the messages of one operation. If
-// two regions cannot reach each other, and each executes the same operation, both add the same message, and an
-// inbox applies it once. For that, the Source of the messages must be the same as well, and their payload must
-// depend only on the request. The result of IDFor never changes between versions.
+// the same wherever and whenever the operation is executed. The parameter n distinguishes the messages of one
+// operation. If two regions cannot reach each other, and each executes the same operation, both regions add a
+// message with the same ID, and an inbox applies only one of the two messages. For that purpose, both
+// messages must have the same Source, and their payload must depend only on the request. The result of IDFor
+// never changes between versions.
 func IDFor(op once.Operation, n int) string {
 	sum := sha256.Sum256([]byte("message:" + once.DeriveKey(op.Scope, op.Key, strconv.Itoa(n))))
 	u := sum[:16]

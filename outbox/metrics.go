@@ -6,7 +6,8 @@ import (
 	"github.com/oncelib/once/internal/base/instrument"
 )
 
-// Metrics returns an observer that counts deliveries. to is an onceprom.Metrics or an onceotel.Telemetry.
+// Metrics returns an observer that counts deliveries. The parameter to is an onceprom.Metrics or an
+// onceotel.Telemetry.
 func Metrics(to instrument.Recorder) Observer { return metrics{to} }
 
 type metrics struct{ to instrument.Recorder }

@@ -30,9 +30,9 @@ type Config struct {
 	RetainDelivered time.Duration
 
 	// Archive receives the delivered messages that a relay is about to delete; an example is
-	// (*archive.Writer).Write. It receives the rows as they are stored: encrypted columns stay encrypted. The
-	// rows are deleted only after Archive has returned nil, so it may receive a row twice. It needs
-	// RetainDelivered. Default: no archive.
+	// (*archive.Writer).Write. Archive receives the rows as they are stored: encrypted columns stay
+	// encrypted. The rows are deleted only after Archive has returned nil, so Archive may receive a row
+	// twice. Archive requires RetainDelivered. Default: no archive.
 	Archive func(ctx context.Context, rows []upkeep.Expired) error
 
 	// MaxPayload is the longest payload in bytes. Default: [message.MaxPayload].
@@ -46,7 +46,7 @@ type Config struct {
 	Encrypter once.Encrypter
 }
 
-// Box is the outbox of a database. Its methods can be called concurrently.
+// Box is the outbox of a database. The methods of Box can be called concurrently.
 type Box[TX any] struct {
 	db     sqlplane.SQL[TX]
 	cfg    Config
@@ -56,7 +56,8 @@ type Box[TX any] struct {
 	added  *atomic.Int64 // when the last message was added, by elapsed; 0 before the first
 }
 
-// New returns the outbox in the database of s, which needs [Migrations]. It panics if cfg is invalid.
+// New returns the outbox in the database of s. The [Migrations] must have been run in this database.
+// New panics if cfg is invalid.
 func New[TX any](s sqlplane.SQL[TX], cfg Config) *Box[TX] {
 	cfg.Source = cmp.Or(cfg.Source, "once")
 	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, message.MaxPayload)
@@ -76,19 +77,20 @@ func New[TX any](s sqlplane.SQL[TX], cfg Config) *Box[TX] {
 	return &Box[TX]{db: s, cfg: cfg, add: insertOf(s.Dialect()), added: new(atomic.Int64)}
 }
 
-// Add stores messages in tx, which is the transaction of a handler or one that the user has opened. The
-// messages are delivered if and only if tx commits. Add copies payloads and headers.
+// Add stores messages in tx, which is the transaction of a handler, or a transaction that the user has
+// opened. The messages are delivered if and only if tx commits. Add copies payloads and headers.
 //
 // All messages are checked before the first one is stored. An error that is not a [store.Error] names a message
 // that is invalid: then nothing was stored, and tx can still be used. After a [store.Error], tx can only be
-// rolled back. On pgxstore the messages are sent together with COMMIT, without a round trip of their own, so an
-// error of the database is returned by the commit.
+// rolled back. On pgxstore the messages are sent together with COMMIT, without an additional round trip, so the
+// commit returns an error of the database.
 //
 // A message with a key locks the row of its topic and key until tx ends. The rows of one Add, and on pgxstore
 // the rows of a whole operation, are locked in a fixed order, so that transactions do not deadlock. On other
-// databases, transactions that call Add several times may deadlock. A deadlock is an error of
-// [store.KindRetry], and the operation runs again. The same happens after a conflict at REPEATABLE READ or
-// SERIALIZABLE: use READ COMMITTED if many transactions add messages of the same key.
+// databases, transactions that call Add several times may deadlock. After a deadlock, the error has the kind
+// [store.KindRetry], and the engine runs the operation again. After a conflict at REPEATABLE READ or
+// SERIALIZABLE the engine also runs the operation again: use READ COMMITTED if many transactions add messages
+// of the same key.
 func (b *Box[TX]) Add(ctx context.Context, tx TX, messages ...message.Message) error {
 	statements, err := b.statements(ctx, current.Of(ctx), messages)
 	if err != nil {
@@ -104,7 +106,8 @@ func (b *Box[TX]) Add(ctx context.Context, tx TX, messages ...message.Message) e
 	return nil
 }
 
-// Declare is [Box.Add] for a batch. After an error nothing was declared. Config.Trace gets ctx.
+// Declare is [Box.Add] for a batch. After an error nothing was declared. The parameter ctx is
+// passed to Config.Trace.
 func (b *Box[TX]) Declare(ctx context.Context, batch *once.Batch, messages ...message.Message) error {
 	statements, err := b.statements(ctx, current.OfBatch(batch), messages)
 	if err != nil {

@@ -73,9 +73,9 @@ type Resumed struct {
 	Messages int64 // how many failing and stopped messages will be tried again
 }
 
-// Resume ends a [Box.Pause] of the same topic and key. It also makes the failing and stopped messages of the
-// topic and key, or of the whole topic if key is "", due immediately, as if they had not failed before. A key
-// of the topic that has a pause of its own stays paused.
+// Resume ends a [Box.Pause] of the same topic and key. Resume also makes the failing and stopped messages of
+// the topic and key, or of the whole topic if key is "", due immediately, as if they had not failed before. A
+// key of the topic that has a pause of its own stays paused.
 func (b *Box[TX]) Resume(ctx context.Context, topic, key string) (Resumed, error) {
 	if err := checkTarget(topic, key); err != nil {
 		return Resumed{}, err
@@ -99,12 +99,13 @@ func (b *Box[TX]) Resume(ctx context.Context, topic, key string) (Resumed, error
 	return Resumed{paused > 0, messages}, err
 }
 
-// Skip gives up a message that waits for its delivery, whether or not it has failed. A message of type
-// [message.TypeSkipped] replaces it, with the reason in the header "once-skip-reason". The replacement is
-// delivered like any other message, so that consumers see no gap. The payload is erased.
+// Skip gives up a message that waits for its delivery, whether or not it has failed. A marker of the type
+// [message.TypeSkipped] replaces the message, with the reason in the header "once-skip-reason". The
+// marker is delivered like any other message, so that consumers see no gap. The payload of the message is
+// erased.
 //
-// A delivery that is already in flight is not cancelled. If it ends first, Skip returns [ErrNotFound]: the
-// message was delivered. A second Skip of the same message changes nothing.
+// A delivery that is already in flight is not cancelled. If such a delivery succeeds before Skip writes,
+// Skip returns [ErrNotFound]. A second Skip of the same message changes nothing.
 func (b *Box[TX]) Skip(ctx context.Context, id, reason string) error {
 	if err := checkReason(reason); err != nil {
 		return err

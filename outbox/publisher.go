@@ -9,14 +9,15 @@ import (
 
 // Publisher delivers messages to a broker or a service.
 type Publisher interface {
-	// Publish delivers messages and returns one error for each; nil means that the destination has confirmed
-	// the message. A nil slice means that all messages were confirmed. The messages of one topic and key are in
-	// order. After one of them has failed, Publish must not deliver later messages of the same topic and key in
-	// this call, and must return an error for each of them as well.
+	// Publish delivers messages and returns one error for each message; a nil error means that the destination
+	// has confirmed the message. A nil slice means that all messages were confirmed. The messages of one topic
+	// and key are in order. If a message fails, Publish must not deliver later messages of the same topic and
+	// key in this call, and must return an error for each of these later messages, too.
 	//
 	// An error is [retry.Permanent] if the destination will never accept the message, [Unavailable] if the
-	// destination cannot be reached, and [Closed] if this publisher can never reach it again. Any other error
-	// concerns only its message. Publish must return soon after ctx has ended.
+	// destination cannot be reached, and [Closed] if this publisher can never reach the destination again.
+	// Any other error concerns only the message for which it is returned. Publish must return soon after ctx
+	// has ended.
 	Publish(ctx context.Context, messages []message.Message) []error
 }
 

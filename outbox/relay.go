@@ -29,26 +29,26 @@ type RelayConfig struct {
 	// Concurrency is how many calls of Publish this process makes at the same time for one topic. Default: 4.
 	Concurrency int
 
-	// Topics has the bounds of single topics, by name.
+	// Topics has the limits of single topics, by the name of the topic.
 	Topics map[string]TopicConfig
 
-	// Policy says when a failed message is tried again, and when no further attempt follows. Its Total counts
-	// from the first failure of the message. If its Budget is set, each retry takes from the budget. Default:
-	// pauses from 1 s to 5 min with full jitter, without an end.
+	// Policy says when a failed message is tried again, and when no further attempt follows. The Total of the
+	// policy counts from the first failure of the message. If the policy has a Budget, each retry takes from
+	// the budget. Default: pauses from 1 s to 5 min with full jitter, and no limit of attempts.
 	Policy *retry.Policy
 
 	// DeadLetters stores every failed delivery, and a dead letter for a message that gets no further attempt:
-	// see package deadletter. The message itself stays in the outbox, and its key waits for a person. The
-	// database needs deadletter.Migrations.
+	// see package deadletter. The message itself stays in the outbox, and blocks the later messages of its
+	// key until a person decides. The database needs deadletter.Migrations.
 	DeadLetters bool
 
 	// Breaker, if it is set, stops deliveries while the destination fails.
 	Breaker retry.Breaker
 
-	// Timeout bounds one call of Publish. Default: 30 s.
+	// Timeout limits the time of one call of Publish. Default: 30 s.
 	Timeout time.Duration
 
-	// TTL is how long after the death of this process other processes take over the delivery of its keys.
+	// If this process dies, other processes take over the delivery of its keys when TTL has passed.
 	// Processes may have different TTLs. Default: 10 s.
 	TTL time.Duration
 
@@ -58,11 +58,12 @@ type RelayConfig struct {
 	// Observer receives the events of the relay. Default: [Log] with slog.Default(), which writes failures.
 	Observer Observer
 
-	// Tracer makes a span of each call of Publish. An onceotel.Telemetry is one. Default: no tracer.
+	// Tracer makes a span of each call of Publish. The type onceotel.Telemetry implements Tracer.
+	// Default: no tracer.
 	Tracer Tracer
 }
 
-// TopicConfig bounds the deliveries of one topic from this process.
+// TopicConfig limits the deliveries of one topic by this process.
 type TopicConfig struct {
 	Rate        float64 // messages per second; 0 means no limit
 	Concurrency int     // concurrent calls of Publish; 0 means RelayConfig.Concurrency
@@ -151,10 +152,10 @@ func newRelay(db sqlplane.Database, p Publisher, cfg RelayConfig) *Relay {
 	return r
 }
 
-// Run delivers messages until ctx ends. Then it waits for the deliveries in flight, releases its parts of the
-// outbox to other processes, and returns nil. While the database cannot be reached, Run reports that to the
-// observer and waits. An error says that the relay cannot work at all, or that its publisher has returned
-// [Closed].
+// Run delivers messages until ctx ends. Then it waits for the deliveries in flight, releases its share of
+// the messages, so that other processes can deliver them, and returns nil. While the database cannot be
+// reached, Run reports the errors to the observer and waits. If Run returns an error, the relay cannot
+// work at all, or the publisher has returned [Closed].
 func (r *Relay) Run(ctx context.Context) error {
 	// Two runs would share the board and the finishers of this relay.
 	if !r.running.CompareAndSwap(false, true) {
@@ -296,7 +297,7 @@ const (
 )
 
 // Wake makes the relay look for messages immediately, if this process has added messages in the last ten
-// seconds. Use it as once.Config.AfterCommit.
+// seconds. Set once.Config.AfterCommit to the method Wake.
 func (r *Relay) Wake() {
 	added, now := r.added.Load(), elapsed()
 	switch {

@@ -11,7 +11,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// ErrBacklog says that numbers cannot be moved, because messages with a key still wait for their delivery.
+// ErrBacklog is the error of [Box.Renumber] if messages with a key still wait for their delivery. Renumber
+// has changed nothing.
 var ErrBacklog = errors.New("outbox: messages with a key wait for their delivery. Try: once relay until once outbox list shows none, then the same again")
 
 // Renumber moves the numbers of all keys forward. Call it after the database was restored from a backup.
@@ -56,7 +57,8 @@ func (b *Box[TX]) Renumber(ctx context.Context, reason string) (after int64, err
 	return after, err
 }
 
-// Started returns the number that the last [Box.Renumber] has returned, or 0 if it was never called.
+// Started returns the number that the last [Box.Renumber] has returned, or 0 if Renumber was never
+// called.
 func (b *Box[TX]) Started(ctx context.Context) (after int64, err error) {
 	err = b.db.Pool().Query(ctx, b.statement("select seq from once_stream_start where id = 1"), func(row sqlplane.Row) error { return row.Scan(&after) })
 	return after, err

@@ -15,13 +15,14 @@ var ErrNotDelivered = errors.New("it is not delivered yet. Try: once outbox resu
 // ErrErased says that a message was delivered and its row is kept, but that its content was erased.
 var ErrErased = errors.New("its payload and headers were erased, or it never had any. Try: add a new message")
 
-// Resend delivers a message again that was delivered before and is kept: see Config.RetainDelivered. The
-// message has the same ID, number and content as before, so that an inbox that has applied it counts it as a
-// duplicate. Resend is for consumers that have lost the message. The message waits in the outbox like any
-// other: if its delivery fails, later messages of its key wait for it.
+// Resend delivers a message again. The message must have been delivered, and must be kept: see
+// Config.RetainDelivered. The message has the same ID, number and content as before, so that an inbox that
+// has applied the message counts the second delivery as a duplicate. Resend is for consumers that have
+// lost the message. The message waits in the outbox like any other message: if its delivery fails, the
+// later messages of its key wait.
 //
-// The error is [ErrNotFound], [ErrNotDelivered] or [ErrErased] if the message cannot be sent again. A second
-// Resend has no further effect: it finds the message waiting.
+// The error is [ErrNotFound], [ErrNotDelivered] or [ErrErased] if the message cannot be sent again. If
+// Resend is called again while the message waits, the second call has no effect.
 func (b *Box[TX]) Resend(ctx context.Context, id, reason string) error {
 	if err := checkReason(reason); err != nil {
 		return err

@@ -19,12 +19,12 @@ const (
 	WaitPaused  Wait = "paused"  // a person has paused the topic, or a key of the topic
 	WaitDown    Wait = "down"    // the destination of the topic cannot be reached
 	WaitHanging Wait = "hanging" // the destination of the topic does not answer
-	WaitFull    Wait = "full"    // so many messages of the topic are being tried again that the relay reads no others
+	WaitFull    Wait = "full"    // so many messages of the topic are being tried again that the relay reads no other messages of the topic
 	WaitRate    Wait = "rate"    // more messages wait than TopicConfig.Rate allows to deliver
 	WaitFailing Wait = "failing" // some messages of the topic are tried again, or wait for a person; later messages of their keys wait
 )
 
-// Waits are all reasons, ordered: reasons that concern a whole topic come first.
+// Waits returns all reasons, in a fixed order: reasons that concern a whole topic come first.
 func Waits() []Wait {
 	return []Wait{WaitPaused, WaitDown, WaitHanging, WaitFull, WaitRate, WaitFailing}
 }
@@ -65,18 +65,18 @@ const (
 	mostNoted   = 10_000 // topics that relays have reported
 )
 
-// Topics returns the topics with waiting messages and the paused topics: the age of their oldest message, and
-// why it waits. It reads one row for each topic in each part of the outbox, and some more for topics that fail,
-// however many messages wait.
+// Topics returns the topics with waiting messages and the paused topics: for each topic, the age of its oldest
+// message, and why this message waits. Topics reads one row for each topic in each part of the outbox, and a
+// few more rows for topics that fail, however many messages wait.
 func (b *Box[TX]) Topics(ctx context.Context) ([]Topic, error) {
 	list, _, err := readTopics(ctx, b.db, "", allTopics)
 	return list, err
 }
 
 // TopicsUpTo returns one page of Topics: the topics after the name after, ordered by name. A page reads about
-// most rows, and has at least one topic. next is the argument after of the next page, or "" on the last page.
-// On a page, [Topic].Ready is not known for some topics with paused or blocked messages, and the number of
-// failed messages is known only for some failing topics.
+// most rows, and has at least one topic. The result next is the argument after of the next page, or "" on the
+// last page. On a page, [Topic].Ready is not known for some topics with paused or blocked messages, and the
+// number of failed messages is known only for some failing topics.
 func (b *Box[TX]) TopicsUpTo(ctx context.Context, after string, most int) (list []Topic, next string, err error) {
 	const looked, failed = 5, 50
 	rows := max(most-looked*failed, 100)

@@ -9,8 +9,9 @@ import (
 // Tracer starts a span, or something like a span, for each call of Publish.
 type Tracer interface {
 	// OutboxSpan is called before each call of Publish, with the messages of this call. Publish gets the
-	// returned context. end is called once, with one error for each message, or with nil if all were delivered.
-	// From then on, end must not read messages, because they belong to the publisher.
+	// returned context. The function end is called one time, with one error for each message, or with nil if
+	// all messages were delivered. The function end must not read the slice messages, because the slice belongs
+	// to the publisher when Publish was called.
 	OutboxSpan(ctx context.Context, messages []message.Message) (_ context.Context, end func(errs []error))
 }
 

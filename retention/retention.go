@@ -1,12 +1,12 @@
-// Package retention deletes finished operations whose retention is over. It uses small transactions with pauses
-// between them, so that it hardly slows requests down.
+// Package retention deletes finished operations whose retention is over. The package uses small transactions
+// with pauses between them, so that it hardly slows requests down.
 //
 //	sweeper := retention.New(engine.Store(), retention.Config{})
 //	go sweeper.Run(ctx)
 //
-// Every call treats an operation as absent as soon as its retention is over; the later deletion of its row only
-// frees space. Every node may run a sweeper: the sweepers share the work, and do not wait for each other.
-// Operations that are running, or whose outcome is unknown, are never deleted.
+// An engine treats an operation as absent as soon as the operation's retention is over; the later deletion of
+// its row only frees space. Every node may run a sweeper: the sweepers share the work, and do not wait for each
+// other. Operations that are running, or whose outcome is unknown, are never deleted.
 package retention
 
 import (
@@ -24,7 +24,7 @@ import (
 // Defaults of [Config].
 const (
 	DefaultBatch         = 100
-	DefaultBatchArchived = 5000 // with Archive; it is higher because each batch costs a few flushes of the disk, but locks no rows meanwhile
+	DefaultBatchArchived = 5000 // with Archive; higher than without Archive, because each batch costs a few flushes of the disk, but locks no rows during the flushes
 	DefaultRate          = 10_000
 	DefaultEvery         = time.Minute
 )
@@ -35,10 +35,10 @@ type Config struct {
 	// is busy, the sweeper uses smaller batches. Default 100; with Archive 5,000.
 	Batch int
 
-	// Rate is how many rows are deleted in a second at most. Whatever Rate is, at least half of the time is
-	// pauses; if the store reports that others could write during a part of a transaction, this part counts as
-	// a pause. Use a lower rate for MariaDB and MySQL servers with few cores, where deleting a row costs
-	// several times as much as on PostgreSQL. Default 10,000.
+	// Rate is how many rows are deleted in a second at most. With every Rate, the sweeper pauses for at least
+	// half of the time. If the store reports that other transactions could write during a part of the
+	// sweeper's transaction, this part counts as a pause. Use a lower rate for MariaDB and MySQL servers with
+	// few cores, where deleting a row costs several times as much as on PostgreSQL. Default 10,000.
 	Rate int
 
 	// Every is how long [Sweeper.Run] pauses when no expired rows are left. The pause varies at random by up to
@@ -63,7 +63,7 @@ type Pass struct {
 	Err  error         // the error with which the pass has ended early, or nil
 }
 
-// Sweeper deletes expired operations. Its methods can be called concurrently.
+// Sweeper deletes expired operations. The methods of Sweeper can be called concurrently.
 type Sweeper struct {
 	store upkeep.Sweeper
 	cfg   Config
@@ -95,7 +95,7 @@ func New(s store.Operations, cfg Config) *Sweeper {
 }
 
 // Sweep deletes all expired operations and returns how many rows it has deleted. At the first error, or when
-// ctx ends, it returns early, with the number of rows that it has deleted until then.
+// ctx ends, Sweep returns the number of rows that it has deleted until then.
 func (s *Sweeper) Sweep(ctx context.Context) (rows int, err error) {
 	began := time.Now()
 	p := pace{batch: s.cfg.Batch, most: s.cfg.Batch, rate: s.cfg.Rate, keeps: s.cfg.Archive != nil}

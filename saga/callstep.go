@@ -13,13 +13,13 @@ import (
 type CallStep[In, Out any] struct{ *step }
 
 // Call returns a step that calls another service. The intent, with the input, is committed before the call, and
-// the service's answer with the next commit of the saga. Every process that makes this call, at any time, uses
-// the same key and the same in.
+// the service's answer is committed with the next commit of the saga. Every process that makes this call, at
+// any time, uses the same key and the same in.
 //
-// If fn returns a [once.Failure], the service has refused. If it returns [Again], the service has answered "not
+// If fn returns a [once.Failure], the service has refused. If fn returns [Again], the service has answered "not
 // yet". An error of [lease.NotSent] says that the call was not made. After any other error the call may have
-// taken effect: then SafeToRepeat, DedupedFor, Check or Cancel decides how the saga continues. Without any of
-// these four the saga is stuck.
+// taken effect: then SafeToRepeat, DedupedFor, Check or Cancel decides how the saga continues. If the step has
+// none of these four, the saga is stuck until a person decides.
 func Call[In, Out any](name string, fn func(ctx context.Context, key string, in In) (Out, error)) *CallStep[In, Out] {
 	s := newStep(name, kindCall, reflect.TypeFor[Out]())
 	s.call = func(ctx context.Context, key string, in json.RawMessage) (json.RawMessage, error) {
@@ -29,8 +29,8 @@ func Call[In, Out any](name string, fn func(ctx context.Context, key string, in 
 }
 
 // SafeToRepeat says that the call has one effect, however often and however late it is made with the same key.
-// If such a step has no Undo, no intent is committed before the call. Its input is then not frozen: a repeated
-// call gets the input that the flow computes at that time.
+// If such a step has no Undo, no intent is committed before the call. Then the input of the step is not stored
+// before the call either: a repeated call gets the input that the flow computes at that time.
 func (s *CallStep[In, Out]) SafeToRepeat() *CallStep[In, Out] { s.repeats, s.life = true, 0; return s }
 
 // DedupedFor says that the service deduplicates by the key, and remembers a key for the time life. The call is
@@ -40,7 +40,8 @@ func (s *CallStep[In, Out]) DedupedFor(life time.Duration) *CallStep[In, Out] {
 	return s
 }
 
-// Check sets find, which asks the service for the outcome of a call: see [lease.Finding] for its answers.
+// Check sets the function find, which asks the service for the outcome of a call. [lease.Finding]
+// describes the results of find.
 func (s *CallStep[In, Out]) Check(find func(ctx context.Context, key string) (Out, lease.Finding, error)) *CallStep[In, Out] {
 	s.check = func(ctx context.Context, key string) (json.RawMessage, lease.Finding, error) {
 		out, found, err := find(ctx, key)
@@ -54,8 +55,9 @@ func (s *CallStep[In, Out]) Check(find func(ctx context.Context, key string) (Ou
 }
 
 // Undo sets the function fn, which undoes the effect of the call. fn runs only after the result of the call is
-// known; the outcome of a call in flight is found out first. Function fn must be safe to repeat: it runs until
-// it returns nil. Its key is the same each time, and is not the key of the call.
+// known; the runner first finds out the outcome of a call in flight. Function fn must be safe to repeat: fn is
+// called again until it returns nil. The key that fn gets is the same each time, and is not the key of the
+// call.
 func (s *CallStep[In, Out]) Undo(fn func(ctx context.Context, key string, in In, result Out) error) *CallStep[In, Out] {
 	s.undoCall = func(ctx context.Context, key string, in, result json.RawMessage) error {
 		return decoded(in, result, func(i In, o Out) error { return fn(ctx, key, i, o) })
@@ -64,8 +66,8 @@ func (s *CallStep[In, Out]) Undo(fn func(ctx context.Context, key string, in In,
 }
 
 // Cancel sets an undo for a service that can undo a call by its key, even before the call arrives. The service
-// must then refuse the key. The function fn gets the key of the call, whatever the outcome of the call was. It
-// must be safe to repeat.
+// must then refuse the key. The function fn gets the key of the call, whatever the outcome of the call was.
+// The function fn must be safe to repeat.
 func (s *CallStep[In, Out]) Cancel(fn func(ctx context.Context, key string, in In) error) *CallStep[In, Out] {
 	s.cancel = func(ctx context.Context, key string, in json.RawMessage) error {
 		return decoded(in, json.RawMessage("null"), func(i In, _ *struct{}) error { return fn(ctx, key, i) })
@@ -73,7 +75,7 @@ func (s *CallStep[In, Out]) Cancel(fn func(ctx context.Context, key string, in I
 	return s
 }
 
-// Pivot is [TxStep.Pivot].
+// Pivot has the same meaning as [TxStep.Pivot].
 func (s *CallStep[In, Out]) Pivot() *CallStep[In, Out] { s.pivot = true; return s }
 
 // Attempts is [TxStep.Attempts].

@@ -21,7 +21,7 @@ import (
 // Action is what a [Decision] does to its saga.
 type Action string
 
-// The actions. Retry, Skip and Force are for a saga that is stuck.
+// These are the actions. ActionRetry, ActionSkip and ActionForce are only for a saga that is stuck.
 const (
 	ActionRetry  Action = "retry"  // the saga continues at the same step, with the full number of tries
 	ActionSkip   Action = "skip"   // the saga continues without the undo of Step: a person has undone the step, or its effect stays
@@ -47,15 +47,16 @@ type Decision struct {
 
 	// Value, with ActionForce, is the result of the call, as JSON: it says that the call has happened.
 	// ActionForce without Value says that the call has not happened and never will. Then the call is made again
-	// under another key, unless the saga has turned.
+	// under another key, unless the saga has turned (its steps are being undone).
 	Value json.RawMessage
 
-	// Who decides, and the Reason, are written to the audit (table once_audit of package operate) in the same
-	// commit. That needs a store with tables. If Who is "", no entry is written. The starter of a cancelled
-	// saga gets Reason.
+	// Who names the person who decides, and Reason says why. Both are written to the audit (table once_audit
+	// of package operate) in the same commit as the decision. The audit requires a store with SQL tables. If
+	// Who is "", no entry is written. If the decision cancels the saga, Reason is the message of the failure
+	// with which the saga ends.
 	Who, Reason string
 
-	// Encrypter encrypts Value. It is required if the saga is encrypted.
+	// Encrypter encrypts Value. Encrypter is required if the saga is encrypted.
 	Encrypter once.Encrypter
 
 	// Preview makes Decide return the effect of the decision in words, and change nothing.
@@ -78,12 +79,13 @@ func (d Decision) check() error {
 	return nil
 }
 
-// Decide stores a decision about a saga, and returns the effect of the decision in words. It needs only the
-// store of the saga, not its program: any node that has the definition then continues the saga. An error of
-// [once.CodeMismatch] says that the decision does not fit the state of the saga, and that nothing was changed.
-// For ActionCancel it also returns the errors of [Runner.Cancel]. An error of [once.CodeConflict] says that the
-// saga has continued meanwhile, because of another decision, or because of this decision if the answer to its
-// commit was lost. Look at the saga's status before you decide again.
+// Decide stores a decision about a saga, and returns the effect of the decision in words. Decide needs only the
+// store of the saga, not the definition of the saga: any node that has the definition then continues the saga.
+// An error with the code [once.CodeMismatch] says that the decision does not fit the state of the saga, and
+// that nothing was changed. For ActionCancel, Decide also returns the errors of [Runner.Cancel]. An error with
+// the code [once.CodeConflict] says that the saga has continued during the call, because of another decision,
+// or because of this decision if the answer to its commit was lost. Look at the saga's status before you decide
+// again.
 func Decide(ctx context.Context, ops store.Operations, id ID, d Decision) (detail string, err error) {
 	if err := d.check(); err != nil {
 		return "", err

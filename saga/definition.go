@@ -20,7 +20,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// ID identifies a saga: a tenant has at most one saga under a key, whatever its definition.
+// ID identifies a saga: a tenant has at most one saga under a key, even if sagas have different
+// definitions.
 type ID struct{ Tenant, Key string }
 
 // store is the operation of the saga.
@@ -64,9 +65,9 @@ type definition struct {
 func (d *definition) core() *definition { return d }
 
 // New returns the definition of a saga: a flow, and the steps that the flow may run. The flow is ordinary Go
-// code that must depend only on its input and the results of its steps. It runs again from its beginning
-// whenever the saga continues, and a finished step then returns its earlier result. New panics if names are
-// invalid or not unique.
+// code that must depend only on its input and the results of its steps. The flow runs again from its
+// beginning whenever the saga continues, and a finished step then returns its earlier result. New panics if
+// names are invalid or not unique.
 func New[In, Out any](name string, flow func(ctx Context, in In) (Out, error), steps ...Step) *Definition[In, Out] {
 	if err := checkName(name); err != nil {
 		panic("saga: New: " + err.Error())
@@ -89,8 +90,8 @@ func New[In, Out any](name string, flow func(ctx Context, in In) (Out, error), s
 	return &Definition[In, Out]{d}
 }
 
-// Deadline sets the time after which a saga turns, counted from its start, if it has not ended or passed its
-// pivot. Default: no deadline.
+// Deadline sets how long after its start a saga turns (its steps are undone), unless the saga has ended or
+// passed its pivot. Default: no deadline.
 func (d *Definition[In, Out]) Deadline(after time.Duration) *Definition[In, Out] {
 	d.deadline = after
 	return d

@@ -1,5 +1,6 @@
-// Package saga runs work of several services and transactions with one outcome: either all of it takes effect,
-// or its effects are undone. If the node of a saga dies, another node finishes the saga.
+// Package saga runs work of several services and transactions with one outcome: either all steps of the work
+// take effect, or the effects of all steps are undone. If the node of a saga dies, another node finishes the
+// saga.
 //
 //	var reserve = saga.Tx("reserve", func(ctx context.Context, tx pgx.Tx, l Line) (Reservation, error) { ... }).
 //		Undo(func(ctx context.Context, tx pgx.Tx, l Line, r Reservation) error { ... })
@@ -21,34 +22,37 @@
 //	go runner.Run(ctx)                                 // on each node: finishes what other nodes have begun
 //	receipt, err := saga.Do(ctx, runner, Orders, saga.ID{Tenant: "acme", Key: "order-42"}, o)
 //
-// A flow is an ordinary Go function. It may run many times, and a finished step returns its earlier result. So
-// the code of a flow outside of its steps must depend only on its input and on the results of its steps. If a
-// run does not reach a step that an earlier run has taken, the saga is stuck before it does anything else: the
-// program has changed, and would do other work than it has begun.
+// A flow is an ordinary Go function. A flow may run many times, and a finished step returns its earlier
+// result. So the code of a flow outside of its steps must depend only on its input and on the results of its
+// steps. If a run does not reach a step that an earlier run has taken, the saga is stuck until a person
+// decides, and does nothing else before that: the program has changed, and the new program would do other work
+// than the saga has begun.
 //
 // # Errors of a step
 //
-//   - a [once.Failure] means "no". It is stored, and each run of the flow gets it again. The flow may take another step instead, or return the failure.
+//   - a [once.Failure] means "no". The failure is stored, and each run of the flow gets the same failure again.
+//     The flow may take another step instead, or return the failure.
 //   - [Again] means "not yet". The saga waits, and holds neither a lock nor a connection meanwhile.
 //   - after any other error the step is tried again, after a growing pause. If the step is a call, its outcome is not known; see [Call].
 //
 // # Turn and pivot
 //
-// A saga turns when the flow returns a failure, when a step has used all its tries, when the deadline is over
-// or when a caller cancels the saga. The turn is stored before its first effect or together with it, and from
-// then on the flow does not run. The steps are undone in reverse order. Each undo is found by the step's name,
-// and gets the step's stored input and result. A step that has failed has no effect, and is not undone. The
-// outcome of a call in flight is found out first: the call is repeated under its key, checked, or cancelled by
-// its key. The effect of a step without an undo stays.
+// A saga turns (it stops going forward, and undoes its steps) when the flow returns a failure, when a step has
+// used all its tries, when the deadline is over or when a caller cancels the saga. The turn is stored before
+// the first undo or together with the first undo, and after the turn the flow does not run again. The steps
+// are undone in reverse order. Each undo is found by the step's name, and gets the step's stored input and
+// result. A step that has failed has no effect, and is not undone. The outcome of a call in flight is found
+// out first: the call is repeated under its key, checked, or cancelled by its key. The effect of a step
+// without an undo stays.
 //
-// A step can be the pivot: after it the saga cannot turn. If a step after the pivot answers "no", the saga is
-// stuck. A saga is also stuck if an undo has used all its tries, or if nothing can find out the outcome of a
-// call. Then a person decides how the saga continues, with [Decide] or the command "once saga".
+// A step can be the pivot: after the pivot the saga cannot turn. If a step after the pivot answers "no", the
+// saga is stuck. A saga is also stuck if an undo has used all its tries, or if nothing can find out the
+// outcome of a call. Then a person decides how the saga continues, with [Decide] or the command "once saga".
 //
 // # One row
 //
-// A saga is one row of the table of operations, under a lease. The row has the results of its steps in it.
-// While the saga waits, it has a second row, in a table of this package ([Migrations]). Each step is one
-// commit, and a call needs one more for its intent. With [Do], the start of the saga is part of the commit of
-// its first step.
+// A saga is one row of the table of operations, under a lease. The row contains the results of the saga's
+// steps. While the saga waits, it has a second row, in a table of this package ([Migrations]). Each step is
+// one commit, and a call needs one more commit for its intent. With [Do], the start of the saga is part of
+// the commit of its first step.
 package saga

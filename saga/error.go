@@ -9,9 +9,9 @@ import (
 	"github.com/oncelib/once"
 )
 
-// Again returns the error of a step, or of a flow, that cannot continue yet: it runs again after the time d, or
-// after a [Runner.Wake]. Such a run does not count as a try. Until then the saga holds neither a lock nor a
-// connection.
+// Again returns an error for a step or a flow that cannot continue yet. The step or the flow runs again after
+// the time d, or after a [Runner.Wake]. A run that returns this error does not count as a try. Until the next
+// run the saga holds neither a lock nor a connection.
 func Again(d time.Duration) error { return &againError{d} }
 
 type againError struct{ after time.Duration }
@@ -34,7 +34,7 @@ var (
 	// ErrPivot is in the chain of the error when a saga is cancelled after its pivot.
 	ErrPivot = errors.New("the saga has passed its pivot, and only goes forward")
 
-	// ErrEnded is in the chain of the error when a saga that has ended would be changed.
+	// ErrEnded is in the chain of the error of a call that tries to change a saga which has ended.
 	ErrEnded = errors.New("the saga has ended")
 
 	// ErrNothing is in the chain of the error if a saga was not started, or if its record has expired.

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// Observer receives the events of a runner. Observe must be quick. Its ctx has the values of the context in
-// which the saga runs, and is never cancelled.
+// Observer receives the events of a runner. The method Observe must return quickly. The ctx of Observe has
+// the values of the context in which the saga runs, and is never cancelled.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -15,9 +15,9 @@ type Observer interface {
 type EventType string
 
 const (
-	EventDefined     EventType = "defined"     // a runner was made for a definition, or for a step of a definition: then Step is its name
-	EventCompleted   EventType = "completed"   // a saga has ended with all its effects; the event is not sent if the answer to that commit was lost
-	EventCompensated EventType = "compensated" // a saga has ended, and its effects are undone; the event is not sent if the answer to that commit was lost
+	EventDefined     EventType = "defined"     // a runner was made for a definition, or for a step of a definition: then Step is the name of the step
+	EventCompleted   EventType = "completed"   // a saga has ended with all its effects; the event is not sent if the answer to the last commit of the saga was lost
+	EventCompensated EventType = "compensated" // a saga has ended, and its effects are undone; the event is not sent if the answer to the last commit of the saga was lost
 	EventStuck       EventType = "stuck"       // a person must decide about a saga; Err says why
 	EventTurned      EventType = "turned"      // the decision to undo a saga is stored; Err is the cause. [Runner.Cancel] does not cause this event
 	EventRetried     EventType = "retried"     // a step or its undo has failed, and will be tried again
@@ -54,9 +54,9 @@ func (o observers) Observe(ctx context.Context, e Event) {
 	}
 }
 
-// Log returns an observer that writes events to l. Events that need a person are at level Error, failures at
-// Warn, and a saga of another version at Info. If l is nil, it writes to the logger that slog.Default() returns
-// at the time of the event. docs/logs.md has the names of the attributes.
+// Log returns an observer that writes events to l. Events after which a person must act are at level Error,
+// failures are at level Warn, and an EventChanged is at level Info. If l is nil, the observer writes to the
+// logger that slog.Default() returns at the time of the event. docs/logs.md has the names of the attributes.
 func Log(l *slog.Logger) Observer { return logObserver{l} }
 
 type logObserver struct{ l *slog.Logger }

@@ -16,8 +16,8 @@ import (
 )
 
 // Gauges returns a source of gauges of all sagas in db: the number of sagas that wait although they are due, of
-// stuck sagas, and of sagas that have passed their pivot and not ended. It reads only the database, so it also
-// works while no runner runs.
+// stuck sagas, and of sagas that have passed their pivot and not ended. The source reads only the database, so
+// it also works while no runner runs.
 func Gauges(db sqlplane.Database) gauge.Func {
 	return func(ctx context.Context) ([]gauge.Value, error) {
 		due, dueFor, err := countDue(ctx, db)

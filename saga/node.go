@@ -32,14 +32,14 @@ const (
 
 // Config configures a [Runner].
 type Config struct {
-	// TTL is how long after the last renewal of its lease the saga of a dead node can be taken over. A running
-	// node renews the lease every third of TTL. At least 100 ms. Default 30 s.
+	// TTL is how long the lease of a saga is valid after its last renewal. After that time another node can
+	// take the saga over. A running node renews the lease every third of TTL. At least 100 ms. Default 30 s.
 	TTL time.Duration
 
 	// MaxDuration is how long one node may run a saga without a break. Default 1 h.
 	MaxDuration time.Duration
 
-	// StepTimeout bounds one try of a step or an undo. Default 30 s.
+	// StepTimeout limits the time of one try of a step or an undo. Default 30 s.
 	StepTimeout time.Duration
 
 	// Attempts is how often a step is tried before the saga turns. UndoAttempts is how often an undo is tried
@@ -51,8 +51,8 @@ type Config struct {
 	Backoff, MaxBackoff time.Duration
 
 	// Timeouts are the timeouts of the transactions of steps. After a COMMIT whose answer was lost, the next
-	// run of a step may wait for rows that its own first transaction still locks. Defaults: 5 s for a
-	// connection and for a lock, StepTimeout for a statement and between statements.
+	// run of a step may wait for rows that the transaction of the previous run still locks. Defaults: 5 s
+	// for a connection and for a lock, StepTimeout for a statement and between statements.
 	Timeouts store.Timeouts
 
 	// Encrypter, if it is set, encrypts the inputs and results of steps, the texts of failures, and the result
@@ -61,10 +61,11 @@ type Config struct {
 	Encrypter once.Encrypter
 
 	// KeepData keeps the inputs and results of steps after the end of a saga, for the time Retain. Default:
-	// they are deleted at the end.
+	// the inputs and results are deleted when the saga ends.
 	KeepData bool
 
-	// Retain is how long a saga is kept after its end. Default 72 h; [once.Forever] means without end.
+	// Retain is how long a saga is kept after its end. With [once.Forever] the saga is never deleted.
+	// Default 72 h.
 	Retain time.Duration
 
 	// Concurrency is how many sagas this node runs at the same time in [Runner.Run]. Default 16.

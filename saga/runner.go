@@ -29,9 +29,9 @@ type Runner[TX any] struct {
 	ran    atomic.Bool
 }
 
-// NewRunner returns a runner for the definitions. It does not touch sagas of other definitions. NewRunner
-// panics if cfg or the definitions are invalid, or if the store cannot renew leases or write in a transaction
-// of the user ([store.Renewer], [upkeep.Writer]).
+// NewRunner returns a runner for the definitions. The runner does not touch sagas of other definitions.
+// NewRunner panics if cfg or the definitions are invalid, or if the store cannot renew leases or write in a
+// transaction of the user ([store.Renewer], [upkeep.Writer]).
 func NewRunner[TX any](s store.Store[TX], cfg Config, definitions ...AnyDefinition) *Runner[TX] {
 	cfg = cfg.withDefaults()
 	renewer, renews := store.As[store.Renewer](s)
@@ -78,8 +78,9 @@ func NewRunner[TX any](s store.Store[TX], cfg Config, definitions ...AnyDefiniti
 func (r *Runner[TX]) Stats() Stats { return r.stats() }
 
 // Run runs due sagas, and sagas whose node has died, until ctx ends. Then each saga on this node stops after
-// its current step, and Run returns when all have stopped; other nodes continue these sagas. Run returns an
-// error immediately if the table of the package is missing, or if Run was called before.
+// its current step, and Run returns when all sagas on this node have stopped; other nodes continue these
+// sagas. Run returns an error immediately if the table of the package is missing, or if Run was called
+// before.
 func (r *Runner[TX]) Run(ctx context.Context) error {
 	if _, err := r.due.look(ctx, 1, 1); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("saga: the runner cannot work: %w. Try: Migrate of the store with saga.Migrations", err)

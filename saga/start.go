@@ -15,9 +15,9 @@ import (
 
 // Start starts a saga in a transaction of the caller: the saga is started if and only if tx commits. After the
 // commit any node may run the saga; [Handle.Result] runs it in this process. If the saga was already started
-// with the same input, Start changes nothing and returns a handle of it. If it was started with another input,
-// the error is [once.CodeMismatch]. If another transaction is starting the same saga, Start waits for the end
-// of that transaction.
+// with the same input, Start changes nothing and returns a handle of this saga. If the saga was already
+// started with another input, the error has the code [once.CodeMismatch]. If another transaction is starting
+// the same saga, Start waits for the end of that transaction.
 func Start[TX, In, Out any](ctx context.Context, r *Runner[TX], tx TX, d *Definition[In, Out], id ID, in In) (*Handle[Out], error) {
 	h, err := handleOf[TX](r, d, id, in)
 	if err != nil {
@@ -101,16 +101,17 @@ func (h *Handle[Out]) compare(rec store.Record) error {
 	return nil
 }
 
-// Result returns the result of the saga. It runs the saga in this process, unless another node runs it; if the
-// saga waits, Result waits and then continues it. So Result works even if no [Runner.Run] is active. When ctx
-// ends, Result returns, and the saga continues.
+// Result returns the result of the saga. Result runs the saga in this process, unless another node runs the
+// saga. If the saga waits, Result waits and then continues it. So Result works even if no [Runner.Run] is
+// active. When ctx ends, Result returns, and the saga continues.
 //
 // The error is one of these:
 //
-//   - nil: the flow has returned the value, and all its steps have taken effect.
-//   - a [once.Failure]: the saga has turned, and all effects that have an undo are undone. The failure is the cause.
+//   - nil: the flow has returned the value, and all steps of the saga have taken effect.
+//   - a [once.Failure]: the saga has turned, and all effects that have an undo are undone. The failure says why
+//     the saga has turned.
 //   - [once.CodeUnknown], with [ErrStuck]: a person must decide. The saga continues after the decision, and Result can be called again.
-//   - [once.CodeInFlight]: ctx has ended before the saga.
+//   - [once.CodeInFlight]: ctx has ended before the end of the saga.
 //   - [once.CodeUnavailable] with the effect "not applied": nothing was started.
 func (h *Handle[Out]) Result(ctx context.Context) (out Out, err error) {
 	rec, err := h.await(ctx)

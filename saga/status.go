@@ -53,7 +53,7 @@ type StepStatus struct {
 	Step    string          `json:"step"`              // the full name of the step: its name, and its key if it has one
 	State   string          `json:"state"`             // calling, done, failed, undone, kept or skipped
 	Failure string          `json:"failure,omitempty"` // the code of the failure that the step has returned
-	Key     string          `json:"key,omitempty"`     // if the step is a call in flight, its key at the service
+	Key     string          `json:"key,omitempty"`     // if the step is a call in flight, the key that the service receives
 	Input   json.RawMessage `json:"input,omitempty"`   // kept as long as an undo may need it
 	Result  json.RawMessage `json:"result,omitempty"`
 	Events  []string        `json:"events,omitempty"` // IDs of the messages that the step's transactions have added to an outbox, and of the webhooks that they have sent
@@ -65,9 +65,10 @@ type StepStatus struct {
 	Cancels bool      `json:"cancels,omitempty"` // the service can undo the call by its key, whatever its outcome
 }
 
-// StatusOf returns the status of a saga. It needs only the store of the saga, not its program. It needs the
-// Encrypter only for inputs and results: if these cannot be decrypted, StatusOf returns an error, and also a
-// status without them. The error is [ErrNothing] if no such saga exists.
+// StatusOf returns the status of a saga. StatusOf needs only the store of the saga, not the definition of
+// the saga. StatusOf needs the Encrypter e only to decrypt inputs and results: if the decryption fails,
+// StatusOf returns an error, and also a status without inputs and results. The error is [ErrNothing] if no
+// such saga exists.
 func StatusOf(ctx context.Context, ops store.Operations, id ID, e once.Encrypter) (s Status, err error) {
 	rec, err := ops.Read(ctx, id.store())
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/oncelib/once/lease"
 )
 
-// Step is a step that a flow may take. [Tx], [Call] and [Batch] return one.
+// Step is a step that a flow may take. The values that [Tx], [Call] and [Batch] return implement
+// Step.
 type Step interface{ core() *step }
 
 type kind string
@@ -129,7 +130,7 @@ func encoded[In, Out any](in json.RawMessage, fn func(In) (Out, error)) (json.Ra
 // TxStep is a step in a transaction of the store: see [Tx].
 type TxStep[TX, In, Out any] struct{ *step }
 
-// Tx returns a step that writes to the database of the store. fn's writes, its result, and the fact that the
+// Tx returns a step that writes to the database of the store. fn's writes, fn's result, and the fact that the
 // step is done commit together. fn may run more than once, but only one run commits. In and Out are stored as
 // JSON.
 //
@@ -145,9 +146,9 @@ func Tx[TX, In, Out any](name string, fn func(ctx context.Context, tx TX, in In)
 	return &TxStep[TX, In, Out]{s}
 }
 
-// Undo sets fn, which undoes the effect of the step. fn gets the input and the result of the step. fn's writes
-// and the fact that the step is undone commit together. A step that has failed has no effect, so it is not
-// undone.
+// Undo sets the function fn, which undoes the effect of the step. fn gets the input and the result of the
+// step. fn's writes and the fact that the step is undone commit together. A step that has failed has no
+// effect, so it is not undone.
 func (s *TxStep[TX, In, Out]) Undo(fn func(ctx context.Context, tx TX, in In, result Out) error) *TxStep[TX, In, Out] {
 	s.undoTx = func(ctx context.Context, tx any, in, result json.RawMessage) error {
 		return decoded(in, result, func(i In, o Out) error { return fn(ctx, tx.(TX), i, o) }) //nolint:forcetypeassert // likewise
@@ -155,8 +156,8 @@ func (s *TxStep[TX, In, Out]) Undo(fn func(ctx context.Context, tx TX, in In, re
 	return s
 }
 
-// Pivot makes the step the pivot of the saga: when the step is done, the saga cannot turn any more, and a later
-// "no" makes it stuck.
+// Pivot makes the step the pivot of the saga: when the step is done, the saga cannot turn any more. If a later
+// step answers "no", the saga is stuck until a person decides.
 func (s *TxStep[TX, In, Out]) Pivot() *TxStep[TX, In, Out] { s.pivot = true; return s }
 
 // Last says that the saga ends with this step: the end is part of the step's commit. The result of the step is
@@ -166,7 +167,7 @@ func (s *TxStep[TX, In, Out]) Last() *TxStep[TX, In, Out] { s.last = true; retur
 // Attempts sets how often the step is tried before the saga turns. Default: [Config.Attempts].
 func (s *TxStep[TX, In, Out]) Attempts(n int) *TxStep[TX, In, Out] { s.attempts = n; return s }
 
-// Timeout bounds one try of the step. Default: [Config.StepTimeout].
+// Timeout limits the time of one try of the step. Default: [Config.StepTimeout].
 func (s *TxStep[TX, In, Out]) Timeout(d time.Duration) *TxStep[TX, In, Out] { s.timeout = d; return s }
 
 // Do takes the step. If the step was taken before, Do returns its earlier result. If Do returns an error that
@@ -175,8 +176,8 @@ func (s *TxStep[TX, In, Out]) Do(ctx Context, in In) (Out, error) {
 	return take[In, Out](ctx, s.step, "", in)
 }
 
-// DoKey is Do for a step that a flow takes more than once. key distinguishes these times, and must be the same
-// in each run of the flow.
+// DoKey is Do for a step that a flow takes more than once. The parameter key distinguishes the calls of DoKey
+// in one run, and must be the same in each run of the flow.
 func (s *TxStep[TX, In, Out]) DoKey(ctx Context, key string, in In) (Out, error) {
 	return take[In, Out](ctx, s.step, key, in)
 }
@@ -184,9 +185,9 @@ func (s *TxStep[TX, In, Out]) DoKey(ctx Context, key string, in In) (Out, error)
 // BatchStep is a step that only writes: see [Batch].
 type BatchStep[In, Out any] struct{ *step }
 
-// Batch returns a step whose writes and result are known before it runs. fn only declares the writes. The
-// writes, the result and the fact that the step is done are one round trip if the store can do so. Errors have
-// the same meaning as for [Tx].
+// Batch returns a step whose writes and result are known before the step runs. fn only declares the writes.
+// The writes, the result and the fact that the step is done are sent in one round trip if the store supports
+// this. Errors have the same meaning as for [Tx].
 func Batch[In, Out any](name string, fn func(b *once.Batch, in In) (Out, error)) *BatchStep[In, Out] {
 	s := newStep(name, kindBatch, reflect.TypeFor[Out]())
 	s.declare = func(b *once.Batch, in json.RawMessage) (json.RawMessage, error) {
@@ -195,7 +196,7 @@ func Batch[In, Out any](name string, fn func(b *once.Batch, in In) (Out, error))
 	return &BatchStep[In, Out]{s}
 }
 
-// Undo is [TxStep.Undo] with an undo that only declares writes.
+// Undo is like [TxStep.Undo], but the function fn only declares writes.
 func (s *BatchStep[In, Out]) Undo(fn func(b *once.Batch, in In, result Out) error) *BatchStep[In, Out] {
 	s.revoke = func(b *once.Batch, in, result json.RawMessage) error {
 		return decoded(in, result, func(i In, o Out) error { return fn(b, i, o) })

@@ -32,7 +32,8 @@ type Span struct {
 	Background bool   // with SpanRun: [Runner.Run] has found the saga, and no caller waits for it
 }
 
-// Ends of a span. A span of SpanRun can also end with a state of its saga ([StateOf]).
+// These are the ways in which a span ends. A span of the kind SpanRun can also end with a state of
+// its saga ([StateOf]).
 const (
 	EndDone        = "done"        // the step, undo or check has succeeded
 	EndNo          = "no"          // the step has returned a [once.Failure]
@@ -42,16 +43,17 @@ const (
 	EndInterrupted = "interrupted" // with SpanRun: the node could not write
 )
 
-// Tracer starts a span for each run of a saga, and within this span one for each step, undo and check that
-// runs.
+// Tracer starts a span for each run of a saga, and within this span one span for each step, undo and check
+// that runs.
 type Tracer interface {
 	// SagaTrace returns the W3C traceparent of the span in ctx, in which a saga is started. The traceparent is
 	// stored with the saga. "" means no trace.
 	SagaTrace(ctx context.Context) string
 
 	// SagaSpan is called when a span begins. The work of the span runs with the returned context. SagaSpan is
-	// not called for a step that already has a result. end is called once, with one of the Ends, and with an
-	// error if the span ends in a failure.
+	// not called for a step that already has a result. The function end is called one time, with one of the
+	// constants that begin with End or with a state of the saga, and with an error if the span ends in a
+	// failure.
 	SagaSpan(ctx context.Context, s Span) (_ context.Context, end func(how string, err error))
 }
 

@@ -25,10 +25,10 @@ type (
 	// DynamoDB, and a server that accepts advisory locks without keeping them.
 	//
 	// If ClaimsByCommit returns true, Begin looks the record up but excludes no other transaction: several
-	// transactions of one operation may be open at the same time, in one process or in many, and each runs the
-	// user's handler. The first Commit claims the operation. Every other Commit applies nothing and returns
-	// [KindTaken] or [KindRetry]; it may wait for the end of the first one. Other callers never see such an
-	// operation in flight.
+	// transactions of one operation may be open at the same time, in one process or in many, and each of these
+	// transactions runs the user's handler. The first Commit claims the operation. Every other Commit applies
+	// nothing and returns [KindTaken] or [KindRetry]; such a Commit may wait for the end of the first Commit.
+	// Other callers never see such an operation in flight.
 	//
 	// If such a Commit returned [KindLost], a later Begin that finds the operation absent does not prove that
 	// the Commit was not applied: the server may still receive it. So an engine runs the operation again, and

@@ -10,12 +10,12 @@ type Kind uint8
 
 const (
 	KindOther       Kind = iota // a statement failed; nothing was applied
-	KindTaken                   // the record is not the expected one; nothing was applied
+	KindTaken                   // the record is not the expected record; nothing was applied
 	KindRetry                   // serialization failure or deadlock: nothing was applied, another run may succeed
 	KindAborted                 // a statement had failed and the handler has ignored its error; nothing was applied
 	KindMisused                 // rows or savepoints were left open; nothing was applied
-	KindUnavailable             // the store was not reached in time, or only a standby of it was reached; nothing was applied
-	KindLost                    // the answer to COMMIT was lost: it may have been applied; a look-up of the record finds out
+	KindUnavailable             // the store was not reached in time, or only a standby of the store was reached; nothing was applied
+	KindLost                    // the answer to COMMIT was lost: the COMMIT may have been applied; a look-up of the record shows whether it was
 	KindEnded                   // the user ended the transaction: its writes may be committed without a record
 	KindBusy                    // a bound on waiting was reached, see Timeouts; nothing was applied
 	KindStale                   // no record exists, and the time BeginOptions.StaleAfter is over; no claim is held

@@ -7,11 +7,11 @@ type Result struct {
 	Header []Field // in the order in which the lines are sent
 	Body   []byte
 
-	// RolledBack says that the writes of the handler were undone before the result was stored.
+	// RolledBack says that the writes of the handler were rolled back before the result was stored.
 	RolledBack bool
 
-	// Events are the IDs of the messages that the operation has added to an outbox in its transaction; of more
-	// than 64, the first 64.
+	// Events are the IDs of the messages that the operation has added to an outbox in its transaction. If the
+	// operation has added more than 64 messages, Events has the first 64 IDs.
 	Events []string
 }
 

@@ -1,14 +1,15 @@
-// Package store defines the interface between once and the databases that keep its operations.
+// Package store defines the interface between this library and the databases that keep its
+// operations.
 //
-// An operation is one row. The row of atomic work is first absent and then done: it is inserted by the business
-// transaction. The row of leased work, which has several transactions, is absent, then running, then done.
-// Package once needs three verbs for this row: read it, swap it for another row under a condition, or begin a
-// transaction that claims it.
+// An operation is one row. The row of atomic work is first absent and then done: the row is inserted by the
+// business transaction. The row of leased work, which has several transactions, is absent, then running, then
+// done. Package once needs three verbs for this row: read it, swap it for another row under a condition, or
+// begin a transaction that claims it.
 //
-// A store that implements [Operations] can read and swap; Redis and DynamoDB can. Together with a [Renewer],
-// that is all that leases and sagas need. A [Store] can also commit the user's writes in the same transaction.
-// Parameters are structs, and no method will be added to an interface: a new ability is a small optional
-// interface, found with [As].
+// A store that implements [Operations] can read and swap; examples are stores in Redis and DynamoDB. Leases
+// and sagas need only an [Operations] that is also a [Renewer]. A [Store] can also commit the user's writes in
+// the same transaction. Parameters are structs, and no method will be added to an interface: a new ability is
+// a small optional interface, found with [As].
 //
 // Every implementation passes the test suite in store/storetest.
 package store
@@ -32,10 +33,10 @@ type State uint8
 
 const (
 	StateAbsent  State = iota // never seen, released, or expired
-	StateRunning              // an owner works on it, under a lease
+	StateRunning              // an owner works on the operation, under a lease
 	StateDone                 // finished: a replay returns Result
 	StateUnknown              // an external effect may have happened, and the owner that would know its outcome has died
-	StateWaiting              // begun, and no owner works on it now: its next owner continues it
+	StateWaiting              // the operation was begun, and no owner works on it now: the next owner continues the operation
 )
 
 // String returns the word that logs, tables and the CLI use.
@@ -60,14 +61,14 @@ type Record struct {
 	State       State
 	Fingerprint []byte // version byte and hash; empty if the operation has no fingerprint
 	Result      Result // set if State is StateDone
-	Nonce       []byte // 16 random bytes of the writer; after a lost COMMIT the writer recognises its own record by them
+	Nonce       []byte // 16 random bytes of the writer; after a lost COMMIT the writer recognises its own record by these bytes
 	Request     []byte // the request, encrypted; empty if the engine has no Encrypter
 	Trace       string // W3C traceparent of the call that has written the record; "" means no trace
 	Name        string // the kind of work, such as "POST /refunds"; "" means no name
 	Since       time.Time
 
-	// The fields from here on are set for leased work only.
-	Fence         int64  // grows with every write of an owner and with every takeover; each later write must present it
+	// Fence and the fields after it are set for leased work only.
+	Fence         int64  // grows with every write of an owner and with every takeover; each later write must present the current fence
 	LeaseExpired  bool   // the state is running, and the lease is over by the store's clock
 	RecoveryPoint string // the last committed recovery point
 	CallStarted   bool   // an external call was begun after RecoveryPoint
@@ -75,13 +76,14 @@ type Record struct {
 	Data          []byte // the values that the recovery points have saved
 }
 
-// Idle reports whether the operation was begun and no owner works on it: it waits, or the lease of its owner is
-// over.
+// Idle reports whether the operation was begun and no owner works on it: the operation waits for its next
+// owner, or the lease of its owner is over.
 func (r Record) Idle() bool {
 	return r.State == StateWaiting || r.State == StateRunning && r.LeaseExpired
 }
 
-// Expect is the condition under which a [Change] applies. All of its fields must match.
+// Expect is the condition under which a [Change] applies. All fields of Expect must match the
+// record.
 type Expect struct {
 	Fence        int64  // the fence that the record must have; 0 means that the operation must be absent
 	Nonce        []byte // the nonce that the record must have; empty means that nonces are not compared
@@ -106,13 +108,13 @@ type Change struct {
 	ID     ID // zero: the change has no operation, only Writes
 	Expect Expect
 	Next   Record
-	Lease  time.Duration // if Next is running: the lease ends at the store's clock + Lease; 0 means that it does not end
-	Retain time.Duration // if Next is done: the record expires at the store's clock + Retain; [Forever] and 0 mean that it does not expire
+	Lease  time.Duration // if Next is running: the lease ends at the store's clock + Lease; 0 means that the lease does not end
+	Retain time.Duration // if Next is done: the record expires at the store's clock + Retain; [Forever] and 0 mean that the record does not expire
 	Writes []Statement   // writes that commit together with the change, or not at all; [KindMisused] if the store has no tables
 
 	// KeepRequest leaves Fingerprint, Request, Trace and Name of the stored record unchanged, whatever Next
-	// says, so that the update writes fewer columns. It needs an existing record, so Expect.Fence must not be
-	// 0.
+	// says, so that the update writes fewer columns. KeepRequest needs an existing record, so Expect.Fence
+	// must not be 0.
 	KeepRequest bool
 
 	// Held are claims on other operations. Each of these must be running under its claim when the change
@@ -121,21 +123,21 @@ type Change struct {
 	// transaction refuses Held with [KindMisused].
 	Held []Hold
 
-	// StaleAfter is the time, by the store's clock, after which the change is too late. It counts if it is set
-	// and Expect says that the operation must be absent. After this time nothing is applied, and the error is
-	// [KindStale].
+	// StaleAfter is the time, by the store's clock, after which the change is too late. StaleAfter applies
+	// only if it is set and Expect says that the operation must be absent. After StaleAfter nothing is
+	// applied, and the error is [KindStale].
 	StaleAfter time.Time
 }
 
 // Statement is a write that is committed together with a [Change], in the same transaction.
 type Statement struct {
-	SQL  string // in the store's dialect
+	SQL  string // the text of the statement, in the SQL dialect of the store
 	Args []any
-	Rows int // how many rows it must affect, or nothing commits; 0 means any number
+	Rows int // how many rows the statement must affect: if it affects another number of rows, nothing is committed; 0 means any number
 
 	// Locks names the rows that the statement locks until the commit, such as "outbox/refunds/42". The
 	// statements of a commit are sent in the order of their Locks, so that two transactions which lock the same
-	// rows do not deadlock. Statements with Locks "" are sent before the others.
+	// rows do not deadlock. Statements with Locks "" are sent before all statements with Locks.
 	Locks string
 }
 
@@ -177,10 +179,11 @@ type BeginOptions struct {
 	Request     []byte // encrypted
 	Trace       string
 	Name        string
-	Retain      time.Duration // the retention of the result; [Forever] does not end
+	Retain      time.Duration // the retention of the result; [Forever] means that the retention does not end
 
 	// Encrypter is the engine's Encrypter, if it has one. A store that keeps intermediate results of the
-	// handler encrypts them with it. The ciphertext is bound to the label, which names the operation.
+	// handler encrypts these results with Encrypter. The ciphertext is bound to the label, which names
+	// the operation.
 	Encrypter interface {
 		Encrypt(plain, label []byte) ([]byte, error)
 		Decrypt(encrypted, label []byte) ([]byte, error)
@@ -207,7 +210,7 @@ type BeginOptions struct {
 	Batch bool
 
 	// StaleAfter, if it is set, is the time after which the operation must not be executed. After this time, by
-	// the store's clock as it is read after the look-up, Begin does not grant an absent operation, but returns
+	// the store's clock as it is read after the look-up, Begin does not claim an absent operation, but returns
 	// a [KindStale] error. If StaleAfter is set, First has no effect.
 	StaleAfter time.Time
 
@@ -229,8 +232,8 @@ type Store[TX any] interface {
 	Begin(ctx context.Context, opts BeginOptions) (Transaction[TX], Record, error)
 }
 
-// Transaction is an open transaction that holds the claim of one operation. The caller must call exactly one of
-// Commit and Rollback, once. One exception is in [Joiner].
+// Transaction is an open transaction that holds the claim of one operation. The caller must call either Commit
+// or Rollback, exactly one time. [Joiner] describes an exception.
 type Transaction[TX any] interface {
 	// Tx returns the database transaction for the user's statements.
 	Tx() TX
@@ -240,23 +243,24 @@ type Transaction[TX any] interface {
 	// nothing was applied, except after [KindLost] and [KindEnded]. The transaction is over in every case.
 	Commit(ctx context.Context, c Change) error
 
-	// Rollback undoes everything. Its errors are:
+	// Rollback rolls the transaction back. Rollback returns the following errors:
 	//
 	//  - [KindEnded]: the user had committed before.
 	//  - [KindRetry]: the transaction has read data that was then not committed.
 	//  - [KindBusy]: the time of the transaction was over before.
 	//  - [KindTaken]: a delayed claim was refused, because another transaction holds the operation.
-	//  - [KindLost]: the user may have committed before; a look-up of the record finds out.
+	//  - [KindLost]: the user may have committed before; a look-up of the record shows whether the
+	//    user has committed.
 	//
 	// Any other error only means that the connection was closed.
 	Rollback(ctx context.Context) error
 }
 
-// Timeouts bound the waits of a transaction, so that a transaction which hangs, or whose process was stopped,
+// Timeouts limit the waits of a transaction, so that a transaction which hangs, or whose process was stopped,
 // does not block others for ever. After a timeout nothing is applied, and the store's error is [KindBusy] or
-// [KindUnavailable]. Zero means the bound that the database is configured with; if that bound is stricter than
-// a Timeout, the stricter one applies. If a database cannot enforce a bound, its store ignores the field, and
-// the documentation of the store says so.
+// [KindUnavailable]. If a field is zero, the timeout in the configuration of the database applies. If the
+// timeout in the configuration of the database is shorter than a field, the shorter timeout applies. If a
+// database cannot enforce a timeout, its store ignores the field, and the documentation of the store says so.
 //
 // Servers enforce Lock, Statement and Idle. If a server falls silent while its connection stays open, the
 // client's own clock ends the wait. At the beginning of a transaction the client waits for Acquire and Lock

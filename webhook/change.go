@@ -12,8 +12,8 @@ import (
 
 // Update stores the settings of e that a person can change: URL, Types, Description, Headers, Ordered, Rate and
 // Concurrency. e.Version must be the version that the caller has read. The error is [ErrChanged] if the
-// endpoint was changed since. Other errors are [ErrNotFound], [ErrInvalid], [ErrURL], and errors of the
-// database.
+// endpoint was changed after the caller has read it. Other errors are [ErrNotFound], [ErrInvalid], [ErrURL],
+// and errors of the database.
 func (es *Endpoints) Update(ctx context.Context, e Endpoint) (Endpoint, error) {
 	e, err := es.cfg.checkedEndpoint(ctx, e)
 	if err != nil {
@@ -28,15 +28,15 @@ func (es *Endpoints) Update(ctx context.Context, e Endpoint) (Endpoint, error) {
 	})
 }
 
-// Disable stops all deliveries to an endpoint. Waiting deliveries are kept until it is enabled. An event that
-// is sent while the endpoint is disabled gets no delivery to it: see [Endpoints.Replay]. Requests that are in
-// flight are not cancelled.
+// Disable stops all deliveries to an endpoint. Waiting deliveries are kept until the endpoint is enabled. An
+// event that is sent while the endpoint is disabled gets no delivery to this endpoint: see
+// [Endpoints.Replay]. Requests that are in flight are not cancelled.
 func (es *Endpoints) Disable(ctx context.Context, tenant, id string) (Endpoint, error) {
 	return es.set(ctx, "disable", tenant, id, "disabled_at = coalesce(disabled_at, NOW), disabled_by = 'person'")
 }
 
-// Enable makes an endpoint get new events and its waiting deliveries again. Its earlier failures no longer
-// count.
+// Enable makes an endpoint get new events and its waiting deliveries again. Earlier failures of the
+// endpoint no longer count.
 func (es *Endpoints) Enable(ctx context.Context, tenant, id string) (Endpoint, error) {
 	defer es.note()
 	return es.set(ctx, "enable", tenant, id, "disabled_at = null, disabled_by = ''")
@@ -78,7 +78,8 @@ func (es *Endpoints) Rotate(ctx context.Context, tenant, id string, to Rotation)
 }
 
 // Delete deletes an endpoint and its waiting deliveries. Only requests that are already in flight still reach
-// the endpoint. Its secrets and headers are erased immediately. Its rows are deleted later by [Hooks.Sweep].
+// the endpoint. The secrets and headers of the endpoint are erased immediately. [Hooks.Sweep] later deletes
+// the rows of the endpoint.
 func (es *Endpoints) Delete(ctx context.Context, tenant, id string) error {
 	return es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
 		n, err := r.Exec(ctx, es.text(`update once_webhook_endpoint set `+erased+` where uid = ? and tenant = ? and deleted_at is null`, []byte{}, []byte{}, id, tenant))

@@ -46,9 +46,9 @@ const (
 	mostAttempts = 100 // of a delivery, the last ones
 )
 
-// Deliveries returns the deliveries of an endpoint, the latest event first. more reports that older ones exist:
-// to get them, pass the last event of the page as Before. The error is [ErrNotFound], or an error of the
-// database.
+// Deliveries returns the deliveries of an endpoint, the latest event first. If the result more is true, older
+// deliveries exist. To get the next page, set Before to the last event of this page. The error is
+// [ErrNotFound], or an error of the database.
 func (es *Endpoints) Deliveries(ctx context.Context, tenant, id string, f DeliveryFilter) (list []Delivery, more bool, err error) {
 	if f.Limit <= 0 {
 		f.Limit = defaultLimit
@@ -207,9 +207,9 @@ func (es *Endpoints) number(ctx context.Context, r sqlplane.Runner, query string
 }
 
 // Resend delivers an event to an endpoint again, immediately, even if the endpoint has already received the
-// event or does not want events of its type. If a delivery of the event is waiting, it becomes due, and no
-// second one is added. If an attempt is in flight, another attempt follows, even if the first one succeeds. The
-// error is [ErrNotFound], [ErrDisabled], or an error of the database.
+// event or does not want events of its type. If a delivery of the event is waiting, this delivery becomes due,
+// and no second delivery is added. If an attempt is in flight, another attempt follows, even if the attempt in
+// flight succeeds. The error is [ErrNotFound], [ErrDisabled], or an error of the database.
 func (es *Endpoints) Resend(ctx context.Context, tenant, id, event string) error {
 	defer es.note()
 	return es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {

@@ -1,5 +1,5 @@
-// Package webhook verifies and receives webhooks, and applies each event once. It also sends a service's own
-// webhooks to the endpoints of its tenants.
+// Package webhook verifies and receives webhooks, and applies each event once. The package also sends a
+// service's own webhooks to the endpoints of its tenants.
 //
 // # Receive
 //
@@ -17,8 +17,8 @@
 //	500                       is not applied: send it again, after Retry-After
 //	503                       is not applied, or it is not known because the database was not reached: send it again
 //
-// Answers other than 200 are problems of RFC 9457. They reveal neither the error of the handler nor why a
-// signature is wrong.
+// Answers other than 200 are problems of RFC 9457. The answers reveal neither the error of the handler
+// nor why a signature is wrong.
 //
 // # Verify without an inbox
 //
@@ -26,9 +26,10 @@
 //
 // [Standard] verifies Standard Webhooks. [Stripe], [GitHub], [Shopify] and [Slack] verify the webhooks of these
 // senders. A [Scheme] verifies any other HMAC signature. The form of a secret does not show its scheme, so you
-// choose the scheme: Standard decodes a secret that begins with "whsec_", and Stripe uses the same text as the
-// key itself. The signatures of all secrets are computed for each request, and compared in constant time. A
-// signature covers the raw bytes of the body, and nothing is parsed before the signature is verified.
+// choose the scheme: [Standard] decodes a secret that begins with "whsec_", but [Stripe] uses such a secret as
+// the key without decoding it. The signatures of all secrets are computed for each request, and compared in
+// constant time. A signature covers the raw bytes of the body, and nothing is parsed before the signature is
+// verified.
 //
 // If each tenant has its own secret in a database, use httpbroker.ReceiverConfig.Verify, and make the verifier
 // in that function.

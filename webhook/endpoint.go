@@ -27,13 +27,13 @@ type Endpoint struct {
 	Rate        float64 // deliveries per second; 0 means no limit
 	Concurrency int     // concurrent deliveries, at most 128; 0 means the default of the relay
 
-	// Secret is the secret for an endpoint that is created. It begins with "whsec_" for signatures of version
-	// v1, or with "whsk_" for v1a, and continues in base64. Default: a new secret from [NewSecret]. The field
-	// is empty in an endpoint that was read from the database.
+	// Secret is the secret for an endpoint that is created. Secret begins with "whsec_" for signatures of
+	// version v1, or with "whsk_" for v1a, and continues in base64. Default: a new secret from [NewSecret].
+	// The field is empty in an endpoint that was read from the database.
 	Secret string
 
-	// PublicKey is "whpk_" and the public key in base64, with which receivers verify v1a signatures. It is set
-	// only if the secret is a private key, and only in an endpoint that was read from the database.
+	// PublicKey is "whpk_" and the public key in base64, with which receivers verify v1a signatures. PublicKey
+	// is set only if the secret is a private key, and only in an endpoint that was read from the database.
 	PublicKey string
 
 	DisabledAt time.Time // zero while the endpoint is enabled
@@ -53,7 +53,8 @@ const (
 	DisabledByFailing Disabled = "failing" // the endpoint has failed for too long: see RelayConfig.DisableAfter
 )
 
-// Event is an event of a tenant. It is delivered to each endpoint of the tenant that wants its type.
+// Event is an event of a tenant. Event is delivered to each endpoint of the tenant that wants its
+// type.
 type Event struct {
 	ID     string // the header webhook-id of all deliveries; default: a new ID, which begins with "msg_"
 	Tenant string

@@ -14,9 +14,9 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Endpoints manages the endpoints of tenants and their deliveries. Its methods can be called concurrently. An
-// error that is neither an error of this package nor a [store.Error] is an error of the Encrypter. After a
-// [store.Error] of [store.KindLost], the change may have been made.
+// Endpoints manages the endpoints of tenants and their deliveries. The methods of Endpoints can be called
+// concurrently. An error that is neither an error of this package nor a [store.Error] is an error of the
+// Encrypter. After a [store.Error] of [store.KindLost], the change may have been made.
 type Endpoints struct {
 	db          sqlplane.Database
 	cfg         *Config
@@ -24,14 +24,14 @@ type Endpoints struct {
 	note        func()
 }
 
-// Endpoints returns the endpoints.
+// Endpoints returns the object that manages the endpoints of all tenants.
 func (h *Hooks[TX]) Endpoints() *Endpoints {
 	return &Endpoints{db: h.db, cfg: &h.cfg, who: h.who, reason: h.reason, note: h.note}
 }
 
-// By returns the webhooks with the name of the person or service that works on them. All methods of [Endpoints]
-// that change something, and Forget, then write an entry to the audit in the same transaction, with the name
-// and the reason. The database needs operate.Migrations. Without By, nothing is written to the audit.
+// By returns a copy of h for a person or service with the name who. All methods of its [Endpoints] that change
+// data, and its method Forget, write an entry with who and reason to the audit, in the same transaction as the
+// change. The database needs operate.Migrations. Without By, nothing is written to the audit.
 func (h *Hooks[TX]) By(who, reason string) *Hooks[TX] {
 	audited := *h
 	audited.who, audited.reason = who, reason
@@ -186,8 +186,8 @@ func (s *sealed) seal(c *Config) (headers, secret, old []byte, err error) {
 
 // Rotation says how a secret is replaced.
 type Rotation struct {
-	// Secret is the new secret. Default: a new one from [NewSecret]. If the answer to Rotate may be lost, set
-	// Secret, so that you can repeat the rotation.
+	// Secret is the new secret. Default: a new secret from [NewSecret]. If the answer to Rotate may be lost,
+	// set Secret, so that you can repeat the rotation.
 	Secret string
 
 	// Overlap is how long requests are also signed with the previous secret. Zero: the previous secret is not

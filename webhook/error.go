@@ -5,21 +5,23 @@ import "errors"
 // Errors that methods of [Endpoints] return, in addition to errors of the database. The text of a returned
 // error has more details.
 var (
-	// ErrNotFound says that the tenant has no such endpoint, or that the endpoint has no such event. It is also
-	// returned for an endpoint of another tenant.
+	// ErrNotFound says that the tenant has no such endpoint, or that the endpoint has no such event.
+	// ErrNotFound is also returned for an endpoint of another tenant.
 	ErrNotFound = errors.New("webhook: there is no such endpoint or event of this tenant")
 
-	// ErrInvalid says that a setting of an endpoint is not valid. The text says which setting.
+	// ErrInvalid says that a setting of an endpoint is not valid. The text of the error says which
+	// setting.
 	ErrInvalid = errors.New("webhook: the endpoint is not valid")
 
 	// ErrURL says that the URL of an endpoint is not allowed, or that its host name cannot be resolved. Do not
-	// show the text to a tenant: it contains addresses of your resolver.
+	// show the text of the error to a tenant: the text contains addresses of your resolver.
 	ErrURL = errors.New("webhook: the URL of the endpoint is not allowed")
 
 	// ErrTooMany says that the tenant already has Config.MaxEndpoints endpoints.
 	ErrTooMany = errors.New("webhook: the tenant has too many endpoints")
 
-	// ErrChanged says that the endpoint was changed since the caller has read it: it has another version.
+	// ErrChanged says that the endpoint was changed after the caller had read it: the endpoint now has
+	// another version.
 	ErrChanged = errors.New("webhook: the endpoint was changed by another one. Try: read it, and change it again")
 
 	// ErrRotating says that requests are still signed with the previous secret as well.

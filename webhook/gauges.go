@@ -14,8 +14,8 @@ import (
 )
 
 // Gauges returns a source of gauges for all tenants in db: waiting deliveries, endpoints with due deliveries,
-// endpoints with an open circuit, disabled endpoints, and running relays. It reads only the database, so it
-// also works while no relay runs.
+// endpoints with an open circuit, disabled endpoints, and running relays. The source reads only the database,
+// so it also works while no relay runs.
 func Gauges(db sqlplane.Database) gauge.Func {
 	return func(ctx context.Context) (values []gauge.Value, err error) {
 		g := &gauges{ctx: ctx, db: db}
@@ -63,7 +63,7 @@ func (g *gauges) count(query string) float64 {
 	return float64(n)
 }
 
-// Gauges implements [gauge.Source]. It returns how many requests of this relay are slow.
+// Gauges implements [gauge.Source]. Gauges returns how many requests of this relay are slow.
 func (r *Relay) Gauges(context.Context) ([]gauge.Value, error) {
 	return []gauge.Value{{Name: gaugename.WebhookSlowRequests, Number: float64(r.slow())}}, nil
 }

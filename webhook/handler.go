@@ -18,9 +18,9 @@ import (
 const maxRequest = 64 << 10
 
 // Handler returns an HTTP API with which tenants manage their own endpoints. Wrap it in your authentication.
-// tenantOf returns the tenant of a request. If it returns "", the answer is 401. For endpoints of other tenants
-// the answer is 404. Bodies are JSON. A POST with the Content-Type of an HTML form is refused, because a form
-// of another site could send it.
+// The function tenantOf returns the tenant of a request. If tenantOf returns "", the answer is 401. For
+// endpoints of other tenants the answer is 404. Bodies are JSON. A POST with the Content-Type of an HTML form
+// is refused, because a form of another site could send it.
 //
 //	mux.Handle("/webhooks/", authenticate(hooks.Handler("/webhooks", tenantOf)))
 //

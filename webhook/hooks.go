@@ -22,8 +22,8 @@ type Config struct {
 	// endpoints. Relays and the tools of operators need the same Encrypter.
 	Encrypter once.Encrypter
 
-	// PlainSecrets allows [New] to work without an Encrypter. Then everyone who can read the database can sign
-	// webhooks.
+	// PlainSecrets allows [New] to work without an Encrypter. Without an Encrypter, everyone who can read the
+	// database can sign webhooks.
 	PlainSecrets bool
 
 	// Guard says to which addresses and ports webhooks may be sent. Default: https on port 443 of public
@@ -42,14 +42,14 @@ type Config struct {
 	Retain time.Duration
 
 	// Archive receives the events and attempts that [Hooks.Sweep] or a relay is about to delete because of
-	// their age; an example is (*archive.Writer).Write. It receives the rows as they are stored: encrypted
-	// columns stay encrypted. The rows are deleted only after Archive has returned nil, so it may receive a row
-	// twice. Default: no archive.
+	// their age; an example is (*archive.Writer).Write. Archive receives the rows as they are stored:
+	// encrypted columns stay encrypted. The rows are deleted only after Archive has returned nil, so Archive
+	// may receive a row twice. Default: no archive.
 	Archive func(ctx context.Context, rows []upkeep.Expired) error
 
 	// ShowAnswersOf are the hosts whose answers a tenant may read. If a tenant could read the answers of every
-	// host, it could choose a host that only your network can reach, and read its answers. Default: no hosts; a
-	// tenant sees only the status and the size of answers.
+	// host, the tenant could choose a host that only your network can reach, and read the answers of that host.
+	// Default: no hosts; a tenant sees only the status and the size of answers.
 	ShowAnswersOf []string
 
 	// Trace returns the W3C traceparent of the context of Send, or "" if the context has no trace. The spans of
@@ -64,7 +64,8 @@ const (
 	defaultRetain       = 30 * 24 * time.Hour
 )
 
-// Hooks sends webhooks to the endpoints of tenants. Its methods can be called concurrently.
+// Hooks sends webhooks to the endpoints of tenants. The methods of Hooks can be called
+// concurrently.
 type Hooks[TX any] struct {
 	db     sqlplane.SQL[TX]
 	cfg    Config
@@ -73,8 +74,8 @@ type Hooks[TX any] struct {
 	sent   *atomic.Bool // new deliveries may exist since the relays last looked
 }
 
-// New returns the webhooks in the database of s, which needs [Migrations]. It panics if cfg is invalid. It also
-// panics without an Encrypter, unless cfg.PlainSecrets is set.
+// New returns the [Hooks] in the database of s. The [Migrations] must have been run in this database. New
+// panics if cfg is invalid. New also panics without an Encrypter, unless cfg.PlainSecrets is set.
 func New[TX any](s sqlplane.SQL[TX], cfg Config) *Hooks[TX] {
 	cfg.MaxEndpoints = cmp.Or(cfg.MaxEndpoints, defaultMaxEndpoints)
 	cfg.MaxData = cmp.Or(cfg.MaxData, defaultMaxData)

@@ -15,13 +15,13 @@ import (
 
 // Receive returns a handler that verifies each request with v and applies its event once. fn's writes, and the
 // fact that the event was applied, are one commit, and the handler answers after this commit. If a request
-// cannot be verified, nothing of it is decoded, applied or kept, and the answer does not say why.
+// cannot be verified, no part of the request is decoded, applied or kept, and the answer does not say why.
 //
 // The handler reads the raw body: do not wrap it in a middleware that parses or decompresses the body. The
 // package documentation has a table of the answers.
 //
-// Receive panics if the inbox in forgets an ID while the sender may still send the event again, or if v defines
-// no ID.
+// Receive panics if the inbox deletes an ID while the sender may still send the event again, or if v defines no
+// ID.
 func Receive[TX any](in *inbox.Inbox[TX], v *Verifier, fn inbox.Handler[TX]) http.Handler {
 	cfg := in.Config()
 	if err := v.check(cfg.Retain, cfg.RetainOf); err != nil {

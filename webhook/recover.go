@@ -12,13 +12,13 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Period says which events are sent again, and how fast. It contains the events, in the order in which they
-// were sent, from the first one that is not older than Since to the last one that is older than Until. If the
-// clock of the database has jumped meanwhile, the period also contains some events from outside of these times,
-// but misses none.
+// Period says which events are sent again, and how fast. A Period contains the events from the first event that
+// is not older than Since to the last event that is older than Until, in the order in which they were sent. If
+// the clock of the database has jumped during the period, the period also contains some events from before
+// Since or after Until, but no event is missing.
 type Period struct {
-	Since time.Time // by the clock of the database
-	Until time.Time // zero means no end
+	Since time.Time // the beginning of the period, by the clock of the database
+	Until time.Time // the end of the period, by the clock of the database; zero means that the period has no end
 
 	// Rate is how many deliveries become due in a second. Default: all become due at once. The endpoint's own
 	// rate and concurrency also apply to the requests.
@@ -28,9 +28,9 @@ type Period struct {
 const batch = 100 // rows of one transaction
 
 // Recover makes the stopped deliveries of a period due again, each from the start of its schedule, and returns
-// how many they are. It uses small transactions. After an error some deliveries are due, and another call makes
-// the others due. Each transaction writes to the audit. The error is [ErrNotFound], [ErrDisabled], or an error
-// of the database.
+// the number of these deliveries. Recover uses small transactions. After an error only some of the deliveries
+// are due; call Recover again to make the remaining deliveries due. Each transaction writes to the audit. The
+// error is [ErrNotFound], [ErrDisabled], or an error of the database.
 func (es *Endpoints) Recover(ctx context.Context, tenant, id string, p Period) (recovered int64, err error) {
 	defer es.note()
 	endpoint, after, last, err := es.begin(ctx, tenant, id, &p)
@@ -62,9 +62,9 @@ func (es *Endpoints) Recover(ctx context.Context, tenant, id string, p Period) (
 	return recovered, err
 }
 
-// Replay sends the events of a period that were never attempted to the endpoint, because it was disabled or did
-// not want their types, if it wants the types now. It returns how many events these are. Transactions and
-// errors are as with [Endpoints.Recover].
+// Replay sends the events of a period that have no delivery to the endpoint, because the endpoint was disabled
+// or did not want their types. Replay sends only events whose types the endpoint wants now, and returns the
+// number of these events. Replay uses transactions and returns errors in the same way as [Endpoints.Recover].
 func (es *Endpoints) Replay(ctx context.Context, tenant, id string, p Period) (replayed int64, err error) {
 	defer es.note()
 	endpoint, after, last, err := es.begin(ctx, tenant, id, &p)
@@ -99,10 +99,10 @@ const (
 	mostPreviewedEvents  = 2000
 )
 
-// Preview returns how many deliveries [Endpoints.Recover] would make due now. With missed, it returns how many
-// events [Endpoints.Replay] would send. It counts among the last 10,000 deliveries of the endpoint that have
-// stopped, or with missed among the last 2,000 events of the tenant; more reports that older ones may exist.
-// The errors are as with Recover.
+// Preview returns how many deliveries [Endpoints.Recover] would make due now. If missed is true, Preview
+// returns how many events [Endpoints.Replay] would send. Preview reads only the last 10,000 stopped deliveries
+// of the endpoint or, if missed is true, the last 2,000 events of the tenant. The result more reports whether
+// older deliveries or events may exist. Preview returns the same errors as Recover.
 func (es *Endpoints) Preview(ctx context.Context, tenant, id string, p Period, missed bool) (n int64, more bool, err error) {
 	e, err := es.checkPeriod(ctx, tenant, id, &p)
 	if err != nil {

@@ -22,11 +22,13 @@ import (
 type RelayConfig struct {
 	// Schedule is the pause after the first failure of a delivery, the pause after the second failure, and so
 	// on. Each pause is shortened at random by up to a tenth. If the attempt after the last pause fails, the
-	// delivery waits for a person. A longer Retry-After, up to a day, replaces as many pauses as add up to it, so that all pauses of a
-	// delivery together are never longer than the schedule. Default: 5 s, 5 min, 30 min, 2, 5, 10, 14, 20 and 24 h.
+	// delivery stops until a person continues it. If an answer has a Retry-After that is longer than the
+	// pause, the relay pauses as long as Retry-After says, for at most one day. Such a pause replaces as many
+	// pauses of the schedule as have the same length together, so that all pauses of a delivery together are
+	// never longer than the schedule. Default: 5 s, 5 min, 30 min, 2, 5, 10, 14, 20 and 24 h.
 	Schedule []time.Duration
 
-	// Timeout bounds one attempt. Default: 15 s.
+	// Timeout limits the time of one attempt. Default: 15 s.
 	Timeout time.Duration
 
 	// Concurrency is how many deliveries to one endpoint this process may have in flight at the same time, if
@@ -38,12 +40,13 @@ type RelayConfig struct {
 	// value means never. Default: 5 days.
 	DisableAfter time.Duration
 
-	// MaxBytes bounds the data of the deliveries in flight. Deliveries that take longer than a second may use
-	// one half of it, and all other deliveries the other half. Default: 128 MB.
+	// MaxBytes limits the size of the data of all deliveries in flight. Deliveries that take longer than a
+	// second may use one half of MaxBytes, and all remaining deliveries may use the second half. Default: 128
+	// MB.
 	MaxBytes int64
 
-	// TTL is how long after the death of this process other processes take over its endpoints. Processes may
-	// have different TTLs. Default: 10 s.
+	// If this process dies, other processes take over its endpoints when TTL has passed. Processes may have
+	// different TTLs. Default: 10 s.
 	TTL time.Duration
 
 	// Node names this process in the tables. Default: host name, process id and random letters.
@@ -53,7 +56,8 @@ type RelayConfig struct {
 	// Default: [LogRelay] with slog.Default().
 	Observer RelayObserver
 
-	// Tracer makes a span of each request. An onceotel.Telemetry is one. Default: no tracer.
+	// Tracer makes a span of each request. The type onceotel.Telemetry implements Tracer. Default:
+	// no tracer.
 	Tracer Tracer
 }
 
@@ -123,9 +127,9 @@ func (h *Hooks[TX]) Relay(cfg RelayConfig) *Relay {
 	return r
 }
 
-// Run delivers webhooks until ctx ends. Then it waits for the deliveries in flight, for the TTL at most,
+// Run delivers webhooks until ctx ends. Then Run waits for the deliveries in flight, for the TTL at most,
 // releases its endpoints to other processes, and returns nil. While the database cannot be reached, Run reports
-// that to the observer and waits. An error says that the relay cannot work at all.
+// the errors to the observer and waits. If Run returns an error, the relay cannot work at all.
 func (r *Relay) Run(ctx context.Context) error {
 	if !r.running.CompareAndSwap(false, true) {
 		return errors.New("webhook: this relay is running. Try: call Run once, or make another Relay")
@@ -208,8 +212,8 @@ func notMigrated(err error) error {
 	return fmt.Errorf("webhook: the relay cannot work: %w. Try: Migrate of the store with webhook.Migrations, or once migrate up --only webhook", err)
 }
 
-// Wake makes the relay look for deliveries immediately, if this process has sent an event since the last call.
-// Use it as once.Config.AfterCommit.
+// Wake makes the relay look for deliveries immediately, if this process has sent an event since the last call
+// of Wake. Set once.Config.AfterCommit to the method Wake.
 func (r *Relay) Wake() {
 	if r.sent.Load() {
 		r.sent.Store(false)

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// RelayObserver receives the events of a relay. Observe must be quick. Its ctx has the values of the ctx of [Relay.Run], and is never cancelled.
+// RelayObserver receives the events of a relay. The method Observe must return quickly. The ctx of Observe has
+// the values of the ctx of [Relay.Run], and is never cancelled.
 type RelayObserver interface {
 	Observe(ctx context.Context, e RelayEvent)
 }
@@ -20,8 +21,8 @@ const (
 	EventRanOut    RelayEventType = "ran_out"   // the last attempt of a delivery has failed; the delivery waits for a person
 	EventCircuit   RelayEventType = "circuit"   // an endpoint has failed several times in a row; from now on the relay tries only a single delivery from time to time
 	EventDisabled  RelayEventType = "disabled"  // an endpoint is disabled: it has answered 410, or has failed for too long
-	EventOurs      RelayEventType = "ours"      // a request could not be made because of this process or its network; it does not count as an attempt, and is made again soon
-	EventSealed    RelayEventType = "sealed"    // the endpoint's secrets or the event's data cannot be decrypted, so that all deliveries to Endpoint, or only the one of EventID, wait; or an answer cannot be encrypted, and is not kept
+	EventOurs      RelayEventType = "ours"      // a request could not be made because of this process or its network; the request does not count as an attempt, and is made again soon
+	EventSealed    RelayEventType = "sealed"    // the endpoint's secrets or the event's data cannot be decrypted: all deliveries to Endpoint wait, or only the delivery of EventID waits; or an answer of the endpoint cannot be encrypted, and the answer is not stored
 	EventDatabase  RelayEventType = "database"  // the database has failed; the relay waits
 	EventTaken     RelayEventType = "taken"     // this process now has more or fewer parts than before
 )
@@ -54,8 +55,8 @@ func (o relayObservers) Observe(ctx context.Context, e RelayEvent) {
 }
 
 // LogRelay returns an observer that writes failures to l: at level Error if a person must act, otherwise at
-// Warn. A single failed attempt is at Debug, because the endpoints belong to others. If l is nil, it writes to
-// the logger that slog.Default() returns at the time of the event.
+// Warn. A single failed attempt is at level Debug, because the endpoints belong to other organizations. If l
+// is nil, the observer writes to the logger that slog.Default() returns at the time of the event.
 func LogRelay(l *slog.Logger) RelayObserver { return logObserver{l} }
 
 type logObserver struct{ l *slog.Logger }

@@ -23,14 +23,16 @@ const (
 //
 //	linear := webhook.Scheme{Source: "linear", Header: "Linear-Signature", ID: "Linear-Delivery", Type: ".type"}.Verifier(secret)
 //
-// Timestamp, ID and Type are places in a request. A place is the name of a header, or a path such as
-// ".event.id" to a string or number in the JSON body.
+// The fields Timestamp, ID and Type say where a request contains these values. Each field can be
+// the name of a header. ID and Type can also be a path such as ".event.id" to a string or number in
+// the JSON body.
 type Scheme struct {
-	// Source names the sender. It becomes the source and the topic of the sender's messages. Required.
+	// Source names the sender. Source becomes the source and the topic of the sender's messages.
+	// Required.
 	Source string
 
-	// Header is the name of the header with the signature. It may contain several signatures, separated by
-	// commas, semicolons or blanks, or be present several times. Required.
+	// Header is the name of the header with the signature. Header may contain several signatures,
+	// separated by commas, semicolons or blanks, or be present several times. Required.
 	Header string
 
 	// Prefix precedes each signature, such as "sha256=". A text without the prefix is ignored.
@@ -42,21 +44,23 @@ type Scheme struct {
 	// Hash is the hash function of the HMAC. Default: [sha256.New].
 	Hash func() hash.Hash
 
-	// Signed is the text that the sender signs. In it, {body} means the raw bytes of the body, and {timestamp}
-	// and {id} mean these values of the request. An example is "v0:{timestamp}:{body}". Default: "{body}".
+	// Signed is the text that the sender signs. In Signed, {body} means the raw bytes of the body, and
+	// {timestamp} and {id} mean these values of the request. An example is "v0:{timestamp}:{body}". Default:
+	// "{body}".
 	Signed string
 
-	// Timestamp is the place of the time at which the request was sent, in seconds since 1970 or as in RFC
-	// 3339. It is the name of a header, or a prefix that ends with an equals sign, such as "t=": then the time
-	// follows this prefix in Header. Signed must contain {timestamp}, because a time that is not signed proves
-	// nothing. Default: no timestamp; then a copy of a request is accepted at any later time.
+	// Timestamp says where the request contains the time at which it was sent, in seconds since 1970 or as
+	// in RFC 3339. Timestamp is the name of a header, or a prefix that ends with an equals sign, such as
+	// "t=": then the time follows this prefix in the header that is named by Header. Signed must contain
+	// {timestamp}, because a time that is not signed proves nothing. Default: no timestamp; then a copy of a
+	// request is accepted at any later time.
 	Timestamp string
 
-	// ID is the place of the ID of an event, which must be the same when the sender sends the event again.
-	// [Receive] needs it.
+	// ID is the name of the header, or the path in the JSON body, with the ID of an event. The ID of an
+	// event must be the same when the sender sends the event again. [Receive] requires ID.
 	ID string
 
-	// Type is the place of the type of an event.
+	// Type is the name of the header, or the path in the JSON body, with the type of an event.
 	Type string
 
 	// Redelivery is how long the sender tries to deliver an event. [Receive] panics if the inbox would forget

@@ -16,14 +16,14 @@ import (
 )
 
 // Send stores events in tx, with a delivery for each endpoint of the tenant that is enabled and wants the type.
-// tx is the transaction of a handler, or one that the user has opened. The events are delivered if and only if
-// tx commits. Send copies the data.
+// tx is the transaction of a handler, or a transaction that the user has opened. The events are delivered if
+// and only if tx commits. Send copies the data.
 //
 // All events are checked before the first one is stored. An error that is not a [store.Error] names an event
 // that is invalid: then nothing was stored, and tx can still be used. After a [store.Error], tx can only be
-// rolled back. On pgxstore the events are sent together with COMMIT, without a round trip of their own, so an
-// error of the database is returned by the commit. If an ID is already in use, the error is a [store.Error]
-// with [sqlplane.ErrDuplicate].
+// rolled back. On pgxstore the events are sent together with COMMIT, without an additional round trip, so the
+// commit returns an error of the database. If an ID is already in use, the error is a [store.Error] with
+// [sqlplane.ErrDuplicate].
 //
 // In a handler, pass the handler's context as ctx. Then the record of the operation has the IDs of the events,
 // and the events have the name of the operation.
@@ -46,7 +46,8 @@ func (h *Hooks[TX]) Send(ctx context.Context, tx TX, events ...Event) error {
 	return nil
 }
 
-// Declare is [Hooks.Send] for a batch. After an error nothing was declared. Config.Trace gets ctx.
+// Declare is [Hooks.Send] for a batch. After an error nothing was declared. The parameter ctx is
+// passed to Config.Trace.
 func (h *Hooks[TX]) Declare(ctx context.Context, batch *once.Batch, events ...Event) error {
 	statements, err := h.cfg.statements(ctx, h.db.Dialect(), current.OfBatch(batch), events)
 	if err != nil {

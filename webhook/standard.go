@@ -33,8 +33,8 @@ const (
 
 // Standard returns a verifier of Standard Webhooks 1.0 (standardwebhooks.com), which Svix, OpenAI, Supabase and
 // many others send. For signatures of version v1, a secret is base64, with or without "whsec_" before it. For
-// v1a it is a public key that begins with "whpk_". Empty secrets are ignored. Standard panics if all secrets
-// are empty, or if a secret is invalid.
+// signatures of version v1a, a secret is a public key that begins with "whpk_". Empty secrets are ignored.
+// Standard panics if all secrets are empty, or if a secret is invalid.
 //
 // Set [Verifier.Source] if more than one sender with this scheme sends to an inbox.
 func Standard(secrets ...string) *Verifier {
@@ -118,15 +118,16 @@ func NewKeyPair() (private, public string) {
 	return privatePrefix + base64.StdEncoding.EncodeToString(priv), publicKeyName + base64.StdEncoding.EncodeToString(pub)
 }
 
-// Signer signs requests by the Standard scheme, with one or more secrets; during a rotation these are the new
-// secret and the old one. Its methods can be called concurrently.
+// Signer signs requests by the Standard scheme, with one or more secrets; during a rotation, the Signer has
+// the new secret and the old secret. The methods of Signer can be called concurrently.
 type Signer struct {
 	form     form
 	privates []func(text []byte) []byte // closures, so that no key is printed
 }
 
 // NewSigner returns a signer. For a signature of version v1, a secret is base64, with or without "whsec_"
-// before it. For v1a it is a private key that begins with "whsk_". The error does not contain the secret.
+// before it. For a signature of version v1a, a secret is a private key that begins with "whsk_". The
+// error does not contain the secret.
 func NewSigner(secrets ...string) (*Signer, error) {
 	s := &Signer{form: standardForm()}
 	for i, secret := range secrets {
@@ -160,8 +161,9 @@ func (s *Signer) add(secret string) error {
 	return nil
 }
 
-// Sign sets the three headers of a request that delivers body. id must be the same in every delivery of the
-// event to this endpoint. at is the time of this delivery. The request must send exactly the bytes of body.
+// Sign sets the three headers of a request that delivers body. The parameter id must be the same in every
+// delivery of the event to this endpoint. The parameter at is the time of this delivery. The request must
+// send exactly the bytes of body.
 func (s *Signer) Sign(header http.Header, id string, at time.Time, body []byte) error {
 	if id == "" || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r == '.' || r > '~' }) {
 		return fmt.Errorf("webhook: Sign: the id %q is empty, or has a dot, a blank or a character that is not ASCII. Try: a UUID", id)

@@ -28,8 +28,9 @@ type Swept struct {
 	Endpoints   int64 // endpoints that a person had deleted
 }
 
-// Sweep deletes rows that are older than Config.Retain, and the rows of deleted endpoints. It uses small
-// transactions with pauses between them. A relay calls it periodically. Several calls may run at the same time.
+// Sweep deletes rows that are older than Config.Retain, and the rows of deleted endpoints. Sweep uses small
+// transactions with pauses between them. A relay calls Sweep periodically. Several calls of Sweep may run at
+// the same time.
 func (h *Hooks[TX]) Sweep(ctx context.Context) (Swept, error) {
 	return sweep(ctx, h.db, h.cfg.Retain, h.cfg.Archive)
 }

@@ -17,10 +17,10 @@ type Span struct {
 
 // Tracer starts a span for each request to an endpoint.
 type Tracer interface {
-	// WebhookSpan is called when the request begins. The request is made with the returned context. end is
-	// called once. Its first argument is the HTTP status of the answer, or 0 without an answer. Its second
-	// argument is the reason of a failure in one word, which contains no text of the network, or "" if the
-	// event was delivered.
+	// WebhookSpan is called when the request begins. The request is made with the returned context. The
+	// function end is called one time. The first argument of end is the HTTP status of the answer, or 0
+	// without an answer. The second argument of end is the reason of a failure in one word, which contains
+	// no text of the network, or "" if the event was delivered.
 	WebhookSpan(ctx context.Context, s Span) (_ context.Context, end func(status int, failure string))
 }
 

@@ -9,15 +9,15 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Errors with which [Verifier.Verify] refuses a request. They contain no details, and never the right
-// signature.
+// Errors with which [Verifier.Verify] refuses a request. These errors contain no details, and never
+// contain the right signature.
 var (
 	// ErrSignature says that the request was not signed with one of the secrets.
 	ErrSignature = errors.New("webhook: the signature is missing or wrong. " +
 		"Try: the secret of this endpoint, and the raw bytes of the body, before a middleware has parsed or decompressed them")
 
-	// ErrStale says that the signature is right, but its time is too old or in the future: the request is a
-	// copy of an old one, or a clock is wrong.
+	// ErrStale says that the signature is right, but the signed time is too old or in the future: the
+	// request is a copy of an old request, or a clock is wrong.
 	ErrStale = errors.New("webhook: the timestamp is too old, or in the future. Try: the clock of this host, or Verifier.Tolerance")
 )
 
@@ -27,8 +27,8 @@ const (
 )
 
 // Verifier verifies who has signed a request. [Standard], [Stripe], [GitHub], [Shopify], [Slack] and
-// [Scheme.Verifier] return one. Its methods can be called concurrently. Its fields must be set before the first
-// use.
+// [Scheme.Verifier] return a Verifier. The methods of a Verifier can be called concurrently. The fields of a
+// Verifier must be set before the first use.
 type Verifier struct {
 	// Source becomes the source and the topic of messages. An inbox distinguishes IDs by source, so two senders
 	// need different sources.
@@ -48,14 +48,15 @@ type Verifier struct {
 	form form
 }
 
-// Verify verifies the signature of body. body must have the bytes as they were received, not a parsed and
-// rewritten copy. It returns the message of the request: ID, source, topic, type and payload. ID and Type are
-// empty if the request does not have them. The error is [ErrSignature] or [ErrStale], and then the message is
-// empty. A request with more than 20 signatures is refused. Names in header must be in canonical form, as in
-// [http.Request].
+// Verify verifies the signature of body. The parameter body must contain the bytes as they were received, not
+// a parsed and rewritten copy. Verify returns the message of the request: ID, source, topic, type and
+// payload. ID and Type are empty if the request does not have them. The error is [ErrSignature] or
+// [ErrStale], and then the message is empty. A request with more than 20 signatures is refused. Names in
+// header must be in canonical form, as in [http.Request].
 //
-// The ID is the same when the sender sends an event again, and the inbox of [Receive] detects that. Without an
-// inbox, store the ID in the transaction of the effect, so that you can detect it.
+// The ID is the same when the sender sends an event again, and the inbox of [Receive] uses the ID to detect
+// duplicates. Without an inbox, store the ID in the transaction of the effect, so that your code can detect
+// duplicates.
 func (v *Verifier) Verify(header http.Header, body []byte) (message.Message, error) {
 	if err := v.authenticate(header, body); err != nil {
 		return message.Message{}, err

@@ -15,18 +15,20 @@ import (
 	"github.com/oncelib/once/gateway"
 )
 
-// ClientConfig of a [Client]. The zero value is ready to use.
+// ClientConfig configures a [Client]. The zero value is ready to use.
 type ClientConfig struct {
 	// Header is sent with each request, such as an Authorization that the endpoint requires. Default: no header.
 	Header http.Header
 
-	// Timeout bounds each request. It should be longer than the endpoint's wait for a transaction. Default 10 s.
+	// Timeout bounds each request. Timeout should be longer than the endpoint's wait for a transaction. Default
+	// 10 s.
 	Timeout time.Duration
 
-	// MaxAnswer is the longest answer that is read, in bytes; a body is a third longer in it. Default 24 MiB.
+	// MaxAnswer is the size in bytes of the longest answer that the client reads. The body of a receipt is
+	// encoded as base64 in the answer, which makes the body a third longer. Default 24 MiB.
 	MaxAnswer int64
 
-	// Transport makes the requests. Default: a transport of its own, without a proxy.
+	// Transport sends the requests. Default: a new http.Transport without a proxy.
 	Transport http.RoundTripper
 }
 
@@ -35,7 +37,8 @@ const (
 	defaultMaxAnswer = 24 << 20
 )
 
-// Client asks an endpoint of a service for its receipts. It implements [gateway.Receipts]. Its methods can be called concurrently.
+// Client asks an endpoint of a service for the receipts of the service. Client implements [gateway.Receipts].
+// The methods of Client can be called concurrently.
 type Client struct {
 	url  *url.URL
 	cfg  ClientConfig

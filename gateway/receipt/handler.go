@@ -14,8 +14,9 @@ import (
 //	GET  /once-receipt/OPERATION   looks: {"operation": "...", "state": "committed", "status": 201, "body": "BASE64"}
 //	POST /once-receipt/OPERATION   settles: state is "committed" or "tombstone"
 //
-// The last element of the path is the operation. If the outcome is unclear, the answer is 503. The endpoint shows stored answers, and a
-// POST keeps an operation from committing: make it reachable for gateways only.
+// The last element of the path is the ID of the operation. If the outcome is unclear, the answer is 503. The
+// endpoint shows stored answers, and a POST keeps an operation from committing: make it reachable for gateways
+// only.
 func Handler(r gateway.Receipts) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var got gateway.Receipt

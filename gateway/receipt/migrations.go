@@ -11,12 +11,14 @@ import (
 //go:embed migrations/*/*.sql
 var migrations embed.FS
 
-// Migrations are the migrations of the table once_receipt. It belongs into the database of the service, which need not have the tables of operations:
+// Migrations are the migrations of the table once_receipt. The table belongs in the database of the service.
+// That database does not need the tables in which an engine stores operations:
 //
 //	err := sqlstore.MigrateOnly(ctx, db, receipt.Migrations)
 var Migrations = migration.Set{Capability: "receipt", Files: migrations}
 
-// DDL returns the statements that create the table, for a service with migrations of its own.
+// DDL returns the statements that create the table, for a service that does not use the migrations
+// of this library.
 func DDL(d sqlplane.Dialect) (string, error) {
 	list, err := migration.All(d, Migrations)
 	var w strings.Builder

@@ -13,7 +13,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// MinRetain is the shortest retention of receipts and tombstones: an older request may still be on its way.
+// MinRetain is the shortest allowed retention of receipts and tombstones. With a shorter retention, the
+// service could still receive a forwarded request after the tombstone of the request was deleted.
 const MinRetain = time.Hour
 
 const (
@@ -21,9 +22,11 @@ const (
 	tooShort   = "receipt: the retention is less than an hour, and the request of a receipt may be on its way for that long. Try: at least the retention of the keys"
 )
 
-// Sweep deletes the receipts and tombstones that are older than retain by the clock of the database, in small transactions with pauses, and returns
-// their number. retain must be at least the retention of the keys of the gateway: an operation whose receipt was deleted runs again if its key comes
-// again. Any number of sweepers may run at once. With Config.Archive a row is deleted only after it was archived.
+// Sweep deletes the receipts and tombstones that are older than retain by the clock of the database, in small
+// transactions with pauses, and returns the number of deleted rows. The parameter retain must be at least the
+// retention of the keys of the gateway: an operation whose receipt was deleted runs again if a request with
+// the same key arrives later. Any number of sweepers may run at the same time. With Config.Archive a row is
+// deleted only after it was archived.
 func (t *Table) Sweep(ctx context.Context, retain time.Duration) (rows int64, err error) {
 	if err := checkRetain(retain); err != nil {
 		return 0, err
@@ -101,8 +104,8 @@ func checkRetain(retain time.Duration) error {
 	return nil
 }
 
-// Forget erases header and body of a receipt, and reports whether it existed. The receipt itself, its fingerprint and its status stay, so that the
-// operation does not run again.
+// Forget erases header and body of a receipt, and reports whether the receipt existed. The receipt itself, its
+// fingerprint and its status stay, so that the operation does not run again.
 func (t *Table) Forget(ctx context.Context, operation string) (found bool, err error) {
 	if err := checkOperation(operation); err != nil {
 		return false, err

@@ -18,17 +18,19 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Config of a [Table]. The zero value is ready to use.
+// Config configures a [Table]. The zero value is ready to use.
 type Config struct {
-	// Wait bounds how long Settle waits for a transaction of the service that has inserted the receipt and has not ended. On MySQL and
-	// MariaDB it is rounded up to seconds. Default 5 s.
+	// Wait bounds how long Settle waits for a transaction of the service that has inserted the receipt and has
+	// not ended. On MySQL and MariaDB, Wait is rounded up to full seconds. Default 5 s.
 	Wait time.Duration
 
-	// MaxBody is the largest body, in bytes, that is read. For a receipt with a larger one Table returns an error. Default 16 MiB.
+	// MaxBody is the size in bytes of the largest body that Table reads. For a receipt with a larger body,
+	// Table returns an error. Default 16 MiB.
 	MaxBody int
 
-	// Archive gets the rows that [Table.Sweep] is about to delete: (*archive.Writer).Write is one. They are deleted only after it has returned nil,
-	// so it may get a row twice. Default: no archive.
+	// Archive receives the rows that [Table.Sweep] is about to delete. The method (*archive.Writer).Write can
+	// be used as Archive. Sweep deletes the rows only after Archive has returned nil, so Archive may receive
+	// the same row twice. Default: no archive.
 	Archive func(ctx context.Context, rows []upkeep.Expired) error
 }
 
@@ -41,8 +43,8 @@ const (
 	runs        = 3 // of a tombstone's transaction: deadlocks and failed serializations are not an answer
 )
 
-// Table is the table once_receipt in the database of a service. It implements [gateway.Receipts]. Its methods can be called
-// concurrently, and from any number of processes.
+// Table is the table once_receipt in the database of a service. Table implements [gateway.Receipts]. The
+// methods of Table can be called concurrently, and from any number of processes.
 type Table struct {
 	db      sqlplane.Database
 	maxBody int
@@ -54,9 +56,10 @@ type Table struct {
 
 var _ gateway.Receipts = (*Table)(nil)
 
-// New returns the receipts in the database of s, which must be the primary: on a replica a missing receipt proves nothing, and a tombstone does not
-// keep the service from committing. The database need not have the tables of operations: see sqlstore.Config.NoOperations. It panics if cfg is
-// invalid, or if s has no SQL.
+// New returns the table of receipts in the database of s. That database must be the primary: on a replica a
+// missing receipt proves nothing, and a tombstone does not keep the service from committing. The database does
+// not need the tables in which an engine stores operations: see sqlstore.Config.NoOperations. New panics if cfg
+// is invalid, or if s has no SQL.
 func New[TX any](s store.Store[TX], cfg Config) *Table {
 	db, ok := store.As[sqlplane.SQL[TX]](s)
 	if !ok {
@@ -96,8 +99,8 @@ func insertTombstone(d sqlplane.Dialect) string {
 	return dialect.Text(d, into+"values (?, 0, true) KEEP(operation)")
 }
 
-// Check returns an error if a tombstone could not be written: the table is missing, the user lacks the privilege, or the server is a replica. It
-// writes nothing.
+// Check returns an error if a tombstone could not be written: the table is missing, the user lacks the
+// privilege, or the server is a replica. Check writes nothing.
 func (t *Table) Check(ctx context.Context) error {
 	rows, err := t.bury(ctx, "once-check", false)
 	if err == nil && rows == 0 {
@@ -117,14 +120,14 @@ func (t *Table) Look(ctx context.Context, operation string) (r gateway.Receipt, 
 	return row.Receipt, found, err
 }
 
-// Row is a receipt or a tombstone, and when it was written.
+// Row is a receipt or a tombstone, with the time at which it was written.
 type Row struct {
 	gateway.Receipt
 
 	CreatedAt time.Time
 }
 
-// Get is Look with the time.
+// Get is like Look, but also returns the time at which the row was written.
 func (t *Table) Get(ctx context.Context, operation string) (r Row, found bool, err error) {
 	if err := checkOperation(operation); err != nil {
 		return r, false, err

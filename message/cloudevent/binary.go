@@ -1,6 +1,6 @@
 // Package cloudevent converts messages to CloudEvents 1.0 in binary content mode: the payload is the body, and
-// everything else is in headers. It decodes events in binary and in structured mode. It is for publishers and
-// consumers of a broker for which once has no package.
+// everything else is in headers. The package decodes events in binary mode and in structured mode. Use the
+// package to write a publisher or a consumer for a broker that this library does not support.
 package cloudevent
 
 import (

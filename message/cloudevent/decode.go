@@ -24,14 +24,14 @@ const (
 // the transport has before them.
 const prefix = "ce-"
 
-// Decode is the inverse of [Headers]. It returns the message of received headers and a received body. It
-// accepts a CloudEvent 1.0 in binary mode, a CloudEvent in structured mode in JSON, and any message with a
-// header Idempotency-Key or Nats-Msg-Id, whose value becomes the ID. Over NATS, a message without a content
-// type is in structured mode if its body is a JSON object with a specversion.
+// Decode is the inverse of [Headers]. Decode returns the message of received headers and a received body.
+// Decode accepts a CloudEvent 1.0 in binary mode, a CloudEvent in structured mode in JSON, and any message
+// with a header Idempotency-Key or Nats-Msg-Id, whose value becomes the ID. Over NATS, a message without a
+// content type is in structured mode if its body is a JSON object with a specversion.
 //
-// Attributes for which Message has no field are in Message.Headers, with "ce-" before the name; so is a subject
-// that is not the key. Headers that belong to the delivery, and headers that are not text, are dropped. The
-// caller must set Topic and Delivery.
+// Attributes for which Message has no field are in Message.Headers, with "ce-" before the name. A subject that
+// is not the key is in Message.Headers, too. Headers that belong to the delivery, and headers that are not
+// text, are dropped. The caller must set Topic and Delivery.
 //
 // If Decode returns an error, the message has the fields that are valid, and the whole body as Payload.
 func Decode(headers iter.Seq2[string, string], b Binding, body []byte) (message.Message, error) {
@@ -242,7 +242,7 @@ func (d *decoder) checkHeaders() {
 	}
 }
 
-// Unescape is the inverse of [Escape]. It also accepts a value in quotation marks, as the HTTP binding
+// Unescape is the inverse of [Escape]. Unescape also accepts a value in quotation marks, as the HTTP binding
 // requires. A percent sign that is not followed by two hexadecimal digits is kept, because many senders do not
 // escape it.
 func Unescape(value string) string {

@@ -38,11 +38,12 @@ type Destination struct {
 	// headers.
 	Received func(t *testing.T) []message.Message
 
-	// Reject changes m so that the destination refuses m, but no other message. It is nil if the destination
-	// never refuses a message.
+	// Reject changes m so that the destination refuses m, but no other message. The field Reject is nil if
+	// the destination never refuses a message.
 	Reject func(m *message.Message)
 
-	// Break makes the destination unreachable until restore is called. It is nil if the test cannot do that.
+	// Break makes the destination unreachable until restore is called. The field Break is nil if the test
+	// cannot make the destination unreachable.
 	Break func(t *testing.T) (restore func())
 }
 
@@ -64,8 +65,8 @@ func Run(t *testing.T, d Destination) {
 }
 
 // Message makes a message from the topic, headers and payload that a destination has received. The headers are
-// a CloudEvent in binary mode, and the names of its attributes begin with prefix. escaped says that the values
-// are percent-encoded.
+// a CloudEvent in binary mode, and the names of its attributes begin with prefix. The parameter escaped says
+// whether the values are percent-encoded.
 func Message(topic, prefix string, escaped bool, headers iterator, payload []byte) (message.Message, error) {
 	m := message.Message{Topic: topic, Payload: payload, Headers: map[string]string{}}
 	for name, value := range headers {

@@ -1,23 +1,25 @@
-// Package archive saves operations whose retention is over in files, before a sweeper deletes them. It also
-// saves rows of other tables: delivered messages of an outbox, receipts, and events and attempts of webhooks.
+// Package archive saves operations whose retention is over in files, before a sweeper deletes them. The
+// package also saves rows of other tables: delivered messages of an outbox, receipts, and events and attempts
+// of webhooks.
 //
 //	files, err := archive.Open("/var/lib/once/archive")
 //	...
 //	sweeper := retention.New(engine.Store(), retention.Config{Archive: files.Write})
 //
-// An archive is a directory. It contains segments, which are gzipped lines of JSON, and a manifest that lists
-// the segments with their checksums. A segment is written under a temporary name, flushed to the disk, renamed,
-// and listed in the manifest. Only then may its rows be deleted. If the process is killed meanwhile, no row is
-// lost: a row whose segment was not listed is still in the database, or its segment is listed when the archive
-// is opened again.
+// An archive is a directory. An archive contains segments, which are gzipped lines of JSON, and a manifest that
+// lists the segments with their checksums. A segment is written under a temporary name, flushed to the disk,
+// renamed, and listed in the manifest. The rows of a segment are deleted only after these steps. If the process
+// is killed during these steps, no row is lost: a row whose segment was not listed is still in the database, or
+// its segment is listed when the archive is opened again.
 //
 // So a row can be in an archive twice. Rows with the same scope, key and claim are the same operation. Rows
-// with the same scope and key but different claims are two operations: the later one was executed after the
-// first had expired. Two rows of another table are the same row if all their values are equal.
+// with the same scope and key but different claims are two operations: the second operation was executed
+// after the record of the first operation had expired. Two rows of another table are the same row if all
+// their values are equal.
 //
-// The files contain the data of the database: answers as they are stored, and requests encrypted if they are
-// encrypted in the database. Only one process at a time can write an archive, so give each node a directory of
-// its own. Other processes may read the archive meanwhile.
+// The files contain the data of the database: answers as they are stored, and requests, which stay encrypted
+// if they are encrypted in the database. Only one process at a time can write an archive, so give each node
+// a separate directory. Other processes may read the archive at the same time.
 package archive
 
 import (
@@ -39,7 +41,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Writer adds segments to an archive. Its methods can be called concurrently.
+// Writer adds segments to an archive. The methods of Writer can be called concurrently.
 type Writer struct {
 	mu       sync.Mutex
 	dir      string
@@ -49,8 +51,8 @@ type Writer struct {
 	broken   bool  // something was not finished
 }
 
-// Open opens the archive in the directory dir. It creates dir if dir does not exist, and repairs the archive
-// after a crash. It fails if another process has this archive open.
+// Open opens the archive in the directory dir. Open creates dir if dir does not exist, and repairs the
+// archive after a crash. Open fails if another process has this archive open.
 func Open(dir string) (*Writer, error) { return open(dir, osFiles{}) }
 
 func open(dir string, fs files) (_ *Writer, err error) {
@@ -73,16 +75,16 @@ func open(dir string, fs files) (_ *Writer, err error) {
 
 func (w *Writer) path(name string) string { return filepath.Join(w.dir, name) }
 
-// Close ends the exclusive use of the archive, so that another process can write it. All rows of Write are on
-// the disk already.
+// Close ends the exclusive use of the archive, so that another process can write it. Close need not write any
+// rows, because all rows that were passed to Write are on the disk already.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.manifest.Close()
 }
 
-// Write writes rows into a new segment. When Write returns nil, the segment is on the disk. Use it as Archive
-// of retention.Config and upkeep.Sweep.
+// Write writes rows into a new segment. When Write returns nil, the segment is on the disk. Use the method
+// Write as the field Archive of retention.Config and of upkeep.Sweep.
 func (w *Writer) Write(ctx context.Context, rows []upkeep.Expired) error {
 	if err := ctx.Err(); err != nil || len(rows) == 0 {
 		return err

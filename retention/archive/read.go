@@ -57,7 +57,8 @@ type Damage struct {
 }
 
 // Verify reads every segment of the archive in dir and compares it with the manifest. A segment that the
-// manifest does not list counts as damaged. The error concerns the manifest, or is the error of ctx.
+// manifest does not list counts as damaged. The result err is an error of the manifest or the error of
+// ctx, and does not concern single segments.
 func Verify(ctx context.Context, dir string) (list []Segment, damaged []Damage, err error) {
 	names, err := osFiles{}.names(dir)
 	if err != nil {

@@ -8,8 +8,8 @@
 //	})
 //
 // DynamoDB has no lock that other callers can test, so an operation is claimed only by its commit (see
-// [store.CommitClaimer]). Two calls of one operation may both run their handlers; one of them commits, and the
-// other replays.
+// [store.CommitClaimer]). Two calls of one operation may both run their handlers; one call commits, and the
+// other call replays the result.
 //
 // Times are estimated from the service's answers: docs/dynamodb.md says how exact they are.
 package dynamostore
@@ -27,7 +27,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Store is a [store.Store] in a table of DynamoDB. Its methods can be called concurrently.
+// Store is a [store.Store] in a table of DynamoDB. The methods of Store can be called concurrently.
 type Store struct {
 	client *dynamodb.Client
 	table  string
@@ -45,8 +45,8 @@ var (
 	_ store.CommitClaimer = (*txn)(nil)
 )
 
-// New returns a store in a table, which must exist: see [Store.Migrate]. It uses a copy of the client. The
-// retries of the client are safe, because a repeated request has one effect.
+// New returns a store in a table, which must exist: see [Store.Migrate]. The store uses a copy of the
+// client. The retries of the client are safe, because a repeated request has one effect.
 func New(client *dynamodb.Client, table string) *Store {
 	s := &Store{table: table, clock: &clock{}}
 	s.client = dynamodb.New(client.Options(), func(o *dynamodb.Options) {
@@ -55,17 +55,17 @@ func New(client *dynamodb.Client, table string) *Store {
 	return s
 }
 
-// InHomeRegion returns a copy of s for a table that is replicated to other regions. By calling it you declare
-// that all processes write to the replica of this region. Conditions and transactions hold only within one
-// region: if two regions execute the same operation, it has two effects.
+// InHomeRegion returns a copy of s for a table that is replicated to other regions. By calling InHomeRegion
+// you declare that all processes write to the replica of this region. Conditions and transactions hold only
+// within one region: if two regions execute the same operation, the operation has two effects.
 func (s *Store) InHomeRegion(region string) *Store {
 	named := *s
 	named.home = region
 	return &named
 }
 
-// Check implements [store.Checker]. It also returns an error if this package cannot keep its promises on the
-// table: because the table has no index, or because it is replicated and InHomeRegion was not called.
+// Check implements [store.Checker]. Check also returns an error if this package cannot keep its promises on
+// the table: if the table has no index, or if the table is replicated and InHomeRegion was not called.
 func (s *Store) Check(ctx context.Context) error {
 	out, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &s.table})
 	if err != nil {

@@ -143,7 +143,7 @@ func listed(page *upkeep.Listing, rec *store.Record) bool {
 	return (page.State == store.StateAbsent || page.State == rec.State) && (page.Name == "" || page.Name == rec.Name)
 }
 
-// Backlog implements [upkeep.Backlogger]. It reads only the index.
+// Backlog implements [upkeep.Backlogger]. Backlog reads only the index.
 func (s *Store) Backlog(ctx context.Context) (b upkeep.Backlog, err error) {
 	now, err := s.now(ctx)
 	if err != nil {

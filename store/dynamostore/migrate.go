@@ -19,7 +19,7 @@ import (
 func Definition(table string) string { return dynamotable.Definition(table) }
 
 // Migrate creates the table if it does not exist, and returns when the table can be used. Several nodes may
-// call it at the same time when they start.
+// call Migrate at the same time when they start.
 func (s *Store) Migrate(ctx context.Context) error {
 	var in dynamodb.CreateTableInput
 	if err := json.Unmarshal([]byte(Definition(s.table)), &in); err != nil {

@@ -45,8 +45,8 @@ func each(n int, fn func(i int) error) (first error) {
 	return first
 }
 
-// Renew implements [store.Renewer]. It writes each lease in a request of its own: if there are many leases, a
-// longer lease needs fewer requests.
+// Renew implements [store.Renewer]. Renew writes each lease in a separate request: if you have many leases,
+// set a longer TTL to need fewer requests.
 func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Duration) ([]store.Hold, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failedRead(err)

@@ -11,13 +11,14 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Tx collects the items that commit with an operation. Nothing is sent before the handler has returned, so its
-// methods do not wait. If a method returns an error, all later methods return an error, too, and nothing is
-// committed.
+// Tx collects the items that commit with an operation. Nothing is sent before the handler has returned, so the
+// methods of Tx do not wait for the network. If a method returns an error, all later methods return an error,
+// too, and nothing is committed.
 //
 // Tx cannot read. Data that a handler reads with its own client is not isolated, and may have changed when the
 // operation commits. A write that depends on such data must have a condition that checks the data. If the
-// condition does not hold, nothing is committed, and the operation fails, caused by [store.ErrRows].
+// condition does not hold, nothing is committed, and the operation fails with an error whose cause is
+// [store.ErrRows].
 type Tx struct {
 	mu     sync.Mutex
 	items  []types.TransactWriteItem

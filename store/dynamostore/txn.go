@@ -22,7 +22,8 @@ type txn struct {
 
 var _ ability.Counter = (*txn)(nil)
 
-// Begin implements [store.Store]. It costs one consistent read, and no request for a first attempt or a batch.
+// Begin implements [store.Store]. Begin makes one consistent read. For a first attempt and for a batch, Begin
+// makes no request.
 func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[*Tx], store.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, store.Record{}, failedRead(err)

@@ -1,11 +1,11 @@
-// Package memstore is a store in memory for tests, examples and demos. It keeps operations, and a table of
-// strings for the user's data. All data is lost when the process ends.
+// Package memstore is a store in memory for tests, examples and demos. The package keeps operations, and a
+// table of strings for the user's data. All data is lost when the process ends.
 //
 // Transactions are optimistic and serializable: writes are buffered until the commit, and the commit fails with
 // [store.KindRetry] if a key that was read has changed.
 //
-// It has no SQL. The statements of a [store.Change] are "put", "insert" and "delete"; their arguments are a key
-// and, except for "delete", a value.
+// A memstore has no SQL. The statements of a [store.Change] are "put", "insert" and "delete"; their arguments
+// are a key and, except for "delete", a value.
 package memstore
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Store is a [store.Store] in memory. Its methods can be called concurrently.
+// Store is a [store.Store] in memory. The methods of Store can be called concurrently.
 type Store struct {
 	mu     sync.Mutex
 	ahead  time.Duration // of the process clock
@@ -59,7 +59,8 @@ func (s *Store) Advance(d time.Duration) {
 	s.ahead += d
 }
 
-// BeginTx opens a transaction that the caller ends. It is for once.Join, and for work without an operation.
+// BeginTx opens a transaction that the caller ends. Use BeginTx for once.Join, and for work without an
+// operation.
 func (s *Store) BeginTx() *Tx {
 	t := new(Tx)
 	t.open(s)

@@ -70,7 +70,8 @@ func (t *Tx) Put(key, value string) error {
 	})
 }
 
-// Insert sets the value of key. It fails if key exists, as with a unique constraint.
+// Insert sets the value of key. Insert fails if key exists, as an insert fails at a unique
+// constraint.
 func (t *Tx) Insert(key, value string) error {
 	return t.statement(func() error { return t.insert(key, value) })
 }
@@ -83,8 +84,8 @@ func (t *Tx) Delete(key string) error {
 	})
 }
 
-// Commit ends a transaction of [Store.BeginTx]. In the transaction of an operation it is misuse: its writes are
-// committed without a record, and the operation fails with an error that says so.
+// Commit ends a transaction of [Store.BeginTx]. A handler must not call Commit: the writes of the handler would
+// be committed without the record of the operation, and the operation would fail with an error that says so.
 func (t *Tx) Commit() error {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
@@ -95,7 +96,8 @@ func (t *Tx) Commit() error {
 	return err
 }
 
-// Rollback ends a transaction of [Store.BeginTx] and undoes its writes. After Commit it does nothing.
+// Rollback ends a transaction of [Store.BeginTx] and discards the writes of the transaction. After
+// Commit, Rollback does nothing.
 func (t *Tx) Rollback() {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()

@@ -1,7 +1,7 @@
 // Package migration contains the database schema of the SQL stores, and of each capability that has tables of
-// its own, as numbered SQL files. There are no down migrations. The stores apply the files with their Migrate
-// functions, and the command with "once migrate up". "once migrate print" prints the files for goose, for
-// Atlas, or for a person with psql.
+// its own, as numbered SQL files. There are no down migrations. A program applies the files with the function
+// Migrate of its store, and a person applies them with the command "once migrate up". "once migrate print"
+// prints the files for goose, for Atlas, or for a person with psql.
 package migration
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Set is the migrations of one capability, such as the attempt log. Their numbers count within the set. The
-// files are embedded in the package of the capability:
+// Set is the migrations of one capability, such as the attempt log. The migrations of each set have their
+// own numbers, which begin with 1. The files are embedded in the package of the capability:
 //
 //	//go:embed migrations/*/*.sql
 //	var migrations embed.FS
@@ -28,7 +28,7 @@ type Set struct {
 //go:embed operation/*/*.sql
 var operation embed.FS
 
-// Operation is the set of the stores themselves: the table of operations.
+// Operation is the set that every SQL store needs: it creates the table of operations.
 var Operation = Set{"operation", operation}
 
 // Migration is one numbered file.
@@ -39,7 +39,7 @@ type Migration struct {
 	SQL        string
 }
 
-// File is the name of the file, such as "002_expiry.sql".
+// File returns the name of the migration's file, such as "002_expiry.sql".
 func (m Migration) File() string { return fmt.Sprintf("%03d_%s.sql", m.Version, m.Name) }
 
 // Noted returns the statements that record m as applied, for users who apply m with another tool.
@@ -52,7 +52,7 @@ func (m Migration) note() string {
 }
 
 // All returns the migrations of sets for dialect d, set by set, each in the order of its numbers. If several
-// sets have the same capability, it is included once.
+// sets have the same capability, the result contains the migrations of this capability only one time.
 func All(d sqlplane.Dialect, sets ...Set) ([]Migration, error) {
 	var all []Migration
 	seen := map[string]bool{}

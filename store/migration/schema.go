@@ -9,15 +9,15 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Status is one migration, and whether a database has applied it.
+// Status is one migration. Status says whether a database has applied the migration.
 type Status struct {
 	Migration
 	Applied bool
 }
 
-// Tx is a transaction in which migrations run. It excludes other migration runs on the same database, by a lock
-// of the database. MySQL cannot change a schema in a transaction: there Exec ignores the error of a statement
-// that an earlier, killed run has already executed.
+// Tx is a transaction in which migrations run. A Tx holds a lock of the database, which excludes other
+// migration runs on the same database. MySQL cannot change a schema in a transaction: on MySQL, Exec ignores
+// the error of a statement that an earlier, killed run has already executed.
 type Tx interface {
 	Exec(ctx context.Context, sql string) error
 	Query(ctx context.Context, sql string, each func(sqlplane.Row) error) error
@@ -62,7 +62,8 @@ func Up(ctx context.Context, d sqlplane.Dialect, tx Tx, sets ...Set) ([]Migratio
 	return missing, nil
 }
 
-// Read returns every migration of sets, and whether tx's database has applied it. It writes nothing.
+// Read returns every migration of sets, and whether tx's database has applied it. Read writes
+// nothing.
 func Read(ctx context.Context, d sqlplane.Dialect, tx Tx, sets ...Set) ([]Status, error) {
 	has, err := readSchema(ctx, d, tx)
 	if err != nil {

@@ -256,8 +256,8 @@ func (t *txn) closed() {
 }
 
 // Begin implements [store.Store]. If a connection turns out to be broken, for example because the server has
-// restarted since the connection was last used, Begin tries again on another one. That is safe, because the
-// statements that begin a transaction apply nothing.
+// restarted since the connection was last used, Begin tries again on another connection. This repetition is
+// safe, because the statements that begin a transaction apply nothing.
 func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (txn store.Transaction[pgx.Tx], rec store.Record, err error) {
 	if _, known := beginText[opts.Isolation]; !known {
 		return nil, rec, &store.Error{Kind: store.KindMisused, Err: fmt.Errorf("pgxstore: no isolation level %d. Try: one of store.ReadCommitted, store.RepeatableRead, store.Serializable", opts.Isolation)}

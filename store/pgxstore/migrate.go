@@ -16,8 +16,8 @@ import (
 //
 //	err := pgxstore.Migrate(ctx, pool, attemptlog.Migrations)
 //
-// If the database needs no migration, Migrate writes nothing. Several nodes may call it at the same time when
-// they start. If the database has newer migrations than the program, the error says so.
+// If the database needs no migration, Migrate writes nothing. Several nodes may call Migrate at the same time
+// when they start. If the database has newer migrations than the program, the error says so.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...migration.Set) error {
 	// At a higher level, a node that has waited for the lock would not see the work of the node before it.
 	level := pgx.TxOptions{IsoLevel: pgx.ReadCommitted}

@@ -1,6 +1,6 @@
 // Package pgxstore keeps operations in PostgreSQL, through pgx. The key, the business writes and the result
 // commit together. An operation needs no more round trips and no more commits than the same transaction without
-// once.
+// this library.
 //
 //	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
 //	...
@@ -8,41 +8,43 @@
 //	...
 //	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 //
-// BEGIN, the claim and the look-up are sent in one pipelined round trip; the record and COMMIT in another. The
-// handler gets an ordinary [pgx.Tx].
+// BEGIN, the claim and the look-up are sent in one pipelined round trip; the record and COMMIT are sent in
+// another round trip. The handler gets an ordinary [pgx.Tx].
 //
-// A first attempt (once.Attempt.Number is 1; over HTTP, Once-Attempt: 1) needs no look-up. Its BEGIN and its
-// claim are sent together with the handler's first statement, so that it needs one round trip less than the
-// same transaction without once. The first statement must be an Exec or Query with arguments (and neither a
-// [pgx.QueryExecMode] nor [pgx.NamedArgs] before them), and pgx must keep prepared statements.
+// A first attempt (once.Attempt.Number is 1; over HTTP, Once-Attempt: 1) needs no look-up. BEGIN and the
+// claim of a first attempt are sent together with the handler's first statement, so that a first attempt
+// needs one round trip less than the same transaction without this library. The first statement must be an
+// Exec or Query with arguments (and neither a [pgx.QueryExecMode] nor [pgx.NamedArgs] before them), and pgx
+// must keep prepared statements.
 //
 // A tracer of pgx sees statements that the store sends together, such as BEGIN and the claim, as a batch
-// ([pgx.BatchTracer]). It sees each statement of the handler as a query, also a statement that is sent together
-// with BEGIN and the claim: then the query begins when the whole round trip is sent. Such a statement is
-// prepared before, once for each connection ([pgx.PrepareTracer]). If the claim of a first attempt is refused,
-// the tracer sees an error of the batch and of the query.
+// ([pgx.BatchTracer]). The tracer sees each statement of the handler as a query, also a statement that is sent
+// together with BEGIN and the claim: then the query begins when the whole round trip is sent. Such a statement
+// is prepared in an earlier round trip, one time for each connection ([pgx.PrepareTracer]). If the claim of a
+// first attempt is refused, the tracer sees an error of the batch and of the query.
 //
-// A batch (once.DoBatch) needs one round trip in total. None of its statements may end a transaction: only
-// INSERT, UPDATE, DELETE, MERGE and SELECT are accepted. Up to 256 texts stay prepared on each connection. The
-// batch of a duplicate fails as a whole, and then the record is looked up; tracers of pgx see the failure as an
-// error.
+// A batch (once.DoBatch) needs one round trip in total. No statement of a batch may end a transaction: only
+// INSERT, UPDATE, DELETE, MERGE and SELECT are accepted. Up to 256 SQL texts stay prepared on each connection.
+// The batch of a duplicate fails as a whole, and then the record is looked up; tracers of pgx see the failure
+// as an error.
 //
-// If the connection string has several hosts, set target_session_attrs=read-write. A standby can only replay a
-// record that it has, and refuses everything else, and pgx stays connected to a standby until the store drops
-// the connection.
+// If the connection string has several hosts, set target_session_attrs=read-write. On a standby, an operation
+// can only be replayed, and only if the standby has the record. All other calls fail on a standby, and pgx
+// stays connected to a standby until the store drops the connection.
 //
-// Claims are advisory locks. The first operation of a Store finds out whether the server keeps them. If the
-// server accepts them without effect, as CockroachDB did before 2026, operations are claimed by their commits
-// (see [store.CommitClaimer]), and the log says so once. Then several nodes may run the handlers of duplicates
-// at the same time: one of them commits, and the others replay. Only PostgreSQL itself is tested, also with
-// advisory locks that do nothing.
+// Claims (the locks on operations) are advisory locks. The first operation of a Store finds out whether the
+// server supports advisory locks. If the server accepts advisory locks without effect, as CockroachDB did
+// before 2026, operations are claimed by their commits (see [store.CommitClaimer]), and the store logs this
+// one time. Then several nodes may run the handlers of duplicates at the same time: one node commits, and
+// the other nodes replay the result. Only PostgreSQL itself is tested, also with advisory locks that do
+// nothing.
 //
 // If a handler changes search_path or role for its transaction, the insert of the record uses the changed
 // setting, too.
 //
 // With PgBouncer in transaction mode use default_query_exec_mode=exec, or PgBouncer 1.21 or newer with
 // max_prepared_statements. Otherwise operations fail as soon as a prepared statement is missing in a session,
-// or another client has prepared one of that name; the store never runs a wrong statement.
+// or if another client has prepared a statement of the same name; the store never runs a wrong statement.
 package pgxstore
 
 import (
@@ -115,7 +117,7 @@ func (s *Store) Check(ctx context.Context) error {
 	return err
 }
 
-// Read returns the record of id. On a standby it returns an error unless the record is done.
+// Read returns the record of id. On a standby, Read returns an error unless the operation is done.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	if err := s.unsendable(id); err != nil {
 		return store.Record{}, err

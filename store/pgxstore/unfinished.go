@@ -10,8 +10,8 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Unfinished implements [upkeep.Lister]. It reads an index of the operations that are not done. On a standby,
-// which may lag behind, it returns an error.
+// Unfinished implements [upkeep.Lister]. Unfinished reads an index of the operations that are not done. On a
+// standby, which may lag behind, Unfinished returns an error.
 func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upkeep.Entry, next store.ID, err error) {
 	if err := s.unsendable(page.After); err != nil {
 		return nil, next, err

@@ -23,7 +23,7 @@ var (
 	_ ability.DeadlockDetector = abilities{}
 )
 
-// Unwrap returns the underlying store, so that [store.As] finds its abilities.
+// Unwrap gives [store.As] access to further abilities of the store.
 func (s *Store) Unwrap() any { return abilities{s} }
 
 // IsDeadlock implements [ability.DeadlockDetector].

@@ -91,7 +91,7 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (rec store.Record, err
 	return rec, err
 }
 
-// Renew implements [store.Renewer]. It sends one pipeline.
+// Renew implements [store.Renewer]. Renew sends all renewals in one pipeline.
 func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Duration) (renewed []store.Hold, err error) {
 	if len(holds) == 0 {
 		return nil, nil

@@ -1,6 +1,6 @@
 // Package redisstore keeps operations of leased work in Redis 7 or Valkey, for teams that have no database. The
-// server may lose a record after it was confirmed, and then the operation is executed again: docs/redis.md says
-// when that happens.
+// server may lose a record after it has confirmed the record, and then the operation is executed again:
+// docs/redis.md says when that happens.
 //
 //	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true})
 //	mail := once.New(lease.New(redisstore.New(rdb, redisstore.Config{VolatileRecord: true}), lease.Config{}), once.Config{})
@@ -8,8 +8,8 @@
 //		return lease.Call(ctx, run, "send", send, lease.CallPolicy{DedupedFor: 24 * time.Hour})
 //	})
 //
-// It has no transactions for a handler, so it does not implement [store.Store]. Atomic work needs a database
-// that holds both the effect and the record.
+// A store in Redis has no transactions for a handler, so it does not implement [store.Store]. Atomic work
+// needs a database that holds both the effect and the record.
 package redisstore
 
 import (
@@ -35,11 +35,12 @@ const replicaWait = time.Second
 
 // Config configures a [Store].
 type Config struct {
-	// VolatileRecord must be true. It confirms that you know that Redis may lose confirmed writes.
+	// VolatileRecord must be true. VolatileRecord confirms that you know that Redis may lose
+	// confirmed writes.
 	VolatileRecord bool
 
-	// Prefix is the beginning of the names of all keys. Each service needs its own. The part in braces keeps
-	// all keys on one shard of a cluster. Default "{once}:".
+	// Prefix is the beginning of the names of all keys. Each service needs its own prefix. The part in
+	// braces keeps all keys on one shard of a cluster. Default "{once}:".
 	Prefix string
 
 	// Replicas is how many replicas must have confirmed a record before it counts as written, and before a read
@@ -49,7 +50,7 @@ type Config struct {
 	Replicas int
 }
 
-// Store is a [store.Operations] in Redis. Its methods can be called concurrently.
+// Store is a [store.Operations] in Redis. The methods of Store can be called concurrently.
 type Store struct {
 	rdb *redis.Client
 	cfg Config
@@ -62,9 +63,9 @@ var (
 )
 
 // New returns a store on a server. The server needs no preparation. New does not contact the server: see
-// [Store.Check]. It panics without Config.VolatileRecord. It also panics if the client repeats commands by
-// itself: the second command would find the record of the first one, and report it as the record of another
-// caller.
+// [Store.Check]. New panics if Config.VolatileRecord is false. New also panics if the client repeats
+// commands by itself: a repeated command would find the record that the first command has written, and
+// report it as the record of another caller.
 func New(rdb *redis.Client, cfg Config) *Store {
 	if cfg.Prefix == "" {
 		cfg.Prefix = DefaultPrefix
@@ -89,9 +90,9 @@ func (s *Store) Volatile() string {
 	return "An operation that was answered may be forgotten, and is then executed again, when Redis " + failover + ", loses the end of its append-only file or all of it, or evicts keys."
 }
 
-// Check implements [store.Checker]. It returns an error if the server is configured so that this package cannot
-// keep its promises: if the server evicts keys, has no append-only file, is a replica, or has fewer replicas
-// than Config.Replicas. It uses the command INFO, which managed services allow.
+// Check implements [store.Checker]. Check returns an error if the server is configured so that this package
+// cannot keep its promises: if the server evicts keys, has no append-only file, is a replica, or has fewer
+// replicas than Config.Replicas. Check uses the command INFO of Redis, which managed services allow.
 func (s *Store) Check(ctx context.Context) error {
 	sections, err := s.rdb.InfoMap(ctx).Result()
 	if err != nil {

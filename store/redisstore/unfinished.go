@@ -54,8 +54,8 @@ func asked(page *upkeep.Listing, rec *store.Record) bool {
 	return (page.State == store.StateAbsent || page.State == rec.State) && (page.Name == "" || page.Name == rec.Name)
 }
 
-// Backlog implements [upkeep.Backlogger]. It counts no expired operations, because Redis deletes these by
-// itself.
+// Backlog implements [upkeep.Backlogger]. Backlog counts no expired operations, because Redis deletes
+// these by itself.
 func (s *Store) Backlog(ctx context.Context) (b upkeep.Backlog, err error) {
 	n := 0
 	err = s.walk(ctx, "-", "+", func(e upkeep.Entry, now time.Time) bool {

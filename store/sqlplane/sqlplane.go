@@ -1,6 +1,6 @@
 // Package sqlplane runs the SQL statements of a capability that has tables of its own, such as an outbox,
-// through the store that keeps the operations. The statements run in a transaction of the user, or in one of
-// their own.
+// through the store that keeps the operations. The statements run in a transaction of the user, or in a
+// separate transaction.
 package sqlplane
 
 import (
@@ -23,7 +23,7 @@ const (
 )
 
 // Database is a store that keeps operations in tables, and also runs the statements of a capability, such as an
-// outbox or the attempt log. So the capability needs neither a driver nor a pool of its own. [SQL] also runs
+// outbox or the attempt log. So the capability needs no separate driver and no separate pool. [SQL] also runs
 // statements inside a transaction of the user.
 //
 // Waits are bounded only by ctx. Statements are written in the SQL of Dialect. Every error of a [Runner] is a
@@ -31,25 +31,27 @@ const (
 type Database interface {
 	Dialect() Dialect
 
-	// Pool returns a Runner that runs each statement in a transaction of its own, with one round trip where the
-	// database can. Its error is [store.KindLost] if the statement may have been applied.
+	// Pool returns a Runner that runs each statement in a transaction of its own, in one round trip if the
+	// database supports this. The error of a statement has the kind [store.KindLost] if the statement may have
+	// been applied.
 	Pool() Runner
 
-	// Within runs fn in a transaction at the given isolation level, and commits if fn returns nil. Otherwise it
-	// rolls back and returns the error of fn. It runs fn once. After an error of [store.KindRetry], another
-	// call may succeed; after [store.KindLost], the commit may have been applied.
+	// Within runs fn in a transaction at the given isolation level, and commits if fn returns nil. If fn
+	// returns an error, Within rolls back and returns this error. Within runs fn only one time. After an error
+	// of the kind [store.KindRetry], another call of Within may succeed. After an error of the kind
+	// [store.KindLost], the commit may have been applied.
 	Within(ctx context.Context, isolation store.Isolation, fn func(ctx context.Context, r Runner) error) error
 }
 
-// SQL is a [Database] that also runs statements in a transaction of the user. It is an optional ability of a
-// [store.Store]: find it with [store.As].
+// SQL is a [Database] that also runs statements in a transaction of the user. SQL is an optional ability of
+// a [store.Store]: find it with [store.As].
 type SQL[TX any] interface {
 	Database
 
 	// On returns a Runner that runs statements in tx, which belongs to a handler or was opened by the user. The
-	// statements commit with tx or not at all. If one of them fails, the transaction fails, as after a failing
-	// statement of the handler. The error is [store.KindMisused] if tx is a *sql.Tx of a pool that
-	// sqlstore.Open has not opened.
+	// statements commit with tx or not at all. If a statement of the Runner fails, the transaction fails, as
+	// after a failing statement of the handler. The error has the kind [store.KindMisused] if tx is a *sql.Tx
+	// of a pool that sqlstore.Open has not opened.
 	On(tx TX) Runner
 }
 
@@ -58,15 +60,15 @@ type Runner interface {
 	// Exec runs s and returns how many rows it has affected.
 	Exec(ctx context.Context, s store.Statement) (rows int64, err error)
 
-	// Query runs s and calls each for every row that s returns. An error of each ends the query, and Query
-	// returns this error unchanged; the writes of s are not undone. A row is valid until each returns. If s
-	// commits by itself (see Database.Pool), the rows are valid only if Query returns nil. Here s.Rows is the
-	// number of rows that s must return.
+	// Query runs s and calls the function each for every row that s returns. If the function each returns an
+	// error, the query ends, and Query returns this error unchanged; the writes of s are not rolled back. A
+	// row is valid only during the call of the function each. If s commits by itself (see Database.Pool), the
+	// rows are valid only if Query returns nil. For Query, s.Rows is the number of rows that s must return.
 	Query(ctx context.Context, s store.Statement, each func(Row) error) error
 
-	// Append sends s together with the commit if the store can do so; if not, it runs s immediately. Statements
-	// that were appended under a savepoint are not sent if the savepoint is rolled back. The rows that s
-	// returns cannot be read.
+	// Append sends s together with the commit if the store can do so; if the store cannot do so, Append runs s
+	// immediately. Statements that were appended under a savepoint are not sent if the savepoint is rolled
+	// back. The rows that s returns cannot be read.
 	Append(ctx context.Context, s store.Statement) error
 }
 
@@ -90,11 +92,12 @@ func InLockOrder(list []store.Statement) []store.Statement {
 	return list
 }
 
-// Reserver is a [Database] that can keep a connection outside its pool, such as for a heartbeat, which then
-// does not wait when handlers use all connections of the pool.
+// Reserver is a [Database] that can keep a connection outside its pool, for example for a heartbeat, so
+// that the heartbeat does not wait when handlers use all connections of the pool.
 type Reserver interface {
 	// Reserve returns the same database with one connection of its own, which is not taken from the pool and
-	// does not count towards its limit. The connection is opened when it is first used, and again after it has
-	// broken. release closes it. On SQLite nothing is reserved: a statement waits for its turn to write.
+	// does not count towards its limit. The connection is opened when it is first used, and again after the
+	// connection has broken. The function release closes the connection. On SQLite nothing is reserved: a
+	// statement waits for its turn to write.
 	Reserve() (own Database, release func(), err error)
 }

@@ -11,8 +11,8 @@ import (
 
 var _ upkeep.Backlogger = (*Store)(nil)
 
-// Backlog implements [upkeep.Backlogger]. It counts by indexes. On a standby it counts the rows that the
-// standby has.
+// Backlog implements [upkeep.Backlogger]. Backlog uses indexes. On a standby, Backlog counts the rows
+// that the standby has.
 func (s *Store) Backlog(ctx context.Context) (b upkeep.Backlog, err error) {
 	err = s.Pool().Query(ctx, store.Statement{SQL: dialect.Backlog(s.dialect.name)}, func(row sqlplane.Row) error { return dialect.AddBacklog(&b, row) })
 	return b, err

@@ -3,14 +3,16 @@ package sqlstore
 // Config configures a [Store]. The zero value is ready to use.
 type Config struct {
 	// GroupCommit, on SQLite, lets operations that wait for the database file share one COMMIT, and so one
-	// flush to the disk. The first operation begins immediately. The operations that arrive while it runs, or
-	// while a COMMIT is in flight, follow it in the same transaction, each in a savepoint of its own. No
-	// operation is answered before the COMMIT that covers its reads and writes. A handler gets its *sql.Tx as
-	// usual. Whatever it does to this *sql.Tx, the work of other operations is not undone.
+	// flush to the disk. The first operation begins immediately. The operations that arrive while the first
+	// operation runs, or while a COMMIT is in flight, run after the first operation in the same transaction,
+	// each under its own savepoint. No operation is answered before the COMMIT that covers its reads and
+	// writes. A handler gets its *sql.Tx as usual. Whatever a handler does to its *sql.Tx, the work of other
+	// operations is not rolled back.
 	//
 	// The differences to single transactions:
-	//  - A handler may keep other writers from the file for half of busy_timeout, so that the next
-	//    operations get their turn. After that time it is rolled back, and the error is [store.KindBusy].
+	//  - A handler may block other writers of the file for at most half of busy_timeout, so that the next
+	//    operations can run. After that time the handler is rolled back, and the error is
+	//    [store.KindBusy].
 	//  - A handler may run again although it has not failed: alone, after it has
 	//    kept its group waiting for 100 ms; or because the COMMIT of its group has failed;
 	//    or because a statement of another handler has rolled back the whole group, as INSERT OR ROLLBACK
@@ -24,8 +26,9 @@ type Config struct {
 	//    is done already. With SetMaxOpenConns(1) each group has one operation.
 	//
 	// The driver must be modernc.org/sqlite v1.53.0 or newer, or another driver whose connections have the same
-	// method Status. It reports that an operation violates a deferred foreign key; without it, the violation
-	// would be found only at the COMMIT of the whole group. busy_timeout must be at least one second.
+	// method Status. The method Status reports that an operation violates a deferred foreign key; without
+	// Status, the violation would be found only at the COMMIT of the whole group. busy_timeout must be at least
+	// one second.
 	//
 	// Default: each operation has a COMMIT of its own.
 	GroupCommit bool

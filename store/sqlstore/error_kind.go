@@ -21,8 +21,8 @@ func (s *Store) Classify(err error) store.Kind {
 	return k
 }
 
-// IsDeadlock implements [ability.DeadlockDetector]. SQLite has no deadlocks, because its writers wait for each
-// other in a line.
+// IsDeadlock implements [ability.DeadlockDetector]. SQLite has no deadlocks, because the writers of a file
+// wait for each other in a queue.
 func (s *Store) IsDeadlock(err error) bool {
 	switch s.dialect.name {
 	case sqlplane.PostgreSQL:

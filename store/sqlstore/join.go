@@ -25,9 +25,10 @@ func (s *Store) joinName() string {
 	return "once_join"
 }
 
-// Join implements [store.Joiner]. After Join, a statement error in the caller's transaction prevents its
-// commit, unless a rollback to a savepoint from before the error has undone the statement. The claim is held
-// until the transaction ends. With a zero opts.ID, Join only sets a savepoint.
+// Join implements [store.Joiner]. After Join, a statement error in the caller's transaction prevents the
+// commit of this transaction, unless the caller has rolled back to a savepoint that was set before the
+// failed statement. The claim is held until the transaction ends. With a zero opts.ID, Join only sets a
+// savepoint.
 func (s *Store) Join(ctx context.Context, caller *sql.Tx, opts store.BeginOptions) (store.Transaction[*sql.Tx], store.Record, error) {
 	j := &joined{s: s, caller: caller, guard: new(sqlguard.Txn), id: opts.ID, name: s.joinName()}
 	if err := j.savepoint(j.guard.Join(ctx)); err != nil {

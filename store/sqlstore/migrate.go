@@ -16,18 +16,18 @@ import (
 //
 //	err := sqlstore.Migrate(ctx, db, attemptlog.Migrations)
 //
-// If the database needs no migration, Migrate writes nothing. Several nodes may call it at the same time when
-// they start. If the database has newer migrations than the program, the error says so. db must come from
-// [Open] or [OpenDB].
+// If the database needs no migration, Migrate writes nothing. Several nodes may call Migrate at the same time
+// when they start. If the database has newer migrations than the program, the error says so. db must come
+// from [Open] or [OpenDB].
 //
-// MySQL and MariaDB commit after every statement that changes a schema. There Migrate runs under a lock
-// (GET_LOCK). If a run is killed, the next run completes its work.
+// MySQL and MariaDB commit after every statement that changes a schema. On MySQL and MariaDB, Migrate
+// runs under a lock (GET_LOCK). If a run is killed, the next run completes its work.
 func Migrate(ctx context.Context, db *sql.DB, sets ...migration.Set) error {
 	return MigrateOnly(ctx, db, withOperation(sets)...)
 }
 
-// MigrateOnly is [Migrate] for a database that need not keep operations: it creates or updates only the tables
-// of sets.
+// MigrateOnly is [Migrate] for a database in which no operations are stored: MigrateOnly creates or updates
+// only the tables of sets.
 func MigrateOnly(ctx context.Context, db *sql.DB, sets ...migration.Set) error {
 	d, _, err := dialectOf(ctx, db)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package sqlstore keeps operations in the user's database through database/sql: SQLite, PostgreSQL, MySQL and
-// MariaDB. It imports no driver. It is tested with modernc.org/sqlite, pgx's stdlib and
+// MariaDB. The package imports no driver. The package is tested with modernc.org/sqlite, pgx's stdlib and
 // github.com/go-sql-driver/mysql.
 //
 //	db, err := sqlstore.Open("sqlite", "file:app.db?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
@@ -17,47 +17,48 @@
 //
 // On SQLite an operation is one BEGIN IMMEDIATE transaction. The writers of one file run one after the other,
 // and a duplicate in another process waits for the file like any other writer. The writers of one Store wait in
-// a queue, and hold no connection while they wait; busy_timeout or Timeouts.Lock bounds this wait. So use one
+// a queue, and hold no connection while they wait; busy_timeout or Timeouts.Lock limits this wait. So use one
 // Store for each file. With many concurrent callers, [Config].GroupCommit gives a higher throughput.
 //
-// On PostgreSQL, pgxstore does the same in fewer round trips. If the data source name of PostgreSQL has several
-// hosts, set target_session_attrs=read-write: on a standby only replays work. A server that speaks PostgreSQL's
-// protocol but does not keep advisory locks is used as pgxstore uses it: [New] detects such a server, and logs
-// that once.
+// On PostgreSQL, package pgxstore needs fewer round trips than sqlstore. If the data source name of PostgreSQL
+// has several hosts, set target_session_attrs=read-write: on a standby only replays work. A server that speaks
+// PostgreSQL's protocol but does not keep advisory locks is used as pgxstore uses it: [New] detects such a
+// server, and logs this one time.
 //
-// SQLite has no server that could end a handler which hangs, so the Store ends it. If the handler runs no
-// statement for Timeouts.Idle, the Store rolls back, and gives the connection and the file to the next
-// operation. The next statement of the handler fails with [sql.ErrTxDone], and its operation with
-// [store.KindBusy]. Timeouts.Statement interrupts a statement in the same way as the end of its context; a
-// driver may be unable to interrupt the work between two rows at all. Neither bound works while the process is
-// stopped, nor while the handler uses a [sql.RawBytes].
+// SQLite has no server that could end a handler which hangs, so the Store ends the transaction of such a
+// handler. If the handler runs no statement for Timeouts.Idle, the Store rolls the transaction back, and gives
+// the connection and the file to the next operation. The next statement of the handler fails with
+// [sql.ErrTxDone], and its operation with [store.KindBusy]. Timeouts.Statement interrupts a statement in the
+// same way as the end of its context; a driver may be unable to interrupt the work between two rows at all.
+// Timeouts.Idle and Timeouts.Statement have no effect while the process is stopped, nor while the handler uses
+// a [sql.RawBytes].
 //
 // # MySQL and MariaDB
 //
 // [Open] makes connections that send several statements in a packet, with their arguments (multiStatements,
-// interpolateParams), unless the data source name sets these options. For [OpenDB] the connector must allow it.
-// Then an operation needs as many round trips as the same transaction without once, a first attempt needs one
-// less, and a batch needs one in total. Without these options an operation needs three more. A replay needs one
-// round trip.
+// interpolateParams), unless the data source name sets these options. For [OpenDB], the connector must have
+// these two options. With both options, an operation needs as many round trips as the same transaction without
+// this library, a first attempt needs one round trip less than that, and a batch needs one round trip in total.
+// Without these options an operation needs three more round trips. A replay needs one round trip.
 //
-// Each of your own texts must be one statement. A text that may contain several statements is prepared first,
-// which costs a round trip, and the server refuses to prepare several. Only outside of handlers, and only if
-// your data source name has multiStatements=true, such a text is sent as it is. A statement with arguments is
-// also prepared if its text has a backslash, or if its connection has a charset other than utf8mb4 and the
-// single-byte charsets (for example charset=gbk). To know the charset, [Open] asks each new connection for it
-// once.
+// Each SQL text that your program passes to the driver must be one statement. A text that may contain several
+// statements is prepared first, which costs a round trip, and the server refuses to prepare several
+// statements. Only outside of handlers, and only if your data source name has multiStatements=true, such a
+// text is sent as it is. A statement with arguments is also prepared if its text has a backslash, or if its
+// connection has a charset other than utf8mb4 and the single-byte charsets (for example charset=gbk). To know
+// the charset, a *sql.DB of [Open] asks the server one time for each new connection.
 //
 // Sessions must be in autocommit mode, and their isolation level must not be READ UNCOMMITTED; [New] checks
 // both. No session waits for a claim, so that claims never deadlock, and a replay locks nothing. All tables
 // must use InnoDB, including yours: a write to a table of another engine cannot be rolled back. If the store
 // detects such a write after a rollback, the operation is in doubt, and is recorded as unknown. The command
-// once doctor lists such tables.
+// "once doctor" lists such tables.
 //
-// A claim is a lock of the session (GET_LOCK). It is requested in the round trip of the look-up, and is
-// released after COMMIT. A proxy must keep a session on one connection. If it does not, duplicates run at the
-// same time, and the primary key lets one of them commit. Nodes of an earlier release claim on MariaDB by
-// inserting the record. They may run at the same time as nodes of this release; then a duplicate waits for the
-// lock of a row, for Timeouts.Lock at most.
+// A claim is a lock of the session (GET_LOCK). The lock is requested in the round trip of the look-up, and is
+// released after COMMIT. A proxy must keep a session on one connection. If a proxy does not, duplicates run
+// at the same time, and because of the primary key only one of these duplicates commits. Nodes of an earlier
+// release claim on MariaDB by inserting the record. Such nodes may run at the same time as nodes of this
+// release; then a duplicate waits for the lock of a row, for Timeouts.Lock at most.
 //
 // If a handler changes its session (SET, USE, GET_LOCK, a temporary table, EXECUTE), the store closes the
 // connection afterwards, so that no other operation gets the session. SET STATEMENT and user variables do not
@@ -66,8 +67,8 @@
 // The package is tested with MariaDB 10.11 and MySQL 9.7.
 //
 // If a context ends during a statement, the statement continues in the server, and its operation stays in
-// flight until the statement ends: [store.Timeouts] or max_statement_time bound that. Timeouts for locks and
-// idle transactions are rounded up to seconds. MySQL applies the bound for statements only to statements that
+// flight until the statement ends: [store.Timeouts] or max_statement_time limit this time. Timeouts for locks
+// and idle transactions are rounded up to seconds. MySQL applies Timeouts.Statement only to statements that
 // read. MySQL ends an idle transaction by closing its connection (wait_timeout).
 //
 // A value takes twice its size in the packet to the server: max_allowed_packet and the driver's
@@ -79,13 +80,14 @@
 // read_only set, nothing is executed, not even for users who may write there. A lost COMMIT cannot be resolved
 // on a read_only server, nor on a server that replicates from another server: the operation stays in doubt
 // until the primary can be asked. Set read_only on replicas: if a replica is writable and a pool of two hosts
-// may reach it, an operation may be executed again there.
+// may reach it, an operation may be executed again on the replica.
 //
-// once.Config.Synced refuses replays from such servers. It has no other effect here, because no statement
-// except COMMIT waits for a replica. With semi-synchronous replication and rpl_semi_sync_master_wait_point =
-// AFTER_SYNC (MySQL: rpl_semi_sync_source_wait_point), no reader sees a commit that a replica has not received,
-// so that a replayed result survives a failover to the replica. With AFTER_COMMIT, MariaDB's default, it may be
-// lost. After rpl_semi_sync_master_timeout replication becomes asynchronous.
+// With once.Config.Synced, replays from read_only servers and from replicas are refused. Synced has no other
+// effect on MySQL and MariaDB, because no statement except COMMIT waits for a replica. With semi-synchronous
+// replication and rpl_semi_sync_master_wait_point = AFTER_SYNC (MySQL: rpl_semi_sync_source_wait_point), no
+// reader sees a commit that a replica has not received, so that a replayed result survives a failover to the
+// replica. With AFTER_COMMIT, MariaDB's default, a failover may lose a result that was replayed. After
+// rpl_semi_sync_master_timeout replication becomes asynchronous.
 package sqlstore
 
 import (
@@ -282,7 +284,8 @@ func (s *Store) Check(ctx context.Context) error {
 	return err
 }
 
-// Read returns the record of id. On a standby of PostgreSQL it returns an error unless the record is done.
+// Read returns the record of id. On a standby of PostgreSQL, Read returns an error unless the operation is
+// done.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	var on rowQuerier = s.db
 	if w := waits.Of(ctx); w != nil {

@@ -24,8 +24,9 @@ const (
 	mysqlTake    = " set o.state = 1, o.fence = o.fence + 1, o.claim = ?, o.lease_until = " + mysqlNow + " + ?"
 )
 
-// Take implements [upkeep.Taker], in one transaction. The transaction has one statement on PostgreSQL, three on
-// MySQL, and one for each operation on SQLite, where statements need no round trips.
+// Take implements [upkeep.Taker], in one transaction. The transaction has one statement on PostgreSQL, three
+// statements on MySQL, and one statement for each operation on SQLite, because statements need no round trips
+// on SQLite.
 func (s *Store) Take(ctx context.Context, ids []store.ID, nonce []byte, lease time.Duration, then store.Statement) (taken []upkeep.Entry, err error) {
 	if len(ids) == 0 {
 		return nil, nil

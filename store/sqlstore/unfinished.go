@@ -38,8 +38,8 @@ func unfinishedMySQL(page upkeep.Listing) string {
 	return fill(mysqlPage, page.Due, page.Name == "", page.Name, raw(strings.Join(states, " union all ")), limit, limit)
 }
 
-// Unfinished implements [upkeep.Lister]. On a standby it returns an error, because operations that the standby
-// does not have yet would be missing.
+// Unfinished implements [upkeep.Lister]. On a standby, Unfinished returns an error, because operations that
+// the standby does not have yet would be missing.
 func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upkeep.Entry, next store.ID, err error) {
 	if page.Limit <= 0 {
 		return nil, next, nil

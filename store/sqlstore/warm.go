@@ -9,10 +9,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Warm opens connections until the pool has n, or as many as its limit allows. Call it before the service
-// accepts requests, so that the first requests do not wait for new connections. A [sql.DB] keeps only two idle
-// connections unless SetMaxIdleConns allows more: if it closes the others, Warm returns an error. The text of
-// an error says how many connections are open.
+// Warm opens connections until the pool has n connections, or as many as the limit of the pool allows. Call
+// Warm before the service accepts requests, so that the first requests do not wait for new connections. A
+// [sql.DB] keeps only two idle connections unless SetMaxIdleConns allows more: if the [sql.DB] closes the
+// remaining connections, Warm returns an error. The text of an error says how many connections are open.
 func (s *Store) Warm(ctx context.Context, n int) error {
 	before := s.db.Stats()
 	if before.MaxOpenConnections > 0 {

@@ -13,7 +13,7 @@ import (
 
 var _ upkeep.Writer[*sql.Tx] = (*Store)(nil)
 
-// Write implements [upkeep.Writer]. It sets a savepoint first.
+// Write implements [upkeep.Writer]. Before the change, Write sets a savepoint.
 func (s *Store) Write(ctx context.Context, caller *sql.Tx, c store.Change) (store.Record, error) {
 	j, _, err := s.Join(ctx, caller, store.BeginOptions{})
 	if err != nil {

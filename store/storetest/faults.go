@@ -37,10 +37,11 @@ const (
 // in which the constants are declared.
 type Plan struct {
 	// Nth chooses points by number. The first number counts the points since Arm was called, each other number
-	// the points since the one before.
+	// counts the points since the point that the previous number has chosen.
 	Nth []int
 
-	// At chooses points by name: each of them fails when it is passed for the first time.
+	// At chooses points by name: each of these points fails when a call passes it for the first
+	// time.
 	At []Point
 
 	// Outage makes the store unreachable after the last point of Nth or At has failed.
@@ -233,7 +234,7 @@ func (f *Faults[TX]) Begin(ctx context.Context, opts store.BeginOptions) (store.
 	return txn, rec, err
 }
 
-// Join implements [store.Joiner] if the underlying store does.
+// Join implements [store.Joiner] if the underlying store is a Joiner.
 func (f *Faults[TX]) Join(ctx context.Context, tx TX, opts store.BeginOptions) (store.Transaction[TX], store.Record, error) {
 	j, ok := store.As[store.Joiner[TX]](f.s)
 	if !ok {

@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// OperationsHarness describes a store that has no transactions for the user. It is the argument of
-// [RunOperations].
+// OperationsHarness describes a store that has no transactions for the user. OperationsHarness is
+// the argument of [RunOperations].
 type OperationsHarness struct {
 	// Open returns an empty store. The suite calls it a few times. Open registers clean-up functions on tb that
 	// close what it has opened.
@@ -39,9 +39,9 @@ type OperationsHarness struct {
 	ClockError time.Duration
 }
 
-// RunOperations runs the part of the suite that needs no transactions. It is for a store that keeps only
-// operations, such as a store in Redis or DynamoDB. Such a store has no tables, so it must refuse every Change
-// with Writes: the error is [store.KindMisused].
+// RunOperations runs the part of the suite that needs no transactions. RunOperations is for a store that keeps
+// only operations, such as a store in Redis or DynamoDB. Such a store has no tables, so it must refuse every
+// Change with Writes: the error is [store.KindMisused].
 func RunOperations(t *testing.T, h OperationsHarness) {
 	if h.Open == nil || h.Peer == nil || h.Advance == nil {
 		t.Fatal("storetest: the harness is incomplete")

@@ -50,25 +50,26 @@ type Harness[TX any] struct {
 	// back. Required if the store is a [store.Joiner].
 	Own func(tb testing.TB, s store.Store[TX]) (tx TX, end func(commit bool) error)
 
-	// End ends a handler's transaction by a COMMIT that bypasses the store, and returns an error if that was
-	// refused. It is nil if the handler cannot do that with a TX.
+	// End ends a handler's transaction by a COMMIT that bypasses the store, and returns an error if the
+	// COMMIT was refused. The field End is nil if a handler cannot send a COMMIT through a TX.
 	End func(ctx context.Context, tx TX) error
 
 	// Savepoint sets a savepoint in tx, and returns the transaction for statements under it; end releases the
-	// savepoint or rolls back to it. It is nil if TX has no savepoints.
+	// savepoint or rolls back to it. The field Savepoint is nil if TX has no savepoints.
 	Savepoint func(ctx context.Context, tb testing.TB, tx TX) (inner TX, end func(keep bool) error)
 
 	// Isolations are the isolation levels that the store offers.
 	Isolations []store.Isolation
 
 	// OneLevel says that all isolation levels behave in the same way, so that no test can distinguish them: a
-	// transaction either never sees later commits of others, or fails.
+	// transaction either never sees later commits of other transactions, or fails.
 	OneLevel bool
 
 	// Set returns a statement that sets the value of key, whether or not key has a value, and Get reads the
 	// value. A READ COMMITTED transaction must see a value that another transaction has set since its last
 	// read. A REPEATABLE READ transaction must not see it. If each of two SERIALIZABLE transactions has read
-	// the key that the other one sets, at most one of them may commit. Required unless OneLevel is set.
+	// the key that the other transaction sets, at most one of the two transactions may commit. Required
+	// unless OneLevel is set.
 	Set func(key, value string) store.Statement
 	Get func(ctx context.Context, tx TX, key string) (string, error)
 
@@ -77,9 +78,10 @@ type Harness[TX any] struct {
 	// context ends, where other stores return StateRunning at once.
 	OneWriter bool
 
-	// ClaimsByCommit says that an operation is claimed only by its commit, see [store.CommitClaimer]. A
-	// duplicate is then granted while another transaction is open, and one of the two commits. Other nodes
-	// never get "in flight".
+	// ClaimsByCommit says that an operation is claimed only by its commit, see [store.CommitClaimer]. For
+	// such a store, Begin succeeds for a duplicate while another transaction of the operation is open, and
+	// only one of the two transactions commits. For such a store, other nodes never see an operation in
+	// flight.
 	ClaimsByCommit bool
 
 	// MaxResult is the size in bytes of the largest body of a result that the store accepts when all other
@@ -91,8 +93,8 @@ type Harness[TX any] struct {
 	// only estimates the time.
 	ClockError time.Duration
 
-	// Shared, if it is set, is the once.Config.Shared of every engine in the suite. Advance must then remove
-	// its entries, too.
+	// Shared, if it is set, is the once.Config.Shared of every engine in the suite. If Shared is set,
+	// Advance must remove the entries of Shared, too.
 	Shared once.SharedCache
 
 	// Brief leaves out tests with two faults, as -short does: each single call fails in some test, but no
@@ -100,7 +102,8 @@ type Harness[TX any] struct {
 	Brief bool
 }
 
-// Run runs the suite. The output of a failure has everything that is needed to repeat it.
+// Run runs the suite. The output of a failed test contains all data that is needed to repeat the
+// failure.
 func Run[TX any](t *testing.T, h Harness[TX]) {
 	h.check(t)
 	u := open(t, h)

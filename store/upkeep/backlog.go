@@ -19,8 +19,8 @@ type Backlogger interface {
 // Backlog is a count of the operations of a store that are unfinished or expired. Each number is at most
 // [MaxBacklog].
 type Backlog struct {
-	Running Count // under a lease, whether the lease is over or not; Oldest counts from the first write of the operation
-	Waiting Count // waiting for their next owner; Oldest counts from the first write of the operation
+	Running Count // operations under a lease, whether the lease is over or not; Oldest counts from the first write of the operation
+	Waiting Count // operations that wait for their next owner; Oldest counts from the first write of the operation
 	Unknown Count // operations whose outcome cannot be found out automatically; Oldest counts from the first write of the operation
 	Expired Count // operations whose retention is over and whose rows are not deleted yet; Oldest counts from the end of the retention
 
@@ -30,8 +30,8 @@ type Backlog struct {
 // Named is the number of operations of one name that are not done.
 type Named struct{ Running, Waiting, Unknown int }
 
-// Add adds n operations of a state and a name to b. The oldest of them has been in that state for the time
-// oldest. StateDone means expired operations.
+// Add adds n operations of a state and a name to b. The oldest of these operations has been in this state
+// for the time oldest. StateDone means expired operations.
 func (b *Backlog) Add(state store.State, name string, n int, oldest time.Duration) {
 	named := b.Names[name]
 	count := &b.Expired
@@ -64,13 +64,13 @@ type Count struct {
 	Oldest time.Duration // 0 if Number is 0
 }
 
-// Pooled is a store that reports the connections of its pool. It asks only the pool, so it also answers when no
-// connection is free.
+// Pooled is a store that reports the connections of its pool. The store reads only the counters of the pool, so
+// it also reports connections when no connection is free.
 type Pooled interface {
 	Connections() Connections
 }
 
-// Connections is the numbers of connections of a pool.
+// Connections contains the numbers of connections of a pool.
 type Connections struct {
 	InUse, Idle int
 	Max         int // 0 means that the pool has no limit

@@ -1,5 +1,5 @@
 // Package upkeep defines the abilities of a store that concern all of its operations: to list operations, to
-// count them, and to delete expired ones. Each ability is optional; find it with [store.As].
+// count operations, and to delete expired operations. Each ability is optional; find it with [store.As].
 package upkeep
 
 import (
@@ -12,21 +12,23 @@ import (
 
 // Lister lists operations that are running, waiting or unknown.
 type Lister interface {
-	// Unfinished reads one page of operations, ordered by the bytes of scope and key. It returns the operations
-	// that match page, without Data, Request and Result. It reads at most page.Limit operations, and none that
-	// are done. next is the Listing.After of the following page; it is zero after the last page. A page may
-	// return fewer operations than its limit, even none, although more pages follow. An operation that stays
-	// unfinished during the whole listing is returned exactly once.
+	// Unfinished reads one page of operations, ordered by the bytes of scope and key. Unfinished returns the
+	// operations that match page, without Data, Request and Result. Unfinished reads at most page.Limit
+	// operations, and reads no operations that are done. The result next is the Listing.After of the following
+	// page, or zero after the last page. A page may return fewer operations than its limit, or no operations,
+	// although more pages follow. An operation that stays unfinished during the whole listing is returned
+	// exactly once.
 	Unfinished(ctx context.Context, page Listing) (list []Entry, next store.ID, err error)
 }
 
 // Taker takes over waiting operations, many in one transaction.
 type Taker interface {
-	// Take makes the waiting operations among ids running: it gives them a lease and the nonce, and raises
-	// their fences. It returns these operations without Request and Result. It leaves out operations that
-	// another transaction has locked. then is a statement in the dialect of the store that commits in the same
-	// transaction. It has no arguments, and must name the table "taken t" once, which has the columns scope and
-	// key of the taken operations. After an error of [store.KindLost], some operations may have been taken.
+	// Take makes the waiting operations among ids running: Take gives these operations a lease and the nonce,
+	// and increases their fences. Take returns these operations without Request and Result. Take leaves out
+	// operations that another transaction has locked. The parameter then is a statement in the dialect of the
+	// store that commits in the same transaction. The statement has no arguments, and must contain the table
+	// "taken t" exactly one time. This table has the columns scope and key of the taken operations. After an
+	// error of [store.KindLost], some operations may have been taken.
 	Take(ctx context.Context, ids []store.ID, nonce []byte, lease time.Duration, then store.Statement) ([]Entry, error)
 }
 
@@ -38,11 +40,11 @@ type Entry struct {
 
 // Listing selects a page for a [Lister].
 type Listing struct {
-	After store.ID // the next that the call for the previous page has returned; zero means the first page (but see WithPrefix)
+	After store.ID // the result next of the call for the previous page; zero means the first page (but see WithPrefix)
 	Limit int      // how many operations the database reads at most, including operations that do not match
 
-	// Due restricts the page to operations without an active owner: they wait, or are unknown, or their lease
-	// is over.
+	// Due restricts the page to operations without an active owner: operations that wait, operations whose
+	// outcome is unknown, and operations whose lease is over.
 	Due bool
 
 	// State restricts the page to operations in this state. [store.StateAbsent] means all states.

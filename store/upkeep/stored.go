@@ -14,10 +14,10 @@ const RecordSize = 400
 // not implement it, because a query can compute the sizes.
 type Measurer interface {
 	// Stored reads up to limit operations that sort after the operation after, by the bytes of scope and key.
-	// It returns their total size for each scope. The result next is the argument after of the next page, or
-	// zero after the last page. A page continues where the previous page has ended, which may be within a
-	// scope. Stored reads only the lengths of answers where the database knows a length without reading the
-	// answer.
+	// Stored returns the total size of these operations for each scope. The result next is the argument after
+	// of the next page, or zero after the last page. A page continues where the previous page has ended,
+	// which may be within a scope. If the database can return the length of an answer without reading the
+	// answer, Stored reads only the lengths.
 	Stored(ctx context.Context, after store.ID, limit int) (list []Stored, next store.ID, err error)
 }
 

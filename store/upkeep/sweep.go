@@ -9,22 +9,24 @@ import (
 )
 
 // Sweeper is a store that deletes finished operations whose retention is over by the store's own clock. Every
-// call treats such operations as absent already; sweeping frees their space.
+// method of the store treats such operations as absent even before their rows are deleted; Sweep only frees
+// the space.
 type Sweeper interface {
-	// Sweep deletes up to s.Limit expired operations, the oldest first. It uses one transaction, or several
-	// short ones on a database where a writing transaction blocks all other writers. It never deletes
-	// operations that are running or unknown, however old they are. It skips rows that another transaction has
-	// locked: a later Sweep deletes them. So any number of nodes may sweep at the same time, and a Sweep waits
-	// neither for another Sweep nor for a request.
+	// Sweep deletes up to s.Limit expired operations, the oldest first. Sweep uses one transaction, or several
+	// short transactions on a database where a writing transaction blocks all other writers. Sweep never
+	// deletes operations that are running or unknown, however old they are. Sweep skips rows that another
+	// transaction has locked: a later Sweep deletes them. So any number of nodes may sweep at the same time,
+	// and a Sweep waits neither for another Sweep nor for a request.
 	//
 	// With s.Archive, Sweep reads the rows, passes them to s.Archive, and deletes each row that has not changed
-	// since. It holds no lock while s.Archive runs, so that no request waits for the archive. If the process is
-	// killed meanwhile, nothing was deleted, and a later Sweep passes the rows to its Archive again: they have
-	// the same Nonce. Where the database can do so, only one node at a time sweeps with an archive, and another
-	// node finds nothing to do. On SQLite, two nodes that sweep at the same time archive rows twice.
+	// since. Sweep holds no lock while s.Archive runs, so that no request waits for the archive. If the process
+	// is killed while s.Archive runs, nothing was deleted, and a later Sweep passes the rows to its Archive
+	// again; the rows then have the same Nonce. If the database supports this, only one node at a time sweeps
+	// with an archive, and another node finds nothing to do. On SQLite, two nodes that sweep at the same time
+	// archive rows twice.
 	//
-	// After an error the rows still exist, except after [store.KindLost]: then they may be deleted, and were
-	// archived.
+	// After an error the rows still exist, except after an error of the kind [store.KindLost]: after such an
+	// error the rows may be deleted, and they were archived.
 	Sweep(ctx context.Context, s Sweep) (Swept, error)
 }
 
@@ -33,13 +35,13 @@ type Sweep struct {
 	Limit int // how many rows to delete at most; at least 1
 
 	// After is the Swept.Mark of an earlier Sweep: Sweep does not look for rows that expired before this time.
-	// That spares the database a scan over rows that are deleted but not yet cleaned up. Zero: Sweep looks for
-	// all expired rows.
+	// With After, the database does not scan rows that are deleted but not yet cleaned up. Zero: Sweep looks
+	// for all expired rows.
 	After time.Time
 
-	// Archive is called once with the rows that Sweep is about to delete, unless no row is expired. It returns
-	// nil after it has saved the rows safely. After an error the rows stay in the store. If Archive is nil,
-	// rows are deleted without a copy.
+	// Archive is called one time with the rows that Sweep is about to delete, unless no row is expired.
+	// Archive returns nil after it has saved the rows safely. After an error the rows stay in the store. If
+	// Archive is nil, rows are deleted without a copy.
 	Archive func(ctx context.Context, rows []Expired) error
 }
 
@@ -49,8 +51,8 @@ type Swept struct {
 	More bool      // there may be more expired rows: call Sweep again
 	Mark time.Time // the value for Sweep.After of the next Sweep
 
-	// Held is for how long this Sweep kept other transactions from writing, where the store knows that this was
-	// shorter than the whole Sweep. Zero means the whole duration of the Sweep.
+	// Held is for how long this Sweep kept other transactions from writing, if the store knows that this time
+	// was shorter than the whole Sweep. Zero means the whole duration of the Sweep.
 	Held time.Duration
 }
 

@@ -16,10 +16,10 @@ const (
 	defaultAnswer  = 64 << 10
 )
 
-// Client returns an HTTP client behind the guard. It follows no redirects: an answer 3xx is returned as it is,
-// and the caller should treat it as a failure of the receiver. It verifies certificates, uses no proxy except
-// [Guard.Proxy], and does not decompress answers. It bounds their time, headers and body. Make one client, and
-// use it for all requests.
+// Client returns an HTTP client behind the guard. The client follows no redirects: it returns an answer with a
+// status 3xx unchanged, and the caller should treat such an answer as a failure of the receiver. The client
+// verifies certificates, uses no proxy except [Guard.Proxy], and does not decompress answers. The client
+// limits the time, the headers and the body of each answer. Make one client, and use it for all requests.
 func (g *Guard) Client() *http.Client {
 	most := cmp.Or(g.MaxAnswer, defaultAnswer)
 	dialer := &net.Dialer{Timeout: dialTimeout, Resolver: g.Resolver, Control: g.Control}

@@ -6,14 +6,16 @@
 //	err := guard.CheckURL(ctx, url)         // when an endpoint is created: an early error for the user
 //	resp, err := guard.Client().Do(request) // when the endpoint is used: the check that protects
 //
-// The address is checked after the name is resolved and before the connection is made. So it does not help an
-// attacker to change the address of a name between the two checks. Of IPv4, all addresses are allowed except a
-// list. Of IPv6, only 2000::/3 is allowed, except a list. IPv6 addresses that contain an IPv4 address, and
-// addresses with a zone, are refused. Addresses of metadata services are refused, whatever the settings are.
+// The address is checked after the name is resolved and before the connection is made. So an attacker gains
+// nothing from a change of the address of a name between CheckURL and the request. All IPv4 addresses are
+// allowed, except the addresses in a list of this package. Only the IPv6 addresses in 2000::/3 are allowed,
+// except the addresses in a second list. IPv6 addresses that contain an IPv4 address, and addresses with a
+// zone, are refused. Addresses of metadata services are refused, whatever the settings are.
 //
-// The guard cannot know that a public address belongs to yourself, such as the address of this host: protect it
-// by a firewall. With [Guard.Proxy], the proxy resolves the names, so the proxy must have such a guard itself.
-// The text of a refusal contains an address of your resolver: tell a user only that the URL is not allowed.
+// The guard cannot know that a public address belongs to yourself, such as the address of this host: protect
+// such an address by a firewall. With [Guard.Proxy], the proxy resolves the names, so the proxy must have such
+// a guard itself. The text of a refusal contains an address of your resolver: tell a user only that the URL is
+// not allowed.
 package ssrf
 
 import (
@@ -30,12 +32,12 @@ import (
 	"time"
 )
 
-// ErrRefused matches, by errors.Is, each error with which the guard refuses a URL or an address. If a name cannot
-// be resolved, the error is another one.
+// ErrRefused matches, by errors.Is, each error with which the guard refuses a URL or an address. If a name
+// cannot be resolved, the error does not match ErrRefused.
 var ErrRefused = errors.New("ssrf: refused")
 
-// Guard says where a client may connect. The zero value allows https to port 443 of public addresses. Set its
-// fields before the first use.
+// Guard says where a client may connect. The zero value allows https to port 443 of public addresses. Set the
+// fields of a Guard before its first use.
 type Guard struct {
 	// AllowPrefixes are addresses that are allowed although they are not public, such as 10.20.0.0/16 for
 	// receivers in your own network. For an address in 64:ff9b::/96 (NAT64), the IPv4 address inside it is
@@ -49,8 +51,8 @@ type Guard struct {
 	// answers.
 	AllowHTTP bool
 
-	// Proxy, if it is set, receives all requests. It may have any address. The variables HTTP_PROXY and
-	// HTTPS_PROXY are not used.
+	// Proxy, if it is set, receives all requests. The proxy may have any address. The variables
+	// HTTP_PROXY and HTTPS_PROXY are not used.
 	Proxy *url.URL
 
 	// Resolver resolves names. Default: [net.DefaultResolver].
@@ -59,7 +61,7 @@ type Guard struct {
 	// RootCAs are the certificates by which servers are verified. Default: the root certificates of the system.
 	RootCAs *x509.CertPool
 
-	// Timeout bounds a request with its answer. Default 15 s.
+	// Timeout limits the time of a request, including the time to read its answer. Default 15 s.
 	Timeout time.Duration
 
 	// MaxAnswer is how many bytes of the body of an answer can be read; after that, a read returns an
@@ -83,8 +85,9 @@ func (g *Guard) Control(network, address string, _ syscall.RawConn) error {
 	return g.CheckAddr(to.Addr())
 }
 
-// CheckURL returns an error if no connection to a URL is allowed, because of its form, its port, or one of the
-// addresses that its name has now. An error that is not [ErrRefused] is an error of the resolver.
+// CheckURL returns an error if no connection to a URL is allowed, because of the form or the port of the URL,
+// or because of one of the addresses that the host name of the URL has now. An error that is not [ErrRefused]
+// is an error of the resolver.
 func (g *Guard) CheckURL(ctx context.Context, text string) error {
 	u, err := url.Parse(text)
 	if err != nil {

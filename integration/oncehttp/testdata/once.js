@@ -1,5 +1,5 @@
 // sendOnce sends a request that must take effect once. name names the intent of the user, such as "order of cart 17". sendOnce stores the key and the
-// body under this name until a definite response arrives. After a second click, a reload or a lost response it sends the same key and body again.
+// body under this name until a definite response arrives. After a second click, a reload or a lost response sendOnce sends the same key and body again.
 export async function sendOnce(name, url, body) {
   const kept = sessionStorage.getItem(name);
   const intent = kept ? JSON.parse(kept) : { key: crypto.randomUUID(), body: JSON.stringify(body) };

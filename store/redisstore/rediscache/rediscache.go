@@ -5,9 +5,9 @@
 //		Shared: rediscache.New(client, rediscache.Config{Prefix: "shop-prod:"}),
 //	})
 //
-// Redis only answers whether an operation is done. It is not used for claims or locks. If the server is down,
-// hangs, evicts keys or has lost all data, that costs a look-up, but no effect is lost or repeated: see
-// docs/cache.md.
+// Redis only answers whether an operation is done. Redis is not used for claims or locks. If the server is
+// down, hangs, evicts keys or has lost all data, the engine looks operations up in the database, and no
+// effect is lost or repeated: see docs/cache.md.
 package rediscache
 
 import (
@@ -20,8 +20,9 @@ import (
 
 // Config configures a [Cache].
 type Config struct {
-	// Prefix is the beginning of each key. It must name the database of the operations: if two databases share
-	// a prefix, such as staging and production, each replays the results of the other. Required.
+	// Prefix is the beginning of each key. Prefix must name the database of the operations: if two databases
+	// share a prefix, such as staging and production, each environment replays the results of the other
+	// environment. Required.
 	Prefix string
 }
 
@@ -31,8 +32,8 @@ type Cache struct {
 	prefix string
 }
 
-// New returns a cache on client. The client may repeat commands by itself, because that is harmless here. New
-// panics if cfg is invalid.
+// New returns a cache on client. The client may repeat commands by itself, because a repeated command of this
+// cache has no further effect. New panics if cfg is invalid.
 func New(client redis.UniversalClient, cfg Config) *Cache {
 	if client == nil || cfg.Prefix == "" {
 		panic(`rediscache: New: client and Config.Prefix are required. Try: Config{Prefix: "shop-prod:"}, which names the database`)
