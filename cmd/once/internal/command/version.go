@@ -15,8 +15,8 @@ import (
 )
 
 var versionEntry = cli.Entry{
-	Name: "version", Brief: "which once this is",
-	Help: "Prints the version of once, of the schema that it expects, and of Go.",
+	Name: "version", Brief: "print the version of this command",
+	Help: "Prints the version of this command, the version of the database schema that the command expects, and the version of Go.",
 	Make: func() cli.Runner { return versionCommand{} },
 }
 

@@ -19,7 +19,7 @@ import (
 
 // Noun is once deadletter.
 var Noun = cli.Noun{
-	Name: "deadletter", Brief: "messages that were given up, to try again or to discard", Group: cli.GroupOperate,
+	Name: "deadletter", Brief: "messages whose delivery was given up; you can retry or discard them", Group: cli.GroupOperate,
 	Entries: []cli.Entry{listEntry, showEntry, redriveEntry, discardEntry},
 }
 
@@ -57,17 +57,17 @@ type letterFilter struct {
 }
 
 func (f *letterFilter) Flags(fs *pflag.FlagSet) {
-	fs.StringVar(&f.Origin, "origin", "", "only letters of this `ORIGIN`: inbox or outbox")
-	fs.StringVar(&f.Consumer, "consumer", "", "only letters of the inbox of this `CONSUMER`")
-	fs.StringVar(&f.Source, "source", "", "only messages from this `SOURCE`")
-	fs.StringVar(&f.EventID, "event", "", "only the message with this `ID`")
-	fs.StringVar(&f.Topic, "topic", "", "only letters of this `TOPIC`")
-	fs.StringVar(&f.Key, "key", "", "only letters of this ordering `KEY`")
-	fs.StringVar(&f.Type, "type", "", "only messages of this `TYPE`")
-	fs.StringVar(&f.Class, "class", "", "only letters of this failure `CLASS`, such as permanent or exhausted")
-	fs.StringVar(&f.Cause, "cause", "", "only letters with this `CAUSE`, as once deadletter list prints it")
-	fs.StringVar(&f.between.Since, "since", "", "only letters that were given up at this `TIME` or later, or at most so long ago")
-	fs.StringVar(&f.between.Before, "before", "", "only letters that were given up before this `TIME`, or longer ago")
+	fs.StringVar(&f.Origin, "origin", "", "only dead letters of this `ORIGIN`: inbox or outbox")
+	fs.StringVar(&f.Consumer, "consumer", "", "only dead letters of the inbox of this `CONSUMER`")
+	fs.StringVar(&f.Source, "source", "", "only dead letters whose message is from this `SOURCE`")
+	fs.StringVar(&f.EventID, "event", "", "only dead letters of the message with this `ID`")
+	fs.StringVar(&f.Topic, "topic", "", "only dead letters of this `TOPIC`")
+	fs.StringVar(&f.Key, "key", "", "only dead letters of this ordering `KEY`")
+	fs.StringVar(&f.Type, "type", "", "only dead letters whose message has this `TYPE`")
+	fs.StringVar(&f.Class, "class", "", "only dead letters with this `CLASS` of failure, such as permanent or exhausted")
+	fs.StringVar(&f.Cause, "cause", "", "only dead letters with this `CAUSE`, as \"once deadletter list\" prints it")
+	fs.StringVar(&f.between.Since, "since", "", "only messages that were given up at this `TIME` or later: a time, or a duration before now such as 72h")
+	fs.StringVar(&f.between.Before, "before", "", "only messages that were given up before this `TIME`: a time, or a duration before now such as 72h")
 }
 
 // resolve reads --since and --before. It returns the time by the clock of the database.

@@ -117,10 +117,10 @@ func advised(file string, err error) error {
 }
 
 var showEntry = cli.Entry{
-	Quick: true, Name: "home show", Args: "[TENANT]", Brief: "where a tenant lives, by the database of each region",
-	Help: `Prints what the databases of all regions know of a tenant, or of all tenants without an argument. Only in
-a region that owns a tenant is anything of it executed. A tenant without an owner is being moved: the command
-that completes the move is printed.`,
+	Quick: true, Name: "home show", Args: "[TENANT]", Brief: "print in which region a tenant lives, as the database of each region has it",
+	Help: `Prints what the databases of all regions have stored about a tenant, or, without TENANT, about all tenants. The
+operations of a tenant are executed only in the region that owns the tenant. A tenant without an owner is being
+moved: the command prints the command line that completes the move.`,
 	Make: func() cli.Runner { return new(show) },
 }
 

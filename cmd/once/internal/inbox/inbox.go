@@ -51,11 +51,11 @@ type inboxKey struct {
 
 func (c *inboxKey) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.message.Consumer, "consumer", "", "the `CONSUMER`, as in inbox.Config.Consumer (required)")
+	fs.StringVar(&c.message.Consumer, "consumer", "", "the name of the `CONSUMER`, as in inbox.Config.Consumer (required)")
 	fs.StringVar(&c.message.Source, "source", "once", "the `SOURCE` of the messages")
-	fs.StringVar(&c.message.Topic, "topic", "", "the `TOPIC`")
-	fs.StringVar(&c.message.Key, "key", "", "the `KEY`, required")
-	fs.Int64Var(&c.message.Seq, "seq", 0, "the `NUMBER` of the message (required)")
+	fs.StringVar(&c.message.Topic, "topic", "", "the `TOPIC` of the message")
+	fs.StringVar(&c.message.Key, "key", "", "the `KEY` of the message (required)")
+	fs.Int64Var(&c.message.Seq, "seq", 0, "the sequence `NUMBER` of the message (required)")
 	cli.ByFlags(fs, &c.by)
 	cli.YesFlag(fs, &c.yes)
 	c.output.Flag(fs)

@@ -17,9 +17,9 @@ import (
 
 // Server is once demo nats.
 var Server = cli.Entry{
-	Hidden: true, Name: "demo nats", Brief: "internal: the NATS server in once demo events",
-	Help: `Serves NATS with JetStream until it is interrupted. The server is a part of this program, and
-is meant for once demo events, which starts it. In production, use a NATS server of its own.`,
+	Hidden: true, Name: "demo nats", Brief: "internal: the NATS server in \"once demo events\"",
+	Help: `Serves NATS with JetStream until the command is interrupted. The NATS server runs inside this process.
+Only "once demo events" should start this command. In production, run a separate NATS server.`,
 	Make: func() cli.Runner { return new(natsServer) },
 }
 
