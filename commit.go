@@ -198,7 +198,7 @@ func (c *call[TX]) settle(ctx context.Context, txn transaction[TX], ch store.Cha
 		applied = applied || err == nil && bytes.Equal(rec.Nonce, ch.Next.Nonce)
 		switch {
 		case again != nil && applied:
-			// It was applied, and the store's clock has jumped past its retention. Stored
+			// The commit was applied, and the clock of the store has jumped past the retention of the record. Stored
 			// again, the record can be replayed, and is durable. The handler's writes are there.
 			kept := ch
 			kept.Writes = nil

@@ -71,8 +71,8 @@ type Config struct {
 	Cache int64
 
 	// CacheFor is how long a result stays in Cache and Shared. During this time, this process does not
-	// notice that the record is missing in the database because another process has forgotten it, or because
-	// a failover has lost it (if COMMIT does not wait for the standby). [Engine.InvalidateCache] removes a
+	// notice if the record disappears from the database: because another process has deleted it with Forget, or because
+	// a failover has lost it (only if COMMIT does not wait for the standby). [Engine.InvalidateCache] removes a
 	// result earlier. CacheFor is never more than half of the operation's retention. Default 30 s.
 	CacheFor time.Duration
 

@@ -204,8 +204,8 @@ func (rt *route) asksForKey(r *http.Request) bool {
 	return false
 }
 
-// named is the part of a scope with the service and the route. It is also the name of an operation, because another service may have the same
-// pattern.
+// named is the part of a scope with the service and the route. This part is also the name of the operation: the
+// pattern alone is not unique, because another service may have the same pattern.
 func (g *Gateway) named(method, pattern string) string {
 	if !strings.Contains(pattern, " ") {
 		pattern = method + " " + pattern

@@ -14,7 +14,7 @@ import (
 // little memory.
 const firstRead = 64 << 10
 
-// readBody reads the body of r, at most limit bytes; ok is false if it has more. A body of more than memory bytes is written to a file.
+// readBody reads the body of r, at most limit bytes; ok is false if it has more. If the body is larger than the parameter memory (in bytes), it is written to a file.
 func readBody(r *http.Request, limit, memory int64) (c content, ok bool, err error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return c, true, nil

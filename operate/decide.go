@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Decided is a decision about an operation and its effect, in the form that people and scripts read.
+// Decided is a decision about an operation, together with the effect of the decision. It can be printed as text for people and as JSON for scripts.
 type Decided struct {
 	Resolved bool   `json:"resolved"` // true if the decision is written; false in a preview
 	Already  bool   `json:"already"`  // the same decision was written before, so nothing was changed now

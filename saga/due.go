@@ -89,7 +89,7 @@ func inTurn(names int) string {
 	return "with recursive " + strings.Join(turns, ", ") + " " + strings.Join(found, " union all ") + " order by 1, 2"
 }
 
-// free returns the statement that changes the row of a saga by set, or deletes the row if set is "". It applies
+// free returns the statement that frees the row of a saga: an UPDATE with the SET clause in the parameter set, or a DELETE if set is "". It applies
 // only if the condition more is true. It skips a row that another transaction has locked, because that
 // transaction wakes the saga, and may stay open for long; the row then ends the next wait. The rows are
 // selected with a limit, because MySQL does not change a table that a subquery reads directly.

@@ -57,7 +57,7 @@ type Tracer interface {
 	SagaSpan(ctx context.Context, s Span) (_ context.Context, end func(how string, err error))
 }
 
-// traceOf is the trace of a start.
+// traceOf returns the trace context that is stored with a saga when it is started.
 func (n *node) traceOf(ctx context.Context) string {
 	if n.cfg.Tracer == nil {
 		return ""

@@ -37,7 +37,7 @@ func (f *File) flush(b *batch) error {
 	return b.err
 }
 
-// drain writes frames that no caller waits for, unless another goroutine is writing, which then includes them.
+// drain writes the frames that no caller waits for. If another goroutine is writing, that goroutine writes these frames, too.
 func (f *File) drain() {
 	for f.pending() && f.writing.TryLock() {
 		f.commit()

@@ -95,7 +95,7 @@ func sendingOf(resp *http.Response) *sending {
 	return s
 }
 
-// handing is the context of the request of an answer. It is the context of the caller, and also gives access to the attempt.
+// handing is the context in the field Request of a response. It wraps the context of the caller, and also gives access to the attempt.
 type handing struct {
 	context.Context //nolint:containedctx // it is one
 

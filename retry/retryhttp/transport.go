@@ -55,7 +55,7 @@ type Transport struct {
 	// call ends. With Hedge, two calls of BeforeAttempt may run at the same time. Default: nil.
 	BeforeAttempt func(*http.Request) error
 
-	// Breaker returns the circuit breaker of a host. Spellings that [retry.BudgetFor] treats as one host are passed as the same string. Default: nil,
+	// Breaker returns the circuit breaker of a host. The transport passes a normalized name: different spellings of one host give the same string, as in [retry.BudgetFor]. Default: nil,
 	// Policy.Breaker is used for all hosts.
 	Breaker func(host string) retry.Breaker
 

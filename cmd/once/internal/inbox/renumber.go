@@ -19,8 +19,9 @@ run "once outbox renumber" in the database of the sender, which prints NUMBER. A
 key of the source, the next message is the first message with a number greater than NUMBER. Keys that wait for a
 smaller number stop waiting.
 
-Run "once inbox renumber" when the consumer has applied all messages that the sender sent before the restore: afterwards,
-messages with earlier numbers count as duplicates. You can run the command again without harm.
+Before you run "once inbox renumber", wait until the consumer has applied all messages that the sender sent before the
+restore. After the command, messages with the old numbers count as duplicates. You can run the command again without
+harm.
 
 Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(renumber) },
