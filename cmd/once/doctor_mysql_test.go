@@ -136,7 +136,7 @@ func TestDoctorReplicas(t *testing.T) {
 		until(t, replica, "select count(*) from information_schema.tables where table_name = 'once_operation'", "1")
 		examined(t, replica.URL("app"))["read_only"].want(t, "a writable replica", warn, "replicates from another server and accepts writes")
 		runSQL(t, replica, "", "set global read_only = 1")
-		examined(t, replica.URL("app"))["read_only"].want(t, "a replica", fail, "takes no writes")
+		examined(t, replica.URL("app"))["read_only"].want(t, "a replica", fail, "this server is a replica and accepts no writes")
 
 		runSQL(t, primary, "", words("set global rpl_semi_sync_SOURCE_enabled = ON"))
 		diagnosis().want(t, "one that tells nothing", warn, "no replica acknowledges")
@@ -328,7 +328,7 @@ func TestDoctorWaits(t *testing.T) {
 		}
 		if c.mysql {
 			runSQL(t, m, "", "alter instance disable innodb redo_log")
-			examined(t, m.URL("app"))["redo_log"].want(t, "without a redo log", fail, "the database is gone")
+			examined(t, m.URL("app"))["redo_log"].want(t, "without a redo log", fail, "the redo log is disabled")
 		}
 	}
 }
