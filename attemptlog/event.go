@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/internal/sql/attempts"
 )
 
-// Longest texts, in bytes: the queue is bounded memory.
+// These are the longest stored texts, in bytes. The limits keep the memory of the queue bounded.
 const (
 	maxID    = 128
 	maxCause = 32

@@ -1,21 +1,23 @@
-// Package attemptlog writes a log of all attempts at operations to a table. The log also has attempts that have failed and left no record:
+// Package attemptlog writes a log of all attempts at operations to a table. The log also has the failed attempts for which the engine stores no
+// record:
 //
 //	attempts := attemptlog.New(s, attemptlog.Config{}) // s is the SQL store of the engine
 //	defer attempts.Close(ctx)
 //	engine := once.New(s, once.Config{Observer: once.Observers(once.Log(slog.Default()), attempts)})
 //
-// Each call of the engine with an operation has one row. The row says how the call ended, in which state it found and left the operation, how long it
-// took, and which client and node made it. The row has a hash of the key ([once.KeyHash]), and a short code instead of the text of an error. So the
-// log contains neither data of clients nor error messages of the database, which may contain such data. "once keys show KEY" prints the rows of a
-// key.
+// Each call of the engine with an operation has one row. The row has the outcome of the call, the states of the operation before and after the call,
+// the duration of the call, and the client and the node that made the call. The row has a hash of the key ([once.KeyHash]), and a short code instead
+// of the text of an error. So the log contains neither data of clients nor error messages of the database, which may contain such data. "once keys
+// show KEY" prints the rows of a key.
 //
-// The log never delays a request. It is written in batches, after the requests and outside of their transactions, on one connection at a time.
-// (SQLite has one writer, so there a batch waits for its turn like a request.) While the database cannot be reached, attempts are kept in memory.
-// When the buffer is full, new attempts are dropped, and a row with the outcome "dropped" says how many and when.
+// The log never delays a request. The log is written in batches, after the requests and outside of their transactions, on one connection at a time.
+// (SQLite allows one writer at a time, so on SQLite a batch waits for its turn, as a request does.) While the database cannot be reached, attempts
+// are kept in memory. When the buffer is full, new attempts are dropped, and a row with the outcome "dropped" says how many attempts were dropped,
+// and when.
 //
-// A process that is killed loses the attempts that it has not written yet. These are the attempts of one Config.Interval while the database keeps up,
-// and never more than Config.Buffer attempts. So a missing row does not prove that no attempt was made. The proof of an effect is the record of the
-// operation, which is committed together with the effect.
+// A process that is killed loses the attempts that it has not written yet. If the database is fast enough, the process loses the attempts of one
+// Config.Interval. It never loses more than Config.Buffer attempts. So a missing row does not prove that no attempt was made. The proof of an effect
+// is the record of the operation, which is committed together with the effect.
 //
 // Requests that never become an operation are not logged: HTTP requests that are refused before their key is accepted (401, a missing or malformed
 // key, a body that is too large), and requests without a key.
@@ -52,8 +54,8 @@ const writeTimeout = 5 * time.Second
 
 // Config configures a [Log]. The zero value is ready to use.
 type Config struct {
-	// Batch is the largest number of attempts that one statement writes. As soon as so many attempts wait, they are written without waiting for
-	// Interval. Default: 256.
+	// Batch is the largest number of attempts that one statement writes. As soon as Batch attempts wait, the log writes them, even if Interval is not
+	// over. Default: 256.
 	Batch int
 
 	// Interval is the longest time that an attempt waits for other attempts before it is written. Default: 1 s.
@@ -69,8 +71,8 @@ type Config struct {
 	// Node is the name of this process in its rows. Default: the name of the host.
 	Node string
 
-	// Failed is called with the error if attempts cannot be written or deleted, once for each outage. It must not block. Default: the error is logged
-	// as a warning by [slog.Default].
+	// Failed is called if attempts cannot be written or deleted, one time for each outage, with the error. Failed must not block. Default: the error
+	// is logged as a warning by [slog.Default].
 	Failed func(error)
 }
 
@@ -184,8 +186,9 @@ func (l *Log) Dropped() int64 {
 	return l.dropped
 }
 
-// Close writes the attempts in memory and ends the log. If a write fails, Close does not repeat it. Close returns when ctx ends at the latest; its
-// error says how many attempts may be lost. Later attempts are dropped. Call Close after the server has stopped and before the database is closed.
+// Close writes the attempts in memory and ends the log. If a write fails, Close does not repeat the write. Close returns when ctx ends, at the
+// latest. The error says how many attempts may be lost. Attempts after the call of Close are dropped. Call Close after the server has stopped and
+// before the database is closed.
 func (l *Log) Close(ctx context.Context) error {
 	l.mu.Lock()
 	if !l.closed {

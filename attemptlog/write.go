@@ -64,7 +64,7 @@ func (l *Log) written(n int) {
 	}
 }
 
-// Of a table that many nodes sweep, some thousand rows at a time.
+// Every node deletes old rows from the table, in batches of sweepBatch rows.
 const (
 	sweepEvery = time.Hour
 	sweepBatch = 1000

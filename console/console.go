@@ -1,17 +1,18 @@
-// Package console serves web pages on which operators inspect and repair the data that once keeps in a database: operations, outbox, inboxes, dead
-// letters, sagas and webhooks.
+// Package console serves web pages on which operators inspect and repair the data that this library stores in a database: operations, outbox,
+// inboxes, dead letters, sagas and webhooks.
 //
 //	op := operate.New(s, operate.Config{Caches: []operate.Cache{engine}}) // s is the SQL store of the engine
 //	mux.Handle("/once/", console.Handler(console.Config{Operate: op, Prefix: "/once/", User: who}))
 //
-// The server renders the pages, and they work without JavaScript. They load nothing from other hosts, and run only scripts of this package. Long
-// lists are divided into pages. A page reads at most a few thousand rows from the database, and says so if it could not show everything.
+// The server renders the pages, and the pages work without JavaScript. The pages load nothing from other hosts, and run only scripts of this package.
+// Long lists are divided into pages. A page reads at most a few thousand rows from the database, and says so if it could not show everything.
 //
-// All changes are made by package operate, which the command once uses too. Each change needs a reason, and is written to the audit with the name of
-// the user. Keys, payloads and stored answers are hidden. An operator can show them, and each such read is written to the audit as well.
+// All changes are made by package operate, which the command "once" uses too. Each change needs a reason, and is written to the audit with the name
+// of the user. Keys, payloads and stored answers are hidden. An operator can make these values visible, and each such read is written to the audit as
+// well.
 //
-// If [Config].User is nil, the pages change nothing, and only requests over the loopback interface are answered, whose host is localhost or a
-// loopback address.
+// If [Config].User is nil, users cannot change anything on the pages. The pages then answer only requests that come over the loopback interface and
+// whose host is localhost or a loopback address.
 package console
 
 import (
@@ -30,14 +31,15 @@ type Config struct {
 	// Operate reads and changes the data of the pages. Required.
 	Operate *operate.Operator
 
-	// Stores are other stores of the service, such as a redisstore; the keys of the map are names to show. If a store is an [upkeep.Volatile], the
-	// overview says which data it may lose. Default: nil.
+	// Stores are other stores of the service, such as a redisstore; the keys of the map are the names that the pages show. If a store is an
+	// [upkeep.Volatile], the overview says which data it may lose. Default: nil.
 	Stores map[string]any
 
-	// Prefix is the beginning of the paths of the pages, such as "/once/". It may be missing in requests from a proxy that removes it. Default: "/".
+	// Prefix is the beginning of the paths of the pages, such as "/once/". If a proxy removes the prefix from the paths of requests, the pages also
+	// answer the paths without the prefix. Default: "/".
 	Prefix string
 
-	// User returns the user of a request. If it returns an error, the request is answered with 403. Default: nil, every request over the loopback
+	// User returns the user of a request. If User returns an error, the request is answered with 403. Default: nil, every request over the loopback
 	// interface comes from a viewer, and other requests are refused.
 	User func(*http.Request) (User, error)
 
@@ -52,8 +54,8 @@ type User struct {
 	Role Role
 
 	// Tenants are the tenants whose data the user may see; nil means all data. The tenant of an operation is the beginning of its scope up to the
-	// first blank, which in package oncehttp is the principal. Sagas and endpoints of webhooks have a tenant field. Outbox, inboxes, dead letters and
-	// audit have no tenant, so a user with Tenants cannot see them.
+	// first blank. In package oncehttp this beginning is the principal. Sagas and endpoints of webhooks have a tenant field. Outbox, inboxes, dead
+	// letters and audit have no tenant, so a user with Tenants cannot see them.
 	Tenants []string
 }
 

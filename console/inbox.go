@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/operate"
 )
 
-// Bounds of the reads of pages of inboxes.
+// These are the largest numbers of rows that the pages of inboxes read.
 const (
 	mostInboxes = 20  // of a page
 	mostWaiting = 40  // keys of each inbox of that page

@@ -105,7 +105,7 @@ func (q *request) seenEvents(list []operate.Event) []operate.Event {
 	return list
 }
 
-// Fields are the headers of the answer, without values that identify a client.
+// Fields returns the headers of the answer, without values that identify a client.
 func (a answer) Fields() (list []store.Field) {
 	for _, f := range a.Header {
 		if recorded.IsSecret(f.Name) {

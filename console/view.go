@@ -134,10 +134,10 @@ func (p page) At(t any) moment {
 	return moment{at.UTC().Format(time.RFC3339Nano), words.Span(far) + " ago"}
 }
 
-// With is the same page with another body, for a nested template.
+// With returns the same page with another body, for a nested template.
 func (p page) With(body any) page { p.Body = body; return p }
 
-// Age is how old something is, for people.
+// Age returns the age d in words, for people.
 func (page) Age(d time.Duration) string {
 	if d <= 0 {
 		return "none"

@@ -151,7 +151,7 @@ func ExampleResolve() {
 		if err != nil {
 			return err
 		}
-		seen, err := lease.ProgressOf(id, rec) // seen.Call.Key is what the service knows
+		seen, err := lease.ProgressOf(id, rec) // seen.Call.Key is the key that the other service has received
 		if err != nil {
 			return err
 		}

@@ -1,5 +1,5 @@
 // Package limit bounds the number of requests that a server executes at the same time. Requests above the limit wait for a moment, or are refused
-// before the server has done any work for them. A refusal says when the client may try again.
+// before the server has done any work for these requests. A refusal says when the client may try again.
 //
 //	l := limit.New(limit.Config{Limit: 20, Tenant: account})
 //
@@ -9,39 +9,40 @@
 //		Gate:      l,
 //	})(refunds)))
 //
-// Put [Limiter.Middleware] outside of all expensive work, but inside of authentication if authentication determines the tenant of a request. For a
-// handler that oncehttp protects, set the limiter as oncehttp.Config.Gate, and do not put the middleware around the handler. A full gate then still
-// answers retries of executed requests from their records, and refuses only new work. One limiter may serve both kinds of handlers; use one limiter
-// if the handlers use the same connection pool.
+// Put [Limiter.Middleware] outside of all handlers and middleware that do expensive work. Put the middleware inside of authentication if
+// authentication determines the tenant of a request. For a handler that oncehttp protects, set the limiter as oncehttp.Config.Gate, and do not put
+// the middleware around the handler. If the limiter is full, oncehttp then still answers retries of executed requests from their records, and refuses
+// only new work. One limiter may serve both kinds of handlers; use one limiter if the handlers use the same connection pool.
 //
 // # Which requests are refused
 //
-// At most Config.Limit requests are served at the same time. Up to Config.Queue more requests wait for their turn. A request waits only if its turn
-// will probably come within Config.Wait, and if its answer will probably come while the client still waits (X-Request-Timeout, or the deadline of the
-// request's context). All other requests are refused at once, without reading their bodies:
+// At most Config.Limit requests are served at the same time; each of them occupies one slot. Up to Config.Queue more requests wait for their turn. A
+// request waits only if its turn will probably come within Config.Wait, and if its answer will probably come while the client still waits
+// (X-Request-Timeout, or the deadline of the request's context). All other requests are refused at once, without reading their bodies:
 //
 //	RATE_LIMIT.exceeded     429  this tenant has more waiting requests than its share of the queue
-//	TRANSIENT.overloaded    503  no place in the queue is free, or the answer would come too late
+//	TRANSIENT.overloaded    503  the queue is full, or the answer would come too late
 //
-// After either refusal the client may send the same request with the same key again, after the time in Retry-After. This time is computed from how
-// long requests have taken lately, how many requests wait, and how long ago the last request has ended. It is at most a minute. Requests that are
-// refused at the same time get different times, so that they return at the rate at which the server can serve them.
+// After either refusal the client may send the same request with the same key again, after the time in Retry-After. The limiter computes the time in
+// Retry-After from how long requests have taken lately, how many requests wait, and how long ago the last request has ended. The time is at most a
+// minute. Requests that are refused at the same time get different times, so that they return at the rate at which the server can serve them.
 //
 // # Tenants
 //
-// A place that becomes free is given to the tenant with the fewest running requests; tenants with equally many take turns. So a tenant that sends
-// more requests than others waits for its own requests, and does not delay the others. When the queue is full and a request of a tenant with fewer
-// waiting requests comes, the limiter refuses the last waiting request of the tenant with the most.
+// A slot that becomes free is given to the tenant with the fewest running requests; tenants with the same number of running requests take turns. So a
+// tenant that sends more requests than others waits for its own requests, and does not delay the others. When the queue is full and a new request
+// comes from a tenant that has fewer waiting requests than another tenant, the limiter refuses the last waiting request of the tenant that has the
+// most waiting requests.
 //
-// # How many places
+// # The number of slots
 //
 // Use Config.Limit if only the limited handlers use the connection pool. If other code uses the pool too, or if the database is behind a proxy such
-// as PgBouncer, use a [Pool] as Config.Capacity: it offers as many places as the pool has connections available. If the bottleneck is a processor or
-// another service, use package limit/adaptive, which computes the number of places from how long requests take.
+// as PgBouncer, use a [Pool] as Config.Capacity: a Pool offers as many slots as the connection pool has connections available. If the bottleneck is a
+// processor or another service, use package limit/adaptive, which computes the number of slots from how long requests take.
 //
 // # Limits of this package
 //
-// A request occupies its place from before its body is read until its handler has returned. So limit slow clients with ReadTimeout of
-// [net/http.Server]. Each process has its own Limit; processes do not share one. A request whose method does not carry keys, such as GET, is passed
-// by oncehttp to its handler without asking the Gate.
+// A request occupies its slot from before its body is read until its handler has returned. So limit slow clients with ReadTimeout of
+// [net/http.Server]. Each process has its own limit; several processes cannot share a limit. Package oncehttp does not ask the Gate for a request
+// whose method carries no idempotency key, such as GET: it passes the request to the handler.
 package limit

@@ -13,15 +13,15 @@ import (
 
 // Config configures a [Limiter].
 type Config struct {
-	// Limit is the largest number of requests that are served at the same time. Set it to a few less than the size of the connection pool that the
+	// Limit is the largest number of requests that are served at the same time. Set Limit to a few less than the size of the connection pool that the
 	// handlers use. Default: 64.
 	Limit int
 
 	// Capacity replaces Limit by a limit that changes at run time, such as a [Pool]. Default: nil, Limit applies.
 	Capacity Capacity
 
-	// Queue is the largest number of requests that wait for their turn. Keep it small, because clients give up requests that wait long. Default: the
-	// value of Limit, or 64 with a Capacity. If Queue is negative, no request waits.
+	// Queue is the largest number of requests that wait for their turn. Keep Queue small, because clients give up requests that wait long. Default:
+	// the value of Limit, or 64 with a Capacity. If Queue is negative, no request waits.
 	Queue int
 
 	// Wait is the longest time that a request waits for its turn. Default: 1 s.
@@ -30,20 +30,21 @@ type Config struct {
 	// Tenant returns the tenant of a request. Default: nil, all requests belong to one tenant.
 	Tenant func(*http.Request) string
 
-	// Replays is the number of extra places for retries when all other places are taken: so many requests at the same time may be looked up and
-	// answered from their records. The same number of further places is for answers from the engine's cache. If Tenant is set, a tenant may take one
-	// of these places only while more are free than the tenant holds: half of them, if it is the only one. Default: a quarter of Limit, or 16 with a
-	// Capacity, but at least 1, and at least 2 if Tenant is set. If Replays is negative, there are no extra places.
+	// Replays is the number of extra slots for retries that come while all other slots are taken. In such a slot a request is looked up, and answered
+	// if it has a record. The same number of further slots is for answers from the engine's cache. If Tenant is set, a tenant may take one of these
+	// slots only while more of them are free than the tenant holds. So a tenant that is alone gets half of them. Default: a quarter of Limit, or 16
+	// with a Capacity, but at least 1, and at least 2 if Tenant is set. If Replays is negative, there are no extra slots.
 	Replays int
 }
 
-// Capacity is a limit that changes at run time. A [Limiter] calls its methods while it holds a lock, so they must not block or call the limiter.
+// Capacity is a limit that changes at run time. A [Limiter] calls its methods while it holds a lock, so these methods must not block or call the
+// limiter.
 type Capacity interface {
-	// Acquire takes a place if one is free, and reports whether it did. release returns the place. useful is true if the request ran to its end, so
-	// that its duration may be used as a measurement.
+	// Acquire takes a slot if a slot is free. ok reports whether Acquire has taken a slot. release gives the slot back. useful is true if the request
+	// ran to its end, so that its duration may be used as a measurement.
 	Acquire() (release func(useful bool), ok bool)
 
-	// Limit returns the current number of places, free or taken.
+	// Limit returns the current number of slots, free or taken.
 	Limit() int
 }
 
@@ -106,7 +107,7 @@ func (l *Limiter) Middleware(next http.Handler) http.Handler {
 	})
 }
 
-// Replay reports whether a request would be answered from its record. Call Cached first, because Cached works also while the database is down.
+// Replay reports whether a request would be answered from its record. Call the method Cached first, because it also works while the database is down.
 type Replay interface {
 	// Cached reports whether the engine's cache has the answer. It sends nothing to the database.
 	Cached() bool
@@ -116,7 +117,8 @@ type Replay interface {
 	Stored(ctx context.Context) bool
 }
 
-// Enter implements oncehttp.Gate: it admits r, at once or after a wait, or refuses it. leave must be called once when an admitted request ends.
+// Enter implements oncehttp.Gate: it admits r, at once or after a wait, or refuses r. When an admitted request ends, leave must be called, exactly
+// one time.
 func (l *Limiter) Enter(r *http.Request, replay Replay) (leave func(), refused *Refusal) {
 	ticket, refused := l.admit(r, replay)
 	if refused != nil {
@@ -129,7 +131,7 @@ func (l *Limiter) Enter(r *http.Request, replay Replay) (leave func(), refused *
 type ticket struct {
 	fairqueue.Ticket
 
-	places *share // of a replay, which takes no other place; else nil
+	places *share // of a replay, which takes no other slot; else nil
 	tenant string
 }
 
@@ -144,7 +146,7 @@ func (l *Limiter) admit(r *http.Request, replay Replay) (ticket, *Refusal) {
 	if ok {
 		return ticket{Ticket: t}, nil
 	}
-	// Not before the queue: a replay is looked up only when no place is free.
+	// Not before the queue: a replay is looked up only when no slot is free.
 	if replay != nil {
 		if places := l.replay(r, tenant, replay); places != nil {
 			return ticket{places: places, tenant: tenant}, nil
@@ -160,11 +162,11 @@ func (l *Limiter) admit(r *http.Request, replay Replay) (ticket, *Refusal) {
 	return ticket{Ticket: t}, nil
 }
 
-// replay admits r as a replay, if r is one and a place for replays is free. It returns the share that the place is from. A replay from the cache
-// takes no place from replays that read the store.
+// replay admits r as a replay, if r is one and a slot for replays is free. It returns the share that the slot is from. A replay from the cache
+// takes no slot from replays that read the store.
 func (l *Limiter) replay(r *http.Request, tenant string, replay Replay) *share {
 	if replay.Cached() {
-		// It needs no database, so that it takes no place from a replay which does.
+		// It needs no database, so that it takes no slot from a replay which does.
 		if l.take(&l.cacheHit, tenant, func() bool { return true }) {
 			return &l.cacheHit
 		}
@@ -178,7 +180,7 @@ func (l *Limiter) replay(r *http.Request, tenant string, replay Replay) *share {
 	return nil
 }
 
-// take takes a place if one is free, and gives it back if use returns false.
+// take takes a slot if one is free, and gives it back if use returns false.
 func (l *Limiter) take(places *share, tenant string, use func() bool) (ok bool) {
 	l.mu.Lock()
 	taken := places.take(tenant)
@@ -207,7 +209,7 @@ func (l *Limiter) await(r *http.Request, tenant string) (fairqueue.Ticket, fairq
 		wait = min(wait, budget)
 	}
 	l.mu.Lock()
-	t, ok := l.queue.Enter(l.now(), tenant) // a place may have become free, while no caller was waiting
+	t, ok := l.queue.Enter(l.now(), tenant) // a slot may have become free, while no caller was waiting
 	refused := fairqueue.Refusal{}
 	if !ok {
 		refused = l.queue.Wait(l.now(), tenant, budget, w)
@@ -234,7 +236,7 @@ func (l *Limiter) quit(w *fairqueue.Waiter, called <-chan fairqueue.Refusal) fai
 	refused, ok := l.queue.Quit(l.now(), w)
 	l.mu.Unlock()
 	if !ok {
-		// It was called at this very moment, and has a place that must not be lost.
+		// It was called at this very moment, and has a slot that must not be lost.
 		return <-called
 	}
 	return refused

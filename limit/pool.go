@@ -11,20 +11,20 @@ import (
 
 // PoolConfig configures a [Pool].
 type PoolConfig struct {
-	// Limit is the largest number of places: requests that are served at the same time. Default: 64.
+	// Limit is the largest number of slots: requests that are served at the same time. Default: 64.
 	Limit int
 
 	// Acquire is the longest time that a call should wait for a connection of the pool. If more than 1 % of the calls in the last Window have waited
-	// longer than Acquire (p99 above Acquire), Pool reduces the number of places. If at most 1 % have waited longer than half of Acquire, Pool
+	// longer than Acquire (p99 above Acquire), Pool reduces the number of slots. If at most 1 % have waited longer than half of Acquire, Pool
 	// increases the number again, up to Limit. Default: 50 ms.
 	Acquire time.Duration
 
-	// Window is the time over which waits are counted. It is also the shortest time between two increases of the number of places. Default: 2 s.
+	// Window is the time over which waits are counted. It is also the shortest time between two increases of the number of slots. Default: 2 s.
 	Window time.Duration
 
 	// Stat returns how many connections of the pool are in use, and the largest number of connections of the pool (0 means no limit). With Stat, the
-	// number of places is at most the number of connections that other code does not use. Stat is called for each request while a lock is held, so it
-	// must be fast. Default: nil, only waits decide.
+	// number of slots is at most the number of connections that other code does not use. Stat is called for each request while a lock is held, so it
+	// must be fast. Default: nil, the number of slots depends only on the waits.
 	Stat func() (inUse, most int)
 }
 
@@ -35,8 +35,8 @@ type PoolConfig struct {
 //	limiter := limit.New(limit.Config{Capacity: pool})
 //	engine := once.New(s, once.Config{Observer: once.Observers(pool, once.Log(log))})
 //
-// Set it as an observer of the engine, as above: the engine's events say how long calls waited. If Pool is the only observer, the engine still writes
-// its default log. At least one place always exists, because only a call that uses a connection can show that the pool has recovered.
+// Set the Pool as an observer of the engine, as above: the engine's events say how long calls waited. If Pool is the only observer, the engine still
+// writes its default log. At least one slot always exists, because only a call that uses a connection can show that the pool has recovered.
 type Pool struct {
 	cfg   PoolConfig
 	start time.Time
@@ -64,7 +64,7 @@ var (
 	_ once.Observer = (*Pool)(nil)
 )
 
-// NewPool returns a capacity that begins with cfg.Limit places. It panics if cfg is invalid.
+// NewPool returns a capacity that begins with cfg.Limit slots. It panics if cfg is invalid.
 func NewPool(cfg PoolConfig) *Pool {
 	if cfg.Limit < 0 || cfg.Acquire < 0 || cfg.Window < 0 {
 		panic(fmt.Sprintf("limit: NewPool: Limit %d, Acquire %v and Window %v must not be negative.\nTry: leaving them out.", cfg.Limit, cfg.Acquire, cfg.Window))
@@ -151,7 +151,7 @@ func (p *Pool) Observe(_ context.Context, e once.Event) {
 	p.adapt(now, part)
 }
 
-// adapt changes the number of places if the waits of the window up to part were too long or short. Between the two bounds nothing changes, so
+// adapt changes the number of slots if the waits of the window up to part were too long or short. Between the two bounds nothing changes, so
 // that the number does not swing.
 func (p *Pool) adapt(now time.Time, part int64) {
 	var sum waits

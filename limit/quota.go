@@ -37,10 +37,10 @@ type QuotaConfig struct {
 //	go quota.Run(ctx)
 //	cfg := oncehttp.Config{Principal: account, Quota: quota}
 //
-// A quota adds no statement to the execution of an operation. [Quota.Run] counts in the background, and bytes that this process stores are added at
-// once. A principal can exceed Bytes, because two things are not yet counted: bytes that other processes store between two counts, and the answers of
-// requests that are being served. Bytes that are stored during a count may be counted twice until the next count. If no count has succeeded for three
-// times QuotaConfig.Every, no request is refused.
+// A quota adds no statement to the execution of an operation. [Quota.Run] counts in the background, and bytes that this process stores are added to
+// the count at once. A principal can exceed Bytes, because two things are not yet counted: bytes that other processes store between two counts, and
+// the answers of requests that are being served. Bytes that are stored during a count may be counted twice until the next count. If no count has
+// succeeded for three times QuotaConfig.Every, no request is refused.
 type Quota struct {
 	cfg      QuotaConfig
 	measurer upkeep.Measurer
@@ -66,8 +66,8 @@ const (
 	quotaAdded        = 100_000          // principals that are remembered between two counts
 )
 
-// NewQuota returns a quota for routes whose engine uses the store s. It panics if cfg is invalid, or if s cannot measure the size of its contents (no
-// [upkeep.Measurer]), as the stores on Redis and DynamoDB cannot.
+// NewQuota returns a quota for routes whose engine uses the store s. It panics if cfg is invalid, or if s does not implement [upkeep.Measurer], which
+// measures the size of the stored contents. The stores on Redis and DynamoDB do not implement upkeep.Measurer.
 func NewQuota(s any, cfg QuotaConfig) *Quota {
 	m, ok := dialect.Measurer(s)
 	switch {
@@ -206,8 +206,8 @@ func (q *Quota) full(scope string) (after time.Duration, full bool) {
 	return max(q.due.Sub(now), time.Second), true
 }
 
-// Add records that an operation in scope has stored this number of bytes; [upkeep.RecordSize] is added to it. Only transports, such as package
-// oncehttp, call Add.
+// Add records that an operation in scope has stored this number of bytes. Add itself also counts [upkeep.RecordSize] for the operation. Only
+// transports, such as package oncehttp, call Add.
 func (q *Quota) Add(ctx context.Context, scope string, bytes int) {
 	if q.forgotten() {
 		q.log().WarnContext(ctx, "limit: the stored bytes of principals are not counted, and no request is refused for them. Try: go quota.Run(ctx)")

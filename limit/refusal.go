@@ -16,8 +16,8 @@ const (
 	CodeOverloaded = "TRANSIENT.overloaded" // 503: the queue is full, or the answer would come too late
 )
 
-// Refusal says why a request was not admitted. Nothing was done for the request, and the client may send it again with the same key. Another key is
-// not safe, because an earlier request with this key may have been executed.
+// Refusal says why a request was not admitted. Nothing was done for the request, and the client may send the request again with the same key. A new
+// key is not safe, because an earlier request with the old key may have been executed.
 type Refusal struct {
 	Code   string        // the code for programs, such as CodeOverloaded
 	Status int           // the HTTP status of the answer

@@ -1,6 +1,6 @@
 package limit
 
-// share is a number of places that tenants share. One tenant may take a place only while more are free
+// share is a number of slots that tenants share. One tenant may take a slot only while more are free
 // than it has: so tenants that take many leave some to tenants that come later.
 type share struct {
 	free   int
@@ -12,7 +12,7 @@ func newShare(places int, shared bool) share {
 	return share{free: max(0, places), shared: shared, taken: map[string]int{}}
 }
 
-// take takes a place, if the tenant may have one more.
+// take takes a slot, if the tenant may have one more.
 func (s *share) take(tenant string) bool {
 	if s.free == 0 || s.shared && s.taken[tenant] >= s.free {
 		return false

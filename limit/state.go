@@ -14,10 +14,10 @@ type State struct {
 	Took     time.Duration // how long requests have lately been served, on average
 
 	Admitted uint64 // requests that were admitted
-	Replays  uint64 // requests that were answered from their records while all places were taken
+	Replays  uint64 // requests that were answered from their records while all slots were taken
 	Exceeded uint64 // requests that were refused with 429
 	Full     uint64 // requests that were refused with 503 because the queue was full
-	Late     uint64 // requests that were refused with 503 because they would have waited too long, or did
+	Late     uint64 // requests that were refused with 503 because they would have waited too long, or have waited too long
 }
 
 // State returns a snapshot of l.

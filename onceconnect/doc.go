@@ -28,51 +28,52 @@
 // # Rules for handlers
 //
 // A handler can run more than once before one run commits. Put authentication before this interceptor, further to the left in the list or as HTTP
-// middleware, so that it decides about each call.
+// middleware, so that authentication decides about each call.
 //
 // If the handler returns a message, the writes are committed and the message is stored. invalid_argument, not_found, already_exists,
 // failed_precondition and out_of_range are final errors: the writes are rolled back, and the error with its details is stored and replayed. After any
-// other error the writes are rolled back, nothing is stored, and a retry executes. Return an error that is not a [connect.Error], such as an error of
-// the database, without converting it: after a serialization failure or a deadlock the handler then runs again, and the client never sees the text of
-// the error.
+// other error the writes are rolled back, nothing is stored, and a retry is executed. Return an error that is not a [connect.Error], such as an error
+// of the database, without converting it: after a serialization failure or a deadlock the handler then runs again, and the client never sees the text
+// of the error.
 //
-// The message or the error of an answer is stored; its headers and trailers are not. If a message is larger than [Config].MaxStored (1 MiB), the
-// writes are committed, and the message is sent only once: a retry receives RESULT_UNAVAILABLE and is not executed.
+// The message or the error of an answer is stored; the headers and trailers of the answer are not stored. If a message is larger than
+// [Config].MaxStored (1 MiB), the writes are committed, and the message is sent only once: a retry receives RESULT_UNAVAILABLE and is not executed.
 //
 // # Headers
 //
 //	Idempotency-Key        request   "key" or key, as in package oncehttp
-//	Once-Attempt           request   1 for the first attempt, 2 for the next, ...; 1 saves a look-up
-//	                                 (Grpc-Previous-Rpc-Attempts, of a gRPC client with a retryPolicy, is added)
+//	Once-Attempt           request   1 for the first attempt, 2 for the next, ...; with 1, the server saves a look-up
+//	                                 (the server adds Grpc-Previous-Rpc-Attempts, which gRPC clients with a retryPolicy send)
 //	Once-First-Sent        request   the time of the first attempt, the same in every attempt: 1767225600000
 //	                                 (milliseconds since 1970), 2026-01-01T00:00:00Z
 //	Once-Undoes            request   instead of Idempotency-Key, in a call that undoes: the key of the call to undo
 //	Traceparent            request   W3C Trace Context: [once.Operation].Trace; a malformed one is ignored
-//	Idempotency-Status     answer    stored, replayed, or ignored (a retry executes again); undone, nothing: see Undo
+//	Idempotency-Status     answer    stored, replayed, or ignored (a retry is executed again); undone, nothing: see Undo
 //	Idempotent-Replayed    answer    true on a replay
 //	Idempotency-Retention  answer    for how many seconds after its execution the answer is replayed
 //
 // [once.Operation].Name is the procedure, such as /payments.v1.Refunds/CreateRefund.
 //
-// After the retention an answer is deleted, and a retry would execute again. A retry that has Once-First-Sent receives STALE instead. With
-// [Config].KeyTime, a retry whose key is too old receives STALE too.
+// After the retention the stored answer is deleted, and a later retry would be executed again. A retry that has Once-First-Sent receives STALE
+// instead. With [Config].KeyTime, a retry whose key is too old receives STALE too.
 //
 // If a key was used before with another request, the call is refused. Requests are compared in the form that [proto.MarshalOptions] calls
-// deterministic. This form could change when the protobuf module of a server is upgraded. A retry that is sent after such an upgrade would then be
-// refused, and not executed.
+// deterministic. The deterministic form could change when the protobuf module of a server is upgraded. A retry that is sent after such an upgrade
+// would then be refused, and not executed.
 //
 // # Undo
 //
-// A service that takes part in the saga of another service has, for each of its methods, a second method that undoes it. This is [once.Undo] over
-// Connect. [Config].Undoes maps the undoing method to the undone method. A call of the undoing method has the header Once-Undoes with the key of a
-// call of the other method, which may not have arrived yet. If that call was executed, the handler of the undo runs once, [Undone] returns the answer
-// of that call, and the status is "undone". If that call was not executed, the answer is an empty message with the status "nothing"; if that call
-// arrives later, it is refused with UNDONE. While that call is in flight, the undo receives IN_FLIGHT. An Idempotency-Key of the undo is ignored.
+// A service that takes part in the saga of another service has a second method for each of its methods. The second method undoes calls of the first
+// one. The second method is [once.Undo] over Connect. [Config].Undoes maps the undoing method to the undone method. A call of the undoing method has
+// the header Once-Undoes with the key of the call to undo. The call to undo may not have arrived yet. If the call to undo was executed, the handler
+// of the undo runs once, [Undone] returns the answer of the undone call, and the status is "undone". If the call to undo was not executed, the answer
+// is an empty message with the status "nothing"; if the call to undo arrives later, it is refused with UNDONE. While the call to undo is in flight,
+// the undo receives IN_FLIGHT. An Idempotency-Key in the call of the undoing method is ignored.
 //
 // # Errors
 //
 // Errors of the engine have the detail google.rpc.ErrorInfo, with the domain oncelib.dev and the metadata retryable and safe_new_key, which package
-// oncehttp explains. If the server knows when a retry makes sense, they also have a google.rpc.RetryInfo.
+// oncehttp explains. If the server can say when a retry makes sense, these errors also have a google.rpc.RetryInfo.
 //
 //	reason              code                 retryable
 //	UNAUTHENTICATED     unauthenticated      no
@@ -94,16 +95,16 @@
 //
 // # Which calls a client repeats
 //
-// Calls with a key, by [WithKey], in their header or by [ClientConfig].Keys, and calls that are declared to be harmless, are repeated. All other
-// calls are made once, and a [retry.Error] says that a key was missing.
+// The client repeats a call that has a key (from [WithKey], from its header or from [ClientConfig].Keys), and a call that is declared to be harmless.
+// The client makes one attempt of any other call; if this attempt fails, a [retry.Error] says that a key was missing.
 //
 //	unavailable, deadline_exceeded, internal, unknown, canceled by the server   again
-//	IN_FLIGHT                                      again; it costs three tenths of a retry
+//	IN_FLIGHT                                      again; the budget pays three tenths of a retry
 //	resource_exhausted with a RetryInfo            again, not before the time in it
 //	Idempotent-Replayed, with an error             final: the key will always get this answer
 //	anything else                                  final
 //
-// The client converts errors of the server's engine to [once.Error]. If it gives up, it returns a [retry.Error]. [connect.CodeOf] finds the code
-// inside of both. Each host has its own retry budget. The name of the key's header is sent in lower case, because net/http would otherwise repeat the
-// request by itself.
+// The client converts errors of the server's engine to [once.Error]. If the client gives up, it returns a [retry.Error]. [connect.CodeOf] finds the
+// code in both errors. The client has one retry budget for each host. The name of the key's header is sent in lower case, because net/http would
+// otherwise repeat the request by itself.
 package onceconnect

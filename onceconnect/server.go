@@ -27,30 +27,33 @@ type Config struct {
 	// interceptor panics at start-up; for an API that really has only one caller, write [SharedPrincipal]().
 	//
 	// An interceptor does not see the path of a request. If one service is mounted under several prefixes with http.StripPrefix, such as /test and
-	// /live, make the prefix part of the principal. Otherwise a key that was used under one prefix is a replay under the other.
+	// /live, make the prefix part of the principal. Otherwise a call under one prefix can get the stored answer of a call under another prefix, if
+	// both have the same key.
 	Principal func(context.Context, connect.AnyRequest) string
 
 	// Protects reports whether calls of a method are protected. Other calls are passed to their handlers without a transaction. Default: see the
 	// section "Which calls" of the package documentation.
 	Protects func(connect.Spec) bool
 
-	// Optional accepts calls without a key. Such a call also runs in a transaction, but a retry of it executes again, and the answer has
+	// Optional accepts calls without a key. Such a call also runs in a transaction, but a retry of the call is executed again, and the answer has
 	// "Idempotency-Status: ignored". Default: a call without a key is answered with invalid_argument.
 	Optional bool
 
 	// Wait is how long a duplicate waits while another call with its key is in flight, before the duplicate receives aborted. A waiting call holds no
-	// database connection. Default: 0, aborted at once.
+	// database connection. Default: 0, the duplicate receives aborted at once.
 	Wait time.Duration
 
 	// Retain is how long answers are kept and replayed. Default: the engine's Config.Retain.
 	Retain time.Duration
 
-	// KeyTime takes the time in a key that is a UUID of version 7 as the time of the first attempt, if the call has no once-first-sent: see
-	// [once.Attempt]. Clients must then make a key when they send the first attempt, and not long before. Default: no time is read from keys.
+	// KeyTime says that keys contain the time of the first attempt. If a call has no once-first-sent and its key is a UUID of version 7, the time in
+	// the key counts as the time of the first attempt: see [once.Attempt]. Clients must then make a key when they send the first attempt, and not
+	// long before. Default: no time is read from keys.
 	KeyTime bool
 
-	// Undoes maps a method that undoes another method to that other method, such as "/bank.v1.Bank/TakeBack": "/bank.v1.Bank/Deposit". The section
-	// Undo of the package documentation explains it. Default: nil, no method undoes another one.
+	// Undoes has the methods that undo other methods. The key of the map is the undoing method, and the value is the method that it undoes, such as
+	// "/bank.v1.Bank/TakeBack": "/bank.v1.Bank/Deposit". The section Undo of the package documentation explains this. Default: nil, no method undoes
+	// another one.
 	Undoes map[string]string
 
 	// MaxStored is the largest answer that is stored, in bytes. If an answer is larger, the handler's writes are committed, and the answer is sent
@@ -68,15 +71,15 @@ type Config struct {
 	Timeouts store.Timeouts
 }
 
-// SharedPrincipal returns a Config.Principal that gives every call the same principal. Use it only if the API has one client, or if all clients trust
-// each other: every client that knows a key gets the answer that is stored under that key.
+// SharedPrincipal returns a Config.Principal that gives every call the same principal. Use SharedPrincipal only if the API has one client, or if all
+// clients trust each other: every client that knows a key gets the answer that is stored under that key.
 func SharedPrincipal() func(context.Context, connect.AnyRequest) string {
 	return func(context.Context, connect.AnyRequest) string { return "global" }
 }
 
-// NewInterceptor returns an interceptor that protects the unary RPCs of a handler. It panics if cfg.Principal is nil. On a client the interceptor
-// does nothing. If two such interceptors of the same engine are nested, the inner one does nothing. If their Configs differ, the inner one refuses
-// the call with internal, because its Config would have no effect; nothing is executed then.
+// NewInterceptor returns an interceptor that protects the unary RPCs of a handler. It panics if cfg.Principal is nil. If the interceptor is added to
+// a client instead of a handler, it does nothing. If two such interceptors of the same engine are nested, the inner one does nothing. If their
+// Configs differ, the inner one refuses the call with internal, because its Config would have no effect; nothing is executed then.
 func NewInterceptor[TX any](e *once.Engine[TX], cfg Config) connect.Interceptor {
 	if cfg.Principal == nil {
 		panic("onceconnect: Config.Principal is not set, so that all callers would share their keys and answers.\n" +
@@ -122,7 +125,7 @@ func hasSideEffects(s connect.Spec) bool { return !rpc.Own(s.Procedure) && !harm
 func harmless(s connect.Spec) bool { return s.IdempotencyLevel != connect.IdempotencyUnknown }
 
 // Undone returns the answer of the undone call. ctx is the context of the undo's handler: see Config.Undoes. Undone panics if the handler's method
-// undoes no other method, or if the answer is not an M.
+// undoes no other method, or if the answer is not of type M.
 func Undone[M proto.Message](ctx context.Context) M {
 	a, ok := rpc.UndoneOf(ctx)
 	if !ok {

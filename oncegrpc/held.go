@@ -32,7 +32,7 @@ func (h *held) SetHeader(md metadata.MD) error {
 	return nil
 }
 
-// SendHeader sets the header: nothing is sent before the commit.
+// SendHeader sets the header but does not send it, because nothing is sent before the commit.
 func (h *held) SendHeader(md metadata.MD) error { return h.SetHeader(md) }
 
 // SetTrailer implements [grpc.ServerTransportStream].

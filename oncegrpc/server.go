@@ -34,23 +34,25 @@ type Config struct {
 	// handlers without a transaction. Default: see the section "Which calls" of the package documentation.
 	Protects func(method string) bool
 
-	// Optional accepts calls without a key. Such a call also runs in a transaction, but a retry of it executes again, and the answer has
+	// Optional accepts calls without a key. Such a call also runs in a transaction, but a retry of the call is executed again, and the answer has
 	// "idempotency-status: ignored". Default: a call without a key is answered with InvalidArgument.
 	Optional bool
 
 	// Wait is how long a duplicate waits while another call with its key is in flight, before the duplicate receives Aborted. A waiting call holds no
-	// database connection. Default: 0, Aborted at once.
+	// database connection. Default: 0, the duplicate receives Aborted at once.
 	Wait time.Duration
 
 	// Retain is how long answers are kept and replayed. Default: the engine's Config.Retain.
 	Retain time.Duration
 
-	// KeyTime takes the time in a key that is a UUID of version 7 as the time of the first attempt, if the call has no once-first-sent: see
-	// [once.Attempt]. Clients must then make a key when they send the first attempt, and not long before. Default: no time is read from keys.
+	// KeyTime says that keys contain the time of the first attempt. If a call has no once-first-sent and its key is a UUID of version 7, the time in
+	// the key counts as the time of the first attempt: see [once.Attempt]. Clients must then make a key when they send the first attempt, and not
+	// long before. Default: no time is read from keys.
 	KeyTime bool
 
-	// Undoes maps a method that undoes another method to that other method, such as "/bank.v1.Bank/TakeBack": "/bank.v1.Bank/Deposit". The section
-	// Undo of the package documentation explains it. Default: nil, no method undoes another one.
+	// Undoes has the methods that undo other methods. The key of the map is the undoing method, and the value is the method that it undoes, such as
+	// "/bank.v1.Bank/TakeBack": "/bank.v1.Bank/Deposit". The section Undo of the package documentation explains this. Default: nil, no method undoes
+	// another one.
 	Undoes map[string]string
 
 	// MaxStored is the largest answer that is stored, in bytes. If an answer is larger, the handler's writes are committed, and the answer is sent
@@ -68,8 +70,8 @@ type Config struct {
 	Timeouts store.Timeouts
 }
 
-// SharedPrincipal returns a Config.Principal that gives every call the same principal. Use it only if the API has one client, or if all clients trust
-// each other: every client that knows a key gets the answer that is stored under that key.
+// SharedPrincipal returns a Config.Principal that gives every call the same principal. Use SharedPrincipal only if the API has one client, or if all
+// clients trust each other: every client that knows a key gets the answer that is stored under that key.
 func SharedPrincipal() func(context.Context) string {
 	return func(context.Context) string { return "global" }
 }
@@ -120,7 +122,7 @@ func UnaryServerInterceptor[TX any](e *once.Engine[TX], cfg Config) grpc.UnarySe
 func hasSideEffects(method string) bool { return !rpc.Own(method) && !harmless(method) }
 
 // Undone returns the answer of the undone call. ctx is the context of the undo's handler: see Config.Undoes. Undone panics if the handler's method
-// undoes no other method, or if the answer is not an M.
+// undoes no other method, or if the answer is not of type M.
 func Undone[M proto.Message](ctx context.Context) M {
 	a, ok := rpc.UndoneOf(ctx)
 	if !ok {

@@ -27,9 +27,9 @@ type Config struct {
 	// middleware is inside of the router, where [http.Request.Pattern] is set; otherwise the method and the path. If you rename a route, keys that
 	// are stored under its old name are no longer found.
 	//
-	// Inside of [http.StripPrefix] the pattern is that of the inner router, so two prefixes share their keys. The path, however, is compared as the
-	// client sent it. One key that is sent under both prefixes is therefore refused as a mismatch, unless Route returns a different name for each
-	// prefix.
+	// Inside of [http.StripPrefix] the pattern is the pattern in the inner router, so two prefixes share their keys. The path, however, is compared
+	// as the client sent it. One key that is sent under both prefixes is therefore refused as a mismatch, unless Route returns a different name for
+	// each prefix.
 	//
 	// The host is part of the name only if the pattern contains it. The host is also not compared between two requests, because one service may have
 	// many host names. If the middleware is around a router that serves several hosts, write
@@ -38,15 +38,15 @@ type Config struct {
 	Route func(*http.Request) string
 
 	// Undoes is the name of another route, such as "POST /deposits", whose operations this route undoes. The name of a route is the result of Route.
-	// Set all other fields to the same values as in the Config of the other route. The section Undo of the package documentation explains it.
-	// Default: "", the route undoes nothing.
+	// Set all other fields to the same values as in the Config of the other route. The section Undo of the package documentation explains such
+	// routes. Default: "", the route undoes nothing.
 	Undoes string
 
 	// Preset is the dialect of the API: methods, headers, stored statuses and problems. Default: [DefaultPreset]().
 	Preset *Preset
 
-	// Optional accepts requests without a key. Such a request also runs in a transaction, but a retry of it executes again, and its answer has
-	// "Idempotency-Status: ignored". Default: a request without a key is answered with 400.
+	// Optional accepts requests without a key. Such a request also runs in a transaction, but a retry of the request is executed again, and its
+	// answer has "Idempotency-Status: ignored". Default: a request without a key is answered with 400.
 	Optional bool
 
 	// FormField is the name of a field of an HTML form, urlencoded or multipart. The key is read from this field if no header has a key. If the field
@@ -72,9 +72,9 @@ type Config struct {
 	// the engine's Config.Retain.
 	Retain time.Duration
 
-	// KeyTime takes the time in a key that is a UUID of version 7 as the time of the first attempt, if the request has no Once-First-Sent: see
-	// [once.Attempt]. Clients must then make a key when they send the first attempt, and not long before, as a form that stays open for days would.
-	// Default: no time is read from keys.
+	// KeyTime says that keys contain the time of the first attempt. If a request has no Once-First-Sent and its key is a UUID of version 7, the time
+	// in the key counts as the time of the first attempt: see [once.Attempt]. Clients must then make a key when they send the first attempt, and not
+	// long before, as a form that stays open for days would. Default: no time is read from keys.
 	KeyTime bool
 
 	// Optimistic sets [once.Operation].Optimistic: the handler begins before the database was asked whether the operation is done. If the operation
@@ -111,9 +111,9 @@ type Config struct {
 	Headers []string
 
 	// Redact are JSON Pointers (RFC 6901) to values of an answer's body that are not stored, such as "/card/token". The first answer has these
-	// values. In a replay each of them is null, every other byte is as in the first answer, and the header Idempotency-Redacted names them:
-	// "/card/token", "/cvc". If Redact is set, an answer whose body is not JSON is not stored: its status is "omitted", see MaxStored. An undo gets
-	// the answer as it is stored, without these values. Default: all values are stored.
+	// values. In a replay each redacted value is null, every other byte is as in the first answer, and the header Idempotency-Redacted names the
+	// redacted values: "/card/token", "/cvc". If Redact is set, an answer whose body is not JSON is not stored: it has "Idempotency-Status: omitted",
+	// as MaxStored explains. An undo gets the answer as it is stored, without these values. Default: all values are stored.
 	Redact []string
 
 	// OnReplay is called before a stored answer is sent again. rec is the record of the operation, which OnReplay must not change. The lines that
@@ -121,16 +121,16 @@ type Config struct {
 	// may be called for a client that has disconnected. Default: nil, not called.
 	OnReplay func(r *http.Request, rec store.Record, header http.Header)
 
-	// RequestID returns the request id that outer middleware has put into the context of the request. The engine's observer receives it as
-	// [once.Attempt].RequestID. If it is "", too long or not printable, the header X-Request-Id is used. Default: the header X-Request-Id.
+	// RequestID returns the request id that outer middleware has put into the context of the request. The engine's observer receives this id as
+	// [once.Attempt].RequestID. If the id is "", too long or not printable, the header X-Request-Id is used. Default: the header X-Request-Id.
 	RequestID func(context.Context) string
 
 	// StatusURL returns the URL under which a client can read the state of an operation; [StatusHandler] serves this URL. Problems about an existing
-	// operation have it in their member status_url. Default: problems have no status_url.
+	// operation have this URL in their member status_url. Default: problems have no status_url.
 	StatusURL func(r *http.Request, key string) string
 
-	// Gate decides whether a request may be executed; it is asked before the request's body is read. A full gate still lets replays pass if their key
-	// is in a header. A key in the body is not yet known then, so its replay is refused like new work. Default: nil, every request is executed.
+	// Gate decides whether a request may be executed, before the request's body is read. A full gate still lets replays pass if their key is in a
+	// header. If the key is in the body, the gate cannot recognise a replay, and refuses it like new work. Default: nil, every request is executed.
 	Gate Gate
 
 	// Quota limits the bytes that are stored for each principal. Default: nil, no limit.
@@ -141,8 +141,8 @@ type Config struct {
 	CaptureRequest bool
 }
 
-// SharedPrincipal returns a Config.Principal that gives every request the same principal. Use it only if the API has one client, or if all clients
-// trust each other: every client that knows a key gets the answer that is stored under that key.
+// SharedPrincipal returns a Config.Principal that gives every request the same principal. Use SharedPrincipal only if the API has one client, or if
+// all clients trust each other: every client that knows a key gets the answer that is stored under that key.
 func SharedPrincipal() func(*http.Request) string {
 	return func(*http.Request) string { return "global" }
 }

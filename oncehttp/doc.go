@@ -20,36 +20,36 @@
 //
 // The status of the answer decides about the transaction. With 2xx and 3xx the writes are committed and the answer is stored. With a definitive 4xx
 // the writes are rolled back and the answer is stored. With any other status the writes are rolled back, and the answer is sent but not stored.
-// [DefaultPreset] has the list, [Decide] overrides it for one answer, and [Fail] reports an error. After a panic the transaction is rolled back, and
-// the panic continues in the server.
+// [DefaultPreset] has the list of statuses, [Decide] overrides the list for one answer, and [Fail] reports an error. After a panic the transaction is
+// rolled back, and the panic continues in the server.
 //
 // A handler can run more than once before one run commits. Each run has the body of the request from its beginning, and an empty answer. A run must
 // not use results of an earlier run, and must not change the header of the request.
 //
 // # Order of middleware
 //
-// Put authentication outside of this middleware, so that it runs first. It then decides about each request, including retries, and its 401 and 403
-// are never stored. A client that has lost its access does not get a stored answer either. Rate limits belong outside as well. A limit of concurrent
-// requests is a [Config].Gate, which lets replays pass.
+// Put authentication outside of this middleware, so that authentication runs first. Authentication then decides about each request, including
+// retries, and its 401 and 403 are never stored. A client that has lost its access does not get a stored answer either. Rate limits belong outside as
+// well. To limit concurrent requests, set [Config].Gate, which lets replays pass.
 //
-// Put middleware that reads the body or the form inside of this middleware. A body that was read outside can no longer be compared, nor can a
-// multipart form that was parsed outside, for example by CSRF middleware that calls FormValue. Such a request is answered with 500.
+// Put middleware that reads the body or the form inside of this middleware. If outer middleware has read the body, or has parsed a multipart form (as
+// CSRF middleware does when it calls FormValue), this middleware can no longer compare the body, and answers the request with 500.
 //
 // Put recovery from panics, compression, logging and [http.TimeoutHandler] outside, too. docs/middleware.md has the whole order and its reasons.
 //
-// If [http.TimeoutHandler] is outside, its 503 says nothing about the operation, and a retry with the same key gets the outcome. If it is inside, its
-// 503 rolls the transaction back while the handler still runs. Later statements of that handler then fail, and pgxstore closes the connection if a
-// statement is running.
+// If [http.TimeoutHandler] is outside, its 503 says nothing about the operation, and a retry with the same key gets the outcome. If
+// [http.TimeoutHandler] is inside, its 503 rolls the transaction back while the handler still runs. Later statements of that handler then fail, and
+// pgxstore closes the connection if a statement is running.
 //
-// The handler sees the answer headers that outer middleware has set. They are stored with the answer if they are among the stored headers
-// (Config.Headers), except Content-Encoding. A replay has the same status, the same body and the same stored headers as the first answer. Other
-// headers of the handler (Set-Cookie, Date, ...) are in the first answer only.
+// The handler sees the answer headers that outer middleware has set. These outer headers are stored with the answer if they are among the stored
+// headers (Config.Headers), except Content-Encoding. A replay has the same status, the same body and the same stored headers as the first answer.
+// Other headers of the handler (Set-Cookie, Date, ...) are in the first answer only.
 //
 // # Headers
 //
 //	Idempotency-Key        request   "key" or key; X-Idempotency-Key is the same
 //	X-Request-Timeout      request   how long the client waits: 1500 (milliseconds), 1.5s; it becomes the handler's deadline
-//	Once-Attempt           request   1 for the first attempt, 2 for the next, ...; 1 saves a look-up
+//	Once-Attempt           request   1 for the first attempt, 2 for the next, ...; with 1, the server saves a look-up
 //	Once-First-Sent        request   the time of the first attempt, the same in every attempt: 1767225600000
 //	                                 (milliseconds since 1970), 2026-01-01T00:00:00Z
 //	Once-Undoes            request   instead of Idempotency-Key, on a route that undoes: the key of the request to undo
@@ -57,8 +57,8 @@
 //	X-Request-Id, X-Correlation-Id   request   for the observer; without X-Correlation-Id, the id of the trace is used
 //	Idempotency-Status     answer    stored; replayed; omitted (executed, but too large to be stored: a retry is
 //	                                 refused); not-stored (nothing was applied, as with a 409: a retry with the
-//	                                 same key executes); ignored (the request has no key, or its method carries no keys);
-//	                                 no header (work under a lease has stopped after a part of it);
+//	                                 same key is executed); ignored (the request has no key, or its method carries no keys);
+//	                                 no such header (work under a lease has stopped after some of its phases);
 //	                                 undone, nothing: see Undo
 //	WWW-Authenticate       answer    on a 401 of this package: Preset.Challenge
 //	Idempotent-Replayed    answer    true on a replay
@@ -77,21 +77,21 @@
 // metric cannot have a label with so many values.
 //
 // Idempotency-Retention is a number of seconds, like Retry-After and max-age. It is the whole retention, counted from the execution, and not the time
-// that remains, because only the clock of the database knows that.
+// that remains, because only the clock of the database can measure the remaining time.
 //
 // # Retries after the retention
 //
 // A key is deleted after its retention, and a later retry with this key would be executed again. A client that sends Once-First-Sent with its retries
 // gets 412 instead, unless the answer is still stored, because the first attempt may have been executed and its record deleted. A new key would not
 // help, since the operation may be done: the client must read the data that it wanted to change. If a client sends Once-First-Sent with its first
-// attempt too, it is also protected against copies of that attempt that arrive days late. The price is one look-up. The clocks of client and server
-// may differ by [once.Config].Skew.
+// attempt too, it is also protected against copies of that attempt that arrive days late. The protection by Once-First-Sent costs one look-up in the
+// database. The clocks of client and server may differ by [once.Config].Skew.
 //
 // # Work under leases
 //
 // With an engine of package lease the handler gets a *lease.Run instead of a transaction, and does its writes and calls in phases, each with its own
-// commit. The handler's context does not end with the context of the request. If a client disconnects, the work goes on, and a retry waits for it, on
-// any node. A duplicate waits for Config.Wait, and then gets 409 with Retry-After. If Config.StatusURL is set, this 409 has the URL of the
+// commit. The handler's context does not end with the context of the request. If a client disconnects, the work goes on, and a retry on any node
+// waits for this work. A duplicate waits for Config.Wait, and then gets 409 with Retry-After. If Config.StatusURL is set, this 409 has the URL of the
 // operation's state, which [StatusHandler] serves.
 //
 // A failure rolls back no finished phase; the retry continues after the last finished phase. [Resume] finishes work without its client. Every request
@@ -114,10 +114,11 @@
 // happens once, even if many clients ask for it. An Idempotency-Key of the undo request is ignored. Requests to undo are compared with each other,
 // and not with the operation that they undo.
 //
-//   - If the deposit was made, the handler of the undo runs once. Its [http.Request.Response] is the stored answer to the deposit. The answer to the
-//     undo has "Idempotency-Status: undone", on a replay as well; if the handler writes no answer, the status is 204.
+//   - If the deposit was made, the handler of the undo runs once. The [http.Request.Response] of the undo's request is the stored answer to the
+//     deposit. The answer to the undo has "Idempotency-Status: undone", on a replay as well; if the handler writes no answer, the status is 204.
 //   - If the deposit was not made, the answer is 204 with "Idempotency-Status: nothing". The deposit can then never be made: a request for it that
-//     arrives late gets 409, CONFLICT.idempotency.undone. The answer is the same 204 if the deposit has a stored 4xx, because that had no effect.
+//     arrives late gets 409, CONFLICT.idempotency.undone. The answer is the same 204 if the deposit has a stored 4xx, because a deposit that was
+//     answered with 4xx had no effect.
 //   - If the deposit is in flight, the undo waits for Config.Wait, and then the answer is 409 with Retry-After.
 //
 // # Programs that are not handlers
@@ -177,7 +178,7 @@
 //     later. A retry with the same key is safe, a retry with another key is not.
 //   - A request that was refused before its key was looked up (401, 413) says nothing about earlier attempts.
 //   - A mismatch means that the key was used before with another request. If the client itself has changed its request between two attempts, a new
-//     key would repeat the effect of its first attempt. Only the programmer of the client knows whether this is so.
+//     key would repeat the effect of its first attempt. Only the programmer of the client knows whether the client does this.
 //   - A stale retry (412) may repeat a finished operation whose record was deleted.
 //   - An operation that was undone before its request arrived must not be executed under another key either.
 //   - A missing or malformed key has never named an operation, so there a new key is safe. But if the key in one place, such as a header, is

@@ -20,7 +20,7 @@ import (
 // Exchange is one request and its answer. [Route.Read] makes it. Only one goroutine at a time may use an Exchange.
 type Exchange struct {
 	// Operation is the operation that the request asks for, as [once.Engine.Exec] takes it. If the request has no key, Operation has no key, and the
-	// engine executes it as a plain transaction.
+	// engine executes the operation as a plain transaction.
 	Operation once.Operation
 
 	route   *Route

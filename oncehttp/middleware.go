@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Middleware protects ordinary [http.Handler] values, which get their transaction from [Tx]. A request whose method does not carry keys
-// (Preset.Methods), such as GET, is passed to the handler without a transaction.
+// Middleware returns a function that protects an ordinary [http.Handler]. The handler gets its transaction from [Tx]. A request whose method does not
+// carry keys (Preset.Methods), such as GET, is passed to the handler without a transaction.
 //
 // If Middleware is nested in a Middleware, [Handler] or [BatchHandler] of the same engine, the inner one does nothing: a request whose context
 // belongs to a request that is being executed is part of that operation. The Config of the inner middleware then has no effect, so the inner
@@ -33,21 +33,21 @@ func Middleware[TX any](e *once.Engine[TX], cfg Config) func(http.Handler) http.
 }
 
 // Handler is [Middleware] for a handler that takes its transaction as an argument. The handler gets a transaction for every method. For a method that
-// does not carry keys, the answer is also held back until the commit, and a retry executes again.
+// does not carry keys, the answer is also held back until the commit, and a retry is executed again.
 func Handler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter, r *http.Request, tx TX)) http.Handler {
 	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h(w, r, Tx[TX](r.Context())) })
 	return &server[TX]{Route: NewRoute(e, cfg), engine: e, next: next, everyMethod: true}
 }
 
 // BatchHandler is [Handler] for a handler that reads nothing between its writes: the handler declares its writes on the batch, writes its answer, and
-// returns. A store that supports it (pgxstore) then sends key, writes, answer and COMMIT in one round trip, see [once.DoBatch].
+// returns. A store that supports batches (pgxstore) then sends key, writes, answer and COMMIT to the database in one round trip, see [once.DoBatch].
 //
 // The handler runs before the database is asked whether an answer exists, also for a retry whose stored answer is then replayed. So the handler must
 // do nothing but declare writes and write its answer. If a write fails, the answer of the handler is not sent: the client gets a [Problem], and a
-// retry executes. If the answer depends on the results of writes, use [Handler].
+// retry is executed. If the answer depends on the results of writes, use [Handler].
 //
-// BatchHandler panics if the engine is one of package lease, because work under a lease writes in phases and not in a batch. It panics too if cfg is
-// invalid.
+// BatchHandler panics if the engine comes from package lease, because work under a lease writes in phases and not in a batch. BatchHandler also
+// panics if cfg is invalid.
 func BatchHandler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter, r *http.Request, b *once.Batch)) http.Handler {
 	if isLeased(e) {
 		panic("oncehttp: a BatchHandler on an engine of package lease cannot run: its work is done in phases, and a batch has no phases.\nTry: Handler, and lease.InTx for the writes.")
@@ -123,10 +123,10 @@ func (s *server[TX]) nested(r *http.Request, batch bool) {
 // Gate limits the requests that are executed. [limit.Limiter] is a Gate. Package oncehttp/openapi documents the codes of [limit.Limiter] for every
 // Gate.
 type Gate interface {
-	// Enter admits r, at once or after a wait, or refuses it. If r is admitted, refused is nil, and leave is called exactly once when r ends.
+	// Enter admits r, at once or after a wait, or refuses r. If r is admitted, refused is nil, and leave is called exactly once when r ends.
 	//
 	// A gate that is full can ask replay whether r would be answered from its record, and may then admit r anyway. replay is nil if r cannot be a
-	// retry or cannot be looked up: r has no key, its key is in the body, or r says that it is a first attempt (Once-Attempt: 1).
+	// retry or cannot be looked up: r has no key, its key is in the body, or r is declared to be a first attempt (Once-Attempt: 1).
 	Enter(r *http.Request, replay limit.Replay) (leave func(), refused *limit.Refusal)
 }
 

@@ -41,7 +41,7 @@ type Preset struct {
 	// to its statuses that are not listed themselves. For all other statuses the verdict is [VerdictDiscard].
 	Verdicts map[int]Verdict
 
-	// Problems are the HTTP statuses of those codes (such as [ProblemMismatch]) whose status differs from the table in the package documentation.
+	// Problems has the HTTP statuses of the codes (such as [ProblemMismatch]) whose status differs from the table in the package documentation.
 	Problems map[ProblemCode]int
 
 	// Codes maps codes of this package to the names that the dialect uses instead. Codes that are not listed keep their names.

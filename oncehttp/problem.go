@@ -17,7 +17,8 @@ import (
 // the codes of this package.
 type ProblemCode string
 
-// These are the codes of the problems of this package. The section Problems of the package documentation has a table of their statuses and meanings.
+// These are the codes of the problems of this package. The section Problems of the package documentation has a table of the codes with their statuses
+// and meanings.
 const (
 	ProblemUnauthenticated   ProblemCode = "AUTH.unauthenticated"
 	ProblemKeyMissing        ProblemCode = "VALIDATION.idempotency_key_missing"
@@ -70,7 +71,7 @@ type Problem struct {
 	// Extra are further members of the JSON object. They cannot replace the members above.
 	Extra map[string]any `json:"-"`
 
-	// RetryAfter is sent as the header Retry-After, in whole seconds. If it is 0, the header is not sent.
+	// RetryAfter is sent as the header Retry-After, in whole seconds. If RetryAfter is 0, the header is not sent.
 	RetryAfter time.Duration `json:"-"`
 }
 
@@ -103,9 +104,9 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 
 var members = []string{"type", "title", "status", "detail", "instance", "code", "retryable", "safe_new_key", "errors"}
 
-// WriteProblem answers with p as application/problem+json. Status 0 means 500; an empty Title becomes the text of the status. Use it for a handler's
-// own errors, so that they look like the errors of the middleware. If Type is the address of a page, it is also sent in a Link header with
-// rel="help". WriteProblem panics if Extra cannot be encoded as JSON.
+// WriteProblem answers with p as application/problem+json. Status 0 means 500; an empty Title becomes the text of the status. Use WriteProblem for a
+// handler's own errors, so that these errors look like the errors of the middleware. If p.Type is the address of a page, the address is also sent in
+// a Link header with rel="help". WriteProblem panics if Extra cannot be encoded as JSON.
 func WriteProblem(w http.ResponseWriter, p Problem) {
 	if p.Status == 0 {
 		p.Status = http.StatusInternalServerError

@@ -46,7 +46,7 @@ func TestEachProblemHasAPage(t *testing.T) {
 		if m := number.FindStringSubmatch(page); m == nil || statusText(m[1]) != status {
 			t.Errorf("the page of %s says status %q, it is %s", code, m, status)
 		}
-		for _, part := range []string{"Is it safe to send it again?", "What to do."} {
+		for _, part := range []string{"Is it safe to send the request again?", "What to do."} {
 			if !strings.Contains(page, part) {
 				t.Errorf("the page of %s does not say %q", code, part)
 			}

@@ -40,8 +40,8 @@ var (
 // Header implements [http.ResponseWriter].
 func (rec *recorder) Header() http.Header { return rec.header }
 
-// WriteHeader implements [http.ResponseWriter]. As in net/http, only the first call has an effect, and it freezes the header. Informational answers
-// (1xx) are not sent.
+// WriteHeader implements [http.ResponseWriter]. As in net/http, only the first call has an effect. After that call, changes of the header are
+// ignored. Informational answers (1xx) are not sent.
 func (rec *recorder) WriteHeader(status int) {
 	switch {
 	case status < 100 || status > 999:
@@ -167,18 +167,18 @@ func (rec *recorder) Flush() { _ = rec.FlushError() }
 // FlushError is Flush for [http.ResponseController].
 func (rec *recorder) FlushError() error { return rec.mayWrite(0) }
 
-// Hijack implements [http.Hijacker] and refuses.
+// Hijack implements [http.Hijacker]. It always returns an error.
 func (rec *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return nil, nil, notSupported("Hijack")
 }
 
-// SetReadDeadline refuses: the request has been read.
+// SetReadDeadline returns an error, because the request has already been read.
 func (rec *recorder) SetReadDeadline(time.Time) error { return notSupported("SetReadDeadline") }
 
-// SetWriteDeadline refuses: the answer is written to memory.
+// SetWriteDeadline returns an error, because the answer is written to memory.
 func (rec *recorder) SetWriteDeadline(time.Time) error { return notSupported("SetWriteDeadline") }
 
-// EnableFullDuplex refuses: the request has been read, the answer follows the commit.
+// EnableFullDuplex returns an error: the request has already been read, and the answer is sent after the commit.
 func (rec *recorder) EnableFullDuplex() error { return notSupported("EnableFullDuplex") }
 
 func notSupported(method string) error {

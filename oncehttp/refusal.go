@@ -56,8 +56,8 @@ func (x *Exchange) operationProblem(code ProblemCode) Problem {
 	return p
 }
 
-// Problem returns the problem that a client may see for an error of the engine. It never has the cause of the error, which may contain internal
-// details.
+// Problem returns the problem that a client may see for an error of the engine. The problem never has the cause of the error, because the cause may
+// contain internal details.
 func (x *Exchange) Problem(err error) Problem {
 	var e *once.Error
 	if !errors.As(err, &e) {
@@ -142,8 +142,8 @@ func (e *notStoredError) Error() string {
 	return fmt.Sprintf("oncehttp: an answer that is not stored: status %d", e.status)
 }
 
-// Cause is the cause in the attempt log.
+// Cause returns the cause that the attempt log stores for this error.
 func (e *notStoredError) Cause() string { return fmt.Sprintf("HTTP %d", e.status) }
 
-// NotStored reports whether the observer gets this as an answer, and not as a failure of the handler.
+// NotStored reports whether the observer gets this error as an answer, and not as a failure of the handler.
 func (e *notStoredError) NotStored() bool { return e.status < 500 }

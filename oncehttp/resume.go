@@ -29,7 +29,8 @@ import (
 // Config.Route is set, or if the pattern is not one of [http.ServeMux], the request has no pattern; then let h pass the request to a router. If
 // several routes have the same name, as with a router inside of the middleware, use [Routes].
 //
-// Resume panics if cfg is invalid or does not set CaptureRequest, or if the engine is not one of package lease, has no Encrypter, or hashes its keys.
+// Resume panics if cfg is invalid or does not set CaptureRequest, or if the engine does not come from package lease, has no Encrypter, or hashes its
+// keys.
 func Resume[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter, r *http.Request, tx TX)) func(context.Context, once.Operation) error {
 	p := compile(cfg, e.Config().Retain)
 	switch engine := e.Config(); {

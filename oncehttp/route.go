@@ -108,8 +108,8 @@ func (rt *Route) Config() Config {
 	return cfg
 }
 
-// Problems returns the problems with which requests of the route can be refused, in the dialect of its Preset. They are sorted by status, and within
-// a status in the order of this package's codes. RetryAfter is set if an answer may have the header Retry-After.
+// Problems returns the problems with which requests of the route can be refused, in the dialect of its Preset. The problems are sorted by status, and
+// within a status in the order of this package's codes. RetryAfter is set if an answer may have the header Retry-After.
 func (rt *Route) Problems() []Problem {
 	codes := slices.Sorted(maps.Keys(problems))
 	list := make([]Problem, 0, len(codes))

@@ -162,8 +162,8 @@ func (r *run) note(do func()) {
 // Fail reports that the work of the handler has failed with err. The handler calls Fail instead of writing an answer.
 //
 // If the chain of err has a [once.Failure], the failure is final: the answer is a problem with status 422 and the code and message of the Failure.
-// This answer is stored and replayed. The writes of the handler are rolled back, unless Failure.CommitWrites is set; finished phases of work under a
-// lease stay committed. For another status than 422, answer with [WriteProblem] instead.
+// The answer with status 422 is stored and replayed. The writes of the handler are rolled back, unless Failure.CommitWrites is set; finished phases
+// of work under a lease stay committed. For another status than 422, answer with [WriteProblem] instead.
 //
 // With any other err the transaction is rolled back and nothing is stored. After a serialization failure or a deadlock the handler runs again, up to
 // the engine's limit of runs, and then the client gets 503. After any other error the client gets 500. The engine's observer receives err, the client

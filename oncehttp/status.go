@@ -17,8 +17,8 @@ import (
 const problemNotFound ProblemCode = "NOT_FOUND.operation"
 
 // StatusHandler returns a handler for the URLs of Config.StatusURL: it serves the state of an operation, for a client whose operation is in flight or
-// whose outcome is unknown. cfg is the Config of the route that executes the operations. The function of returns which operation a request asks for:
-// the name of its route (Config.Route; by default method and pattern) and its key.
+// whose outcome is unknown. cfg is the Config of the route that executes the operations. The parameter of is a function that returns which operation
+// a request asks for: the name of its route (Config.Route; by default method and pattern) and its key.
 //
 //	mux.Handle("POST /refunds", authenticate(oncehttp.Handler(engine, cfg, refund)))
 //	mux.Handle("GET /refunds/status/{key}", authenticate(oncehttp.StatusHandler(engine, cfg,
@@ -38,7 +38,7 @@ const problemNotFound ProblemCode = "NOT_FOUND.operation"
 // An operation belongs to the principal that has requested it. Other principals get 404, and so do requests for an operation that does not exist.
 // With an engine without leases, the answer is 404 while the operation is being executed, because its record is visible only after the commit.
 //
-// StatusHandler panics if cfg is invalid or of is nil.
+// StatusHandler panics if cfg is invalid or if the parameter of is nil.
 func StatusHandler[TX any](e *once.Engine[TX], cfg Config, of func(r *http.Request) (route, key string)) http.Handler {
 	p := compile(cfg, e.Config().Retain)
 	if of == nil {

@@ -19,18 +19,18 @@ const (
 	// KeyStays does not send key and correlation id.
 	KeyStays Downstream = iota
 
-	// KeyInBaggage sends them in the OpenTelemetry baggage, as once.key and once.correlation_id. Every service that propagates baggage sends them on
-	// to the services that it calls.
+	// KeyInBaggage sends the key and the correlation id in the OpenTelemetry baggage, as once.key and once.correlation_id. Every service that
+	// propagates baggage also sends the key and the id to the services that it calls.
 	KeyInBaggage
 
-	// KeyInHeader sends them in the headers X-Idempotency-Key and X-Correlation-Id of requests of a [retryhttp.Transport] whose Tracer is the
-	// Telemetry. Requests that have such a header or an Idempotency-Key are not changed. Many services, also those with package oncehttp, use
-	// X-Idempotency-Key as the key of the request. All requests of one operation to such a service then have the same key. So use KeyInHeader only if
-	// a handler makes one call to each service.
+	// KeyInHeader sends the key and the correlation id in the headers X-Idempotency-Key and X-Correlation-Id of requests of a [retryhttp.Transport]
+	// whose Tracer is the Telemetry. Requests that have such a header or an Idempotency-Key are not changed. Many services, also those with package
+	// oncehttp, use X-Idempotency-Key as the key of the request. All requests of one operation to such a service then have the same key. So use
+	// KeyInHeader only if a handler makes one call to each service.
 	KeyInHeader
 )
 
-// Names in the baggage and in headers.
+// These are names of baggage members and of headers.
 const (
 	baggageKey         = "once.key"
 	baggageCorrelation = "once.correlation_id"

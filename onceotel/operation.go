@@ -17,7 +17,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Attributes of spans, in addition to the semantic conventions.
+// These are attributes of spans that the semantic conventions do not define.
 const (
 	operationKey   = attribute.Key("once.operation")
 	keyHashKey     = attribute.Key("once.key_hash")
@@ -56,7 +56,8 @@ func (t *Telemetry) operationOf(ctx context.Context) *operation {
 	return o
 }
 
-// TraceStart implements [once.Tracer]. It starts the span of an operation, and returns its traceparent, which is stored with the operation.
+// TraceStart implements [once.Tracer]. It starts the span of an operation, and returns the traceparent of the span, which is stored with the
+// operation.
 func (t *Telemetry) TraceStart(ctx context.Context, e once.Event) (_ context.Context, traceparentToKeep string) {
 	o := &operation{of: t, Attempt: e.Attempt}
 	if t.cfg.Downstream != KeyStays && e.KeyHash != "" {

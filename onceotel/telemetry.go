@@ -83,7 +83,7 @@ func New(cfg Config) (*Telemetry, error) {
 	return &Telemetry{cfg: cfg, tracer: cfg.TracerProvider.Tracer(name), meter: m}, nil
 }
 
-// Trace returns the W3C traceparent of the span in ctx, or "" if ctx has no span. Use it as outbox.Config.Trace, and to set once.Operation.Trace.
+// Trace returns the W3C traceparent of the span in ctx, or "" if ctx has no span. Use Trace as outbox.Config.Trace, and to set once.Operation.Trace.
 func Trace(ctx context.Context) string { return traceparent(trace.SpanContextFromContext(ctx)) }
 
 // traceparent returns sc in the form that is stored with operations and messages.

@@ -24,7 +24,7 @@ const (
 	waitKey     = attribute.Key("once.wait_ms")
 )
 
-// CallSpan implements [retryhttp.Tracer]. It starts a span for each call, which ends when the header of the answer has arrived.
+// CallSpan implements [retryhttp.Tracer]. It starts a span for each call. The span ends when the header of the answer has arrived.
 func (t *Telemetry) CallSpan(req *http.Request) (_ context.Context, end func(*http.Response, error)) {
 	ctx, span := t.startCall(req.Context(), "call "+spanName(req), attributesOf(req)...)
 	return ctx, func(resp *http.Response, err error) {

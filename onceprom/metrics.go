@@ -76,7 +76,7 @@ func (m *Metrics) Observe(ctx context.Context, e once.Event) {
 	m.meter.Operation(&e, func(v instrument.Measurement) { m.record(v, func() string { return m.traceID(ctx, &e) }) })
 }
 
-// Record records a measurement. The observers that outbox.Metrics, inbox.Metrics, saga.Metrics and retry.Metrics return call it.
+// Record records a measurement. The observers that outbox.Metrics, inbox.Metrics, saga.Metrics and retry.Metrics return call Record.
 func (m *Metrics) Record(ctx context.Context, v instrument.Measurement) {
 	m.record(m.meter.Bounded(v), func() string { return m.current(ctx) })
 }

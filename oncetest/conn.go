@@ -15,7 +15,7 @@ type conn struct {
 
 func (c *conn) cut() { _ = c.Close() }
 
-// Write writes, unless a fault prevents it.
+// Write writes data to the connection, unless a fault prevents the write.
 func (c *conn) Write(data []byte) (int, error) {
 	switch act := c.process.write(); act {
 	case notSent:
@@ -29,7 +29,7 @@ func (c *conn) Write(data []byte) (int, error) {
 	return c.Conn.Write(data)
 }
 
-// Read reads. When an answer must be lost, the connection breaks here: the server has done its work.
+// Read reads. If the test loses the answer, Read breaks the connection: at this time the server has done its work.
 func (c *conn) Read(data []byte) (int, error) {
 	n, err := c.Conn.Read(data)
 	if n == 0 {

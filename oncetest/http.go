@@ -18,12 +18,12 @@ import (
 
 // Service describes a service over HTTP that [HTTP] tests.
 type Service struct {
-	// Start starts the service, as its main function does, with connections that it opens by methods of p. Start is called again after each death of
-	// the process. Create in Start everything that the service keeps in memory. Create outside of Start everything that outlives a process: files,
-	// databases, a [Provider].
+	// Start starts the service, as the main function of the service does. It opens all connections of the service with methods of p. Start is called
+	// again after each death of the process. Create in Start everything that the service keeps in memory. Create outside of Start everything that
+	// outlives a process: files, databases, a [Provider].
 	Start func(p *Process) http.Handler
 
-	// Request returns a request that takes effect. The request has no key; the test adds one. All requests that it returns must be equal.
+	// Request returns a request that takes effect. The request has no key; the test adds one. All requests that the function returns must be equal.
 	Request func() *http.Request
 
 	// Other returns a request that also takes effect and differs from Request, for [FaultMismatch]. Default: Request with one digit of its body

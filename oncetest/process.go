@@ -13,7 +13,7 @@ import (
 )
 
 // Process represents one process that runs the handler, from its start to its death. The handler opens its connections by the methods of Process. So
-// the test sees each write, can lose the write or its answer, and can end the process at it.
+// the test sees each write, can lose the write or its answer, and can end the process at this write.
 type Process struct {
 	suite *suite
 	died  chan struct{}
@@ -40,7 +40,7 @@ var (
 	errDead = errors.New("oncetest: injected fault: the process has crashed")
 )
 
-// Dial opens a network connection that belongs to the process. Set it as the dial function of drivers such as pgx and go-sql-driver/mysql, or of
+// Dial opens a network connection that belongs to the process. Set Dial as the dial function of drivers such as pgx and go-sql-driver/mysql, or of
 // [http.Transport]. Each write to the connection counts as one write.
 func (p *Process) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if p.isDead() {

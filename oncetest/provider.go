@@ -75,7 +75,7 @@ func (p *Provider) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// ServeHTTP implements [http.Handler]. If an answer is lost, it breaks the connection.
+// ServeHTTP implements [http.Handler]. If the provider must lose the answer, ServeHTTP breaks the connection.
 func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p.serve(w, r) != nil {
 		panic(http.ErrAbortHandler)

@@ -16,7 +16,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// WithTx returns a context from which oncehttp.Tx, oncegrpc.Tx and onceconnect.Tx return tx. Use it to test a handler without its middleware.
+// WithTx returns a context from which oncehttp.Tx, oncegrpc.Tx and onceconnect.Tx return tx. Use WithTx to test a handler without its middleware.
 func WithTx[TX any](t testing.TB, ctx context.Context, tx TX) context.Context { //nolint:revive // the test comes first
 	t.Helper()
 	if any(tx) == nil {

@@ -102,8 +102,8 @@ type Consumer struct {
 	Skip     []Fault               // see [Service]
 }
 
-// Inbox tests the consumer c: see the package documentation. Each message is delivered until the consumer returns no error, and then once more. Inbox
-// does not try [FaultMismatch].
+// Inbox tests the consumer c: see the package documentation. Each message is delivered until the consumer returns no error, and then one more time.
+// Inbox does not try [FaultMismatch].
 func Inbox(t testing.TB, c Consumer) {
 	t.Helper()
 	s := suite{settings: settings{c.Database, c.Count, c.Ignore, c.Skip}, tb: t}

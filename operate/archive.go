@@ -17,7 +17,8 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Archive is a directory of files into which sweeps have written expired operations and expired rows of other tables, before they deleted them.
+// Archive is a directory of files. Before a sweep (package retention) deletes expired operations and expired rows of other tables, the sweep writes
+// them to these files.
 type Archive struct{ dir string }
 
 // OpenArchive opens the archive in the directory dir.
@@ -82,7 +83,7 @@ func (a *Archive) Find(ctx context.Context, scope, key string) ([]Operation, err
 	return found, nil
 }
 
-// ArchivedRow is an archived row of another table than that of operations: a delivered message, a receipt, or an event or attempt of webhooks.
+// ArchivedRow is an archived row of a table other than the table of operations: a delivered message, a receipt, or an event or attempt of webhooks.
 type ArchivedRow struct {
 	Table     string          `json:"table"`
 	Scope     string          `json:"scope,omitempty"` // for a message, its topic

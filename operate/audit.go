@@ -32,8 +32,8 @@ type Access struct {
 	Shown      bool   // true if one object was shown, also one without a Key; false if a list was read
 }
 
-// Looked writes to the audit that by has read stored operations; by.Reason may be empty. It returns an error if the database user may not write. The
-// caller decides whether the read is allowed then.
+// Looked writes to the audit that an operator (the parameter by) has read stored operations; by.Reason may be empty. It returns an error if the
+// database user may not write. The caller decides whether the read is allowed then.
 func (a *Keys) Looked(ctx context.Context, by By, access Access) error {
 	if by.Who == "" {
 		return errors.New("operate: By.Who is empty. Try: the name of the person or service that reads")
@@ -51,7 +51,7 @@ func (a *Keys) Looked(ctx context.Context, by By, access Access) error {
 
 const auditColumns = "select id, at, who, action, scope, key_hash, reason, detail from once_audit where "
 
-// AuditFilter chooses entries of the audit. The zero value chooses all of them.
+// AuditFilter chooses entries of the audit. The zero value chooses all entries.
 type AuditFilter struct {
 	Window
 

@@ -36,7 +36,7 @@ func (a *Keys) Progress(ctx context.Context, id store.ID) (p lease.Progress, err
 }
 
 // Decide writes the decision d about an operation whose outcome is unknown, and its entry of the audit, in one commit: see [lease.Resolve]. If the
-// same decision was written before, nothing changes. by replaces Who and Reason of d.
+// same decision was written before, nothing changes. The parameter by replaces the fields Who and Reason of d.
 func (a *Keys) Decide(ctx context.Context, by By, id store.ID, d lease.Resolution) error {
 	if err := by.check(); err != nil {
 		return err

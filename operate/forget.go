@@ -36,8 +36,8 @@ var (
 // is not executed: it gets [once.CodeNoResult] (409 over HTTP). Forget returns a text that names the erased data; the audit gets the same text in the
 // same commit.
 //
-// The key stays even if it is personal data, because only the key prevents that a retry executes; set [once.Config].HashKeys to store hashes of keys.
-// Copies inside the database are not erased either: dead rows until they are vacuumed, write-ahead logs, replicas and backups.
+// The key stays even if it is personal data, because only the key prevents the execution of a retry; set [once.Config].HashKeys to store hashes of
+// keys. Copies inside the database are not erased either: dead rows until they are vacuumed, write-ahead logs, replicas and backups.
 //
 // After an error nothing has changed, with two exceptions: [store.KindLost], where the answer to COMMIT was lost, and [ErrCache]. Forget may be
 // called again after any error.

@@ -60,7 +60,7 @@ func failingOf(f inbox.Failing) Failing {
 // Failure returns a text that says how often the missing message has failed, and why.
 func (g Gap) Failure() string { return inbox.Failing(g.Failing).String() }
 
-// What says in words what the missing message is: "missing", "failing" or "a dead letter".
+// What returns the state of the missing message in words: "missing", "failing" or "a dead letter".
 func (g Gap) What() string {
 	switch {
 	case g.Dead:
@@ -82,7 +82,7 @@ type InboxChange struct {
 	Changed bool  `json:"changed"` // true if the change was made; false in a preview
 }
 
-// GapFilter chooses the waiting keys to list. The zero value chooses all of them.
+// GapFilter chooses the waiting keys to list. The zero value chooses all waiting keys.
 type GapFilter struct {
 	Window
 
@@ -174,7 +174,8 @@ func (i *Inboxes) gaps(ctx context.Context, consumer string, most int) (list []G
 	return convert(found, func(g inbox.Gap) Gap { return gapOf(consumer, g) }), more, err //nolint:wrapcheck // it is of package inbox
 }
 
-// Summaries returns the states of the inboxes, sorted by the names of their consumers. It reads at most most keys of each inbox.
+// Summaries returns the states of the inboxes, sorted by the names of their consumers. The parameter most limits the number of keys that are read
+// from each inbox.
 func (i *Inboxes) Summaries(ctx context.Context, w Window, most int) (p Page[InboxSummary], err error) {
 	names, err := inbox.Consumers(ctx, i.db, w.After, w.limit()+1)
 	if err != nil {
@@ -207,7 +208,8 @@ func (i *Inboxes) Summaries(ctx context.Context, w Window, most int) (p Page[Inb
 	return p, nil
 }
 
-// Parked returns the parked messages of the key that m names, in their order. It ignores m.Seq.
+// Parked returns the parked messages of the key that m names, in their order. A parked message waits for an earlier message of its key. It ignores
+// m.Seq.
 func (i *Inboxes) Parked(ctx context.Context, m InboxMessage, w Window) (p Page[ParkedMessage], err error) {
 	after := int64(0)
 	if w.After != "" {
@@ -237,8 +239,8 @@ func (i *Inboxes) Place(ctx context.Context, m InboxMessage) (inbox.Place, error
 	return in.Place(ctx, m.Source, m.Topic, m.Key, m.Seq) //nolint:wrapcheck // likewise
 }
 
-// Skip gives up the message that a key waits for, so that the later messages are applied. It returns an error if the message was received and fails:
-// see [inbox.Inbox.Skip].
+// Skip gives up the message that a key waits for, so that the later messages are applied. It returns an error if the message was received and its
+// attempts fail: see [inbox.Inbox.Skip].
 func (i *Inboxes) Skip(ctx context.Context, by By, m InboxMessage) error {
 	in, err := i.signed(by, m)
 	if err != nil {
@@ -256,8 +258,8 @@ func (i *Inboxes) StartAt(ctx context.Context, by By, m InboxMessage) error {
 	return in.StartAt(ctx, m.Source, m.Topic, m.Key, m.Seq, by.Who, by.Reason) //nolint:wrapcheck // likewise
 }
 
-// Renumber prepares the inbox of a consumer for a source that continues all its keys after the number after, because the source was restored from a
-// backup. It returns how many keys had waited for this. See [inbox.Inbox.Renumber].
+// Renumber prepares the inbox of a consumer for a source that was restored from a backup: in all its keys, the source continues with numbers greater
+// than the parameter after. Renumber returns the number of keys that had waited for this. See [inbox.Inbox.Renumber].
 func (i *Inboxes) Renumber(ctx context.Context, by By, consumer, source string, after int64) (keys int, err error) {
 	in, err := i.signed(by, InboxMessage{Consumer: consumer})
 	if err != nil {

@@ -100,7 +100,7 @@ func hostOf(in journal.Intent) string {
 	return hostname.Canonical(u.Host)
 }
 
-// ResumeRequest says which intents [Intents.Resume] sends again, and how. The zero value sends all of them.
+// ResumeRequest says which intents [Intents.Resume] sends again, and how. The zero value sends all intents again.
 type ResumeRequest struct {
 	Host   string        // if not "", only intents of this host are sent; written as in a URL
 	Header http.Header   // header lines to add to all requests, such as secrets, which a journal does not have; they are sent to one host only
@@ -123,14 +123,14 @@ type ResumeAnswer struct {
 	Status int    `json:"status"`
 }
 
-// HostsError is returned if ResumeRequest.Header is set and Host is not, although the intents are for several hosts.
+// HostsError is returned if ResumeRequest.Header is set, ResumeRequest.Host is empty, and the intents are for several hosts.
 type HostsError struct{ Hosts []string }
 
 func (e *HostsError) Error() string {
 	return fmt.Sprintf("operate: the journal has intents for %d hosts, and ResumeRequest.Header would tell them all a secret. Try: ResumeRequest.Host", len(e.Hosts))
 }
 
-// Resume sends intents again, each with its original key, and closes each intent whose outcome is known then. See [journal.Resume].
+// Resume sends intents again, each with its original key, and closes each intent whose outcome is known after that. See [journal.Resume].
 func (s *Intents) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) {
 	done := Resumed{Answers: []ResumeAnswer{}}
 	j, err := s.restricted(ctx, r)

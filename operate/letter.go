@@ -78,7 +78,7 @@ func causeOf(g deadletter.Group) LetterCause {
 	return LetterCause{g.Letters, g.Waiting, g.Origin, g.Consumer, g.Topic, g.Class, g.Cause, utc(g.Oldest), utc(g.Newest), g.UID}
 }
 
-// Redrive is a group of dead letters that an operator has made due again, and its progress.
+// Redrive is a group of dead letters that an operator has made due again, so that they are delivered again, and the progress of this group.
 type Redrive struct {
 	UID       string                  `json:"uid,omitempty"` // "" in a preview
 	State     deadletter.RedriveState `json:"state,omitempty"`

@@ -48,7 +48,7 @@ func (l *Letters) Show(ctx context.Context, uid string) (Letter, error) {
 	return shown, err //nolint:wrapcheck // likewise
 }
 
-// Redrive makes the letters that match f due again. by replaces Who and Reason of o.
+// Redrive makes the letters that match f due again, so that they are delivered again. The parameter by replaces the fields Who and Reason of o.
 func (l *Letters) Redrive(ctx context.Context, by By, f LetterFilter, o deadletter.RedriveOptions) (Redrive, error) {
 	if err := by.check(); err != nil && !o.DryRun {
 		return Redrive{}, err

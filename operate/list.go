@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// KeyFilter chooses operations. The zero value chooses all of them.
+// KeyFilter chooses operations. The zero value chooses all operations.
 type KeyFilter struct {
 	Window
 

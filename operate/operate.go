@@ -1,5 +1,5 @@
-// Package operate has what an operator can read and change in the data that once keeps in a database: operations, sagas, outbox, inboxes, dead
-// letters and webhooks. Package console and the command once use it.
+// Package operate has the methods with which an operator reads and changes the data that this library stores in a database: operations, sagas,
+// outbox, inboxes, dead letters and webhooks. Package console and the command "once" use this package.
 //
 //	op := operate.New(s, operate.Config{}) // s is the SQL store of the engine
 //
@@ -78,11 +78,11 @@ func pageOf[T any](list []T, w Window, next func(T) string) Page[T] {
 
 // Config configures an [Operator].
 type Config struct {
-	// Encrypter decrypts payloads, headers and inputs. Set it if the service encrypts them. Default: nil.
+	// Encrypter decrypts payloads, headers and inputs. Set Encrypter if the service encrypts them. Default: nil.
 	Encrypter once.Encrypter
 
-	// Caches are the caches of this process; *once.Engine is one. [Keys.Forget] removes the answers of forgotten operations from them. Caches of
-	// other processes may replay a forgotten answer for up to [once.Config].CacheFor.
+	// Caches are the caches of this process; *once.Engine is one. [Keys.Forget] removes the answers of forgotten operations from these caches. Caches
+	// of other processes may replay a forgotten answer for up to [once.Config].CacheFor.
 	Caches []Cache
 }
 
@@ -97,7 +97,7 @@ type DB[TX any] interface {
 	store.Store[TX]
 }
 
-// Operator gives access to all data that once keeps in a database; each field has one kind of data. Its methods can be called concurrently.
+// Operator gives access to all data that this library stores in a database; each field has one kind of data. Its methods can be called concurrently.
 type Operator struct {
 	Keys    *Keys
 	Outbox  *Outbox
@@ -135,7 +135,7 @@ type Keys struct {
 	caches []Cache
 }
 
-// NewKeys returns Keys for a database, without the other fields of an [Operator]. Use it if the store is known only as an interface.
+// NewKeys returns Keys for a database, without the other fields of an [Operator]. Use NewKeys if the store is known only as an interface.
 func NewKeys(db sqlplane.Database, caches ...Cache) *Keys { return &Keys{db, caches} }
 
 // Now returns the time of the database's clock, from which all ages are computed.

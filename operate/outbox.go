@@ -49,8 +49,8 @@ type MessageFilter struct {
 	Topic string       // default: all topics
 	Key   string       // the ordering key; requires Topic; default: all keys
 
-	// Most limits the number of rows that are read to find blocked messages; other states ignore it. With Most, blocked messages are sorted by topic
-	// and key, at most 25 of each key are returned, and a page that the limit ends has Page.Cut. 0 means no limit.
+	// Most limits the number of rows that are read to find blocked messages; for other states Most has no effect. With Most, blocked messages are
+	// sorted by topic and key, at most 25 of each key are returned, and a page that the limit ends has Page.Cut. 0 means no limit.
 	Most int
 }
 
@@ -100,8 +100,8 @@ func (o *Outbox) Topics(ctx context.Context) ([]outbox.Topic, error) {
 	return o.box.Topics(ctx) //nolint:wrapcheck // likewise
 }
 
-// TopicsUpTo returns a page of Topics: the topics whose names come after the name after. It reads about most rows. Page.Next is the last topic of the
-// page. See [outbox.Box.TopicsUpTo].
+// TopicsUpTo returns a page of Topics: the topics whose names come after the parameter after. It reads approximately as many rows as the parameter
+// most says. Page.Next is the last topic of the page. See [outbox.Box.TopicsUpTo].
 func (o *Outbox) TopicsUpTo(ctx context.Context, after string, most int) (p Page[outbox.Topic], err error) {
 	p.Items, p.Next, err = o.box.TopicsUpTo(ctx, after, most)
 	return p, err //nolint:wrapcheck // likewise
@@ -130,8 +130,8 @@ func WaitsOf(t outbox.Topic) (list []TopicWait) {
 	return list
 }
 
-// Known reports whether a message of this topic and key was ever added; key "" means any key. Use it before a pause: if Known is false, the name may
-// be misspelled.
+// Known reports whether a message of this topic and key was ever added; key "" means any key. Call Known before Pause: if Known returns false, the
+// name may be misspelled.
 func (o *Outbox) Known(ctx context.Context, topic, key string) (bool, error) {
 	return o.box.Known(ctx, topic, key) //nolint:wrapcheck // likewise
 }
@@ -152,8 +152,8 @@ func (o *Outbox) Resume(ctx context.Context, by By, topic, key string) (outbox.R
 	return o.by(by).Resume(ctx, topic, key) //nolint:wrapcheck // likewise
 }
 
-// Skip gives up a message that was not delivered, so that the later messages of its key are delivered. A marker with its number is delivered in its
-// place.
+// Skip gives up a message that was not delivered, so that the later messages of its key are delivered. Instead of this message, a marker with the
+// number of the message is delivered.
 func (o *Outbox) Skip(ctx context.Context, by By, id string) error {
 	if err := by.check(); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (o *Outbox) Skip(ctx context.Context, by By, id string) error {
 	return o.by(by).Skip(ctx, id, by.String()) //nolint:wrapcheck // likewise
 }
 
-// Resend makes a delivered message due again, if it is still stored. See [outbox.Box.Resend].
+// Resend makes a delivered message due again, so that a relay delivers it again. The message must still be stored. See [outbox.Box.Resend].
 func (o *Outbox) Resend(ctx context.Context, by By, id string) error {
 	if err := by.check(); err != nil {
 		return err
@@ -175,8 +175,9 @@ type Since struct {
 	Topic string
 }
 
-// ResendSince makes the messages that s chooses due again, and returns their number. Use it for consumers that were restored from a backup. Messages
-// whose payload was erased are left out. ResendSince may be called again, for example after an error; consumers then receive duplicates.
+// ResendSince makes the messages that s chooses due again, so that a relay delivers them again. It returns their number. Use ResendSince for
+// consumers that were restored from a backup. Messages whose payload was erased are left out. ResendSince may be called again, for example after an
+// error; consumers then receive duplicates.
 func (o *Outbox) ResendSince(ctx context.Context, by By, s Since) (n int, err error) {
 	err = o.since(ctx, s, func(m Message) error {
 		err := o.Resend(ctx, by, m.ID)

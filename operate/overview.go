@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Bounds of the reads of Overview: together fewer than 2,000 rows.
+// These are the largest numbers of rows that Overview reads, together fewer than 2,000.
 const (
 	mostUnfinished = 400
 	mostWaiting    = 250

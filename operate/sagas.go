@@ -14,8 +14,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Sagas has the sagas of a database, of all programs that use it. An operator can decide about a saga in a process that does not have the saga's
-// definition. A node that has the definition then continues the saga.
+// Sagas has the sagas of a database, of all programs that use this database. An operator can decide about a saga in a process that does not have the
+// saga's definition. A node that has the definition then continues the saga.
 type Sagas struct {
 	keys      *Keys
 	ops       store.Operations // nil if the store keeps no operations
@@ -55,7 +55,7 @@ func (v SagaView) WithoutBody() SagaView {
 	return v
 }
 
-// Meaning returns sentences that explain the state of the saga to an operator who was alerted. For a stuck saga they give the reason.
+// Meaning returns sentences that explain the state of the saga to an operator who was alerted. For a stuck saga these sentences give the reason.
 func (v SagaView) Meaning() string {
 	switch v.State {
 	case saga.StateRunning:
@@ -129,7 +129,7 @@ var sagaStates = map[string]string{
 	saga.StateCompensated: states["done"] + " and kind = 1",
 }
 
-// List returns the sagas that match f, sorted by tenant and key. See [Keys.List] for the indexes that it uses.
+// List returns the sagas that match f, sorted by tenant and key. See [Keys.List] for the indexes that List uses.
 func (s *Sagas) List(ctx context.Context, f SagaFilter) (p Page[Saga], err error) {
 	in, ok := sagaStates[f.State]
 	if !ok {
@@ -199,7 +199,7 @@ func (s *Sagas) Show(ctx context.Context, id saga.ID) (v SagaView, err error) {
 }
 
 // Decide writes the decision d about a saga, and its entry of the audit, in one commit: see [saga.Decide]. It returns a text that describes the
-// decision. It ignores Who, Reason and Encrypter of d.
+// decision. It ignores the fields Who, Reason and Encrypter of d.
 func (s *Sagas) Decide(ctx context.Context, by By, id saga.ID, d saga.Decision) (detail string, err error) {
 	if err := errors.Join(by.check(), s.none()); err != nil {
 		return "", err
@@ -209,8 +209,8 @@ func (s *Sagas) Decide(ctx context.Context, by By, id saga.ID, d saga.Decision) 
 }
 
 // Forget erases the stored data of a saga that has ended: its outcome, the states of its steps, and the inputs of its steps, if
-// [saga.Config].KeepData has kept them. The state, the tenant and the key of the saga stay until its retention is over. So a second start with the
-// same key does nothing, and gets [once.CodeNoResult]. If preview is true, all changes are rolled back. See [Keys.Forget].
+// [saga.Config].KeepData has kept these inputs. The state, the tenant and the key of the saga stay until its retention is over. So a second start
+// with the same key does nothing, and gets [once.CodeNoResult]. If preview is true, all changes are rolled back. See [Keys.Forget].
 func (s *Sagas) Forget(ctx context.Context, by By, id saga.ID, preview bool) (detail string, err error) {
 	scope := string(owner.Saga) + id.Tenant
 	return s.keys.Forget(owner.Enter(ctx, owner.Saga), by, ForgetRequest{Scope: scope, Key: id.Key, Preview: preview})

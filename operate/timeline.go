@@ -39,8 +39,8 @@ type Timeline struct {
 	Audit    []Entry   `json:"audit"`
 }
 
-// Timeline returns at most limit of the last attempts at key, and the changes that operators have made to it. Reads by operators are only in
-// [Keys.Audit]. Scope "" means all scopes.
+// Timeline returns the last attempts at key (at most limit attempts), and the changes that operators have made to the operation with this key. Reads
+// by operators are only in [Keys.Audit]. Scope "" means all scopes.
 func (a *Keys) Timeline(ctx context.Context, scope, key string, limit int) (tl Timeline, err error) {
 	where, args := named(scope, key)
 	pool := a.db.Pool()

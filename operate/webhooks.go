@@ -45,11 +45,11 @@ const (
 	EndpointDisabled = "disabled" // nothing is sent to the endpoint
 )
 
-// EndpointOpen is a value of [EndpointFilter].State. It chooses failing endpoints whose circuit breaker is open, to which no attempt is made for a
-// while.
+// EndpointOpen is a value of [EndpointFilter].State. EndpointOpen chooses failing endpoints whose circuit breaker is open. No attempt is made to such
+// an endpoint for a while.
 const EndpointOpen = "open"
 
-// EndpointFilter chooses endpoints. The zero value chooses all of them.
+// EndpointFilter chooses endpoints. The zero value chooses all endpoints.
 type EndpointFilter struct {
 	Window
 
@@ -173,7 +173,7 @@ type DeliveryAttempt struct {
 	Cause   string    `json:"cause,omitempty"`  // one of resend, recover, replay and test; "" for an ordinary attempt
 }
 
-// DeliveryFilter chooses deliveries of an endpoint. The zero value chooses all of them.
+// DeliveryFilter chooses deliveries of an endpoint. The zero value chooses all deliveries.
 type DeliveryFilter struct {
 	Window
 
@@ -271,8 +271,8 @@ func (w *Webhooks) Data(ctx context.Context, endpoint, event string) ([]byte, er
 	return w.of(By{}).Data(ctx, e.Tenant, event) //nolint:wrapcheck // it is of package webhook
 }
 
-// Preview returns the number of deliveries that Recover would make due. If missed is true, it returns the number of deliveries that Replay would
-// make. If more is true, more may exist. See [webhook.Endpoints.Preview].
+// Preview returns the number of deliveries that Recover would make due. If missed is true, Preview returns the number of deliveries that Replay would
+// make. If the result more is true, there may be more deliveries than n. See [webhook.Endpoints.Preview].
 func (w *Webhooks) Preview(ctx context.Context, endpoint string, p webhook.Period, missed bool) (n int64, more bool, err error) {
 	e, err := w.Endpoint(ctx, endpoint)
 	if err != nil {
@@ -281,12 +281,13 @@ func (w *Webhooks) Preview(ctx context.Context, endpoint string, p webhook.Perio
 	return w.of(By{}).Preview(ctx, e.Tenant, endpoint, p, missed) //nolint:wrapcheck // it is of package webhook
 }
 
-// Resend makes the delivery of an event to an endpoint due again now. See [webhook.Endpoints.Resend].
+// Resend makes the delivery of an event to an endpoint due now, so that the event is sent again. See [webhook.Endpoints.Resend].
 func (w *Webhooks) Resend(ctx context.Context, by By, endpoint, event string) error {
 	return w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) error { return es.Resend(ctx, tenant, endpoint, event) })
 }
 
-// Recover makes the stopped deliveries of an endpoint in the period p due again, and returns their number. See [webhook.Endpoints.Recover].
+// Recover makes the stopped deliveries of an endpoint in the period p due again, so that their events are sent again. It returns the number of these
+// deliveries. See [webhook.Endpoints.Recover].
 func (w *Webhooks) Recover(ctx context.Context, by By, endpoint string, p webhook.Period) (recovered int64, err error) {
 	err = w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) (err error) {
 		recovered, err = es.Recover(ctx, tenant, endpoint, p)

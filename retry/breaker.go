@@ -5,11 +5,11 @@ import (
 	"errors"
 )
 
-// Breaker prevents attempts while a destination is down. The caller calls Allow before an attempt, and the function that Allow has returned after it,
-// with the outcome of the attempt.
+// Breaker prevents attempts while a destination is down. Before an attempt, the caller calls Allow. After the attempt, the caller calls the function
+// that Allow has returned, with the outcome of the attempt.
 //
-// gobreaker's TwoStepCircuitBreaker has nearly this interface, only with another type for the outcome; package retry/breaker adapts it. For
-// failsafe-go's CircuitBreaker, implement Allow with TryAcquirePermit, and return a function that calls RecordSuccess or RecordFailure.
+// gobreaker's TwoStepCircuitBreaker has nearly this interface, only with another type for the outcome; package retry/breaker adapts that type to
+// Breaker. For failsafe-go's CircuitBreaker, implement Allow with TryAcquirePermit, and return a function that calls RecordSuccess or RecordFailure.
 type Breaker interface {
 	// Allow returns an error if no attempt may be made now. If err is nil, the caller must call done exactly once after the attempt. Any goroutine
 	// may call done.
@@ -25,7 +25,7 @@ const (
 	HealthUnknown               // the caller gave up before an answer came
 )
 
-// outcome is the Health for err, of an attempt for a caller with ctx.
+// outcome returns what err, the result of an attempt with the context ctx, proves about the health of the destination.
 func outcome(ctx context.Context, err error) Health {
 	if err == nil {
 		return HealthGood
@@ -34,7 +34,7 @@ func outcome(ctx context.Context, err error) Health {
 		// The caller has given up, which says nothing about the service.
 		return HealthUnknown
 	}
-	// A service that refuses has answered.
+	// A service that has refused the request has answered, so it is healthy.
 	if c, _ := Classify(err); c == ClassFinal || c == ClassInFlight {
 		return HealthGood
 	}

@@ -4,26 +4,26 @@ import "sync/atomic"
 
 // Budget allows retries in proportion to successes. It is a token bucket that begins full: a retry takes one token, and a success puts a tenth of a
 // token back (see Percent). While a destination is healthy, every failure can be retried. When the destination is down, retries stop after Burst
-// retries; they start again when requests succeed again.
+// retries; retries start again when requests succeed again.
 //
 // Timeouts have a stricter rule. After a timeout, the destination may still work on the request, and a retry adds to its load. So a request that
 // timed out is not retried if at least three other requests have timed out at other times. Two kinds of requests count: requests that timed out
-// earlier, since the last success; and requests that were sent later, if none of the later ones has succeeded (see [Budget.Begin]). Another time
-// means: at least half of this attempt's timeout earlier or later. So requests that time out together, because a server hung for a moment, are
+// earlier, since the last success; and requests that were sent later, if none of the later requests has succeeded (see [Budget.Begin]). "At other
+// times" means: at least half of this attempt's timeout earlier or later. So requests that time out together, because a server hung for a moment, are
 // retried as far as the budget allows.
 //
-// A rate limit is not an outage: a server that answers with a rate limit and a time ([ClassRateLimited]) expects a retry at that time. Such retries
-// have a second bucket with five times Burst tokens; each success puts one token back. So workers that share a quota wait for their turns, and a
-// server that refuses everything is still not asked for ever.
+// A rate limit is not an outage: a server that answers with a rate limit and a time ([ClassRateLimited]) expects a retry at that time. Retries after
+// a rate limit have a second bucket with five times Burst tokens; each success puts one token back. So workers that share a quota wait for their
+// turns, and retries to a server that refuses everything still come to an end.
 //
 // Use one budget for each destination, and pay from this budget for every request that is sent again for the same intent: retries, hedges,
 // redeliveries. The zero value is ready to use, by any number of goroutines.
 type Budget struct {
-	// Percent is the number of retries that a hundred successes earn. Default: 10. If it is negative, successes earn no retries.
+	// Percent is the number of retries that a hundred successes earn. Default: 10. If Percent is negative, successes earn no retries.
 	Percent int
 
-	// Burst is the number of retries that are allowed without a success between them. Keep it small: in an outage every process adds this number of
-	// requests to the load. Default: 10. If it is negative, retries are not limited.
+	// Burst is the number of retries that are allowed without a success between them. Keep Burst small: in an outage every process adds this number
+	// of requests to the load. Default: 10. If Burst is negative, retries are not limited.
 	Burst int
 
 	silence
@@ -38,7 +38,7 @@ type Budget struct {
 // shared is the budget of calls without a budget.
 var shared = Budget{name: "(default)"}
 
-// Succeed returns tokens to the budget. [Do] calls it; callers of [Policy.Next] must call it after each attempt that has succeeded.
+// Succeed returns tokens to the budget. [Do] calls Succeed; callers of [Policy.Next] must call Succeed after each attempt that has succeeded.
 func (b *Budget) Succeed() {
 	if b.used.Load()|b.failing.Load()|b.limited.Load() > 0 { // with all zero it only reads: callers on all cores share the cache line
 		b.earn()
@@ -68,7 +68,7 @@ func giveBack(used *atomic.Int64, n int64) {
 // it. A program that sends again in another way, such as a relay that redelivers messages, calls Spend itself.
 func (b *Budget) Spend(c Class) bool { return b.payFor(c, 0) }
 
-// allow decides on another attempt after f.
+// allow reports whether another attempt may follow the failed attempt f.
 func (b *Budget) allow(f *FailedAttempt) bool {
 	if f.Class == ClassUnknown && f.Silent != 0 && b.Burst >= 0 && b.others(f) >= crowd {
 		b.refused.Add(1)

@@ -114,8 +114,8 @@ func classifyClassed(e classed) (Class, time.Duration) {
 // classOf returns the class of that name. A name of a newer version is ClassUnknown.
 func classOf(name string) Class { return Class(max(0, slices.Index(classes[:], name))) }
 
-// Permanent marks err as an error that another attempt cannot change; Permanent(nil) is nil. After a permanent error, [Do] does not try again, and
-// returns err itself. An inbox stores the message as a dead letter at once. An outbox relay does not deliver the message again, and the later
+// Permanent marks err as an error that another attempt cannot change; Permanent(nil) returns nil. After a permanent error, [Do] does not try again,
+// and returns err itself. An inbox stores the message as a dead letter at once. An outbox relay does not deliver the message again, and the later
 // messages with its ordering key wait until an operator decides.
 func Permanent(err error) error {
 	if err == nil {
@@ -132,7 +132,7 @@ type permanentError struct{ error }
 func (e *permanentError) Unwrap() error   { return e.error }
 func (e *permanentError) Retryable() bool { return false }
 
-// After marks err: it is retried, but not before d has passed. Its class is [ClassThrottled].
+// After marks err: the attempt that returns it is retried, but not before d has passed. Its class is [ClassThrottled].
 func After(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -140,7 +140,8 @@ func After(err error, d time.Duration) error {
 	return &later{err, d, false}
 }
 
-// AfterLimit marks err as caused by a rate limit: it is retried, but not before d has passed. Its class is [ClassRateLimited].
+// AfterLimit marks err as caused by a rate limit: the attempt that returns it is retried, but not before d has passed. Its class is
+// [ClassRateLimited].
 func AfterLimit(err error, d time.Duration) error {
 	if err == nil {
 		return nil

@@ -45,7 +45,7 @@ func (p *Policy) succeeded(ctx context.Context, attempt int) {
 	}
 }
 
-// ended reports the end of a call that did not come directly after a failed attempt.
+// ended reports the end of a call to Observe, if the end did not come directly after a failed attempt.
 func (p *Policy) ended(ctx context.Context, why *Error) error {
 	if p.Observe != nil {
 		p.Observe(ctx, Event{Type: EventEnded, Attempt: why.Attempts, Err: why, Stop: why.Reason})
@@ -53,7 +53,7 @@ func (p *Policy) ended(ctx context.Context, why *Error) error {
 	return why
 }
 
-// again goes on after the first failure.
+// again makes the attempts after the first failure.
 func (p *Policy) again(ctx context.Context, last error, fn func(context.Context, int) error) error {
 	start, until := lazy.Moment(0), lazy.Never
 	if total, bounded := p.total(); bounded {
@@ -93,14 +93,14 @@ func (p *Policy) again(ctx context.Context, last error, fn func(context.Context,
 			p.succeeded(ctx, attempt+1)
 			return nil
 		}
-		// An attempt that only the end of ctx has cut off says less than the failure before it.
+		// If only the end of ctx has ended the attempt, its error says less than the previous failure, so the previous failure stays the last one.
 		if ctx.Err() == nil || !errors.Is(failed, ctx.Err()) {
 			last = failed
 		}
 	}
 }
 
-// timedOut asks errors.Is, which takes its time, only where the answer is not in err itself.
+// timedOut reports whether err is a timeout. It calls errors.Is, which is slow, only if err itself does not say so.
 func timedOut(err error) bool {
 	switch err.(type) { //nolint:errorlint // errors.Is follows
 	case interface{ Is(target error) bool }, interface{ Unwrap() error }, interface{ Unwrap() []error }:
@@ -109,8 +109,7 @@ func timedOut(err error) bool {
 	return err == context.DeadlineExceeded || err == os.ErrDeadlineExceeded //nolint:errorlint // there is nothing in it
 }
 
-// decide says what follows f, and whether the caller's time is over sooner than Total,
-// which began at start.
+// decide returns what follows the failed attempt f, and whether the caller's deadline is before the end of Total, which began at start.
 func (p *Policy) decide(ctx context.Context, f *FailedAttempt, start lazy.Moment) (wait time.Duration, stop Reason, sooner bool) {
 	if ctx.Err() != nil {
 		return 0, ReasonCancelled, false

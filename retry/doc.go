@@ -5,12 +5,13 @@
 //		return charge(ctx, order)
 //	})
 //
-// The function must be safe to repeat: because of what it does, or because all attempts have the same idempotency key. Otherwise set [Policy.Unsafe].
+// The function must be safe to repeat: either its work is harmless to repeat, or all attempts have the same idempotency key. Otherwise set
+// [Policy.Unsafe].
 //
 // A nil or zero [Policy] means: five attempts; random pauses of at most 100 ms, 200 ms, 400 ms, ... up to 2 s; and a budget that limits retries to a
 // tenth of the successes. Retries end 10 s after the first failure; in package retryhttp these 10 s begin with the call. The budget is on by default
 // because pauses alone do not end an overload: if all callers retry the requests that an overloaded service refuses, the service stays overloaded.
-// For the same reason a timeout is retried while other requests succeed, and not retried while others time out too: see [Budget].
+// For the same reason a timeout is retried while other requests succeed, and not retried while other requests time out too: see [Budget].
 //
 // # Which failures are retried
 //

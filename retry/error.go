@@ -26,7 +26,7 @@ type Error struct {
 	Reason   Reason
 	Attempts int   // the number of attempts that were made
 	Last     error // the last failure; nil if there was no attempt
-	Cause    error // the error that ended the call if it was not the last failure: that of the context or of the breaker
+	Cause    error // why the call has ended, if Last is not the reason: for example, the error of the context or of the breaker
 }
 
 func (e *Error) Error() string {

@@ -8,14 +8,15 @@ import (
 	"github.com/oncelib/once/internal/base/instrument"
 )
 
-// Outcomes of a call, as a label.
+// These are the outcomes of a call, as values of a label.
 const (
 	callSucceeded = "succeeded"
 	callRefused   = "refused"  // it got an answer that is final
 	callGivenUp   = "given_up" // its last attempt has failed, or it could make none
 )
 
-// Metrics returns a function for [Policy].Observe that records metrics of calls and attempts. to is an *onceprom.Metrics or an *onceotel.Telemetry.
+// Metrics returns a function for [Policy].Observe that records metrics of calls and attempts. The parameter to is an *onceprom.Metrics or an
+// *onceotel.Telemetry.
 func Metrics(to instrument.Recorder) func(context.Context, Event) {
 	return func(ctx context.Context, e Event) {
 		host := cmp.Or(hostname.OfURL(e.URL), shared.name) // as budgets and breakers name it

@@ -18,9 +18,9 @@ type Policy struct {
 	// Cap is the largest value that the longest pause reaches. A pause that the server asks for may be longer. Default: 2 s.
 	Cap time.Duration
 
-	// Total limits the time of all retries together. In [Do] this time begins with the first failure, because Do does not read the clock before; only
-	// Timeout and the context limit the first attempt. In package retryhttp the time begins with the call. When Total is over, no retry begins, and
-	// the context of a running retry ends. Default: 10 s. If Total is negative, only the context limits the retries.
+	// Total limits the time of all retries together. In [Do] this time begins with the first failure, because Do does not read the clock before the
+	// first failure; only Timeout and the context limit the first attempt. In package retryhttp the time begins with the call. When Total is over, no
+	// retry begins, and the context of a running retry ends. Default: 10 s. If Total is negative, only the context limits the retries.
 	Total time.Duration
 
 	// Timeout limits each attempt, by its context. Default: 0, no limit.
@@ -38,7 +38,7 @@ type Policy struct {
 	Breaker Breaker
 
 	// Observe is called with every [Event]: after each failed attempt and before its pause, when a request is sent again or in parallel, and at the
-	// end of the call. It must return quickly, because the call waits for it. Default: nil.
+	// end of the call. Observe must return quickly, because the call waits for its return. Default: nil.
 	Observe func(context.Context, Event)
 }
 
@@ -58,9 +58,9 @@ type FailedAttempt struct {
 	Random float64 // a random number in [0, 1), from which Next computes the pause
 }
 
-// Next decides what follows a failed attempt. If stop is "", another attempt follows after the pause wait; otherwise no attempt follows. Next reads
-// no clock, makes no random numbers and does not wait, so that a simulation can run the same code as production. Next takes the price of the next
-// attempt from the budget. The caller must call [Budget.Succeed] after a success.
+// Next decides what follows a failed attempt. If the result stop is "", another attempt follows, after a pause of the length wait. If stop is not "",
+// no attempt follows. Next reads no clock, makes no random numbers and does not wait, so that a simulation can run the same code as production. Next
+// takes the price of the next attempt from the budget. The caller must call [Budget.Succeed] after a success.
 func (p *Policy) Next(f FailedAttempt) (wait time.Duration, stop Reason) { return p.next(&f) }
 
 func (p *Policy) next(f *FailedAttempt) (wait time.Duration, stop Reason) {

@@ -1,7 +1,7 @@
 package retry
 
-// Refund returns the tokens that [Budget.Spend] has taken for a failure of class c. Use it if Spend was called before the outcome of a request was
-// known, as for a message that is delivered again after a crash: if that delivery succeeds, Refund makes it free.
+// Refund puts the tokens that [Budget.Spend] has taken for a failure of class c back into the budget. Use Refund if Spend was called before the
+// outcome of a request was known, as for a message that is delivered again after a crash. If the delivery succeeds, Refund gives its price back.
 func (b *Budget) Refund(c Class) {
 	if c == ClassRateLimited {
 		giveBack(&b.limited, 1)

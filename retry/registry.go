@@ -26,8 +26,9 @@ type registry struct {
 // upper and lower case, in a dot at the end, or in the port 80 or 443 are the same destination. A name in Unicode and its form in ASCII (xn--) are
 // two destinations.
 //
-// The process remembers 10,000 destinations. After that each new destination replaces another one, and begins with an empty budget: it must earn its
-// first retry by successes. So a caller cannot get a full budget by inventing destinations until its own is forgotten.
+// The process remembers 10,000 destinations. After 10,000 destinations, each new destination replaces another destination, and begins with an empty
+// budget: the new destination must earn its first retry by successes. So a caller cannot get a full budget by inventing destinations until the budget
+// of its own destination is forgotten.
 func BudgetFor(destination string) *Budget { return budgets.get(destination) }
 
 // Budgets returns the states of all budgets of [BudgetFor], and of the budget that calls without a budget share. They are sorted by destination.

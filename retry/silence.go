@@ -33,10 +33,10 @@ type silence struct {
 	givenUp [heed]time.Duration // when the first failing intents were given up
 }
 
-// Begin gives an attempt a number before it is sent. at is the current time on any clock that all users of the budget share. Begin is for callers of
-// [Policy.Next] that have a timeout for each attempt, as package retryhttp does. They set [FailedAttempt.Silent], Begun and Now, and after a success
-// they call Answered instead of Succeed. Then a destination that answers none of many requests gets no retries at all. [Do] does not number attempts;
-// it recognises timeouts by context.DeadlineExceeded and os.ErrDeadlineExceeded.
+// Begin gives an attempt a number before the attempt is sent. The parameter at is the current time on any clock that all users of the budget share.
+// Begin is for callers of [Policy.Next] that have a timeout for each attempt, as package retryhttp has. These callers set the fields Silent, Begun
+// and Now of [FailedAttempt], and after a success they call Answered instead of Succeed. With these numbers, a destination that answers none of many
+// requests gets no retries at all. [Do] does not number attempts; it recognises timeouts by context.DeadlineExceeded and os.ErrDeadlineExceeded.
 func (b *Budget) Begin(at time.Duration) (number int64) {
 	number = b.begun.Add(1)
 	b.starts[number%heed].Store(int64(at))

@@ -1,7 +1,7 @@
 // Package telemetry configures the log, the metrics and the spans of all parts of a process (engine, outbox, inbox, ...) from one value, so that no
 // part is forgotten.
 //
-//	tel := telemetry.Telemetry{Logger: logger, Metrics: metrics, Tracer: tracer} // an onceprom.Metrics and an onceotel.Telemetry, say
+//	tel := telemetry.Telemetry{Logger: logger, Metrics: metrics, Tracer: tracer} // for example, an onceprom.Metrics and an onceotel.Telemetry
 //	engine := once.New(s, tel.Engine(once.Config{}))
 //	box := outbox.New(s, tel.Outbox(outbox.Config{}))
 //	relay := box.Relay(publisher, tel.Relay(outbox.RelayConfig{}))
@@ -12,6 +12,6 @@
 //	client := retryhttp.NewClient(tel.Client(&retryhttp.Transport{Keys: true}))
 //
 // The methods fill the fields for observers, tracers and logs in the configuration of each part. You can set these fields yourself instead. The
-// package imports neither Prometheus nor OpenTelemetry. It does not configure gauges: pass a gauge.Watch to the metrics, and add the parts to the
-// Watch. Gauges have no spans, because they belong to no call.
+// package imports neither Prometheus nor OpenTelemetry. The package does not configure gauges: pass a gauge.Watch to the metrics, and add the parts
+// to the Watch. Gauges have no spans, because they belong to no call.
 package telemetry

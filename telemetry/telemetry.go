@@ -21,8 +21,8 @@ type Metrics interface {
 	instrument.Recorder
 }
 
-// Tracer makes the spans of all parts. *onceotel.Telemetry implements it. A Tracer also counts, in addition to Telemetry.Metrics. If both are the
-// same value, each event is counted once.
+// Tracer makes the spans of all parts. *onceotel.Telemetry implements it. A Tracer also records metrics, in addition to Telemetry.Metrics. If
+// Telemetry.Tracer and Telemetry.Metrics are the same value, each event is counted only one time.
 type Tracer interface {
 	Metrics
 	once.Tracer
@@ -35,8 +35,8 @@ type Tracer interface {
 }
 
 // Telemetry has the log, the metrics and the tracer to which the parts of a process report their events. Each method takes the configuration of a
-// part, fills the fields for reporting, and returns it. Fields that are already set are not replaced; an observer that is already set is called
-// before the new ones. The zero value logs warnings and errors to [slog.Default], as parts without any telemetry do.
+// part, fills the fields for reporting, and returns the configuration. Fields that are already set are not replaced; an observer that is already set
+// is called before the new ones. The zero value logs warnings and errors to [slog.Default], as parts without any telemetry do.
 type Telemetry struct {
 	Logger  *slog.Logger // gets the log; default: warnings and errors go to slog.Default()
 	Metrics Metrics      // counts the work of all parts; default: nil, no metrics
@@ -74,7 +74,7 @@ func observers[O comparable](t Telemetry, set O, metrics func(instrument.Recorde
 	return append(list, log)
 }
 
-// Engine returns cfg with telemetry, for [once.New].
+// Engine returns cfg with the logger, the metrics and the tracer of t, for [once.New].
 func (t Telemetry) Engine(cfg once.Config) once.Config {
 	var list []once.Observer
 	if cfg.Observer != nil {
@@ -91,13 +91,13 @@ func (t Telemetry) Engine(cfg once.Config) once.Config {
 	return cfg
 }
 
-// Outbox returns cfg with telemetry, for [outbox.New].
+// Outbox returns cfg with its field Trace set to a function of t.Tracer, for [outbox.New].
 func (t Telemetry) Outbox(cfg outbox.Config) outbox.Config {
 	cfg.Trace = t.traceOf(cfg.Trace)
 	return cfg
 }
 
-// Relay returns cfg with telemetry, for [outbox.Box.Relay].
+// Relay returns cfg with the logger, the metrics and the tracer of t, for [outbox.Box.Relay].
 func (t Telemetry) Relay(cfg outbox.RelayConfig) outbox.RelayConfig {
 	cfg.Observer = outbox.Observers(observers(t, cfg.Observer, outbox.Metrics, outbox.Log(t.Logger))...)
 	if cfg.Tracer == nil && t.Tracer != nil {
@@ -106,8 +106,8 @@ func (t Telemetry) Relay(cfg outbox.RelayConfig) outbox.RelayConfig {
 	return cfg
 }
 
-// Inbox returns cfg with telemetry, for [inbox.New]. The engine of the inbox reports the transactions. Set the field Log of a broker's ConsumerConfig
-// to Telemetry.Logger yourself.
+// Inbox returns cfg with the logger, the metrics and the tracer of t, for [inbox.New]. The engine of the inbox reports the transactions of the inbox.
+// Set the field Log of a broker's ConsumerConfig to Telemetry.Logger yourself.
 func (t Telemetry) Inbox(cfg inbox.Config) inbox.Config {
 	cfg.Observer = inbox.Observers(observers(t, cfg.Observer, inbox.Metrics, inbox.Log(t.Logger))...)
 	if cfg.Tracer == nil && t.Tracer != nil {
@@ -116,7 +116,7 @@ func (t Telemetry) Inbox(cfg inbox.Config) inbox.Config {
 	return cfg
 }
 
-// Lease returns cfg with telemetry, for [lease.New]. The engine on the lease store counts the operations.
+// Lease returns cfg with the logger and the tracer of t, for [lease.New]. The engine on the lease store counts the operations.
 func (t Telemetry) Lease(cfg lease.Config) lease.Config {
 	if cfg.Log == nil {
 		cfg.Log = t.Logger
@@ -127,7 +127,7 @@ func (t Telemetry) Lease(cfg lease.Config) lease.Config {
 	return cfg
 }
 
-// Completer returns c with the logger. The engine and the store that c uses count and trace the resumed operations.
+// Completer returns c with the logger of t. The engine and the store that c uses count and trace the resumed operations.
 func (t Telemetry) Completer(c lease.Completer) lease.Completer {
 	if c.Log == nil {
 		c.Log = t.Logger
@@ -135,7 +135,7 @@ func (t Telemetry) Completer(c lease.Completer) lease.Completer {
 	return c
 }
 
-// Saga returns cfg with telemetry, for [saga.NewRunner].
+// Saga returns cfg with the logger, the metrics and the tracer of t, for [saga.NewRunner].
 func (t Telemetry) Saga(cfg saga.Config) saga.Config {
 	cfg.Observer = saga.Observers(observers(t, cfg.Observer, saga.Metrics, saga.Log(t.Logger))...)
 	if cfg.Tracer == nil && t.Tracer != nil {
@@ -144,13 +144,13 @@ func (t Telemetry) Saga(cfg saga.Config) saga.Config {
 	return cfg
 }
 
-// Webhook returns cfg with telemetry, for [webhook.New].
+// Webhook returns cfg with its field Trace set to a function of t.Tracer, for [webhook.New].
 func (t Telemetry) Webhook(cfg webhook.Config) webhook.Config {
 	cfg.Trace = t.traceOf(cfg.Trace)
 	return cfg
 }
 
-// WebhookRelay returns cfg with telemetry, for the relay of webhooks.
+// WebhookRelay returns cfg with the logger, the metrics and the tracer of t, for the relay of webhooks.
 func (t Telemetry) WebhookRelay(cfg webhook.RelayConfig) webhook.RelayConfig {
 	cfg.Observer = webhook.RelayObservers(observers(t, cfg.Observer, webhook.RelayMetrics, webhook.LogRelay(t.Logger))...)
 	if cfg.Tracer == nil && t.Tracer != nil {
@@ -159,8 +159,8 @@ func (t Telemetry) WebhookRelay(cfg webhook.RelayConfig) webhook.RelayConfig {
 	return cfg
 }
 
-// Client returns a copy of the transport with telemetry. Its Policy is the result of [Telemetry.Policy]. A nil transport means the zero
-// [retryhttp.Transport].
+// Client returns a copy of the transport with the logger, the metrics and the tracer of t. Its Policy is the result of [Telemetry.Policy]. A nil
+// transport means the zero [retryhttp.Transport].
 func (t Telemetry) Client(of *retryhttp.Transport) *retryhttp.Transport {
 	var own retryhttp.Transport
 	if of != nil {
@@ -173,7 +173,7 @@ func (t Telemetry) Client(of *retryhttp.Transport) *retryhttp.Transport {
 	return &own
 }
 
-// Policy returns p with telemetry, for [retry.Do]. To get spans too, pass it to the method Do of an onceotel.Telemetry.
+// Policy returns p with the logger and the metrics of t, for [retry.Do]. To get spans too, pass the policy to the method Do of an onceotel.Telemetry.
 func (t Telemetry) Policy(p retry.Policy) retry.Policy {
 	var list []func(context.Context, retry.Event)
 	if p.Observe != nil {

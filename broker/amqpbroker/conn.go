@@ -20,8 +20,8 @@ const (
 	defaultHeartbeat = 10 * time.Second
 )
 
-// Conn is a connection to a RabbitMQ server. It connects at its first use, and again after the connection is lost. Several publishers and consumers
-// can share one Conn.
+// Conn is a connection to a RabbitMQ server. A Conn connects to the server at its first use, and again after the connection is lost. Several
+// publishers and consumers can share one Conn.
 type Conn struct {
 	url    string
 	server string // for people: the address without a password
@@ -55,7 +55,7 @@ func Dial(url string, config amqp.Config) (*Conn, error) {
 	return c, nil
 }
 
-// Close closes the connection for good. Messages that are not confirmed or acknowledged before are delivered again.
+// Close closes the connection for good. Messages that were not confirmed or acknowledged before Close are delivered again.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	current := c.current

@@ -26,17 +26,17 @@ type ConsumerConfig struct {
 	Concurrency int // the largest number of concurrent transactions. Default: 8
 	Batch       int // the largest number of messages in one transaction. Default: 64
 
-	// Prefetch is the largest number of messages that this process works on. The same number of further messages may wait in memory because they have
-	// failed or an earlier message of their key has. So the consumer asks the server for twice Prefetch messages, at most 65,535, and holds them all
-	// in memory, whatever their size. Default: 512.
+	// Prefetch is the largest number of messages that this process works on. The same number of further messages may wait in memory: messages that
+	// have failed, and later messages of the same keys. So the consumer asks the server for twice Prefetch messages, at most 65,535, and holds them
+	// all in memory, whatever their size. Default: 512.
 	Prefetch int
 
 	Capacity consume.Capacity // a further limit of concurrent transactions, such as a capacity of package limit/adaptive
 	Drain    time.Duration    // how long handlers may continue after ctx has ended. Default: 30 s
 
 	// SlowAcquire is the longest time that a transaction should wait for a connection of the database pool. After a longer wait, Consume reduces the
-	// number of concurrent transactions by a quarter, down to 1. When waits are short, it increases the number again, up to Concurrency. Default: 100
-	// ms. If SlowAcquire is negative, the number stays constant.
+	// number of concurrent transactions by a quarter, down to 1. When waits are short, Consume increases the number again, up to Concurrency.
+	// Default: 100 ms. If SlowAcquire is negative, the number stays constant.
 	SlowAcquire time.Duration
 
 	Decode func(d amqp.Delivery) (message.Message, error) // makes a message of a delivery; default: [Decode]
@@ -47,16 +47,16 @@ type ConsumerConfig struct {
 // acknowledged a message for 30 minutes (consumer_timeout).
 const longestHeld = 10 * time.Minute
 
-// Consume passes the messages of a queue to the inbox in until ctx ends. The inbox applies each message with fn. Any number of processes can consume
-// the same queue. Each message is acknowledged after the commit that applies it. A failed message is tried again by the same process, after the pause
-// of inbox.Config.Policy. Consume also calls in.Run.
+// Consume passes the messages of a queue to an inbox (the parameter in) until ctx ends. The inbox applies each message with fn. Any number of
+// processes can consume the same queue. Each message is acknowledged after the commit that applies it. A failed message is tried again by the same
+// process, after the pause of inbox.Config.Policy. Consume also calls in.Run.
 //
 // Consume opens its own connection with the settings of conn. If this connection is lost, Consume connects again; the server then delivers the
 // unacknowledged messages again, and Consume drops its copies of them.
 //
-// When ctx ends, Consume takes no more messages, waits for running handlers, returns the messages that no handler has begun to the queue, and returns
-// nil. After ConsumerConfig.Drain it cancels the contexts of handlers that still run. Consume returns an error if conn is closed, or if in.Run
-// returns one.
+// When ctx ends, Consume takes no more messages, waits for running handlers, gives back to the queue all messages that no handler has begun, and
+// returns nil. If handlers still run after ConsumerConfig.Drain, Consume cancels their contexts. Consume returns an error if conn is closed, or if
+// in.Run returns one.
 func Consume[TX any](ctx context.Context, conn *Conn, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	c, err := newConsumer(conn, consume.Into(in, fn), cfg)
 	if err != nil {
@@ -227,7 +227,8 @@ type receipt struct {
 // Ack implements [consume.Receipt].
 func (r receipt) Ack() { _ = r.channel.Ack(r.tag, false) }
 
-// Again implements [consume.Receipt]. A queue cannot delay a delivery, so the pool keeps the message, unless the pause is too long.
+// Again implements [consume.Receipt]. A queue cannot delay a delivery. So Again returns false and the pool keeps the message, unless the process has
+// already held the message for too long.
 func (r receipt) Again(after time.Duration) bool {
 	if after > 0 && time.Since(r.since) < longestHeld {
 		return false
@@ -236,8 +237,8 @@ func (r receipt) Again(after time.Duration) bool {
 	return true
 }
 
-// Apart implements [consume.Receipt]: Qos bounds their number.
+// Apart implements [consume.Receipt]. It does nothing, because the setting Qos of the channel limits the number of messages.
 func (r receipt) Apart(int) {}
 
-// Extend implements [consume.Receipt]: the server requires no sign of life for a message.
+// Extend implements [consume.Receipt]. It does nothing, because RabbitMQ requires no sign of life for a message.
 func (r receipt) Extend() {}

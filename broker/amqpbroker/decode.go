@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/message/cloudevent"
 )
 
-// The binding of CloudEvents allows two forms of the names of attributes; senders should use the first one.
+// The AMQP binding of CloudEvents allows two prefixes for the names of attributes; senders should use the first prefix.
 const (
 	attribute      = "cloudEvents_"
 	olderAttribute = "cloudevents:"
@@ -25,7 +25,7 @@ const (
 )
 
 // Decode returns the CloudEvent in d. The topic is the routing key of d. A message that is not a CloudEvent must have the property message-id or a
-// header Idempotency-Key, which becomes its ID.
+// header Idempotency-Key; the value of the property or header becomes the ID of the message.
 func Decode(d amqp.Delivery) (message.Message, error) {
 	decoded, err := cloudevent.Decode(headers(d), cloudevent.AMQP, d.Body)
 	decoded.Topic = d.RoutingKey

@@ -3,39 +3,42 @@
 //
 // # Publisher
 //
-// Each message is one POST whose body is the payload. The request is a CloudEvent 1.0 in binary mode. Its headers are ce-id, ce-type, ce-source,
-// ce-time, ce-partitionkey (the ordering key), ce-sequence (its number within topic and key), traceparent (the trace) and Once-Topic (the topic). The
-// header Idempotency-Key is the ID of the message, which is the same in every delivery, so a receiver with package oncehttp applies each message
-// once. (If a message was skipped, a marker is sent in its place: a request whose Idempotency-Key ends with ".skipped".)
+// Each message is one POST whose body is the payload. The request is a CloudEvent 1.0 in binary mode. The headers of the request are ce-id, ce-type,
+// ce-source, ce-time, ce-partitionkey (the ordering key), ce-sequence (its number within topic and key), traceparent (the trace) and Once-Topic (the
+// topic). The header Idempotency-Key is the ID of the message. The ID is the same in every delivery, so a receiver with package oncehttp applies each
+// message once. (If an operator has skipped a message, the publisher sends a marker instead of the message: a request whose Idempotency-Key ends with
+// ".skipped".)
 //
-// A request is sent only after the request before it with the same topic and key was answered. Requests with different keys are sent concurrently.
+// The publisher sends a request only after the previous request with the same topic and key was answered. Requests with different keys are sent
+// concurrently.
 //
 //	answer                                      the message
 //	2xx                                         is delivered
 //	400, 413, 415, 422, 431                     is refused for good: [retry.Permanent]
-//	502, 503, 504, and 429 with Retry-After     waits, and so do all others of its topic: [outbox.Unavailable]
-//	no connection, reset, bad certificate       waits, and so do all others of its topic: [outbox.Unavailable]
-//	any other answer, redirects too; no answer  is tried again by the policy of the relay
+//	502, 503, 504, and 429 with Retry-After     waits with all messages of its topic: [outbox.Unavailable]
+//	no connection, reset, bad certificate       waits with all messages of its topic: [outbox.Unavailable]
+//	any other answer (a redirect); no answer    is tried again by the policy of the relay
 //
-// After 401, 403, 404 and 410 a message is tried again, because these are errors of the configuration. So no message is lost until the configuration
-// is corrected.
+// After 401, 403, 404 and 410 a message is tried again, because these answers usually mean an error in the configuration. So no message is lost
+// before the configuration is corrected.
 //
 // # Requirements for receivers
 //
-// [Receiver] meets the requirements of this section. Any other receiver must answer 2xx only after it has stored the message durably. It may receive a message
-// more than once, and, after a lost answer, after later messages of the same key. So it must drop a message whose Idempotency-Key it knows, or whose
-// ce-sequence is not greater than the last one of the topic and key.
+// [Receiver] meets the requirements of this section. Any other receiver must answer 2xx only after it has stored the message durably. A receiver may
+// get a message more than once. If an answer was lost, the receiver may get the message again even after later messages of the same key. So the
+// receiver must drop a message whose Idempotency-Key it has seen before, or whose ce-sequence is not greater than the ce-sequence of the last message
+// with the same topic and key.
 //
 // # Receiver
 //
 // A [Receiver] applies each message once, through an inbox. A message is a CloudEvent 1.0 in binary mode or in structured mode (JSON), or any POST
-// with an Idempotency-Key, which becomes its ID within its topic.
+// with an Idempotency-Key, which becomes the ID of the message within its topic.
 //
 //	mux.Handle("POST /events/{topic}", authenticate(httpbroker.Receiver(in, book, httpbroker.ReceiverConfig{})))
-//	go in.Run(ctx, book) // what needs no request: parked messages, redriven dead letters, expired rows
+//	go in.Run(ctx, book) // applies parked messages and redriven dead letters, and deletes expired rows
 //
 //	answer                    the message
-//	200 {"outcome":"..."}     is applied, now or before (duplicate, stale), or stored: parked or as a dead letter.
+//	200 {"outcome":"..."}     is applied, now or earlier (duplicate, stale), or stored (parked until an earlier message arrives, or as a dead letter).
 //	                          For several messages: {"outcomes":["...", ...]}
 //	204                       is empty: the body has nothing to apply
 //	401                       is not verified ([ReceiverConfig.Verify]); nothing of it is stored
@@ -47,7 +50,8 @@
 //	500                       is not applied: send it again, after Retry-After
 //	503                       is not applied, or the outcome is unknown because the database cannot be reached: send it again
 //
-// Answers with 4xx and 5xx are problems of RFC 9457. They do not contain the error of the handler; the observer of the inbox receives this error.
+// Answers with 4xx and 5xx are problems of RFC 9457. These problems do not contain the error of the handler; the observer of the inbox receives this
+// error.
 //
 // Package webhook receives webhooks of Stripe, GitHub, Shopify, Slack and Standard Webhooks. For other webhooks set [ReceiverConfig.Verify], which
 // checks the signature of the raw bytes, and [ReceiverConfig.Decode], which makes messages of the bytes. If Verify cannot read its secret from a
@@ -59,7 +63,7 @@
 // [Publisher] and other senders respect. [http.Server.Shutdown] waits for the running requests of a receiver.
 //
 // A sender should wait longer for an answer than the handler may take, because the transaction is rolled back when the sender gives up. Allow a relay
-// more attempts than the inbox. Then the inbox decides when a message is given up, and the later messages of its key are applied.
+// more attempts than the inbox, so that the inbox decides when a message is given up. Then the later messages of its key are applied.
 //
 // Authorization, signatures, API keys, cookies and headers of proxies do not become headers of the message.
 package httpbroker

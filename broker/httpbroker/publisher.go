@@ -34,11 +34,11 @@ type Config struct {
 	// Timeout limits one request, from its beginning until its answer is read. Default: 10 s.
 	Timeout time.Duration
 
-	// Prepare is called before a request is sent, and may change it, for example to add a token or a signature. If it returns an error, the message
-	// counts as failed. Default: nil.
+	// Prepare is called before a request is sent, and may change it, for example to add a token or a signature. If Prepare returns an error, the
+	// message counts as failed. Default: nil.
 	Prepare func(*http.Request) error
 
-	// Quoted sends the idempotency key in quotation marks, "k" and not k, as the Internet draft of the header has it. Set it for receivers that
+	// Quoted sends the idempotency key in quotation marks, "k" and not k, as the Internet draft of the header has it. Set Quoted for receivers that
 	// accept only this form. Default: false.
 	Quoted bool
 }

@@ -9,17 +9,17 @@ import (
 	"github.com/oncelib/once/message/cloudevent"
 )
 
-// ReceiverConfig configures a [Receiver]. With the zero value it receives CloudEvents and accepts every sender.
+// ReceiverConfig configures a [Receiver]. With the zero value, a Receiver receives CloudEvents and accepts every sender.
 type ReceiverConfig struct {
 	// Verify checks the sender of a request, before the body is decoded or stored. body has the bytes of the body; r.Body is already read. If Verify
-	// returns an error, the sender gets 401. If the check was not possible, the sender gets 503: this is so if the error is of the database, of the
-	// end of the context or from [retry.After]. Default: nil, no check; put authentication around the receiver then.
+	// returns an error, the sender gets 401, with one exception: if the error comes from the database, from the end of the context or from
+	// [retry.After], the check was not possible, and the sender gets 503. Default: nil, no check; put authentication around the receiver then.
 	Verify func(r *http.Request, body []byte) error
 
 	// Decode makes messages of the bytes of a body; r.Body is already read. If a body has nothing to apply, such as a ping, Decode returns an empty
-	// list. Each message must have an ID that is the same when the sender sends it again. If Topic or Source of a message is empty, it gets the
-	// default of a CloudEvent. Together with an error, Decode may return one message with the fields that are valid; if this message has an ID, it
-	// becomes a dead letter. Default: the function [Decode].
+	// list. Each message must have an ID that is the same when the sender sends it again. If the field Topic or Source of a message is empty, the
+	// receiver fills the field as for a CloudEvent without a topic or source. Together with an error, Decode may return one message with the fields
+	// that are valid; if this message has an ID, it becomes a dead letter. Default: the function [Decode].
 	Decode func(r *http.Request, body []byte) ([]message.Message, error)
 
 	// Source returns the source of a message. Two messages with different sources are different messages, even if their IDs are the same. A service
@@ -31,8 +31,8 @@ type ReceiverConfig struct {
 // Receiver returns a handler that applies each received message once with fn. The writes of fn and the record that the message was applied are
 // committed in one transaction, and the answer is sent after the commit. The package documentation has a table of the answers.
 //
-// The topic of a message is the header Once-Topic, which [Publisher] sends. If this header is missing, the topic is the value of the wildcard {topic}
-// in the pattern of [http.ServeMux]. If that is missing too, the topic is the path.
+// The topic of a message is the header Once-Topic, which [Publisher] sends. If the header is missing, the topic is the value of the wildcard {topic}
+// in the pattern of [http.ServeMux]. If the pattern has no such wildcard, the topic is the path of the request.
 //
 // If the client disconnects before the commit, the context of fn ends, and nothing is committed.
 func Receiver[TX any](in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ReceiverConfig) http.Handler {

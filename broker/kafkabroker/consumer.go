@@ -22,11 +22,11 @@ import (
 type ConsumerConfig struct {
 	Client []kgo.Opt // the options to connect to the brokers, such as kgo.SeedBrokers("kafka:9092")
 	Topics []string  // the topics to consume
-	Group  string    // the consumer group. Default: Consumer of the inbox
+	Group  string    // the consumer group. Default: inbox.Config.Consumer
 
-	// Window is the largest number of records of a partition that are fetched after the first record that is not done. While a message waits for its
-	// next attempt, messages of other keys in the partition are applied up to this limit. Other partitions are not affected. A process that takes
-	// over the partition may read up to Window records again. Default: 10,000.
+	// Window is the largest number of records of a partition that Consume fetches after the first record that the inbox has not yet applied or
+	// stored. While a message waits for its next attempt, messages of other keys in the partition are applied up to this limit. Other partitions are
+	// not affected. A process that takes over the partition may read up to Window records again. Default: 10,000.
 	Window int
 
 	Concurrency int // the largest number of concurrent transactions. Default: 8
@@ -42,8 +42,8 @@ type ConsumerConfig struct {
 	Drain    time.Duration    // how long handlers may continue after ctx has ended. Default: 30 s
 
 	// SlowAcquire is the longest time that a transaction should wait for a connection of the database pool. After a longer wait, Consume reduces the
-	// number of concurrent transactions by a quarter, down to 1. When waits are short, it increases the number again, up to Concurrency. Default: 100
-	// ms. If SlowAcquire is negative, the number stays constant.
+	// number of concurrent transactions by a quarter, down to 1. When waits are short, Consume increases the number again, up to Concurrency.
+	// Default: 100 ms. If SlowAcquire is negative, the number stays constant.
 	SlowAcquire time.Duration
 
 	Decode func(r *kgo.Record) (message.Message, error) // makes a message of a record; default: [Decode]
@@ -56,13 +56,13 @@ const (
 	leaveTimeout   = 10 * time.Second
 )
 
-// Consume passes the records of topics to the inbox in until ctx ends. The inbox applies each record with fn. Any number of processes can share the
-// consumer group. The offset of a partition is committed after the database commits that apply all records before it. A failed message is tried again
-// by the same process, after the pause of inbox.Config.Policy. Consume also calls in.Run.
+// Consume passes the records of topics to an inbox (the parameter in) until ctx ends. The inbox applies each record with fn. Any number of processes
+// can share the consumer group. The offset of a partition is committed after the database commits that apply all records before it. A failed message
+// is tried again by the same process, after the pause of inbox.Config.Policy. Consume also calls in.Run.
 //
-// When a partition is assigned to another process, Consume takes no more records of it, waits for running handlers, and commits the offset. When ctx
-// ends, Consume does the same with all partitions, leaves the group, and returns nil. After ConsumerConfig.Drain it cancels the contexts of handlers
-// that still run. Consume returns an error if the client cannot be made, or if in.Run returns one.
+// When a partition is assigned to another process, Consume takes no more records of this partition, waits for running handlers, and commits the
+// offset. When ctx ends, Consume does the same with all partitions, leaves the group, and returns nil. If handlers still run after
+// ConsumerConfig.Drain, Consume cancels their contexts. Consume returns an error if the client cannot be made, or if in.Run returns one.
 func Consume[TX any](ctx context.Context, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	if cfg.Group == "" {
 		cfg.Group = in.Config().Consumer

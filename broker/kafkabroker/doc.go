@@ -5,28 +5,28 @@
 //	relay := box.Relay(kafkabroker.Publisher(client), outbox.RelayConfig{})
 //
 // The topic of a message is the Kafka topic, and its ordering key is the key of the record, so that all messages of a key are in one partition. Each
-// message is a CloudEvent 1.0 in binary mode. Its headers are ce_id, ce_type, ce_source, ce_time, ce_partitionkey (the ordering key), ce_sequence
-// (its number within topic and key) and traceparent (the trace).
+// message is a CloudEvent 1.0 in binary mode. The headers of the message are ce_id, ce_type, ce_source, ce_time, ce_partitionkey (the ordering key),
+// ce_sequence (its number within topic and key) and traceparent (the trace).
 //
 // A message counts as delivered when all in-sync replicas have it. The publisher sends one message of a topic and key at a time, and at most 512
 // messages of different keys. So a partition has the messages of a key in their order, even if one of them fails.
 //
 // # Requirements
 //
-// An outbox promises that each message is delivered at least once, and the messages of a key in their order. For this promise, and for one effect of
-// each message in the consumer, you need:
+// An outbox promises that each message is delivered at least once, and that the messages of a key are delivered in their order. For this promise, and
+// for one effect of each message in the consumer, you need:
 //
 //   - A client that waits for all in-sync replicas (kgo.AllISRAcks, the default). With another client, [Publisher] returns an error for every message.
-//   - A client that is made with kgo.DisableIdempotentWrite. With another client, [Publisher] returns an error for every message, because an idempotent
-//     client can lose a record. This happens if the broker writes a record, its answer is lost, and the broker refuses the second attempt. The client
-//     then gives the number of this record to the next record, which the broker discards as a duplicate and confirms. Without idempotent writes no
-//     record is lost: a relay sends a message again, and the consumer drops duplicates.
+//   - A client that is made with kgo.DisableIdempotentWrite. With another client, [Publisher] returns an error for every message, because an
+//     idempotent client can lose a record. This happens if the broker writes record A, the answer to this write is lost, and the broker refuses the
+//     second attempt for record A. The client then gives the number of record A to the next record, record B. The broker discards record B as a
+//     duplicate, and confirms it. Without idempotent writes no record is lost: a relay sends a message again, and the consumer drops duplicates.
 //   - A client that chooses the partition by the key (the default). If partitions are added, keys move to other partitions: add partitions only while
 //     no message waits.
 //   - Topics with three replicas, min.insync.replicas=2 and unclean.leader.election.enable=false. Kafka does not call fsync before it confirms a
 //     message, so only replicas on several machines protect against a power failure.
-//   - A consumer that drops a record whose ce_id it knows, or whose ce_sequence is not greater than the last one of its key. Kafka does not recognise
-//     a record that a relay sends again.
+//   - A consumer that drops a record whose ce_id it has seen before, or whose ce_sequence is not greater than the ce_sequence of the last record with
+//     the same key. Kafka does not recognise a record that a relay sends again.
 //
 // [Check] reports which of these requirements are not met. It does not report idempotent writes, which matter only to a client that publishes.
 //
@@ -39,18 +39,19 @@
 //		Client: []kgo.Opt{kgo.SeedBrokers("kafka:9092")}, Topics: []string{"refunds"},
 //	})
 //
-// Consume commits the offset of a partition every second, up to the first record that is not done. If the process dies, the records after this offset
-// are delivered again and the inbox recognises them. Kafka delivers a record only once to a process, so a failed message is tried again by the same
-// process, after the pause of inbox.Config.Policy.
+// Consume commits the offset of a partition every second, up to the first record that the inbox has not yet applied or stored. If the process dies,
+// the records after this offset are delivered again and the inbox recognises them. Kafka delivers a record only once to a process, so a failed
+// message is tried again by the same process, after the pause of inbox.Config.Policy.
 //
-// While a message waits, other partitions continue. Other keys of the same partition continue too, until the partition is ConsumerConfig.Window
-// records ahead, or until its waiting records have used its share of ConsumerConfig.PrefetchBytes. Then the partition is not fetched until messages
-// are applied or become dead letters. Later messages of the waiting key are passed to the inbox if they have a number (inbox.InOrder parks them in
-// its table); without a number they wait in memory.
+// While a message waits, other partitions continue. Messages of other keys in the same partition continue too, until Consume is ConsumerConfig.Window
+// records ahead of the first waiting record, or until the waiting records have used the partition's share of ConsumerConfig.PrefetchBytes. At this
+// limit, Consume stops fetching the partition until messages are applied or become dead letters. Later messages of the waiting key are passed to the
+// inbox if they have a number (with inbox.InOrder, the inbox stores them in its table until their turn). Later messages without a number wait in
+// memory.
 //
 // Before a partition is assigned to another process, Consume waits for the running handlers and commits the offset, for at most three quarters of
-// kgo.RebalanceTimeout. If that is not long enough, or if the broker has lost contact with the process, two processes may have the same record at the
-// same time; the inbox applies it once.
+// kgo.RebalanceTimeout. If the handlers take longer, or if the broker has lost contact with the process, two processes may have the same record at
+// the same time; the inbox applies the record once.
 //
 // To consume with an inbox, you also need:
 //

@@ -48,8 +48,8 @@ func (p *partition) add(r *kgo.Record) *receipt {
 	return noted
 }
 
-// Ack implements [consume.Receipt]. The committed offset is the offset of the first record that is not done: a later one is never committed before
-// it.
+// Ack implements [consume.Receipt]. The committed offset is the offset of the first record that is not yet acknowledged. So the offset of a later
+// record is never committed before an earlier record is acknowledged.
 func (r *receipt) Ack() {
 	p := r.partition
 	p.mu.Lock()
@@ -75,7 +75,7 @@ func (r *receipt) Ack() {
 	p.pause()
 }
 
-// Again implements [consume.Receipt]: Kafka never delivers a record to the same process again.
+// Again implements [consume.Receipt]. It returns false, because Kafka never delivers a record to the same process again.
 func (r *receipt) Again(time.Duration) bool { return false }
 
 // Apart implements [consume.Receipt].
@@ -92,7 +92,7 @@ func (r *receipt) Apart(bytes int) {
 	p.pause()
 }
 
-// Extend implements [consume.Receipt]: the client sends the group's heartbeats.
+// Extend implements [consume.Receipt]. It does nothing, because the Kafka client sends the heartbeats of the consumer group.
 func (r *receipt) Extend() {}
 
 // pause stops the fetching of the partition while too many of its records wait. Other partitions go on.

@@ -39,8 +39,8 @@ type ConsumerConfig struct {
 	Drain         time.Duration    // how long handlers may continue after ctx has ended. Default: 30 s
 
 	// SlowAcquire is the longest time that a transaction should wait for a connection of the database pool. After a longer wait, Consume reduces the
-	// number of concurrent transactions by a quarter, down to 1. When waits are short, it increases the number again, up to Concurrency. Default: 100
-	// ms. If SlowAcquire is negative, the number stays constant.
+	// number of concurrent transactions by a quarter, down to 1. When waits are short, Consume increases the number again, up to Concurrency.
+	// Default: 100 ms. If SlowAcquire is negative, the number stays constant.
 	SlowAcquire time.Duration
 
 	Decode func(m jetstream.Msg) (message.Message, error) // makes a message of a delivery; default: [Decode]
@@ -54,12 +54,12 @@ const (
 	fetchWait      = 5 * time.Second // how long the server holds a request for messages while none exists
 )
 
-// Consume passes the messages of a stream to the inbox in until ctx ends. The inbox applies each message with fn. Consume creates or updates a
-// durable pull consumer, which any number of processes can share. Each message is acknowledged after the commit that applies it. A failed message is
-// delivered again by the server after the pause of inbox.Config.Policy. Consume also calls in.Run.
+// Consume passes the messages of a stream to an inbox (the parameter in) until ctx ends. The inbox applies each message with fn. Consume creates or
+// updates a durable pull consumer, which any number of processes can share. Each message is acknowledged after the commit that applies it. A failed
+// message is delivered again by the server after the pause of inbox.Config.Policy. Consume also calls in.Run.
 //
-// When ctx ends, Consume takes no more messages, waits for running handlers, returns the messages that no handler has begun to the server, and
-// returns nil. After ConsumerConfig.Drain it cancels the contexts of handlers that still run. Consume returns an error if the server refuses the
+// When ctx ends, Consume takes no more messages, waits for running handlers, gives back to the server all messages that no handler has begun, and
+// returns nil. If handlers still run after ConsumerConfig.Drain, Consume cancels their contexts. Consume returns an error if the server refuses the
 // consumer, if the client has closed the connection for good, or if in.Run returns one.
 func Consume[TX any](ctx context.Context, js jetstream.JetStream, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	if cfg.Durable == "" {
@@ -261,7 +261,7 @@ func (r receipt) Again(after time.Duration) bool {
 	return true
 }
 
-// Apart implements [consume.Receipt]: the server delivers messages that are given back again.
+// Apart implements [consume.Receipt]. It does nothing, because the server stores messages that were given back, and delivers them again later.
 func (r receipt) Apart(int) {}
 
 // Extend implements [consume.Receipt].

@@ -5,28 +5,30 @@
 //	js, err := jetstream.New(nc)
 //	relay := box.Relay(natsbroker.Publisher(js), outbox.RelayConfig{})
 //
-// The topic of a message is its subject. Each message is a CloudEvent 1.0 in binary mode. Its headers are ce-id, ce-type, ce-source, ce-time,
-// ce-partitionkey (the ordering key), ce-sequence (its number within topic and key) and traceparent (the trace). Nats-Msg-Id is the ID of the message
-// and a hash of its content. So a stream drops a second delivery of the same message within its duplicate window, but keeps another message to which
-// an application has given the same ID.
+// The topic of a message is its subject. Each message is a CloudEvent 1.0 in binary mode. The headers of the message are ce-id, ce-type, ce-source,
+// ce-time, ce-partitionkey (the ordering key), ce-sequence (its number within topic and key) and traceparent (the trace). The header Nats-Msg-Id has
+// the ID of the message and a hash of its content. So a stream drops a second delivery of the same message within its duplicate window, but keeps
+// another message to which an application has given the same ID.
 //
 // A message counts as delivered when the stream has confirmed it. The publisher sends one message of a topic and key at a time, and at most 512
 // messages of different keys. So the stream stores the messages of a key in their order, even if one of them fails.
 //
 // # Requirements
 //
-// An outbox promises that each message is delivered at least once, and the messages of a key in their order. For this promise, and for one effect of
-// each message in the consumer, you need:
+// An outbox promises that each message is delivered at least once, and that the messages of a key are delivered in their order. For this promise, and
+// for one effect of each message in the consumer, you need:
 //
 //   - Streams with file storage and acknowledgements, with three replicas if the loss of one disk must lose no message.
 //   - Replicas on other machines, or "sync_interval: always" in the configuration of the server. By default nats-server confirms a message before it
-//     is on the disk, and calls fsync every two minutes. If the server process is killed, no message is lost. If its machine loses power, the
-//     messages since the last fsync are lost. A client cannot read this setting.
+//     is on the disk, and calls fsync every two minutes. If the server process is killed, no message is lost. If the machine of the server loses
+//     power, the messages since the last fsync are lost. A client cannot read this setting.
 //   - A duplicate window ([jetstream.StreamConfig].Duplicates) longer than the time until a redelivery. With a shorter window consumers may get a
-//     message twice, and must drop it by its ce-id, or by a ce-sequence that is not greater than the last one of the key.
-//   - Limits that refuse new messages (jetstream.DiscardNew). Other limits delete messages that no consumer has read.
+//     message twice. Consumers must then drop a message whose ce-id they have seen before, or whose ce-sequence is not greater than the ce-sequence
+//     of the last message with the same key.
+//   - Limits that refuse new messages (jetstream.DiscardNew). Limits with jetstream.DiscardOld, and a MaxAge, delete messages that no consumer has
+//     read.
 //   - If a consumer needs the order of a key, it must handle one message of the key at a time, and drop messages whose ce-sequence is not greater
-//     than the last one, because JetStream delivers an unacknowledged message again later.
+//     than the ce-sequence of the last message with the same key, because JetStream delivers an unacknowledged message again later.
 //
 // [EnsureStream] creates such a stream, and returns an error if an existing stream has other settings. [Check] reports which of these requirements are
 // not met.
@@ -39,15 +41,15 @@
 //	err := natsbroker.Consume(ctx, js, in, book, natsbroker.ConsumerConfig{Subjects: []string{"refunds"}})
 //
 // A message is a CloudEvent in binary mode, or in structured mode (JSON, also without a content type, as the CloudEvents binding for NATS defines
-// it). Any other message must have a header Idempotency-Key or Nats-Msg-Id, which becomes its ID.
+// it). Any other message must have a header Idempotency-Key or Nats-Msg-Id, whose value becomes the ID of the message.
 //
-// Consume acknowledges a message after the commit that applies it. If the process dies before that, or the acknowledgement is lost, the message is
-// delivered again and the inbox recognises it. A failed message is returned to the server, which delivers it again after the pause of
+// Consume acknowledges a message after the commit that applies it. If the process dies before the acknowledgement, or the acknowledgement is lost,
+// the message is delivered again and the inbox recognises it. A failed message is returned to the server, which delivers it again after the pause of
 // inbox.Config.Policy. While a message waits or its handler runs, Consume extends AckWait every third of AckWait, but not after
 // inbox.Config.HandlerTimeout if a handler does not return.
 //
-// A process has one transaction at a time with messages of a key. Several processes may have messages of one key; the inbox keeps their order. While
-// the database refuses work, Consume takes one message at a time, with pauses.
+// A process applies the messages of one key in one transaction at a time. Several processes may receive messages of one key; the inbox keeps the
+// order of these messages. While the database refuses transactions, Consume tries one message at a time, with pauses between the attempts.
 //
 // To consume with an inbox, you also need:
 //

@@ -13,10 +13,10 @@ import (
 //
 //	err := natsbroker.EnsureStream(ctx, js, jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"refunds"}, Replicas: 3})
 //
-// EnsureStream sets defaults that the promise of an outbox needs: a duplicate window of ten minutes, and a full stream refuses new messages. It does
-// not set replicas: choose three if the server is a cluster. An existing stream is not changed. EnsureStream returns an error if settings, or the
-// settings of the existing stream, endanger the promise, if the existing stream has fewer replicas than settings, or if it lacks one of the subjects.
-// Several programs can call EnsureStream at the same time.
+// EnsureStream sets defaults that the promise of an outbox needs: the duplicate window is ten minutes, and a full stream refuses new messages.
+// EnsureStream does not set Replicas: set three replicas if the server is a cluster. An existing stream is not changed. EnsureStream returns an error
+// if settings, or the settings of the existing stream, endanger the promise, if the existing stream has fewer replicas than settings.Replicas, or if
+// the existing stream lacks one of settings.Subjects. Several programs can call EnsureStream at the same time.
 func EnsureStream(ctx context.Context, js jetstream.JetStream, settings jetstream.StreamConfig) error {
 	if settings.Duplicates == 0 {
 		settings.Duplicates = redelivery

@@ -22,7 +22,7 @@ import (
 
 const onTheWay = 512 // messages at once
 
-// Publisher returns a publisher that stores each message in the stream that js has for its subject.
+// Publisher returns a publisher that stores each message in the JetStream stream whose subjects include the topic of the message.
 func Publisher(js jetstream.JetStream) outbox.Publisher {
 	return &publisher{js: js, sender: keyed.NewSender(onTheWay)}
 }

@@ -23,13 +23,13 @@ type ConsumerConfig struct {
 	Streams []string // the names of the streams
 	Group   string   // the consumer group; default: inbox.Config.Consumer
 
-	// MinIdle is the idle time of a message after which another process may claim it. A running process keeps the idle time of its messages shorter;
-	// if a process is dead or stopped, another process claims them after MinIdle. Default: 30 s.
+	// MinIdle is the idle time of a message after which another process may claim it. A running process keeps the idle time of its messages shorter.
+	// If a process is dead or stopped, another process claims the messages of that process after MinIdle. Default: 30 s.
 	MinIdle time.Duration
 
 	// Keep is how long a message stays in its stream after it was added. After that time Consume deletes the message, if every group of the stream
-	// has acknowledged it and all messages before it; Redis deletes about a hundred messages at a time. A group that is created later does not get
-	// deleted messages. Default: 0, messages are not deleted, and the memory of the server may become full.
+	// has acknowledged this message and all earlier messages; Redis deletes about a hundred messages at a time. A group that is created later does
+	// not get deleted messages. Default: 0, messages are not deleted, and the memory of the server may become full.
 	Keep time.Duration
 
 	Concurrency int // the largest number of concurrent transactions. Default: 8
@@ -45,8 +45,8 @@ type ConsumerConfig struct {
 	Drain    time.Duration    // how long handlers may continue after ctx has ended. Default: 30 s
 
 	// SlowAcquire is the longest time that a transaction should wait for a connection of the database pool. After a longer wait, Consume reduces the
-	// number of concurrent transactions by a quarter, down to 1. When waits are short, it increases the number again, up to Concurrency. Default: 100
-	// ms. If SlowAcquire is negative, the number stays constant.
+	// number of concurrent transactions by a quarter, down to 1. When waits are short, Consume increases the number again, up to Concurrency.
+	// Default: 100 ms. If SlowAcquire is negative, the number stays constant.
 	SlowAcquire time.Duration
 
 	Decode func(stream string, m redis.XMessage) (message.Message, error) // makes a message of an entry of a stream; default: [Decode]
@@ -59,13 +59,13 @@ const (
 	largest        = message.MaxPayload + message.MaxHeaders
 )
 
-// Consume passes the messages of streams to the inbox in until ctx ends. The inbox applies each message with fn. Consume creates the consumer group
-// if it does not exist; any number of processes can share the group. Each message is acknowledged after the commit that applies it. A failed message
-// is tried again by the same process, after the pause of inbox.Config.Policy. Consume also calls in.Run.
+// Consume passes the messages of streams to an inbox (the parameter in) until ctx ends. The inbox applies each message with fn. Consume creates the
+// consumer group if it does not exist; any number of processes can share the group. Each message is acknowledged after the commit that applies it. A
+// failed message is tried again by the same process, after the pause of inbox.Config.Policy. Consume also calls in.Run.
 //
-// When ctx ends, Consume takes no more messages, waits for running handlers, leaves the messages that no handler has begun to other processes, and
-// returns nil. After ConsumerConfig.Drain it cancels the contexts of handlers that still run. Consume returns an error if the server refuses the user
-// at the start, if the program has closed rdb, or if in.Run returns one.
+// When ctx ends, Consume takes no more messages, waits for running handlers, leaves to other processes all messages that no handler has begun, and
+// returns nil. If handlers still run after ConsumerConfig.Drain, Consume cancels their contexts. Consume returns an error if the server refuses the
+// user at the start, if the program has closed rdb, or if in.Run returns one.
 func Consume[TX any](ctx context.Context, rdb *redis.Client, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	if cfg.Group == "" {
 		cfg.Group = in.Config().Consumer

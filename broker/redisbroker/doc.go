@@ -4,19 +4,19 @@
 //	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true})
 //	relay := box.Relay(redisbroker.Publisher(rdb, redisbroker.PublisherConfig{}), outbox.RelayConfig{})
 //
-// The topic of a message is the name of the stream; the first message creates the stream. Each message is a CloudEvent 1.0 in binary mode. Its fields
-// are ce_id, ce_type, ce_source, ce_time, ce_partitionkey (the ordering key), ce_sequence (its number within topic and key), traceparent (the trace)
-// and ce_data (the payload).
+// The topic of a message is the name of the stream; the first message creates the stream. Each message is a CloudEvent 1.0 in binary mode. The fields
+// of the message are ce_id, ce_type, ce_source, ce_time, ce_partitionkey (the ordering key), ce_sequence (its number within topic and key),
+// traceparent (the trace) and ce_data (the payload).
 //
 // A message counts as delivered when the server has answered XADD. The publisher sends one message of a topic and key at a time, and as many messages
 // of different keys as the client has connections, at most 64. So a stream has the messages of a key in their order, even if one of them fails. If an
-// answer is lost, the message is sent again and is in the stream twice. Consumers must drop it by its ce_id, or by a ce_sequence that is not greater
-// than the last one of the key.
+// answer is lost, the message is sent again and is in the stream twice. So consumers must drop a message whose ce_id they have seen before, or whose
+// ce_sequence is not greater than the ce_sequence of the last message with the same key.
 //
 // # Requirements
 //
-// An outbox promises that each message is delivered at least once, and the messages of a key in their order. For this promise, and for one effect of
-// each message in the consumer, you need:
+// An outbox promises that each message is delivered at least once, and that the messages of a key are delivered in their order. For this promise, and
+// for one effect of each message in the consumer, you need:
 //
 //   - A server with an append-only file and "appendfsync always". With "everysec" the server answers before a message is on the disk, and, while the
 //     disk is busy, even before the operating system has it. A power failure or a kill then loses the messages of the last one or two seconds.
@@ -37,19 +37,19 @@
 //	in := inbox.New(engine, inbox.Config{Consumer: "billing", Order: inbox.InOrder})
 //	err := redisbroker.Consume(ctx, rdb, in, book, redisbroker.ConsumerConfig{Streams: []string{"refunds"}})
 //
-// Consume creates the group so that it begins at the start of the stream. It acknowledges a message (XACK) after the commit that applies it. If the
-// process dies before that, or the acknowledgement is lost, another process claims the message after MinIdle (XAUTOCLAIM), and the inbox recognises
-// it. While a message waits or its handler runs, the process claims the message for itself every third of MinIdle, but not after
+// Consume creates the group so that it begins at the start of the stream. Consume acknowledges a message (XACK) after the commit that applies it. If
+// the process dies before the acknowledgement, or the acknowledgement is lost, another process claims the message after MinIdle (XAUTOCLAIM), and the
+// inbox recognises it. While a message waits or its handler runs, the process claims the message for itself every third of MinIdle, but not after
 // inbox.Config.HandlerTimeout if a handler does not return.
 //
 // A failed message is tried again by the same process, after the pause of inbox.Config.Policy. When Prefetch messages have failed or wait for an
-// earlier message of their key, further such messages are released, and are delivered again after MinIdle. The inbox counts the attempts, and makes a
-// message that is given up a dead letter. Several processes may have messages of one key; the inbox keeps their order. Each stream is read
-// independently, so a stream that cannot be read does not delay the others.
+// earlier message of their key, further such messages are released, and are delivered again after MinIdle. The inbox counts the attempts, and stores
+// a message that is given up as a dead letter. Several processes may receive messages of one key; the inbox keeps the order of these messages. Each
+// stream is read independently, so a stream that cannot be read does not delay the other streams.
 //
-// Each process has its own Redis consumer in the group, and deletes it at the end. Other processes delete the consumers of dead processes when these
-// consumers have no pending messages. Do not delete a consumer by hand: XGROUP DELCONSUMER removes its pending messages from the group, and no
-// process gets them again.
+// Each process has its own Redis consumer in the group, and deletes this consumer when Consume ends. Other processes delete the consumers of dead
+// processes when these consumers have no pending messages. Do not delete a consumer by hand: XGROUP DELCONSUMER removes its pending messages from the
+// group, and no process gets them again.
 //
 // To consume with an inbox, you also need:
 //

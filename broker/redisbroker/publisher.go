@@ -21,8 +21,8 @@ const (
 // PublisherConfig configures a [Publisher]. The zero value is ready to use.
 type PublisherConfig struct {
 	// MaxLen is the approximate number of messages that a stream keeps. When a message is added, Redis deletes the oldest messages above MaxLen, even
-	// if no consumer has read them: a consumer that is stopped for long loses them. Default: 0, the publisher deletes no messages; see also
-	// [ConsumerConfig].Keep.
+	// if no consumer has read them: a consumer that is stopped for a long time does not get the deleted messages. Default: 0, the publisher deletes
+	// no messages; see also [ConsumerConfig].Keep.
 	MaxLen int64
 
 	// Replicas is the number of replicas that must have a message before it counts as delivered. A call waits for the replicas for at most one

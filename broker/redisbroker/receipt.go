@@ -25,8 +25,9 @@ type answers struct{ acks, extends, gives []string }
 // Ack implements [consume.Receipt].
 func (r *receipt) Ack() { r.end(func(a *answers) { a.acks = append(a.acks, r.id) }) }
 
-// Again implements [consume.Receipt]. Redis has no delayed delivery: the pool keeps the message, while it has room for long-waiting messages.
-// Otherwise the message stays with the group and comes again when it has been idle for MinIdle; at the end of the consumer it is made idle at once.
+// Again implements [consume.Receipt]. Redis has no delayed delivery. So Again returns false and the pool keeps the message, unless too many messages
+// of the stream already wait. Then the consumer group keeps the message, and Redis delivers it again when it has been idle for MinIdle. When the
+// consumer ends, the consumer makes the message idle at once.
 func (r *receipt) Again(after time.Duration) bool {
 	switch {
 	case after <= 0:

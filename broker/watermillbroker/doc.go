@@ -5,29 +5,31 @@
 //
 //	relay := box.Relay(watermillbroker.Publisher(amqpPublisher), outbox.RelayConfig{})
 //
-// Each message is published by one call of Publish. Its UUID is the ID of the message, and its metadata is a CloudEvent 1.0 in binary mode: ce_id,
-// ce_type, ce_source, ce_time, ce_partitionkey (the ordering key), ce_sequence (its number within topic and key) and traceparent (the trace). One
-// message of a topic and key is published at a time, and at most 16 messages of different keys. Watermill requires that publishers can be called
-// concurrently.
+// Each message is published by one call of Publish. The UUID of the Watermill message is the ID of the message, and its metadata is a CloudEvent 1.0
+// in binary mode: ce_id, ce_type, ce_source, ce_time, ce_partitionkey (the ordering key), ce_sequence (its number within topic and key) and
+// traceparent (the trace). One message of a topic and key is published at a time, and at most 16 messages of different keys. Watermill requires that
+// publishers can be called concurrently.
 //
 // # Requirements
 //
-// An outbox promises that each message is delivered at least once, and the messages of a key in their order. For this promise, and for one effect of
-// each message in the consumer, you need:
+// An outbox promises that each message is delivered at least once, and that the messages of a key are delivered in their order. For this promise, and
+// for one effect of each message in the consumer, you need:
 //
 //   - A publisher whose Publish returns nil only after the broker has stored the message durably: for AMQP with
 //     Publish.ConfirmDelivery, for NATS with JetStream and without async publishing, for SQL with a transaction that has committed.
 //   - For AMQP, a durable queue that is bound before the first message is sent: RabbitMQ confirms a message that no queue takes, and drops it.
 //     The publisher of watermill-amqp declares no queue, and ignores messages that the broker returns when Publish.Mandatory is set. Call
 //     SubscribeInitialize of a subscriber for each topic before the relay runs.
-//   - A broker that does not drop messages with a known UUID, as watermill-nats can be configured to do. Otherwise another message to which an
-//     application has given the same ID would be lost.
+//   - A broker that keeps messages whose UUID it has already seen. (watermill-nats can be configured to drop such messages.) If a broker drops such
+//     messages, a second message to which an application has given the same ID would be lost.
 //   - A publisher that keeps the order of calls. If the broker has partitions, the partition key must be made of ce_partitionkey, for example with
 //     kafka.NewWithPartitioningMarshaler.
-//   - A consumer that drops a message whose ce_id it knows, or whose ce_sequence is not greater than the last one of its key. [Handler] does this.
+//   - A consumer that drops a message whose ce_id it has seen before, or whose ce_sequence is not greater than the ce_sequence of the last message
+//     with the same key. A consumer with [Handler] does this.
 //
 // Watermill's Publish has no context. When the context of a delivery ends, the message counts as not delivered, but the call of Publish continues. So
-// its message may arrive later, even after later messages of its key. A call that does not return still counts among the 16 concurrent calls.
+// the message of this call may arrive later, even after later messages of its key. A call that does not return still counts among the 16 concurrent
+// calls.
 //
 // Watermill does not classify errors. So every error counts as a failure of the message, and the message is tried again.
 //
@@ -35,14 +37,14 @@
 //
 // [Handler] and [Middleware] apply each message through an inbox, and the router acknowledges the message after the commit. A message is a CloudEvent
 // in binary mode (ce_id, ce_source, ce_type, ...) or structured mode (JSON). The ID of any other message is its UUID, which must be the same in every
-// delivery, as it is with publishers of Watermill. The topic is the topic of the subscription, as the router reports it. A malformed message becomes
-// a dead letter of class "malformed".
+// delivery. The publishers of Watermill send the same UUID in every delivery. The topic of a message is the topic of the subscription, which the
+// router reports. A malformed message becomes a dead letter of class "malformed".
 //
 // A failed message is given back (Nack). Watermill cannot delay the next delivery: most brokers would deliver the message again at once, and its
 // attempts would be used up within a moment. So the handler holds the message until its next attempt is due, for at most 10 seconds. If the
-// subscriber delivers one message after the other, later messages wait meanwhile. If that is too slow, use a subscriber that delivers concurrently,
-// or fewer attempts in inbox.Config.Policy. Do not use the middlewares Retry and PoisonQueue: the inbox counts attempts, and stores messages that are
-// given up. The broker must allow that a message is held for 10 seconds plus the time of the handler.
+// subscriber delivers one message after the other, later messages wait for the held message. If this delay is too long for you, use a subscriber that
+// delivers concurrently, or allow fewer attempts in inbox.Config.Policy. Do not use the middlewares Retry and PoisonQueue: the inbox counts attempts,
+// and stores messages that are given up. The broker must allow that a message is held for 10 seconds plus the time of the handler.
 //
 // A panic of a handler is a failed attempt. Router.Close waits for running handlers, for at most RouterConfig.CloseTimeout.
 package watermillbroker

@@ -15,7 +15,7 @@ import (
 
 const onTheWay = 16 // messages at once
 
-// Publisher returns a publisher of an outbox that publishes each message with the Watermill publisher to.
+// Publisher returns a publisher for the relay of an outbox. It publishes each message with a Watermill publisher, the parameter to.
 func Publisher(to message.Publisher) outbox.Publisher {
 	return &publisher{to: to, sender: keyed.NewSender(onTheWay)}
 }

@@ -57,7 +57,7 @@ func TestDemoWebhooksSummary(t *testing.T) {
 	o := run(t, "demo", "webhooks", "--ops", "24").want(t, 0)
 	for _, want := range []string{
 		"\nOK: every event is booked exactly once", "6  times one of 2 nodes of the sender was killed", "3  times the receiver was killed", "6  forged requests rejected",
-		"1  endpoint disabled", "24  bookings of 24 refunds", "ms at the 99th percentile",
+		"1  endpoint was disabled", "24  bookings of 24 refunds", "ms at the 99th percentile",
 	} {
 		if !strings.Contains(o.stdout, want) {
 			t.Errorf("no %q in %s", want, o.stdout)

@@ -36,7 +36,7 @@ func main() {
 func newServer(engine *once.Engine[*sql.Tx]) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(refundsv1.NewRefundsHandler(service{}, connect.WithInterceptors(
-		// authentication comes first
+		// interceptors for authentication go here, before the interceptor of once
 		onceconnect.NewInterceptor(engine, onceconnect.Config{Principal: account}),
 	)))
 	return mux

@@ -32,7 +32,7 @@ func main() {
 }
 
 func newServer(engine *once.Engine[*sql.Tx]) http.Handler {
-	// A duplicate waits for the first one, as the person does who has clicked twice.
+	// A duplicate request waits for the first request, because the person who has clicked twice waits as well.
 	cfg := oncehttp.Config{Principal: session, FormField: "once", Wait: 10 * time.Second}
 
 	mux := http.NewServeMux()

@@ -34,10 +34,10 @@ func main() {
 func newServer(engine *once.Engine[*sql.Tx]) http.Handler {
 	idempotent := oncehttp.Middleware(engine, oncehttp.Config{Principal: account})
 
-	protected := gin.New() // of its own, so that each run of a handler has a fresh gin.Context
+	protected := gin.New() // a second gin engine, so that each run of a handler has a new gin.Context
 	protected.POST("/refunds", createRefund)
 
-	router := gin.New() // authentication, logging, and all that needs no key
+	router := gin.New() // for authentication, logging, and routes that need no key
 	router.POST("/refunds", gin.WrapH(idempotent(protected)))
 	return router
 }

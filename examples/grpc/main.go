@@ -36,7 +36,7 @@ func run(ctx context.Context) error {
 
 func newServer(engine *once.Engine[*sql.Tx]) *grpc.Server {
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(
-		// authentication comes first
+		// interceptors for authentication go here, before the interceptor of once
 		oncegrpc.UnaryServerInterceptor(engine, oncegrpc.Config{Principal: account}),
 	))
 	refundsv1.RegisterRefundsServer(server, service{})

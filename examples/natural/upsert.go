@@ -20,7 +20,7 @@ var setPrice = statement{
 	postgres: `insert into price (sku, amount, version) values ($1, $2, $3)
 		on conflict (sku) do update set amount = excluded.amount, version = excluded.version
 		where excluded.version > price.version`,
-	// Assignments run from left to right: once version is set, it is no longer the old one.
+	// MySQL assigns from left to right. So version comes last: earlier assignments still see the old version.
 	mysql: `insert into price (sku, amount, version) values (?, ?, ?)
 		on duplicate key update
 			amount = if(values(version) > version, values(amount), amount),

@@ -47,8 +47,8 @@ type worker struct {
 }
 
 func (w *worker) Work(ctx context.Context, job *river.Job[Welcome]) error {
-	// Named by what it means, and not by the job: two jobs for one customer are one mail.
-	// Once ever: without Retain, the mail would be written again after 72 hours.
+	// The key names the customer, and not the job: two jobs for one customer send one mail.
+	// The mail must never be written a second time. Without Retain, a retry after 72 hours would write it again.
 	op := once.Operation{
 		Scope:  "jobs",
 		Key:    once.DeriveKey("welcome", strconv.FormatInt(job.Args.Customer, 10)),

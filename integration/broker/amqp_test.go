@@ -166,7 +166,7 @@ func TestAMQPUnroutable(t *testing.T) {
 			delivered++
 		case m.Topic == "refunds":
 			t.Fatal(errs)
-		case errs == nil || !outbox.IsUnavailable(errs[0]) || !strings.Contains(errs[0].Error(), "no queue takes the queue nowhere") || !strings.Contains(errs[0].Error(), "Try: declare a durable queue"):
+		case errs == nil || !outbox.IsUnavailable(errs[0]) || !strings.Contains(errs[0].Error(), "no queue receives messages of the queue nowhere") || !strings.Contains(errs[0].Error(), "Try: declare a durable queue"):
 			t.Fatalf("unroutable: %v", errs)
 		}
 	}

@@ -225,11 +225,11 @@ func TestRedisRefusals(t *testing.T) {
 		want          string
 	}{
 		{"out of memory", rdb, do("config", "set", "maxmemory", "1"), do("config", "set", "maxmemory", "0"), "refunds", "Try: a larger maxmemory"},
-		{"too few replicas", rdb, do("config", "set", "min-replicas-to-write", "3"), do("config", "set", "min-replicas-to-write", "0"), "refunds", "Try: look whether its replicas"},
+		{"too few replicas", rdb, do("config", "set", "min-replicas-to-write", "3"), do("config", "set", "min-replicas-to-write", "0"), "refunds", "Try: check that the replicas"},
 		{"a replica", redisClient(t, elsewhere.Addr()), nothing, nothing, "refunds", "Try: the address of the primary"},
 		{"no slots", redisClient(t, cluster.Addr()), nothing, nothing, "refunds", "CLUSTERDOWN"},
 		{"no stream", rdb, do("set", "cache", "1"), do("del", "cache"), "cache", "Try: another name for the topic"},
-		{"no right", redisClient(t, server.Addr(), func(o *redis.Options) { o.Username, o.Password = "reader", "secret" }), nothing, nothing, "refunds", "Try: a user that may write"},
+		{"no right", redisClient(t, server.Addr(), func(o *redis.Options) { o.Username, o.Password = "reader", "secret" }), nothing, nothing, "refunds", "Try: a Redis user that is allowed to write"},
 		{"password", redisClient(t, server.Addr(), func(o *redis.Options) { o.Username, o.Password = "reader", "wrong" }), nothing, nothing, "refunds", "Try: another user or password"},
 		{"no server", redisClient(t, "127.0.0.1:1"), nothing, nothing, "refunds", "refused"},
 	} {

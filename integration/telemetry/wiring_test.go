@@ -294,8 +294,8 @@ func (w wiring[TX]) client(t *testing.T, _ func(...func(context.Context) error))
 	must(t, resp.Body.Close())
 	host := strings.TrimPrefix(server.URL, "http://")
 	w.wait(t, map[string]seen{
-		"retry client": {"retry: a call is given up", "retry_calls_total{" + host + ",given_up}", "call GET"},
-		"its attempts": {"retry: a call is given up", "retry_attempts_total{unknown," + host + "}", "GET"},
+		"retry client": {"retry: the client has given up a call", "retry_calls_total{" + host + ",given_up}", "call GET"},
+		"its attempts": {"retry: the client has given up a call", "retry_attempts_total{unknown," + host + "}", "GET"},
 	})
 }
 
@@ -307,5 +307,5 @@ func (w wiring[TX]) gauges(t *testing.T, run func(...func(context.Context) error
 	}
 	w.watch.Add(gauge.Func(func(context.Context) ([]gauge.Value, error) { return nil, errFirst }), gauge.Operations(backlogger))
 	run(w.watch.Run)
-	w.wait(t, map[string]seen{"gauges": {"gauge: a source has failed", "unfinished_operations{}", ""}})
+	w.wait(t, map[string]seen{"gauges": {"gauge: a source of gauges has failed", "unfinished_operations{}", ""}})
 }

@@ -1,9 +1,10 @@
-// Package adaptive measures how many requests a server can serve at the same time. It makes the adaptive limiter of [failsafe-go] a limit.Capacity.
+// Package adaptive measures how many requests a server can serve at the same time. It adapts the adaptive limiter of [failsafe-go] to the interface
+// limit.Capacity.
 //
 //	l := limit.New(limit.Config{Capacity: adaptive.New(4, 200), Queue: 20})
 //
-// When requests begin to take longer than before, the capacity offers fewer places; otherwise it offers more again. Package limit still manages the
-// queue, the tenants and the answers to clients.
+// When requests begin to take longer than before, the capacity offers fewer slots (each request that is served occupies one slot). When the times
+// become normal again, the capacity offers more slots. Package limit still manages the queue, the tenants and the answers to clients.
 //
 // [failsafe-go]: https://github.com/failsafe-go/failsafe-go
 package adaptive
@@ -14,13 +15,13 @@ import (
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
 )
 
-// Capacity is a limit.Capacity whose number of places depends on how long requests take.
+// Capacity is a limit.Capacity whose number of slots depends on how long requests take.
 type Capacity struct {
 	limiter adaptivelimiter.AdaptiveLimiter[any]
 }
 
-// New returns a capacity of between least and most places. It begins with 20 places, or with the nearest allowed number. New panics if least is below
-// 1 or above most.
+// New returns a capacity whose number of slots stays between the parameters least and most. It begins with 20 slots, or with the nearest allowed
+// number. New panics if least is below 1 or above most.
 func New(least, most int) *Capacity {
 	if least < 1 || most < least {
 		panic(fmt.Sprintf("adaptive: New(%d, %d): at least 1, and no more than the most.\nTry: adaptive.New(4, 200)", least, most))
@@ -33,7 +34,7 @@ func New(least, most int) *Capacity {
 // the waiting.
 func Of(limiter adaptivelimiter.AdaptiveLimiter[any]) *Capacity { return &Capacity{limiter} }
 
-// Acquire takes a place if one is free. If useful is false when the place is released, the duration of the request is not used as a measurement.
+// Acquire takes a slot if one is free. If useful is false when the slot is released, the duration of the request is not used as a measurement.
 func (c *Capacity) Acquire() (release func(useful bool), ok bool) {
 	permit, ok := c.limiter.TryAcquirePermit()
 	if !ok {
@@ -48,5 +49,5 @@ func (c *Capacity) Acquire() (release func(useful bool), ok bool) {
 	}, true
 }
 
-// Limit returns the current number of places.
+// Limit returns the current number of slots.
 func (c *Capacity) Limit() int { return c.limiter.Limit() }

@@ -1,4 +1,4 @@
-// Package openapi makes OpenAPI documents of routes that package oncehttp protects, so that clients can read their rules.
+// Package openapi makes OpenAPI documents of routes that package oncehttp protects, so that clients can read the rules of these routes.
 package openapi
 
 import (
@@ -34,11 +34,11 @@ type object = map[string]any
 
 // New returns the document of routes. The keys of the map are patterns as in [http.ServeMux]. A pattern without a method stands for every method in
 // Preset.Methods that has no pattern of its own for this path. New panics if a Config is invalid, as [oncehttp.Middleware] does, or if the method of
-// a pattern is not in Preset.Methods. It also panics if two patterns differ only in their host, because the document has no hosts: make one document
+// a pattern is not in Preset.Methods. New also panics if two patterns differ only in their host, because the document has no hosts: make one document
 // for each host.
 //
 // Patterns that differ only in the names of their wildcards become one path of the document, with the wildcard names of the first pattern. OpenAPI
-// 3.1 knows only the methods of HTTP. The operations of other methods are in the member x-additional-operations of their path.
+// 3.1 supports only the standard methods of HTTP. The operations of other methods are in the member x-additional-operations of their path.
 //
 // Each operation has the parameters and the answers of the middleware, the problem codes of each status (x-problems), and an x-idempotency object.
 // The x-idempotency object says which form keys have, which parts of a request are compared, which answers are stored and for how long, and which

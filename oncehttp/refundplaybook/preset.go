@@ -13,8 +13,8 @@ import (
 // mismatch is answered with 409, like an operation in flight; the header error_code, which every problem has, distinguishes the two. JSON bodies are
 // compared by their meaning ([canonical.JSON]), because clients encode the body again for every attempt.
 //
-// Problems have the codes of the playbook, and a member "hint" with advice for the caller. Where the playbook has no code for a problem, the code is
-// that of package oncehttp.
+// Problems have the codes of the playbook, and a member "hint" with advice for the caller. If the playbook has no code for a problem, the problem has
+// the code of package oncehttp.
 //
 //	code                                   status  retryable
 //	VALIDATION.*                              400  no
@@ -31,8 +31,8 @@ import (
 //
 //	playbook.WriteProblem(w, oncehttp.Problem{Code: "PROVIDER.duplicate"})
 //
-// If a handler answers with 409, its writes are rolled back and the answer is not stored. A handler that must keep them, for example because it has
-// stored the provider's answer, calls oncehttp.Decide(ctx, oncehttp.VerdictCommit).
+// If a handler answers with 409, its writes are rolled back and the answer is not stored. A handler that must keep its writes, for example because it
+// has stored the provider's answer, calls oncehttp.Decide(ctx, oncehttp.VerdictCommit).
 func Preset() *oncehttp.Preset {
 	p := oncehttp.DefaultPreset()
 	p.Name = "refund-playbook"

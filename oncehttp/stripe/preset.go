@@ -14,13 +14,13 @@ import (
 )
 
 // V1 returns the dialect of Stripe's API v1. Keys belong to the account and not to a route, so a key that is used at another endpoint is a mismatch,
-// which is answered with 400. The answers of handlers are stored for 24 hours, also a 500, but not the statuses 401, 403, 408, 409, 423, 425 and 429.
-// Errors have the JSON of Stripe's errors, and Stripe's messages where programs compare messages. The header Stripe-Should-Retry says whether a retry
-// may succeed. Forms are compared by their parameters ([canonical.Form]).
+// which is answered with 400. The answers of handlers are stored for 24 hours, also answers with status 500, but not answers with the statuses 401,
+// 403, 408, 409, 423, 425 and 429. Errors have the JSON of Stripe's errors, and Stripe's messages where programs compare messages. The header
+// Stripe-Should-Retry says whether a retry may succeed. Forms are compared by their parameters ([canonical.Form]).
 //
-// If a handler refuses a request before it has begun to work, it can leave the key unused with oncehttp.Decide(ctx, oncehttp.VerdictDiscard). The
-// errors of oncehttp itself are not stored. Stripe does not require a key; set oncehttp.Config.Optional for that. Stripe's Go client, stripe-go, does
-// not retry a 409 that has a body. Set oncehttp.Config.Wait, so that a 409 is rare.
+// If a handler refuses a request before the handler has begun to work, the handler can leave the key unused with oncehttp.Decide(ctx,
+// oncehttp.VerdictDiscard). The errors of oncehttp itself are not stored. Stripe does not require a key; set oncehttp.Config.Optional for that.
+// Stripe's Go client, stripe-go, does not retry a 409 that has a body. Set oncehttp.Config.Wait, so that a 409 is rare.
 func V1() *oncehttp.Preset {
 	return &oncehttp.Preset{
 		Name:       "stripe-v1",
@@ -55,7 +55,7 @@ func V2() *oncehttp.Preset {
 }
 
 // These are messages of Stripe's errors that programs compare, in Stripe's words. Stripe has another message if the key was used at another endpoint;
-// it is not used here, because the record does not have the endpoint.
+// this package does not use that message, because the record does not have the endpoint.
 const (
 	mismatch = "Keys for idempotent requests can only be used with the same parameters they were first used with."
 	otherKey = " Try using a key other than '%s' if you meant to execute a different request."

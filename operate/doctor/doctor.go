@@ -1,5 +1,5 @@
-// Package doctor examines a database: it finds settings that would break a promise of once, and work that waits for an operator. It writes nothing to
-// the database.
+// Package doctor examines a database: it finds settings that would break a promise of this library, and work that waits for an operator. It writes
+// nothing to the database.
 //
 //	report, err := doctor.Examine(ctx, doctor.Config{DB: db, Dialect: sqlplane.PostgreSQL, Name: "orders", Operator: operator})
 //
@@ -21,7 +21,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Config says which database [Examine] examines. Set Name, and either DB and Dialect or Store. If a function is nil, the checks that need this
+// Config says which database [Examine] examines. Set Name. Also set either DB and Dialect, or Store. If a function is nil, the checks that need this
 // function are left out.
 type Config struct {
 	// Store is a store without SQL, such as a redisstore or a dynamostore. The checks find out whether the store works, and which data it may lose.
@@ -37,8 +37,8 @@ type Config struct {
 	AsService bool // the connections of DB have the same settings as the connections of the service
 	Synced    bool // the service sets once.Config.Synced to true
 
-	// RestoredTo is the time of the backup from which the database was restored. If it is set, Examine makes only the checks that find work which an
-	// operator must examine after a restore.
+	// RestoredTo is the time of the backup from which the database was restored. If RestoredTo is set, Examine makes only the checks that find work
+	// which an operator must examine after a restore.
 	RestoredTo time.Time
 
 	// Status returns which migrations of all capabilities the database has, as sqlstore.Status and pgxstore.Status do.
@@ -73,8 +73,8 @@ type Broker struct {
 	// broker has no such settings.
 	Check func(ctx context.Context, topics []string) ([]string, error)
 
-	// CheckConsumers does the same for the consumers at the broker that have one of these names. found is the number of such consumers. Leave it nil
-	// if the broker stores no settings of consumers.
+	// CheckConsumers does the same for the consumers at the broker that have one of these names. The result found is the number of such consumers.
+	// Leave CheckConsumers nil if the broker stores no settings of consumers.
 	CheckConsumers func(ctx context.Context, names []string) (found int, findings []string, err error)
 
 	Close func()
@@ -86,7 +86,7 @@ type Verdict string
 const (
 	VerdictOK   Verdict = "ok"
 	VerdictWarn Verdict = "warn" // a failure may be noticed late, something costs more than necessary, or work waits for an operator
-	VerdictFail Verdict = "fail" // a promise does not hold on this database, or once cannot work with the database
+	VerdictFail Verdict = "fail" // a promise does not hold on this database, or the library cannot work with the database
 )
 
 // Finding is the result of one check.

@@ -43,7 +43,7 @@ func askMySQLVersion(ctx context.Context, p *examination) (Finding, error) {
 	return judgeMySQLVersion(version, comment), nil
 }
 
-// Versions before these have no SKIP LOCKED. MySQL 8.0 is no longer maintained.
+// Versions before oldestMySQL and oldestMariaDB do not support SKIP LOCKED. MySQL 8.0 is no longer maintained.
 const (
 	oldestMySQL, maintainedMySQL, testedMySQL = 800, 804, "9.7" // 100 * major + minor
 	oldestMariaDB, testedMariaDB              = 1006, "10.11"

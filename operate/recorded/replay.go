@@ -23,13 +23,13 @@ const (
 	OutcomeUnanswered = "unanswered"
 )
 
-// maxAnswer bounds the body of an answer, and answerTime the time of a request with its answer.
+// maxAnswer limits the size of the body of an answer. answerTime limits the time from the start of a request to the end of its answer.
 const (
 	maxAnswer  = 64 << 20
 	answerTime = time.Minute
 )
 
-// ReplayConfig says how often and with which headers [Request.Replay] sends a request. The zero value sends it once.
+// ReplayConfig says how often and with which headers [Request.Replay] sends a request. The zero value sends the request one time.
 type ReplayConfig struct {
 	Concurrency int         // the number of requests that are sent at the same time; default 1
 	Times       int         // the number of rounds of Concurrency requests; default 1

@@ -15,8 +15,8 @@ import (
 // ReplayHeader is the name of a header that every replay has. Its value is Request.ID.
 const ReplayHeader = "Once-Replay-Of"
 
-// HTTP returns r as an [http.Request] to the service at target. The path of target is put before the path of the request. Each header of changed
-// replaces the recorded header; an empty one removes it.
+// HTTP returns r as an [http.Request] to the service at target. The path of target is put before the path of the request. Each header in the
+// parameter changed replaces the recorded header of the same name; a header with an empty value removes the recorded header.
 func (r *Request) HTTP(ctx context.Context, target *url.URL, changed http.Header) (*http.Request, error) {
 	u, err := exactly(strings.TrimSuffix(target.EscapedPath(), "/") + r.Path)
 	if err != nil {
@@ -70,14 +70,14 @@ func exactly(path string) (*url.URL, error) {
 	return u, nil
 }
 
-// Resolver is the method of [net.Resolver] that [Request.CameFrom] uses.
+// Resolver has the method of [net.Resolver] that [Request.CameFrom] uses.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// CameFrom reports whether target may be the server that recorded the request. It is true if the host name of target is the recorded name, at any
-// port, or if target has an IP address of the recorded host and the same port. If resolver cannot resolve the recorded host, CameFrom compares only
-// the names.
+// CameFrom reports whether target may be the server that recorded the request. CameFrom returns true if the host name of target is the recorded host
+// name, at any port, or if target has an IP address of the recorded host and the same port. If resolver cannot resolve the recorded host, CameFrom
+// compares only the names.
 func (r *Request) CameFrom(ctx context.Context, target *url.URL, resolver Resolver) bool {
 	recorded, err := url.Parse("//" + r.Host)
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 const maxHosts = 10_000
 
 // ByHost returns a function for the field Breaker of retryhttp.Transport. Each host gets its own breaker, with these settings and the host as the
-// name. 10,000 hosts are remembered. After that each new host replaces another one, which gets a new breaker when it is used again.
+// name. The breakers of 10,000 hosts are kept. After that, the breaker of each new host replaces the breaker of another host. A host whose breaker
+// was replaced gets a new breaker when it is used again.
 func ByHost(settings gobreaker.Settings) func(host string) retry.Breaker {
 	return NewHosts(settings).Of
 }

@@ -51,7 +51,7 @@ func (f *File) pending() bool {
 	return len(f.next.payloads) > 0 && !f.next.flush
 }
 
-// commit writes the next batch, and flushes it if a caller waits for that. f.writing is held.
+// commit writes the next batch, and flushes the batch if a caller waits for the flush. The caller of commit holds f.writing.
 func (f *File) commit() {
 	f.mu.Lock()
 	b, err := f.next, f.err
@@ -86,7 +86,8 @@ func (f *File) put(b *batch) error {
 		return f.undo(err)
 	}
 	if b.flush {
-		// After a failed flush neither the file's content nor a second flush can be trusted: the system may have dropped the pages.
+		// After a failed flush, the content of the file is unknown, and a second flush proves nothing: the operating system may have dropped the
+		// written pages.
 		if err := f.out.Sync(); err != nil {
 			return f.fail(errors.Join(err, f.out.Truncate(f.size)))
 		}
@@ -99,8 +100,8 @@ func (f *File) put(b *batch) error {
 	return nil
 }
 
-// writeFlushFrame notes in the file that all of it has been flushed. If it does not fit on the disk, only the detection of later damage suffers, and
-// the next write overwrites it.
+// writeFlushFrame notes in the file that all of it has been flushed. If the disk has no room for the flush frame, later damage may not be detected,
+// but nothing is lost; the next write overwrites the incomplete frame.
 func (f *File) writeFlushFrame() {
 	m := f.salt.frame(nil, f.size, f.flushed, nil)
 	if _, err := f.out.WriteAt(m, f.size); err == nil {
@@ -116,7 +117,7 @@ func (f *File) undo(err error) error {
 	return fmt.Errorf("%w. Try: make room on the disk of %s, then the same request again", err, f.path)
 }
 
-// fail makes all further calls fail.
+// fail makes all further calls of the journal return err.
 func (f *File) fail(err error) error {
 	err = fmt.Errorf("%w (%w)", ErrBroken, err)
 	f.mu.Lock()
@@ -125,14 +126,14 @@ func (f *File) fail(err error) error {
 	return err
 }
 
-// shrink writes a new file with the open intents. If that fails, the old file goes on for a while.
+// shrink writes a new file with the open intents. If shrink fails, the journal continues to use the old file and tries again later.
 func (f *File) shrink() {
 	if err := f.rewrite(); err != nil {
 		f.limit = 2 * f.size
 	}
 }
 
-// snapshot returns records of the open intents, and of the last ID, so that no ID is given twice.
+// snapshot returns records of the open intents, and of the last ID, so that no ID is given to two intents.
 func (f *File) snapshot() (payloads [][]byte, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -181,7 +182,8 @@ func (f *File) rewrite() error {
 	return nil
 }
 
-// replace replaces the old file by a new one. The new one is locked before it gets its name, so that no other process can take it in between.
+// replace replaces the old file by a new one. The new file is locked before it gets its name, so that no other process can lock the file at this name
+// first.
 func (f *File) replace(text []byte) (file, error) {
 	out, err := f.disk.create(f.path + ".tmp")
 	if err != nil {
@@ -196,7 +198,7 @@ func (f *File) replace(text []byte) (file, error) {
 	if err != nil {
 		return nil, errors.Join(err, out.Close())
 	}
-	// From here on a crash may leave either of the two files.
+	// After the call of rename, a crash may leave the old file or the new file under this name.
 	if err = f.disk.rename(f.path+".tmp", f.path); err == nil {
 		err = f.disk.syncDir(f.path)
 	}

@@ -7,7 +7,8 @@ import (
 	"github.com/oncelib/once/internal/base/hostname"
 )
 
-// Requests to a host that may end without any record in the journal, at most. No budget pays for them: the client may be the wrong one.
+// maxStrays is the largest number of requests to a host that may end without a call of the journal. No budget pays for such requests, and their cause
+// may be that the client does not use this journal.
 const maxStrays = 10
 
 // destination is a host with its intents to send. It decides how fast they are sent.
@@ -57,14 +58,15 @@ func (d *destination) putBack(in Intent) {
 	d.list[d.at] = in
 }
 
-// leave gives up for this time, and returns the number of intents that are not sent.
+// leave stops sending to the host until the next call of Resume, and returns the number of intents that were not sent.
 func (d *destination) leave() int {
 	left := d.rest()
 	d.at = len(d.list)
 	return left
 }
 
-// learn adapts the pace to the result of an intent. It returns how many of the other intents are given up because of it.
+// learn adapts the number of concurrent requests to the result of an intent. It returns how many other intents are left for a later call because of
+// this result.
 func (d *destination) learn(e *result, parallel int) (left int) {
 	switch e.meets {
 	case answers:

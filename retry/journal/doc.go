@@ -20,8 +20,8 @@
 //
 // # Promises
 //
-// This applies to requests with an idempotency key that the caller has set. Such a request is sent only after its intent (method, URL, key, body, and
-// headers without secrets) is on the disk. The intent is open until one of these outcomes closes it:
+// The promises of this package apply to requests with an idempotency key that the caller has set. A request with such a key is sent only after its
+// intent (method, URL, key, body, and headers without secrets) is on the disk. The intent is open until one of these outcomes closes it:
 //
 //	answered    a 2xx, a refusal of the operation itself, or an answer whose header says that
 //	            it is stored or replayed (Idempotency-Status, Idempotent-Replayed)
@@ -36,23 +36,24 @@
 // An answered intent is closed when the caller closes the body of the answer, and not before. So if the process crashes while it handles the answer,
 // the request is sent again and the answer is handled again.
 //
-// An expired key is not sent again. A key expires when its retention is over, or when the server answers that it is too old. The intent is then held
-// for an operator, who finds out the outcome and closes the intent with "once journal resolve".
+// An expired key is not sent again. A key expires when its retention is over, or when the server answers that the key is too old. The intent is then
+// held for an operator, who finds out the outcome and closes the intent with "once journal resolve".
 //
 // # The file
 //
-// A [File] belongs to one process; [Open] fails in a second process. The lock is on the file itself, and ends with its process, as on unix systems.
-// On systems without such locks, as on Windows, Open fails; use a [Table] there. A symbolic link is refused. If the file is removed or replaced, the
-// journal accepts no further intents.
+// A [File] belongs to one process; [Open] fails in a second process. On Unix systems the lock is on the file itself, and ends when its process ends.
+// On systems without such locks, such as Windows, Open fails; use a [Table] on these systems. A symbolic link is refused. If the file is removed or
+// replaced, the journal accepts no further intents.
 //
-// New records are appended; concurrent intents share one flush to the disk. The file is rewritten when much of it is obsolete. If a crash has left an
-// incomplete record at the end, Open drops this record, and [File.Damage] reports it. Damage in flushed records makes Open fail. If the disk is full,
-// the request is not sent; later requests can be sent when the disk has room again. After a failed flush the journal refuses all further calls until
-// it is opened again, because opening writes all records to new blocks.
+// New records are appended; concurrent intents share one flush to the disk. The journal rewrites the file when a large part of the file is obsolete.
+// If a crash has left an incomplete record at the end, Open drops this record, and [File.Damage] reports it. Damage in flushed records makes Open
+// fail. If the disk is full, the request is not sent; later requests can be sent when the disk has room again. After a failed flush the journal
+// refuses all further calls until it is opened again, because opening writes all records to new blocks.
 //
-// After each flush a flush frame of 20 bytes is written, which marks the end of the flushed records. The flush frame itself may be lost or damaged,
-// for example if the power fails before the system has written it to the disk. Then damage in the last batch of records cannot be distinguished from
-// an incomplete record: Open drops the intent, and [File.Damage] reports it. The same happens if the end of a file is missing.
+// After each flush, the journal writes a flush frame of 20 bytes, which marks the end of the flushed records. The flush frame itself may be lost or
+// damaged, for example if the power fails before the system has written the frame to the disk. Without the flush frame, damage in the last batch of
+// records cannot be distinguished from an incomplete record: Open drops the intent, and [File.Damage] reports the dropped part. The same happens if
+// the end of a file is missing.
 //
 // A File keeps the open intents in memory, at most Config.MaxOpen intents with Config.MaxBytes bytes together. A further request is not sent, and its
 // error is [ErrFull].

@@ -121,8 +121,8 @@ func (f *File) room(r *record) error {
 	return fmt.Errorf("%w: %d intents of %d bytes are open, the most are %d intents (Config.MaxOpen) of %d bytes (Config.MaxBytes). Try: journal.Resume, or once journal list and resolve", ErrFull, open, bytes, f.cfg.MaxOpen, f.cfg.MaxBytes)
 }
 
-// End implements [Journal]. The closing of an intent is flushed to the disk together with the next intent. If the power fails before that, the
-// request is sent once more, with the same key. A new expiry of the key, or a hold for an operator, is on the disk when End returns.
+// End implements [Journal]. The closing of an intent is flushed to the disk together with the next intent. If the power fails before that flush, the
+// request is sent one more time, with the same key. A new expiry of the key, or a hold for an operator, is on the disk when End returns.
 func (f *File) End(_ context.Context, in Intent, o Proof) error {
 	note, err := f.end(in, o)
 	if err != nil || note == nil {

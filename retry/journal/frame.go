@@ -18,13 +18,14 @@ import (
 //
 //	length (4) | durable (8) | sum of the head (4) | sum of the payload (4) | payload
 //
-// durable is how much of the file had been flushed when the frame was written. Damage before the largest durable is in frames that a caller relied
-// upon. After it a crash may have left anything: frames of which a part has not reached the disk, even before other frames that have.
+// durable is how much of the file had been flushed when the frame was written. Damage before the largest value of durable is in flushed frames, on
+// which a caller may have relied. After that position a crash may have left anything: even a frame of which only a part has reached the disk,
+// followed by complete frames.
 //
-// A frame without a payload is a flush frame. It is written after the batch before it has been flushed, and before its callers return, so that damage
-// in the last batch can be distinguished from a torn write. A flush frame cannot be written together with its batch: of one write the disk may have
-// the end and not the beginning. It is not flushed by itself. If the power fails before the system writes it to the disk, or if it is damaged as
-// well, its batch looks like a torn one.
+// A frame without a payload is a flush frame. The flush frame of a batch is written after the batch was flushed, and before the callers of the batch
+// return, so that damage in the last batch can be distinguished from a torn write. A flush frame cannot be written in the same write as its batch,
+// because the disk may have the end of a write and not its beginning. A flush frame has no flush of its own. If the power fails before the system
+// writes the flush frame to the disk, or if the flush frame is damaged as well, a damaged batch looks like a torn write.
 const (
 	magic      = "once journal 1\n\x00"
 	headerSize = 16 + 16 + 8 + 4
@@ -56,7 +57,7 @@ func (s salt) header(base int64) []byte {
 	return binary.BigEndian.AppendUint32(b, s.sum(0, b))
 }
 
-// frame appends a frame to b. Its place will be at an offset of the file.
+// frame appends a frame to b. offset is the position that the frame will have in the file.
 func (s salt) frame(b []byte, offset, durable int64, payload []byte) []byte {
 	begin := len(b)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(payload)))
@@ -66,7 +67,7 @@ func (s salt) frame(b []byte, offset, durable int64, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// frameAt returns the frame at an offset of a file, and where the next one begins.
+// frameAt returns the frame at an offset of a file, and the offset of the next frame.
 func (s salt) frameAt(file []byte, offset int64) (payload []byte, durable, next int64, ok bool) {
 	rest := file[offset:]
 	if len(rest) < headSize {
@@ -91,7 +92,8 @@ type Damage struct {
 
 var errNone = errors.New("journal: this is no journal, or its beginning is damaged. Try: the right path, or a copy")
 
-// parse calls apply with the payload of each frame of a file. It tolerates damage where a crash can have caused it, and fails elsewhere.
+// parse calls apply with the payload of each frame of a file. If a crash can have caused a damage, parse drops the damaged part; if not, parse
+// returns an error.
 func parse(file []byte, apply func(payload []byte) error) (damage Damage, err error) {
 	if len(file) == 0 {
 		return damage, nil // mktemp makes such a file

@@ -49,8 +49,8 @@ func filter(h http.Header, names []string) http.Header {
 	return out
 }
 
-// Redact returns in with only the parts that a journal stores. Use it if you implement [Journal] yourself. The result has only the headers that may
-// be stored, a URL without user and password, and Since. Redact fails if Headers names a header that carries secrets.
+// Redact returns in with only the parts that a journal stores. Use Redact if you implement [Journal] yourself. The result has only the headers that
+// may be stored, a URL without user and password, and Since. Redact fails if Headers names a header that carries secrets.
 func (c Config) Redact(in Intent) (Intent, error) {
 	names, err := allow(c.Headers)
 	if err != nil {

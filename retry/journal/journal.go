@@ -38,11 +38,12 @@ const (
 type Journal interface {
 	// Begin stores an intent durably and returns it. If an intent with the same key, method and URL is already open, Begin returns the open intent,
 	// with Again set and with its original Since. The rest of the request must then be the same, or Begin fails with [ErrMismatch]. If in.ID is set,
-	// Begin looks only for the open intent with this ID, and fails with [ErrGone] if it is closed. After any error the request must not be sent.
+	// Begin looks only for the open intent with this ID, and fails with [ErrGone] if that intent is closed. After any error the request must not be
+	// sent.
 	Begin(ctx context.Context, in Intent) (Intent, error)
 
 	// End is called once for each Begin that returned no error, with what the attempts have proved. If in.Expires is set, and no earlier expiry is
-	// stored, End stores it as the expiry of the key.
+	// stored, End stores in.Expires as the expiry of the key.
 	End(ctx context.Context, in Intent, o Proof) error
 
 	// List returns the open intents, the oldest first.

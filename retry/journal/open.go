@@ -11,9 +11,9 @@ import (
 	"github.com/oncelib/once/internal/base/lockedfile"
 )
 
-// Open opens the journal at path, or creates it; its directory must exist. Open fails if another process has the file open, or if flushed records are
-// damaged. It also fails if the system has no file locks that would keep other processes out; the error then is errors.ErrUnsupported. Call [Resume]
-// for the open intents of the journal.
+// Open opens the journal at path, or creates the journal; the directory of path must exist. Open fails if another process has the file open, or if
+// flushed records are damaged. It also fails if the system has no file locks that would keep other processes out; the error then is
+// errors.ErrUnsupported. Call [Resume] for the open intents of the journal.
 func Open(path string, cfg Config) (*File, error) { return open(path, cfg, osDisk{}) }
 
 func open(path string, cfg Config, d disk) (_ *File, err error) {
@@ -62,15 +62,15 @@ func (f *File) take() error {
 	if f.table, f.damage, err = readTable(text); err != nil {
 		return fmt.Errorf("%s: %w", f.path, err)
 	}
-	// All records are written to a new file: then they are on the disk, even if an earlier process got a wrong answer to its flush, and a torn end is
-	// gone.
+	// Open writes all records to a new file. After that, all records are on the disk, even if the flush of an earlier process had wrongly reported
+	// success, and an incomplete record at the end is removed.
 	if err := f.rewrite(); err != nil {
 		return fmt.Errorf("journal: %w. Try: make room, and see that you may write to its folder", err)
 	}
 	return nil
 }
 
-// use makes out the file that is written.
+// use makes out the file to which the journal writes.
 func (f *File) use(out file) error {
 	info, err := out.Stat()
 	if err != nil {
@@ -80,8 +80,8 @@ func (f *File) use(out file) error {
 	return nil
 }
 
-// current returns an error if the file that is written is no longer the one at its path. Intents in a removed file are lost at the next start, and
-// everything that is flushed there is lost too.
+// current returns an error if the path of the journal no longer leads to the file to which the journal writes. The next process would not find the
+// intents in a file that was removed or replaced.
 func (f *File) current() error {
 	is, err := lockedfile.IsAt(f.path, f.self)
 	if err != nil || is {

@@ -106,7 +106,7 @@ func (r *record) size() int64 {
 // entrySize is the size of an intent without its texts and body.
 const entrySize = 512
 
-// name is the part that two requests for one intent have in common.
+// name has the parts of a request that are equal in all requests of one intent.
 type name struct{ key, method, url string }
 
 func (r *record) name() name { return name{r.Key, r.Method, r.URL} }
@@ -178,7 +178,7 @@ func (t *table) intents() []Intent {
 	return list
 }
 
-// entries are in the order in which they were begun.
+// entries returns the entries in the order in which they were begun.
 func (t *table) entries() []*entry {
 	list := make([]*entry, 0, len(t.byID))
 	for _, e := range t.byID {

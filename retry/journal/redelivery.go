@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// meeting is how the request of an intent has ended.
+// meeting says how the request of an intent has ended in the transport.
 type meeting uint8
 
 const (
@@ -34,7 +34,7 @@ type result struct {
 	err     error
 }
 
-// send sends the request of an intent. With trust it is sent even if the budget is empty.
+// send sends the request of an intent. If trust is true, the request is sent even if the budget is empty.
 func (r *resumption) send(ctx context.Context, in Intent, trust bool) (e result) {
 	m := &resumed{journal: r.journal, id: in.ID, trust: trust}
 	e.err = r.exchange(ctx, in, m, &e)
@@ -141,7 +141,7 @@ type keyOfResumed struct{}
 
 var errUnpaid = errors.New("journal: the budget of the host is empty")
 
-// pay pays for a redelivery, once.
+// pay takes the price of a redelivery from the budget, only at its first call.
 func (m *resumed) pay(b *retry.Budget) error {
 	switch {
 	case m.begun || b == nil:
@@ -157,7 +157,7 @@ func (m *resumed) pay(b *retry.Budget) error {
 	return nil
 }
 
-// Begin calls j.Begin. Transports call it instead of j.Begin, so that [Resume] works: for a request that Resume sends, Begin takes the intent's ID
+// Begin calls j.Begin. Transports call Begin instead of j.Begin, so that [Resume] works: for a request that Resume sends, Begin takes the intent's ID
 // from ctx, and takes the price of the redelivery from b, the budget of the transport. After an error the request must not be sent.
 func Begin(ctx context.Context, j Journal, in Intent, b *retry.Budget) (Intent, error) {
 	if m, ok := ctx.Value(keyOfResumed{}).(*resumed); ok && m.journal == j {
@@ -173,7 +173,7 @@ func Begin(ctx context.Context, j Journal, in Intent, b *retry.Budget) (Intent, 
 	return j.Begin(ctx, in)
 }
 
-// End calls j.End. Transports call it instead of j.End, so that [Resume] learns the outcome of the requests that it sends.
+// End calls j.End. Transports call End instead of j.End, so that [Resume] learns the outcome of the requests that it sends.
 func End(ctx context.Context, j Journal, in Intent, o Proof) error {
 	if m, ok := ctx.Value(keyOfResumed{}).(*resumed); ok && m.journal == j {
 		if m.keep || o == ProofUntouched { // nothing is known about earlier attempts

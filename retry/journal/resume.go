@@ -13,9 +13,10 @@ type Options struct {
 	// stays open. Default: nil, no headers are added.
 	Prepare func(*http.Request, Intent) error
 
-	// Answer is called with the last answer to a request; Resume closes the body afterwards. The answer need not settle the outcome: it may be a 500,
-	// or the login page of a redirect, whose http.Response.Request is another one. If Answer returns an error, the intent stays open, and a later
-	// Resume sends it again. Default: nil, answers are ignored.
+	// Answer is called with the last answer to a request; Resume closes the body afterwards. The answer need not prove the outcome of the request: it
+	// may be a 500, or the login page to which a redirect has led. After a redirect, the http.Response.Request of the answer is not the request that
+	// Resume has sent. If Answer returns an error, the intent stays open, and a later Resume sends its request again. Default: nil, answers are
+	// ignored.
 	Answer func(Intent, *http.Response) error
 
 	// Parallel is the largest number of requests that Resume sends at the same time. To one host, Resume begins with one request at a time, and
@@ -37,9 +38,9 @@ type Resumed struct {
 //
 // Resume adds little load to a host that is down. The client's budget for the host pays for each redelivery, as for a retry (see [retry.Budget]). An
 // answered request gets its price back, so a healthy host gets all of its intents. When the budget is empty, Resume sends one request at a time for
-// as long as each is answered. After a request without an answer, the other intents of that host are left for a later call. Resume also leaves them
-// if a breaker is open, or if a failing host has asked for a pause (Retry-After). The oldest intents are sent first. After a failure the order is
-// random, so that an intent that always fails does not block the others.
+// as long as each request is answered. After a request without an answer, the other intents of that host are left for a later call. Resume also
+// leaves the intents of a host for later if the breaker of the host is open, or if a failing host has asked for a pause (Retry-After). The oldest
+// intents are sent first. After a failure the order is random, so that an intent that always fails does not block the other intents.
 //
 // client must have a retryhttp.Transport whose Journal is j, because this transport closes the intents. The error joins the errors of intents that
 // got no answer and the errors of Options.Answer. If ctx ends, the remaining intents stay open.

@@ -63,7 +63,7 @@ func (t *Table) Insert(in Intent) (query string, args []any, err error) {
 	return t.insert, args, err
 }
 
-// fields are the values of tableColumns. It removes the parts of in that are not kept.
+// fields returns the values for tableColumns. It removes the parts of in that a journal does not store.
 func (t *Table) fields(in *Intent, calls int) ([]any, error) {
 	clean, err := t.cfg.Redact(*in)
 	if err != nil {
@@ -81,7 +81,7 @@ func (t *Table) fields(in *Intent, calls int) ([]any, error) {
 	}, nil
 }
 
-// nameOf is equal for requests of one intent, which have the same key, method and URL.
+// nameOf returns a text that is equal for all requests of one intent, which have the same key, method and URL.
 func nameOf(in Intent) string {
 	h := sha256.New()
 	for _, part := range []string{in.Key, in.Method, in.URL} {

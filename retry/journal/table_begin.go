@@ -72,7 +72,7 @@ func (t *Table) again(ctx context.Context, in Intent) (Intent, error) {
 	return in, context.Cause(ctx)
 }
 
-// count counts one more call of the existing intent, unless another process has counted one meanwhile.
+// count counts one more call of the existing intent, unless another process has counted a call in the meantime.
 func (t *Table) count(ctx context.Context, there *Intent, calls int64, asked Intent) (bool, error) {
 	if !slices.Equal(there.Body, asked.Body) || !slices.Equal(there.Header["Content-Type"], asked.Header["Content-Type"]) {
 		return false, ErrMismatch
@@ -81,8 +81,8 @@ func (t *Table) count(ctx context.Context, there *Intent, calls int64, asked Int
 	return t.exec(ctx, "update once_intent set calls = calls + 1 where id = ? and calls = ?", there.ID, calls)
 }
 
-// withdraw deletes an intent that may have been stored, although Begin returns an error. If another call has begun it meanwhile, it belongs to that
-// call and stays.
+// withdraw deletes an intent that may have been stored, although Begin returns an error. If another call has begun the same intent in the meantime,
+// the intent belongs to that call and is not deleted.
 func (t *Table) withdraw(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()

@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// retryAfter returns for how long h asks to be left alone: retry-after-ms, which some APIs
-// send as well, or Retry-After in seconds, which may have fractions, or as a date in one of
-// its three forms. A date is compared with the server's own clock if there is one in h.
-// named is false if h names no time, or none that can be understood: 0 seconds, and a date
-// that is over, are times. A time that is too long to be expressed is the longest one.
+// retryAfter returns the pause for which the headers h ask. The pause is in retry-after-ms, which some APIs send, or in Retry-After. Retry-After is a
+// number of seconds, which may have a fraction, or a date in one of the three forms of HTTP. A date is compared with the time of the server, if h has
+// the header Date. named is false if h has no pause, or only a malformed one. 0 seconds and a date in the past are valid pauses. A pause that is too
+// long for a time.Duration becomes the longest time.Duration.
 func retryAfter(h http.Header, now time.Time) (after time.Duration, named bool) {
 	ms, named := decimal(field(h, headerAfterMs), time.Millisecond)
 	if ms > 0 {
@@ -35,7 +34,7 @@ func retryAfter(h http.Header, now time.Time) (after time.Duration, named bool) 
 	return max(0, date.Sub(now)), true
 }
 
-// gmt returns a date with the name of its zone that HTTP asks for.
+// gmt returns a date with GMT, which HTTP requires, as the name of its time zone.
 func gmt(date string) string {
 	for _, zone := range [...]string{" UTC", " +0000", " Z"} {
 		if other, found := strings.CutSuffix(date, zone); found {
@@ -45,7 +44,7 @@ func gmt(date string) string {
 	return date
 }
 
-// seconds returns a number of seconds without a fraction, 0 if s is not one.
+// seconds returns a number of seconds without a fraction, or 0 if s is not such a number.
 func seconds(s string) time.Duration {
 	if strings.Contains(s, ".") {
 		return 0
@@ -54,7 +53,7 @@ func seconds(s string) time.Duration {
 	return d
 }
 
-// decimal returns a number of units that may have a fraction, and whether s is one.
+// decimal returns a number of units, which may have a fraction. ok reports whether s is such a number.
 func decimal(s string, unit time.Duration) (d time.Duration, ok bool) {
 	whole, fraction, _ := strings.Cut(s, ".")
 	if whole == "" || strings.Trim(whole+fraction, "0123456789") != "" {

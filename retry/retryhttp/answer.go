@@ -102,7 +102,7 @@ func (c *call) judgeFailure(a *answer) (err error) {
 	return err
 }
 
-// classify classifies a failed response to a request with or without a key. If asked for, it reads the problem document in it.
+// classify classifies a failed response to a request with or without a key. If read is true, classify also reads the problem document in the body.
 func classify(resp *http.Response, keyed, read bool) (class retry.Class, after time.Duration, code string, err error) {
 	h := resp.Header
 	var p problem
@@ -183,14 +183,14 @@ func (c *call) buffer(a *answer) {
 	a.resp.Body = io.NopCloser(bytes.NewReader(whole))
 }
 
-// fail makes a the result of an attempt without an answer.
+// fail sets a to the result of an attempt that got no answer.
 func (a *answer) fail(err error) {
 	if cause := context.Cause(a.sending); cause == errSlow || cause == errUnseen || cause == errReset || cause == errLost { //nolint:errorlint // our own
 		err = cause
 	}
 	a.resp, a.err, a.good = nil, err, false
 	if a.stale {
-		// The connection was dead before: only the proof that nothing was sent counts.
+		// The connection was dead before the attempt, so only a proof that no byte was sent changes the class.
 		a.class = retry.ClassUnknown
 		if unseen(err) || a.sending.unsent() {
 			a.class = retry.ClassUnseen
@@ -276,7 +276,7 @@ var mistakes = []string{
 	"tls: server selected unsupported protocol version",
 }
 
-// outcome is the Health of the answer, for a caller with ctx.
+// outcome returns what the answer proves about the health of the destination. ctx is the context of the caller.
 func (a *answer) outcome(ctx context.Context) retry.Health {
 	switch {
 	case a.good, a.class == retry.ClassInFlight, a.resp == nil && a.class == retry.ClassFinal:
@@ -287,7 +287,7 @@ func (a *answer) outcome(ctx context.Context) retry.Health {
 	return retry.HealthBad
 }
 
-// keep keeps the attempt alive until the caller has closed its body.
+// keep keeps the context of the attempt until the caller has closed the body of the answer.
 func (a *answer) keep() {
 	switch {
 	case a.resp.StatusCode == http.StatusSwitchingProtocols: // its body is a connection, which can also be written to

@@ -186,7 +186,7 @@ func (c *call) decide(a answer) (wait time.Duration, stop retry.Reason) {
 	case a.class == retry.ClassFinal:
 		return 0, retry.ReasonPointless
 	case !c.repeatable && a.class != retry.ClassTransient && a.class != retry.ClassUnseen:
-		// Only the proof that the server has not executed it allows another attempt.
+		// Another attempt is allowed only after a proof that the server has not executed the request.
 		return 0, retry.ReasonNotSafe
 	case !c.body.repeatable():
 		return 0, retry.ReasonNotWhole

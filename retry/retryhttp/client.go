@@ -18,9 +18,9 @@ func NewClient(t *Transport) *http.Client {
 	return &http.Client{Transport: t}
 }
 
-// Classify returns the class that [Transport] gives to the outcome of a request, and the time for which the server wants no further attempt. Use it
-// in clients that make their retries themselves. The class of a success is [retry.ClassFinal]. The body of resp can still be read from its beginning.
-// Classify reads only the idempotency key of resp.Request.
+// Classify returns the class that [Transport] gives to the outcome of a request, and the time for which the server wants no further attempt. Use
+// Classify in clients that make their retries themselves. The class of a success is [retry.ClassFinal]. The body of resp can still be read from its
+// beginning. Classify reads only the idempotency key of resp.Request.
 func Classify(resp *http.Response, err error) (retry.Class, time.Duration) {
 	switch {
 	case err != nil:
@@ -64,7 +64,8 @@ func (t *Transport) policyOf(ctx context.Context) retry.Policy {
 
 type keyOfHint struct{}
 
-// WithIdempotent returns a context whose requests may be repeated without a key, whatever their method is. Use it, for example, for a search by POST.
+// WithIdempotent returns a context whose requests may be repeated without a key, whatever their method is. Use WithIdempotent, for example, for a
+// search by POST.
 func WithIdempotent(ctx context.Context) context.Context {
 	return context.WithValue(ctx, keyOfHint{}, true)
 }

@@ -9,12 +9,13 @@
 // # Which requests are repeated
 //
 // Three kinds of requests are repeated. First, requests whose method is safe or idempotent (GET, HEAD, OPTIONS, TRACE, QUERY, PUT, DELETE). Second,
-// requests with an idempotency key, in its header, by [WithKey] or by [Transport.Keys]. Third, requests whose http.Header has that header with an
-// empty list of values, which in net/http means that the request may be repeated without a key. All attempts have the same key and the same body,
-// also across redirects.
+// requests that have an idempotency key, from the header Idempotency-Key, from [WithKey] or from [Transport.Keys]. Third, requests whose http.Header
+// has the header Idempotency-Key with an empty list of values, which in net/http means that the request may be repeated without a key. All attempts
+// have the same key and the same body, also across redirects.
 //
 // Any other request is sent again only if it has provably not been executed: no connection was made, the server has refused the HTTP/2 stream, or the
-// server has answered 425 (Too Early). Otherwise the caller gets the failure, and [GivenUp] or the error says that a key was missing.
+// server has answered 425 (Too Early). If the request may have been executed, the caller gets the failure, and [GivenUp] or the error says that a key
+// was missing.
 //
 //	connection refused, reset, closed; no answer in time    again
 //	425                                                      again, also without a key
@@ -37,17 +38,17 @@
 // each request once.
 //
 // Retry-After may be a number of seconds, also with a fraction, or a date in one of the three forms of HTTP. The header retry-after-ms, in
-// milliseconds, is also understood. No attempt is made before that time. If that time is after the deadline of the call, the caller gets the answer
-// at once. If the time is 0 or in the past, the pauses do not change.
+// milliseconds, is also understood. No attempt is made before the time in the header. If this time is after the deadline of the call, the caller gets
+// the answer at once. If the time in the header is 0 or in the past, the pauses do not change.
 //
 // # Headers
 //
 //	Idempotency-Key      the key, if the caller has not set this header: as key, or as
 //	                     "key" with [Dialect.Quoted]
-//	Once-Attempt         1, 2, ...; if the caller has set it, the count begins there. It is
+//	Once-Attempt         1, 2, ...; if the caller has set it, the count begins with the caller's number. It is
 //	                     sent only to hosts that have answered with Idempotency-Status, or
 //	                     with [Dialect.Announce]
-//	X-Request-Timeout    how long this attempt waits, in milliseconds, if it has a limit; sent
+//	X-Request-Timeout    how long this attempt waits, in milliseconds, if the attempt has a time limit; sent
 //	                     to the same hosts. If the caller has set it, it also limits the
 //	                     whole call, and each attempt sends the time that is left
 //	Once-First-Sent      for a resumed request: when it was stored in the journal
@@ -63,33 +64,34 @@
 //
 // # Hidden retries of net/http
 //
-// When a kept-alive connection dies, [http.Transport] by itself repeats a POST that has an Idempotency-Key, and does not report this. Over HTTP/2 it
-// repeats any request that the server has refused, or has reset with PROTOCOL_ERROR, which does not prove that the server has not read the request.
-// Under this package net/http cannot do that, for three reasons. Attempts have no GetBody. If the body is empty, the header name of the key is
-// written in lower case, which net/http does not recognise and which servers treat as the same name. An attempt that net/http begins again over
-// HTTP/2 is ended. So each request that arrives at the server is an attempt with a number. There are two exceptions: safe requests over HTTP/1, which
-// are counted if Base passes the context to an *http.Transport, and requests that have not left this machine.
+// When a kept-alive connection dies, [http.Transport] by itself repeats a POST that has an Idempotency-Key, and does not report this. Over HTTP/2,
+// [http.Transport] repeats any request that the server has refused, or has reset with PROTOCOL_ERROR. A PROTOCOL_ERROR does not prove that the server
+// has not read the request. Under this package net/http cannot do that, for three reasons. Attempts have no GetBody. If the body is empty, the header
+// name of the key is written in lower case, which net/http does not recognise and which servers treat as the same name. An attempt that net/http
+// begins again over HTTP/2 is ended. So each request that arrives at the server is an attempt with a number. There are two exceptions: safe requests
+// over HTTP/1, which are counted if Base passes the context to an *http.Transport, and requests that have not left this machine.
 //
 // # At most once
 //
-// A key makes a request repeatable only if the server uses it to recognise duplicates. For other servers set [Transport.AtMostOnce]: a request whose
-// method is not safe is then sent again only if the server has provably not read it. A call of package lease that has neither SafeToRepeat nor
-// DedupedFor sets the same rule in the context of its request.
+// A key makes a request repeatable only if the server uses the key to recognise duplicates. For other servers set [Transport.AtMostOnce]: a request
+// whose method is not safe is then sent again only if the server has provably not read the request. A call of package lease that has neither
+// SafeToRepeat nor DedupedFor sets the same rule in the context of its request.
 //
 // # Connections that have died
 //
 // A NAT or a load balancer drops idle connections, and the next request on such a connection gets a reset. If a kept-alive connection ends before the
-// first byte of an answer, that says nothing about the server, so a repeatable request is sent again at once. This re-send has a number and an event,
-// but it is not counted in Policy.Attempts, and the budget does not pay for it. After 8 such connections in one call all idle connections of Base are
-// closed. After 100, each further one is a failure like any other. Over HTTP/2 all requests on a connection lose it together; then each of them pays
-// a tenth of a retry.
+// first byte of an answer, this does not mean that the server fails, so a repeatable request is sent again at once. The re-send on a new connection
+// has a number and an event, but it is not counted in Policy.Attempts, and the budget does not pay for it. After 8 such connections in one call all
+// idle connections of Base are closed. After 100 such connections, each further one counts as an ordinary failure. Over HTTP/2, all requests on a
+// connection fail together when the connection dies; the re-send of each of these requests costs a tenth of a retry.
 //
 // # Bodies
 //
 // For another attempt, the body of a request is read again by its GetBody, which [http.NewRequest] sets for the usual readers. Without GetBody, a
-// body of known length of up to 64 KiB is recorded while it is sent. Any other body can be sent only once, and its request is not retried.
+// body of known length of up to 64 KiB is recorded while the first attempt sends it. A request with any other body is not retried, because such a
+// body can be sent only one time.
 //
-// The caller gets a response when its header has arrived. If its body breaks off later, the caller gets the error, and no retry follows. The
-// exception is a short answer to a request with a key: its body is read before the caller gets the response ([Transport.Buffer]). If it breaks off,
-// the request is sent again, because the same key gets the same complete answer again.
+// The caller gets a response when the header of the response has arrived. If the body of the response breaks off later, the caller gets the error,
+// and no retry follows. The exception is a short answer to a request with a key: the body of this answer is read before the caller gets the response
+// ([Transport.Buffer]). If this body breaks off, the request is sent again, because the same key gets the same complete answer again.
 package retryhttp

@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// hand gives an answer to the caller.
+// hand returns an answer in the form in which the caller gets it.
 func (c *call) hand(a answer, why *retry.Error) (*http.Response, error) {
 	a.sending.gaveUp = why
 	a.sending.handing = handing{c.req.Context(), a.sending}
@@ -77,8 +77,8 @@ func ended(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// GivenUp returns the reason why no attempt followed resp, if resp is a failure. It returns nil if resp is not a failure, or is not from a
-// [Transport].
+// GivenUp returns the reason why no attempt followed resp, if resp is a failure. GivenUp returns nil if resp is not a failure, or does not come from
+// a [Transport].
 func GivenUp(resp *http.Response) *retry.Error {
 	if s := sendingOf(resp); s != nil {
 		return s.gaveUp
@@ -86,7 +86,7 @@ func GivenUp(resp *http.Response) *retry.Error {
 	return nil
 }
 
-// sendingOf returns the attempt that resp answers, nil if it is not one of ours.
+// sendingOf returns the attempt that resp answers, or nil if no Transport has made the attempt.
 func sendingOf(resp *http.Response) *sending {
 	if resp == nil || resp.Request == nil {
 		return nil
@@ -95,7 +95,7 @@ func sendingOf(resp *http.Response) *sending {
 	return s
 }
 
-// handing is the context of the request of an answer: it is the caller's, and gives access to the attempt.
+// handing is the context of the request of an answer. It is the context of the caller, and also gives access to the attempt.
 type handing struct {
 	context.Context //nolint:containedctx // it is one
 

@@ -2,7 +2,7 @@ package retryhttp
 
 import "time"
 
-// expire sets when the key expires: after the given retention, or sooner if that is known.
+// expire sets the time when the key expires: after the given retention, or earlier if an earlier time is already set.
 func (c *call) expire(retention time.Duration) {
 	expires := c.until(retention)
 	c.mu.Lock()
@@ -18,8 +18,8 @@ func (c *call) advertised(retention time.Duration) {
 	c.expires, c.noted = sooner(c.expires, expires), sooner(c.noted, expires)
 }
 
-// resume sets when the key of an intent expires that was already in the journal. The stored time was right when it was stored: Retain can only
-// shorten it, and the default of Retain is ignored.
+// resume sets the time when the key of an intent that was already in the journal expires. The stored time was right when it was stored. So Retain can
+// only make the time earlier, and the default of Retain is ignored.
 func (c *call) resume(expires time.Time) {
 	c.mu.Lock()
 	c.expires, c.noted = expires, expires
@@ -37,7 +37,7 @@ func (c *call) until(retention time.Duration) time.Time {
 	return c.since.Add(retention - min(retention/10, time.Minute))
 }
 
-// sooner returns the sooner one of two times. A zero time is no time.
+// sooner returns the earlier of two times. A zero time is ignored.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -60,8 +60,8 @@ func (r *race) start() {
 	}()
 }
 
-// arrived takes the answer of a runner, and reports whether the answer decides the race. A failure does not decide it while the other runner is still
-// running. "In flight" never decides it, because the operation in flight is that of the other runner.
+// arrived takes the answer of a runner, and reports whether the answer decides the race. A failure does not decide the race while the other runner is
+// still running. The answer "in flight" never decides the race, because the operation in flight is the operation of the other runner.
 func (r *race) arrived(a answer) (over bool) {
 	r.running--
 	switch {

@@ -36,7 +36,7 @@ func (c *call) record(k Key) error {
 			return nil
 		}
 	}
-	// Before the first attempt: a process that resumes the intent needs all of it.
+	// The whole body is read before the first attempt, because a process that resumes the intent needs the whole body.
 	body, err := c.body.whole(c.req.Context())
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func endedBy(err error, reason retry.Reason) bool {
 	return errors.As(err, &e) && e.Reason == reason
 }
 
-// joined adds an error of the journal to err. Without one it returns err unchanged.
+// joined adds an error of the journal to err. If the journal has no error, joined returns err unchanged.
 func joined(err, more error) error {
 	if more == nil {
 		return err
@@ -152,7 +152,7 @@ type taken struct {
 
 func (b *taken) Close() error { return joined(b.ReadCloser.Close(), b.end()) }
 
-// proven returns what the attempts prove if no answer settles the outcome.
+// proven returns what the attempts prove about the intent, if no answer is a final outcome.
 func (c *call) proven() journal.Proof {
 	i := c.intent
 	i.mu.Lock()
@@ -205,7 +205,7 @@ func redirects(resp *http.Response) bool {
 	return resp.StatusCode >= http.StatusMultipleChoices && resp.StatusCode < http.StatusBadRequest
 }
 
-// moved reports whether the same request must be sent to another address, which has its answer.
+// moved reports whether resp redirects the unchanged request to another address, whose answer then counts.
 func moved(resp *http.Response) bool {
 	return (resp.StatusCode == http.StatusTemporaryRedirect || resp.StatusCode == http.StatusPermanentRedirect) && resp.Header.Get("Location") != ""
 }

@@ -16,20 +16,20 @@ import (
 type Key struct {
 	Value string
 
-	// Since is when the key was first sent. Set it if a key is older than the process, for example because it was read from a database. Zero means
+	// Since is when the key was first sent. Set Since if a key is older than the process, for example because it was read from a database. Zero means
 	// that the key has never been sent.
 	Since time.Time
 }
 
-// WithKey returns a context whose requests get the key k. Requests that have a key already, and requests with a safe method such as GET, do not get
-// it. All requests with this context mean the same operation, so make a new context for each operation.
+// WithKey returns a context whose requests get the key k. Requests that already have a key, and requests with a safe method such as GET, do not get
+// the key k. All requests with this context mean the same operation, so make a new context for each operation.
 func WithKey(ctx context.Context, k Key) context.Context {
 	return context.WithValue(ctx, keyOfContext{}, k)
 }
 
 type keyOfContext struct{}
 
-// Names of headers, in the form of [http.Header]. Package wire has the others.
+// These are names of headers, in the form of [http.Header]. Package wire has the names of the other headers.
 const (
 	headerKeyX    = "X-Idempotency-Key"
 	headerHint    = "Stripe-Should-Retry"
@@ -37,7 +37,7 @@ const (
 	headerAfterMs = "Retry-After-Ms"
 )
 
-// field is h.Get(name) for a name in net/http's spelling.
+// field returns h.Get(name). name must have the spelling of net/http.
 func field(h http.Header, name string) string {
 	if lines := h[name]; len(lines) > 0 {
 		return lines[0]
@@ -45,8 +45,8 @@ func field(h http.Header, name string) string {
 	return ""
 }
 
-// declared reports whether h has the header of an idempotency key without a line. This is net/http's sign for a repeatable request, which sends no
-// key.
+// declared reports whether h has the header of an idempotency key with an empty list of values. For net/http this means that the request may be
+// repeated without a key.
 func declared(h http.Header) bool {
 	for _, name := range [...]string{wire.KeyHeader, headerKeyX} {
 		if lines, ok := h[name]; ok && len(lines) == 0 {
@@ -56,8 +56,8 @@ func declared(h http.Header) bool {
 	return false
 }
 
-// keyOf returns the key of req, the name of the header that holds it if the request has it already, and whether it was made here: then no other
-// process knows it.
+// keyOf returns the key of req, the name of the header that holds it if the request has it already, and whether the Transport has made the key, so
+// that no other process knows the key.
 func (t *Transport) keyOf(req *http.Request) (k Key, in string, made bool, err error) {
 	k, given := req.Context().Value(keyOfContext{}).(Key)
 	if given && k.Value == "" {

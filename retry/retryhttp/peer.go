@@ -42,10 +42,10 @@ func (p *peerSet) add(host string) {
 	p.hosts[strings.Clone(host)] = struct{}{}
 }
 
-// announces reports whether attempts say what they are.
+// announces reports whether attempts send the headers Once-Attempt and X-Request-Timeout.
 func (c *call) announces() bool { return c.t.Dialect.Announce || peers.has(c.host) }
 
-// meet notes what an answer shows of its server.
+// meet stores what the headers of an answer show about its server.
 func (c *call) meet(h http.Header) {
 	if field(h, wire.StatusHeader) != "" && !peers.has(c.host) {
 		peers.add(c.host)

@@ -15,7 +15,7 @@ type problem struct {
 	final bool // it says "retryable": false
 }
 
-// Bytes of a problem document that are read to judge it, at most.
+// maxPeek is the largest number of bytes of a problem document that are read to classify it.
 const maxPeek = 8 << 10
 
 // peek reads the problem in the first bytes of resp and leaves its body unchanged.

@@ -63,12 +63,12 @@ func TestRecipeRateLimitedAPI(t *testing.T) {
 	failed := func() error {
 		client := retryhttp.NewClient(&retryhttp.Transport{Policy: retry.Policy{
 			Attempts: 10,
-			Total:    time.Minute, // of one call, waiting for its turn included
+			Total:    time.Minute, // time limit of a call, including the time that it waits for its turn
 		}})
 		work := make(chan string)
 		errs := make(chan error, len(urls))
 		var workers sync.WaitGroup
-		for range 5 { // half of what the API allows a second
+		for range 5 { // half of the requests that the API allows per second
 			workers.Go(func() {
 				for url := range work {
 					errs <- fetch(client, url)
@@ -152,7 +152,7 @@ func TestRecipeWorkerLoop(t *testing.T) {
 
 		budget := retry.BudgetFor("worker-loop.example")
 		for len(jobs) > 0 {
-			if budget.State().Left < 1 { // too few successes lately: one call, and a pause
+			if budget.State().Left < 1 { // few calls have succeeded lately: make one call, and then a pause
 				<-time.After(5 * time.Second)
 			}
 			job := <-jobs

@@ -7,7 +7,8 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// Tracer starts a span for each call, and in it a span for each attempt. An implementation may start anything else that lasts as long.
+// Tracer starts a span for each call, and in it a span for each attempt. Instead of spans, an implementation may start other objects that end at the
+// same time.
 type Tracer interface {
 	// CallSpan is called when a call begins. The returned context becomes the context of the call. end is called once, when the header of the last
 	// answer has arrived or the call has failed; [GivenUp] reports whether an answer is a failure.
@@ -17,7 +18,7 @@ type Tracer interface {
 	CallEvent(ctx context.Context, e retry.Event)
 
 	// AttemptSpan is called for each attempt; for hedged attempts it may be called concurrently. The returned request is sent: it must be a copy of
-	// req, and its header and context may differ. end is called once; if Base panics, both arguments of end are nil.
+	// req, in which only the header and the context may differ. end is called once; if Base panics, both arguments of end are nil.
 	AttemptSpan(req *http.Request) (_ *http.Request, end func(*http.Response, error))
 }
 

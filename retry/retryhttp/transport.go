@@ -20,15 +20,15 @@ type Transport struct {
 	// budget is [retry.BudgetFor] of the host and port in the URL.
 	Policy retry.Policy
 
-	// Keys adds an idempotency key to requests that have no key and whose method is neither safe nor idempotent. Do not set it for servers that
-	// ignore idempotency keys: there a repeated request takes effect twice. Each call gets a new key, so such requests are not stored in the Journal.
-	// Default: false.
+	// Keys adds an idempotency key to requests that have no key and whose method is neither safe nor idempotent. Do not set Keys for servers that
+	// ignore idempotency keys: on such a server a repeated request takes effect twice. Each call gets a new key, so such requests are not stored in
+	// the Journal. Default: false.
 	Keys bool
 
 	// AtMostOnce says that the servers do not recognise duplicates by the idempotency key. A request is then sent again only if its method is safe,
-	// or if the server has provably not executed it, whether it has a key or not. Such a request is never hedged, and is not stored in the Journal.
-	// For a request with the context of a leased call that must not be repeated, every Transport applies this rule: see package lease. Default:
-	// false.
+	// or if the server has provably not executed it, whether the request has a key or not. Such a request is never hedged, and is not stored in the
+	// Journal. For a request with the context of a leased call that must not be repeated, every Transport applies this rule: see package lease.
+	// Default: false.
 	AtMostOnce bool
 
 	// Dialect describes the servers: the form of their keys, and how long they keep keys. Default: keys are sent without quotation marks, and not
@@ -40,14 +40,14 @@ type Transport struct {
 	Hedge time.Duration
 
 	// Buffer is a Content-Length in bytes. An answer of at most this length to a request with an idempotency key is read completely before the caller
-	// gets it, so that the request can be repeated if the answer breaks off. The caller gets longer answers, and answers of unknown length, when
-	// their header has arrived. Default: 64 KiB. If Buffer is negative, no answer is read first.
+	// gets the answer, so that the request can be repeated if the answer breaks off. The caller gets longer answers, and answers of unknown length,
+	// when their header has arrived. Default: 64 KiB. If Buffer is negative, no answer is read first.
 	Buffer int64
 
-	// Journal stores requests with an idempotency key before their first attempt and until their outcome is known, so that they can be resumed after
-	// the process was killed: see package journal. The whole body of a request is read before its first attempt. Only requests with a key of the
-	// caller are stored. The caller does not know a key that Keys has added, so a new request of the caller and the resumed one would have two keys,
-	// and the operation would happen twice. Default: nil, no journal.
+	// Journal stores requests with an idempotency key before their first attempt and until their outcome is known, so that the requests can be
+	// resumed after the process was killed: see package journal. The whole body of a request is read before its first attempt. Only requests with a
+	// key of the caller are stored. The caller does not know a key that Keys has added, so a new request of the caller and the resumed request would
+	// have two keys, and the operation would happen twice. Default: nil, no journal.
 	Journal journal.Journal
 
 	// BeforeAttempt is called before each attempt is sent, and may change the header of the attempt, for example to renew a token. [ResendCount] of
@@ -65,24 +65,24 @@ type Transport struct {
 
 // Dialect describes how servers treat keys and headers. A server that uses package oncehttp has the same facts in its oncehttp.Preset.
 type Dialect struct {
-	// Quoted sends keys of WithKey and Keys in quotation marks, "k" and not k, as the Internet draft of the header has it. Set it for servers that
-	// accept only this form, such as those with oncehttp.Preset.QuotedKeys. Default: false, keys are sent without quotation marks, as most APIs want
-	// them. Do not change Quoted while keys are in use: package oncehttp treats both forms as the same key, but other servers treat them as two keys.
-	// A key that the caller has put into the header of a request is never changed.
+	// Quoted sends keys of WithKey and Keys in quotation marks, "k" and not k, as the Internet draft of the header has it. Set Quoted for servers
+	// that accept only this form, such as those with oncehttp.Preset.QuotedKeys. Default: false, keys are sent without quotation marks, as most APIs
+	// want them. Do not change Quoted while keys are in use: package oncehttp treats both forms as the same key, but other servers treat them as two
+	// keys. A key that the caller has put into the header of a request is never changed.
 	Quoted bool
 
 	// Announce says that the servers understand the headers Once-Attempt and X-Request-Timeout, as package oncehttp does. Both headers are then sent
-	// with every request. By default they are sent only to hosts that have answered with Idempotency-Status, so that other hosts do not learn how
-	// often and how long this client tries.
+	// with every request. By default these headers are sent only to hosts that have answered with Idempotency-Status, so that other hosts do not
+	// learn how often and how long this client tries.
 	Announce bool
 
 	// Retain is how long the server keeps a key. A key that is older is not sent again. If the server's header Idempotency-Retention has a shorter
 	// time, the shorter time applies. A request that is already in the Journal keeps its stored expiry, unless Retain is set and leads to an earlier
-	// one.
+	// expiry.
 	//
-	// Default: 24 hours, the shortest time that servers usually have. (Servers with package once keep keys for 72 hours by default.) A client that
-	// has never got an answer does not know the time of its server, and must not send a key that the server has deleted. If the server keeps keys for
-	// longer, set Retain: see [Once].
+	// Default: 24 hours, the shortest time that servers usually have. (Servers that use this library keep keys for 72 hours by default.) A client
+	// that has never got an answer does not know how long its server keeps keys, and must not send a key that the server has deleted. If the server
+	// keeps keys for longer, set Retain: see [Once].
 	Retain time.Duration
 }
 

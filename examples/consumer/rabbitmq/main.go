@@ -46,7 +46,7 @@ func run(ctx context.Context, dsn, url string) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	// Long before the first message, when a service is deployed, is better: see the page.
+	// It is better to declare queues when a service is deployed, long before the first message: see the page.
 	if err := amqpbroker.Declare(ctx, conn, amqpbroker.Queue{Name: "refunds"}); err != nil {
 		return err
 	}

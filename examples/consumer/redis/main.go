@@ -53,7 +53,7 @@ func run(ctx context.Context, dsn, server string) error {
 		slog.Warn(finding) // a wrong setting, with which messages can be lost
 	}
 	return redisbroker.Consume(ctx, rdb, in, book, redisbroker.ConsumerConfig{
-		Streams: []string{"refunds"}, Keep: 7 * 24 * time.Hour, // of what every group has acknowledged
+		Streams: []string{"refunds"}, Keep: 7 * 24 * time.Hour, // deletes older messages that every group has acknowledged
 	})
 }
 

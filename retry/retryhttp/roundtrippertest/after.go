@@ -98,7 +98,7 @@ var afterChecks = []Check{
 	}},
 }
 
-// inTwoSeconds is at least one second from now when its fractions have been cut off.
+// inTwoSeconds returns a time that is at least one second from now, even after its fraction of a second is cut off.
 func inTwoSeconds() time.Time { return time.Now().UTC().Add(2 * time.Second) }
 
 // waits fails unless the second request comes a second after the first one.

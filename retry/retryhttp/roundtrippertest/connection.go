@@ -58,8 +58,8 @@ var connectionChecks = []Check{
 	}},
 }
 
-// hidden lets a kept-alive connection die under a POST that may be repeated. net/http repeats it
-// by itself if it may.
+// hidden lets a kept-alive connection die under a POST that may be repeated. net/http repeats the POST by itself, if the client has not prevented
+// that.
 func (l *lab) hidden(body, key string) error {
 	var first atomic.Bool
 	first.Store(true)
@@ -99,7 +99,7 @@ func (l *lab) hidden(body, key string) error {
 	return nil
 }
 
-// refused lets an HTTP/2 server turn a POST with a key away.
+// refused makes an HTTP/2 server refuse a POST with a key.
 func (l *lab) refused(how refusal) error {
 	s, err := l.serveHTTP2(how)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// http2Server is as much of HTTP/2 as is needed to turn a stream away, which no server
-// of the standard library does when asked to.
+// http2Server implements the part of HTTP/2 that is needed to refuse a stream, because a test cannot make a server of the standard library refuse
+// one.
 type http2Server struct {
 	url   string
 	trust *tls.Config
@@ -33,7 +33,7 @@ const (
 	goAway
 )
 
-// The parts of HTTP/2 (RFC 9113) that are spoken.
+// These are the parts of HTTP/2 (RFC 9113) that the test server implements.
 const (
 	frameData, frameHeaders, frameReset, frameSettings, framePing, frameGoAway = 0, 1, 3, 4, 6, 7
 
@@ -71,7 +71,7 @@ func (s *http2Server) seen() (streams int, body string) {
 	return s.streams, s.body
 }
 
-// serve turns the first stream of the server away and answers all others.
+// serve refuses the first stream of the server and answers all other streams.
 func (s *http2Server) serve(conn net.Conn) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))

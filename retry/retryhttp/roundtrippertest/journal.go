@@ -104,7 +104,7 @@ func (l *lab) journaled(dir string, dead *atomic.Bool) (c *client, resume func(c
 	return c, j.Resume, end, nil
 }
 
-// mortal sends for a client while that lives.
+// mortal sends the requests of a client until the client is killed.
 type mortal struct {
 	http.RoundTripper
 

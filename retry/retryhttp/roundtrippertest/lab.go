@@ -47,13 +47,13 @@ type client struct {
 	sent atomic.Int32 // number of requests to base
 }
 
-// RoundTrip is the base of the candidate.
+// RoundTrip implements [http.RoundTripper]. The candidate sends its attempts with RoundTrip, which counts the attempts.
 func (c *client) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.sent.Add(1)
 	return c.base.RoundTrip(r)
 }
 
-// A candidate may also close idle connections of other clients.
+// CloseIdleConnections closes the idle connections of the base, because a candidate may call this method of its base.
 func (c *client) CloseIdleConnections() { c.base.CloseIdleConnections() }
 
 func (l *lab) client() *client { return l.make(l.candidate.New) }
@@ -93,7 +93,7 @@ type arrival struct {
 // key is the idempotency key of the request, without quotation marks.
 func (a arrival) key() string { return strings.Trim(a.header.Get("Idempotency-Key"), `"`) }
 
-// serve starts a server. n counts the requests from 1; their bodies have been read.
+// serve starts a server. The parameter n of handle is the number of the request, from 1. The body of the request has already been read.
 func (l *lab) serve(handle func(n int, w http.ResponseWriter, r *http.Request)) *site {
 	s := new(site)
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -124,7 +124,7 @@ func (s *site) arrivals() []arrival {
 	return append([]arrival(nil), s.all...)
 }
 
-// wantSends fails if another number of requests has arrived.
+// wantSends returns an error unless exactly n requests have arrived.
 func (s *site) wantSends(n int) error {
 	if got := len(s.arrivals()); got != n {
 		return fmt.Errorf("%d requests have arrived, not %d", got, n)
@@ -205,7 +205,7 @@ func wantStatus(a reply, err error, status int) error {
 	return nil
 }
 
-// failThen answers with status, and with 200 from the n-th request on.
+// failThen answers with status before the n-th request, and with 200 from the n-th request on.
 func failThen(status, n int, header ...string) func(int, http.ResponseWriter, *http.Request) {
 	return func(i int, w http.ResponseWriter, _ *http.Request) {
 		if i >= n {

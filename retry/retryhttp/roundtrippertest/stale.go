@@ -45,7 +45,7 @@ type staleConn struct {
 	once sync.Once
 }
 
-// Read resets a dead connection as soon as something arrives on it.
+// Read resets a dead connection as soon as a byte arrives on this connection.
 func (c *staleConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n == 0 || !c.dead.Load() {

@@ -17,12 +17,12 @@ type Candidate struct {
 	// seconds. Its pauses should be at most 100 ms if the server does not ask for a pause.
 	New func(base http.RoundTripper) http.RoundTripper
 
-	// NewWithKeys is like New, for a client that adds an idempotency key to requests that need a key and have none. Leave it nil if no such client
-	// exists; the checks that need it then fail.
+	// NewWithKeys is like New, for a client that adds an idempotency key to requests that need a key and have none. Leave NewWithKeys nil if no such
+	// client exists; the checks that need such a client then fail.
 	NewWithKeys func(base http.RoundTripper) http.RoundTripper
 
 	// NewWithJournal is like New, for a client with a journal in the directory dir. The directory may already contain the journal of a client that
-	// was killed. Leave it nil if no such client exists; the check that needs it then fails.
+	// was killed. Leave NewWithJournal nil if no such client exists; the check that needs such a client then fails.
 	NewWithJournal func(dir string, base http.RoundTripper) (Journaled, error)
 }
 

@@ -1,5 +1,5 @@
-// Command once shows what package once does, and looks after what it stores. This build has everything; the one in cmd/once is smaller, and built
-// in a minute.
+// Command once shows how the library works, and manages the data that the library stores. This build has all commands. The build in cmd/once is
+// smaller, and compiles in a minute.
 package main
 
 import (

@@ -22,36 +22,42 @@ import (
 
 // Noun is once archive.
 var Noun = cli.Noun{
-	Name: "archive", Brief: "operations that were swept into files", Group: cli.GroupOperate,
+	Name: "archive", Brief: "archives: files with the rows that a sweep has deleted", Group: cli.GroupOperate,
 	Entries: []cli.Entry{verifyEntry, showEntry, restoreEntry},
 }
 
 var (
 	verifyEntry = cli.Entry{
-		Name: "archive verify", Args: "DIR", Brief: "compare an archive with its sums",
-		Help: `Reads every segment that a sweep with --archive has written and compares it with the
-manifest: size, SHA-256, rows. The exit code is 1 if anything is damaged or missing.`,
+		Name: "archive verify", Args: "DIR", Brief: "compare the files of an archive with their checksums",
+		Help: `Reads every segment (a file of rows) that a sweep with --archive has written. The command compares
+the size, the SHA-256 and the number of rows of each segment with the manifest of the archive. The
+exit code is 1 if a segment is damaged or missing.`,
 		Make: func() cli.Runner { return new(verify) },
 	}
 	showEntry = cli.Entry{
-		Name: "archive show", Args: "DIR KEY", Brief: "what an archive knows of an idempotency key, a message or a receipt",
-		Help: `Prints the operations with this key in the archive, as once keys show does for a
-database. A key that was executed again after it had expired is printed several times.
-The exit code is 3 if nothing is found.
+		Name: "archive show", Args: "DIR KEY", Brief: "show what an archive contains for an idempotency key, a message or a receipt",
+		Help: `Prints the operations of the archive that have this key, in the same form as "once keys show". If a key
+expired and was then executed again, the archive can have several operations with this key, and the
+command prints all of them. The exit code is 3 if the archive has no row for KEY.
 
-With --table once_outbox_sent, KEY is the ID of a delivered message and --scope its topic;
-with --table once_receipt, KEY is the operation of a receipt; with once_webhook_event, the
-msg_... of an event, and with once_webhook_attempt, the id of an event in its row. Columns
-are printed as they were stored: bytes in base64, encrypted ones still encrypted. --payload
-adds bodies and headers.`,
+With --table, the command searches the rows of the given table instead of operations. The table decides
+what KEY is:
+
+  once_outbox_sent      the ID of a delivered message; --scope is the topic of the message
+  once_receipt          the operation of a receipt
+  once_webhook_event    the ID of an event (msg_...)
+  once_webhook_attempt  the number that the row of an event has in its column id
+
+The command prints the columns as the database stored them: bytes in base64, and encrypted columns still
+encrypted. Bodies and headers are printed only with --payload.`,
 		Make: func() cli.Runner { return new(show) },
 	}
 	restoreEntry = cli.Entry{
-		Name: "archive restore", Args: "DIR FILE", Brief: "an archive as an SQLite file, to look at",
-		Help: `Writes the operations of the archive into a new SQLite file, for once keys show and for
-queries of your own. They stay expired: no retry is answered from that file, and nothing
-goes back into the database that they came from. If a key was executed again after it had
-expired, the file has the last execution.`,
+		Name: "archive restore", Args: "DIR FILE", Brief: "write the operations of an archive into a new SQLite file",
+		Help: `Writes the operations of the archive into a new SQLite file. You can read this file with "once keys show"
+and with queries of your own. The operations in the file are expired, so no service answers a retry from
+the file. The command does not write to the database from which the operations were swept. If a key was
+executed again after it had expired, the file has only the last execution of the key.`,
 		Make: func() cli.Runner { return new(restore) },
 	}
 )
@@ -96,8 +102,8 @@ type show struct {
 
 func (c *show) Flags(set *pflag.FlagSet) {
 	set.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
-	set.StringVar(&c.table, "table", "", "the `TABLE` of the rows, if they are not operations, such as once_receipt")
-	set.BoolVar(&c.payload, "payload", false, "with --table: bodies and headers as well")
+	set.StringVar(&c.table, "table", "", "search the rows of this `TABLE` instead of operations, such as once_receipt")
+	set.BoolVar(&c.payload, "payload", false, "with --table: also print bodies and headers")
 	c.output.Flag(set)
 }
 

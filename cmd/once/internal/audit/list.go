@@ -15,13 +15,13 @@ import (
 )
 
 // Noun is once audit.
-var Noun = cli.Noun{Name: "audit", Brief: "what operators have done", Group: cli.GroupOperate, Entries: []cli.Entry{listEntry}}
+var Noun = cli.Noun{Name: "audit", Brief: "the record of what operators have changed and read", Group: cli.GroupOperate, Entries: []cli.Entry{listEntry}}
 
 var listEntry = cli.Entry{
-	Name: "audit list", Brief: "list who has changed, erased or looked at what",
-	Help: `Lists what operators have done to stored operations, and who has looked at them with keys
-list or keys show, the newest first. Keys are shown as hashes; once keys show KEY has what
-was done to one key.`,
+	Name: "audit list", Brief: "list who has changed, erased or read which operation",
+	Help: `Lists, the newest first, what operators have done to stored operations, and who has read operations with
+"once keys list" or "once keys show". Keys are printed as hashes. To see what operators have done to one
+key, run "once keys show KEY".`,
 	Make: func() cli.Runner { return new(list) },
 }
 
@@ -33,7 +33,7 @@ type list struct {
 
 func (c *list) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.filter.Scope, "scope", "", "only in this `SCOPE`")
+	fs.StringVar(&c.filter.Scope, "scope", "", "list only actions on keys of this `SCOPE`")
 	cli.WindowFlags(fs, &c.filter.Window)
 	c.output.Flag(fs)
 }

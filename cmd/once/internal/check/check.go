@@ -25,20 +25,25 @@ var Noun = cli.Alone(entry, cli.GroupTry)
 var entry = cli.Entry{
 	Name: "check", Args: "FILE.http | -- curl...", Brief: "test whether an HTTP API handles idempotency keys correctly",
 	Help: `Sends one request to a running HTTP API again and again, as clients do that retry, race, die and make
-mistakes, and says where a key does not protect them. The API may be written in any language. The request
-is a curl command behind --, or a FILE with the ending .http. It takes effect about twenty times.
+mistakes, and reports the cases in which an idempotency key does not protect the API. The API may be written
+in any language. The request is a curl command after --, or a FILE whose name ends in .http. The request takes
+effect about twenty times.
 
   once check -- curl http://localhost:8080/charges -H 'Authorization: Bearer acme' --json '{"amount":5000}'
 
-Without --effects it tells two effects from one by the answers, which must differ for two keys. --effects
-is a URL, or behind ! a command, that answers with one number: how many there are.
+An effect is what a request changes, such as a new charge. Without --effects the command compares the responses of the
+API to find out whether two requests had one effect or two. This comparison works only if the API responds differently
+to two different keys. With --effects the command counts the effects. The value of --effects is a URL, or ! and a
+shell command. The URL or the shell command must return one number, the number of effects.
 
   once check --effects '!psql -Atc "select count(*) from charge"' charge.http
 
-It asks this machine only. Another one must be named with --i-own-this, and gets at most 5 requests a second.
---plan shows what would be sent, and sends nothing. No redirect is followed, and no proxy is used.
+The command sends requests only to this machine. To test an API on another machine, name the machine with
+--i-own-this; the command then sends at most 5 requests a second. With --plan the command prints the requests
+and does not send them. The command follows no redirects and uses no proxy.
 
-The exit code is 0 without a violation or a deviation, 1 with one, and 2 if nothing can be told.`,
+The exit code is 0 if the command found no violation and no deviation, 1 if it found a violation or a deviation, and 2
+if the command could not test the API.`,
 	Make: func() cli.Runner { return new(check) },
 }
 
@@ -53,14 +58,14 @@ type check struct {
 
 func (c *check) Flags(fs *pflag.FlagSet) {
 	c.as = http.Header{}
-	fs.StringVar(&c.preset, "preset", probe.Presets[0].Name, "what keys look like, by `NAME`: "+strings.Join(probe.Names(), " or "))
+	fs.StringVar(&c.preset, "preset", probe.Presets[0].Name, "the `NAME` of the format of keys: "+strings.Join(probe.Names(), " or "))
 	fs.StringVar(&c.keyHeader, "key-header", "Idempotency-Key", "the `NAME` of the header with the key")
-	fs.StringVar(&c.effects, "effects", "", "how many effects there are: a `URL`, or !COMMAND, that answers with one number")
-	cli.HeaderFlag(fs, "as", c.as, "`'NAME: VALUE'` or @FILE: the credentials of another caller")
-	fs.StringVar(&c.other, "other", "", "another `BODY` that the API takes (default: with the first number one higher)")
-	fs.StringSliceVar(&c.owned, "i-own-this", nil, "send to this `HOST`, too: its data may be spoilt")
-	fs.DurationVar(&c.after, "after", 0, "retry once more after this `TIME`, such as 24h")
-	fs.BoolVar(&c.plan, "plan", false, "show what would be sent, and send nothing")
+	fs.StringVar(&c.effects, "effects", "", "count the effects: a `URL` or a shell command (!COMMAND) that returns the number of effects")
+	cli.HeaderFlag(fs, "as", c.as, "the credentials of a second caller: a header `'NAME: VALUE'`, or @FILE with such lines")
+	fs.StringVar(&c.other, "other", "", "a second `BODY` that the API accepts (default: the body of the request, with its first number increased by one)")
+	fs.StringSliceVar(&c.owned, "i-own-this", nil, "also allow requests to this `HOST`, whose data the requests may damage")
+	fs.DurationVar(&c.after, "after", 0, "wait for this `TIME`, such as 24h, and then retry the first request")
+	fs.BoolVar(&c.plan, "plan", false, "print the requests, and do not send them")
 	c.output.Flag(fs)
 }
 
@@ -97,7 +102,7 @@ func (c *check) Run(ctx context.Context, m *cli.Env, args []string) error {
 	return nil
 }
 
-// usage marks an error: nothing was found out, which is not the same as a mistake of the API.
+// usage marks an error that has prevented the check. Such an error is not a mistake of the API.
 func usage(err error) error {
 	what, try := words.Advice(err.Error())
 	return cli.Usage(what, words.Either(try != "", try, "once check --help"))

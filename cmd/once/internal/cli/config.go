@@ -49,7 +49,8 @@ func FromEnv(fs *pflag.FlagSet, flag string, variables ...string) {
 // OnCommandLine allows a flag only on the command line: a demo must never find the database of a service by itself.
 func OnCommandLine(fs *pflag.FlagSet, flag string) { annotate(fs, flag, never, nil) }
 
-// Unless ignores the environment and the file for a flag if the command line has one of others, which set the same thing in another way.
+// Unless makes configure ignore the environment and the file for a flag if the command line has one of the flags others, which set the same value in
+// another way.
 func Unless(fs *pflag.FlagSet, flag string, others ...string) { annotate(fs, flag, without, others) }
 
 func annotate(fs *pflag.FlagSet, flag, key string, values []string) {

@@ -215,7 +215,7 @@ func mysqlSource(dsn string) (Source, error) {
 	return src, nil
 }
 
-// Reached returns the reason why the database is not reached. It does not wait for a silent server.
+// Reached returns an error with the reason if the database cannot be reached. It does not wait for a silent server.
 func Reached(ctx context.Context, src Source, db *sql.DB) error {
 	patience := timeoutOf(ctx)
 	bounded, cancel := context.WithTimeout(ctx, patience)
@@ -230,7 +230,7 @@ func Reached(ctx context.Context, src Source, db *sql.DB) error {
 	return nil
 }
 
-// OpenDatabase opens an existing database. Only with write it creates a missing SQLite file.
+// OpenDatabase opens an existing database. It creates a missing SQLite file only if write is true.
 func OpenDatabase(ctx context.Context, dsn string, write bool) (*Database, error) {
 	src, err := ParseSource(dsn)
 	if err != nil {
@@ -259,7 +259,7 @@ type DB struct {
 	Store sqlplane.Database
 }
 
-// Audited is for a preview: it says that the table of the audit is missing, without which the change would be refused.
+// Audited returns an error if the table of the audit is missing, because then a change would be refused. Previews call it.
 func (db *DB) Audited(ctx context.Context) error {
 	if has, err := db.Keys.HasAudit(ctx); has || err != nil { // a user who may write to it need not be one who may read it
 		return nil //nolint:nilerr // see above

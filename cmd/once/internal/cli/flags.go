@@ -21,8 +21,8 @@ type Between struct{ Since, Before string }
 
 // Flags adds them.
 func (b *Between) Flags(fs *pflag.FlagSet) {
-	fs.StringVar(&b.Since, "since", "", "only from this `TIME` on, or so long ago at most")
-	fs.StringVar(&b.Before, "before", "", "only before this `TIME`, or longer ago")
+	fs.StringVar(&b.Since, "since", "", "only from this `TIME` on: a time, or a duration before now such as 72h")
+	fs.StringVar(&b.Before, "before", "", "only before this `TIME`: a time, or a duration before now such as 72h")
 }
 
 // Read sets since and before, and returns the time by the clock of the database.
@@ -75,8 +75,8 @@ func CheckLimit(limit int) error {
 
 // ByFlags adds the flags --by and --reason of all commands that change something.
 func ByFlags(fs *pflag.FlagSet, by *operate.By) {
-	fs.StringVar(&by.Reason, "reason", "", "`WHY`, for the audit, required")
-	fs.StringVar(&by.Who, "by", Operator(), "`WHO`, for the audit")
+	fs.StringVar(&by.Reason, "reason", "", "`WHY` you run this command; the reason is written into the audit (required)")
+	fs.StringVar(&by.Who, "by", Operator(), "`WHO` runs this command; the name is written into the audit")
 }
 
 // CheckBy returns an error that names a missing flag.
@@ -92,5 +92,5 @@ func CheckBy(by operate.By, try string) error {
 
 // YesFlag adds the flag --yes of all commands that change something.
 func YesFlag(fs *pflag.FlagSet, yes *bool) {
-	fs.BoolVar(yes, "yes", false, "do it; without it, show what would be done")
+	fs.BoolVar(yes, "yes", false, "make the change; without --yes the command only prints the change")
 }

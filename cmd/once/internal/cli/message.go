@@ -21,7 +21,7 @@ type KeyFile struct{ path string }
 
 // Flags adds the flag.
 func (f *KeyFile) Flags(fs *pflag.FlagSet) {
-	fs.StringVar(&f.path, "key-file", "", "`FILE` with the key of the Encrypter, in hexadecimal, if the service encrypts what it stores")
+	fs.StringVar(&f.path, "key-file", "", "`FILE` with the encryption key of the service, in hexadecimal, if the service encrypts the data that it stores")
 }
 
 // Encrypter reads the file. It returns nil without the flag.
@@ -56,7 +56,7 @@ type MessageFlags struct {
 // Flags adds the flags.
 func (c *MessageFlags) Flags(fs *pflag.FlagSet) {
 	DBFlag(fs, &c.DB)
-	fs.BoolVar(&c.Payload, "payload", false, "show the payload and the headers")
+	fs.BoolVar(&c.Payload, "payload", false, "also print the payload and the headers")
 	c.Key.Flags(fs)
 	c.Output.Flag(fs)
 }

@@ -15,9 +15,9 @@ import (
 
 // Root builds the tree of commands.
 func (m *Env) Root() *cobra.Command {
-	root := parent(&cobra.Command{Use: "once", Short: "retried operations take effect once", Long: "once makes retried operations take effect once.\n\nTo begin with, try: once demo"})
+	root := parent(&cobra.Command{Use: "once", Short: "make retried operations take effect once", Long: "The library once makes retried operations take effect once. This command manages the data of the library.\n\nTo begin with, try: once demo"})
 	root.Flags().Bool("version", false, "print the version")
-	root.PersistentFlags().StringP("config", "c", "", "the `FILE` with defaults of flags (default: once.yaml, if it is there)")
+	root.PersistentFlags().StringP("config", "c", "", "the `FILE` with default values for flags (default: once.yaml, if this file exists)")
 	root.SetOut(m.Stdout)
 	root.SetErr(m.Stderr)
 	root.SetFlagErrorFunc(flagError)
@@ -42,7 +42,7 @@ func (m *Env) Root() *cobra.Command {
 	}
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
-		c.Short = "the script with which a shell completes commands and flags"
+		c.Short = "print a script with which a shell completes commands and flags"
 	}
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if asked, err := cmd.Flags().GetBool("version"); asked && err == nil {
@@ -99,7 +99,7 @@ func (m *Env) fill(cmd *cobra.Command, e Entry) {
 	r.Flags(fs)
 	timeout := defaultTimeout
 	if fs.Lookup("db") != nil {
-		fs.DurationVar(&timeout, "timeout", timeout, words.Either(e.Quick, "the longest `TIME` for the database to answer", "the longest `TIME` for the database to be reached"))
+		fs.DurationVar(&timeout, "timeout", timeout, words.Either(e.Quick, "wait at most this `TIME` for the database to answer", "wait at most this `TIME` for the connection to the database"))
 	}
 	if fs.Lookup("output") != nil {
 		_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{string(Table), string(JSON), string(JSONL)}, cobra.ShellCompDirectiveNoFileComp)) // cannot fail: the flag exists
@@ -134,7 +134,9 @@ func (m *Env) run(ctx context.Context, e Entry, r Runner, timeout time.Duration,
 	return err
 }
 
-// flagError is the error for a wrong flag. If the word before it is no command, that is the mistake: the flag is one of the command that was meant. A flag that is read by a function, such as --header, may contain a secret: its value is not repeated.
+// flagError is the error for a wrong flag. If the word before the flag is not a command, the error is about this word, because the flag belongs to
+// the command that the user meant. The value of a flag that a function reads, such as --header, may be a secret, so the error does not repeat the
+// value.
 func flagError(cmd *cobra.Command, err error) error {
 	if args := cmd.Flags().Args(); len(args) > 0 && cmd.HasAvailableSubCommands() {
 		return incomplete(cmd, args)
@@ -146,10 +148,10 @@ func flagError(cmd *cobra.Command, err error) error {
 	return Usage(err.Error(), cmd.CommandPath()+" --help")
 }
 
-// helpCommand is once help: cobra's own one ends with the exit code 0 for an unknown command.
+// helpCommand is the command "once help". It replaces cobra's help command, which ends with the exit code 0 for an unknown command.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "help [COMMAND]", Short: "what a command does, and its flags", SilenceErrors: true, SilenceUsage: true,
+		Use: "help [COMMAND]", Short: "print what a command does, and its flags", SilenceErrors: true, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, words []string) error {
 			found, rest, err := cmd.Root().Find(words)
 			switch {

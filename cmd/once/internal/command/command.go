@@ -1,5 +1,5 @@
-// Package command is the program once, with the commands of all builds. Each noun of the command line is a package in this folder, which parses flags
-// and prints. The frame of the command line is package cli, and the acts of an operator are package operate.
+// Package command is the program "once", with the commands that all builds have. Each noun of the command line is a package in this folder, which
+// parses flags and prints. The frame of the command line is package cli, and the acts of an operator are package operate.
 package command
 
 import (

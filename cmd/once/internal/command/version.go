@@ -15,8 +15,8 @@ import (
 )
 
 var versionEntry = cli.Entry{
-	Name: "version", Brief: "which once this is",
-	Help: "Prints the version of once, of the schema that it expects, and of Go.",
+	Name: "version", Brief: "print the version of this command",
+	Help: "Prints the version of this command, the version of the database schema that the command expects, and the version of Go.",
 	Make: func() cli.Runner { return versionCommand{} },
 }
 
@@ -33,7 +33,7 @@ func (versionCommand) Run(_ context.Context, m *cli.Env, _ []string) error {
 	return nil
 }
 
-// version is that of the module, or the commit where it was built in a checkout.
+// version returns the version of the module, or the commit if the program was built in a checkout.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

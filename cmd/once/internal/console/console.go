@@ -24,17 +24,18 @@ import (
 var Noun = cli.Alone(entry, cli.GroupOperate)
 
 var entry = cli.Entry{
-	Name: "console", Brief: "web pages of operations, outbox, dead letters, sagas and webhooks",
-	Help: `Serves the pages of package console, beside a service in any language: how a database stands, each
-operation with its timeline, the outbox by topic, what the keys of inboxes wait for, dead letters by cause,
-sagas, webhooks, and the audit.
+	Name: "console", Brief: "serve web pages about operations, outbox, dead letters, sagas and webhooks",
+	Help: `Serves the web pages of package console for the database of a service; the service may be written in any
+language. The pages show the health of the database, each operation with its timeline, the outbox by topic, the
+messages for which keys of inboxes wait, dead letters by cause, sagas, webhooks, and the audit.
 
-The pages read only. With --act they also do what the commands do, with a reason that is in the
-audit: decide, redrive or skip, for example. The page Help lists all of it. The address that is printed
-then contains a token, so that only who starts the command can act.
+Without --act the pages only read the database. With --act you can also change data on the pages, for example redrive
+a dead letter or skip a message; for each change you give a reason, which is written into the audit. The page Help
+lists these changes. With --act the printed address contains a token, so that only the person who starts the command
+can make changes.
 
-The command listens on the loopback interface alone. For more people, serve package console in a
-program that knows its users.`,
+The command listens only on the loopback interface. To give several people access, serve package console in a
+program of your own that authenticates its users.`,
 	Make: func() cli.Runner { return new(command) },
 }
 
@@ -46,9 +47,9 @@ type command struct {
 
 func (c *command) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.listen, "listen", "127.0.0.1:8480", "`ADDRESS` of the pages, of the loopback interface")
-	fs.BoolVar(&c.act, "act", false, "the pages also change things")
-	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO`, for the audit")
+	fs.StringVar(&c.listen, "listen", "127.0.0.1:8480", "the `ADDRESS` at which the pages are served; it must be a loopback address")
+	fs.BoolVar(&c.act, "act", false, "allow changes on the pages")
+	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO` uses the pages; the name is written into the audit")
 	c.key.Flags(fs)
 }
 
@@ -94,8 +95,8 @@ func (c *command) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	return cli.Serve(ctx, server, l)
 }
 
-// Pages returns the pages of o, on which who acts, and the token of the address that lets in who has started the command. Without who the
-// pages read only, and there is no token.
+// Pages returns the pages of o, on which the user who acts, and the token in the address that the command prints. Only the user who has started the
+// command gets this token. If who is "", the pages are read-only, and the token is empty.
 func Pages(o *operate.Operator, who string) (handler http.Handler, token string) {
 	cfg := pages.Config{Operate: o}
 	if who != "" {
@@ -106,7 +107,7 @@ func Pages(o *operate.Operator, who string) (handler http.Handler, token string)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { enter(w, r, token, all) }), token
 }
 
-// cookie keeps the token, which is in the printed address once.
+// cookie is the name of the cookie that keeps the token. The token is in the printed address, and not in the addresses of later requests.
 const cookie = "once-console"
 
 var errToken = errors.New("this is not the address that the command has printed")

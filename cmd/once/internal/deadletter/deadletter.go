@@ -19,11 +19,11 @@ import (
 
 // Noun is once deadletter.
 var Noun = cli.Noun{
-	Name: "deadletter", Brief: "messages that were given up, to try again or to discard", Group: cli.GroupOperate,
+	Name: "deadletter", Brief: "messages whose delivery was given up; you can retry or discard them", Group: cli.GroupOperate,
 	Entries: []cli.Entry{listEntry, showEntry, redriveEntry, discardEntry},
 }
 
-// refused says in the words of the command why nothing was done, if err says so.
+// refused translates err into an error of the command, if err is a refusal that has changed nothing.
 func refused(db *cli.DB, doing string, err error) error {
 	switch {
 	case errors.Is(err, deadletter.ErrNotFound):
@@ -57,17 +57,17 @@ type letterFilter struct {
 }
 
 func (f *letterFilter) Flags(fs *pflag.FlagSet) {
-	fs.StringVar(&f.Origin, "origin", "", "only letters of this `ORIGIN`: inbox or outbox")
-	fs.StringVar(&f.Consumer, "consumer", "", "only letters of the inbox of this `CONSUMER`")
-	fs.StringVar(&f.Source, "source", "", "only messages from this `SOURCE`")
-	fs.StringVar(&f.EventID, "event", "", "only the message with this `ID`")
-	fs.StringVar(&f.Topic, "topic", "", "only letters of this `TOPIC`")
-	fs.StringVar(&f.Key, "key", "", "only letters of this ordering `KEY`")
-	fs.StringVar(&f.Type, "type", "", "only messages of this `TYPE`")
-	fs.StringVar(&f.Class, "class", "", "only letters of this failure `CLASS`, such as permanent or exhausted")
-	fs.StringVar(&f.Cause, "cause", "", "only letters with this `CAUSE`, as once deadletter list prints it")
-	fs.StringVar(&f.between.Since, "since", "", "only letters that were given up at this `TIME` or later, or at most so long ago")
-	fs.StringVar(&f.between.Before, "before", "", "only letters that were given up before this `TIME`, or longer ago")
+	fs.StringVar(&f.Origin, "origin", "", "only dead letters of this `ORIGIN`: inbox or outbox")
+	fs.StringVar(&f.Consumer, "consumer", "", "only dead letters of the inbox of this `CONSUMER`")
+	fs.StringVar(&f.Source, "source", "", "only dead letters whose message is from this `SOURCE`")
+	fs.StringVar(&f.EventID, "event", "", "only dead letters of the message with this `ID`")
+	fs.StringVar(&f.Topic, "topic", "", "only dead letters of this `TOPIC`")
+	fs.StringVar(&f.Key, "key", "", "only dead letters of this ordering `KEY`")
+	fs.StringVar(&f.Type, "type", "", "only dead letters whose message has this `TYPE`")
+	fs.StringVar(&f.Class, "class", "", "only dead letters with this `CLASS` of failure, such as permanent or exhausted")
+	fs.StringVar(&f.Cause, "cause", "", "only dead letters with this `CAUSE`, as \"once deadletter list\" prints it")
+	fs.StringVar(&f.between.Since, "since", "", "only messages that were given up at this `TIME` or later: a time, or a duration before now such as 72h")
+	fs.StringVar(&f.between.Before, "before", "", "only messages that were given up before this `TIME`: a time, or a duration before now such as 72h")
 }
 
 // resolve reads --since and --before. It returns the time by the clock of the database.
@@ -75,8 +75,8 @@ func (f *letterFilter) resolve(ctx context.Context, db *cli.DB) (now time.Time, 
 	return f.between.Read(ctx, db, &f.Since, &f.Before)
 }
 
-// bound has a preview count what died until now, and returns the flags that have the same letters changed: letters
-// that come after the operator has looked are not among them.
+// bound limits a preview to letters that died before now, and returns the flags with which the command changes the same letters. So letters that die
+// after the preview are not changed.
 func (f *letterFilter) bound(now time.Time) string {
 	if f.UID != "" {
 		return "--yes"

@@ -15,14 +15,15 @@ import (
 )
 
 var listEntry = cli.Entry{
-	Quick: true, Name: "deadletter list", Brief: "which messages were given up, by cause",
-	Help: `Lists the causes of dead letters, the most frequent first: the error without numbers and ids, how
-many letters have this cause, and how many of them wait for their turn in a redrive.
-With --letters it lists the letters one by one. --since and --before choose by the time at which a message was
-given up: a time (2026-01-31T12:00:00Z), or how long ago that was by the database's clock (90m, 72h).
+	Quick: true, Name: "deadletter list", Brief: "list dead letters by cause",
+	Help: `A dead letter is a message that an inbox or a relay has given up. If the messages of a key have an order, later
+messages of the key wait until the dead letter is redriven (tried again) or discarded.
 
-A dead letter is a message that an inbox or a relay has given up. If the messages of its key have an order, later
-ones wait until the letter is redriven or discarded.`,
+The command lists the causes of dead letters, the most frequent cause first. A cause is an error text without numbers
+and IDs. For each cause the command prints the number of dead letters, and how many of these wait for their turn in a
+redrive. With --letters the command lists each dead letter. --since and --before choose dead letters by the time at
+which the message was given up: a time (2026-01-31T12:00:00Z), or a duration before now (90m, 72h) by the clock of the
+database.`,
 	Make: func() cli.Runner { return new(list) },
 }
 
@@ -36,8 +37,8 @@ type list struct {
 func (c *list) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	c.filter.Flags(fs)
-	fs.BoolVar(&c.letters, "letters", false, "list letters, not causes")
-	fs.StringVar(&c.state, "state", "dead", "only in this `STATE`: dead, applied, stale or discarded")
+	fs.BoolVar(&c.letters, "letters", false, "list each dead letter, and not the causes")
+	fs.StringVar(&c.state, "state", "dead", "only dead letters in this `STATE`: dead, applied, stale or discarded")
 	cli.WindowFlags(fs, &c.filter.Window)
 	c.output.Flag(fs)
 }

@@ -17,20 +17,21 @@ import (
 )
 
 var redriveEntry = cli.Entry{
-	Name: "deadletter redrive", Args: "UID", Brief: "try dead letters again",
-	Help: `Marks dead letters to be tried again: the one with this UID, or all that match the flags, or all. The
-processes that handle messages (running inboxes and relays) then try them. A message keeps its ID, and a
-letter is applied once, even if two redrives run at once or this command is killed.
+	Name: "deadletter redrive", Args: "UID", Brief: "redrive dead letters: try to deliver or handle the messages again",
+	Help: `Marks dead letters to be tried again: the dead letter with this UID, or all dead letters that match the flags, or
+all dead letters. The running inboxes and relays then try the marked messages. A message keeps its ID. Each message
+is applied only once, even if two redrives run at the same time or this command is killed.
 
-With --canary one letter is tried first, and the others only after this one was applied. --rate spreads
-the letters over time. --wait shows the progress until each letter was tried; without it the command ends when
-all letters are chosen. Messages whose first failure is more than 7 days ago are not chosen, because receivers
-may have forgotten their IDs and could apply them twice: --beyond-retention chooses them as well.
+With --canary one dead letter is tried first, and the other dead letters are tried only after the first one was
+applied. --rate limits how many dead letters are tried per second. With --wait the command prints the progress until
+each dead letter was tried; without --wait the command ends when all dead letters are marked. Messages whose first
+failure is more than 7 days ago are not marked, because receivers may have forgotten the IDs of these messages and
+could apply the messages twice. --beyond-retention marks these messages too.
 
---resume continues a redrive that was killed. --cancel ends a redrive: its letters that were not tried yet
-wait for a person again. Without --yes nothing is changed: the letters are counted, and the command
-prints a value for --before that chooses exactly these letters, and no later ones. --resume needs no
---yes, because --yes was given when the redrive began.`,
+--resume continues a redrive that was killed. --cancel ends a redrive: the dead letters that were not tried yet stay
+in the database until a person redrives or discards them. Without --yes nothing is changed: the command counts the
+dead letters, and prints a value for --before. With this value, --before chooses exactly the counted dead letters,
+and no later ones. --resume needs no --yes, because --yes was given when the redrive began.`,
 	Make: func() cli.Runner { return new(redrive) },
 }
 
@@ -46,14 +47,14 @@ type redrive struct {
 func (c *redrive) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	c.filter.Flags(fs)
-	fs.Float64Var(&c.opts.Rate, "rate", 0, "at most `N` letters a second (default: all at once)")
-	fs.BoolVar(&c.opts.Canary, "canary", false, "try one letter first, and the others only after this one was applied")
-	fs.BoolVar(&c.opts.DryRun, "dry-run", false, "only count the letters")
-	fs.BoolVar(&c.opts.BeyondRetention, "beyond-retention", false, "also messages whose receivers may have forgotten them")
+	fs.Float64Var(&c.opts.Rate, "rate", 0, "try at most `N` dead letters a second (default: all at once)")
+	fs.BoolVar(&c.opts.Canary, "canary", false, "try one dead letter first, and the other dead letters only after the first one was applied")
+	fs.BoolVar(&c.opts.DryRun, "dry-run", false, "only count the dead letters")
+	fs.BoolVar(&c.opts.BeyondRetention, "beyond-retention", false, "also try messages whose IDs the receivers may have forgotten")
 	cli.ByFlags(fs, &c.by)
 	fs.StringVar(&c.resume, "resume", "", "continue the redrive with this `UID`")
 	fs.StringVar(&c.cancel, "cancel", "", "end the redrive with this `UID`")
-	fs.BoolVar(&c.wait, "wait", false, "show the progress until every letter was tried")
+	fs.BoolVar(&c.wait, "wait", false, "print the progress until every dead letter was tried")
 	cli.YesFlag(fs, &c.yes)
 	c.output.Flag(fs)
 }

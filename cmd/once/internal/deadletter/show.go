@@ -16,11 +16,11 @@ import (
 )
 
 var showEntry = cli.Entry{
-	Quick: true, Name: "deadletter show", Args: "UID", Brief: "why a message was given up",
+	Quick: true, Name: "deadletter show", Args: "UID", Brief: "print a dead letter, and why its message was given up",
 	Help: `Prints a dead letter: the message, every failed delivery with its time, process and error, and the
-possible next steps. The payload and the headers are shown only with --payload, and if the service
-encrypts them, only with --key-file as well. For a letter of an outbox they are in the outbox: see
-once outbox show.`,
+actions that you can take. The payload and the headers are printed only with --payload. If the service
+encrypts them, --key-file is needed too. The payload of a dead letter of an outbox is in the outbox: run
+"once outbox show ID --payload".`,
 	Make: func() cli.Runner { return new(show) },
 }
 

@@ -15,9 +15,9 @@ import (
 )
 
 var bankEntry = cli.Entry{
-	Hidden: true, Name: "demo bank", Brief: "internal: a node of a bank in once demo transfer",
-	Help: `With --clearing it is the first bank, which sends transfers; without, the second one, which takes
-deposits and takes them back. once demo transfer starts it.`,
+	Hidden: true, Name: "demo bank", Brief: "internal: a node of a bank in \"once demo transfer\"",
+	Help: `With --clearing this process is the first bank, which sends transfers. Without --clearing it is the second
+bank, which accepts deposits and can undo them. "once demo transfer" starts this command.`,
 	Make: func() cli.Runner { return new(bank) },
 }
 
@@ -28,7 +28,7 @@ func (c *bank) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.db, "db", "", cli.DBUsage)
 	cli.OnCommandLine(fs, "db")
 	fs.StringVar(&c.clearing, "clearing", "", "`ADDRESS` of the clearing house")
-	fs.StringVar(&c.session, "session", "demo", "`NAME` of the storm")
+	fs.StringVar(&c.session, "session", "demo", "`NAME` of this run of the demo")
 }
 
 func (c *bank) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
@@ -60,9 +60,9 @@ func (c *bank) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 }
 
 var clearEntry = cli.Entry{
-	Hidden: true, Name: "demo clear", Brief: "internal: the clearing house in once demo transfer",
-	Help: `Passes requests on to the second bank, and loses, doubles and delays them. once demo transfer
-starts it.`,
+	Hidden: true, Name: "demo clear", Brief: "internal: the clearing house in \"once demo transfer\"",
+	Help: `Forwards requests to the second bank. On purpose it loses, duplicates and delays some of them.
+"once demo transfer" starts this command.`,
 	Make: func() cli.Runner { return new(clearing) },
 }
 
@@ -70,8 +70,8 @@ type clearing struct{ listen, file, to string }
 
 func (c *clearing) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to serve at")
-	fs.StringVar(&c.file, "file", "", "`FILE` for what it has seen, required")
-	fs.StringVar(&c.to, "to", "", "`ADDRESS` of the second bank, required")
+	fs.StringVar(&c.file, "file", "", "`FILE` in which the clearing house records the requests (required)")
+	fs.StringVar(&c.to, "to", "", "`ADDRESS` of the second bank (required)")
 }
 
 func (c *clearing) Run(ctx context.Context, _ *cli.Env, _ []string) error {

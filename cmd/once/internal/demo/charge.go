@@ -18,10 +18,11 @@ import (
 )
 
 var provideEntry = cli.Entry{
-	Hidden: true, Name: "demo provide", Brief: "internal: a provider that charges cards in once demo provider",
-	Help: `Makes charges until it is interrupted, and keeps them in a file. It is slow, and drops
-answers. With --dedupes it makes one charge for each Idempotency-Key, and takes tombstones.
-once demo provider starts it.`,
+	Hidden: true, Name: "demo provide", Brief: "internal: a provider that charges cards in \"once demo provider\"",
+	Help: `Makes charges until the command is interrupted, and stores the charges in a file. On purpose the provider is
+slow and loses some responses. With --dedupes the provider makes only one charge for each Idempotency-Key, and
+accepts tombstones. A tombstone is a record that makes the provider refuse a later charge with the same key.
+"once demo provider" starts this command.`,
 	Make: func() cli.Runner { return new(provide) },
 }
 
@@ -32,8 +33,8 @@ type provide struct {
 
 func (c *provide) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.listen, "listen", "127.0.0.1:8081", "`ADDRESS` to serve at")
-	fs.StringVar(&c.file, "file", "", "`PATH` of the charges, required")
-	fs.BoolVar(&c.dedupes, "dedupes", false, "make one charge for each key")
+	fs.StringVar(&c.file, "file", "", "`PATH` of the file with the charges (required)")
+	fs.BoolVar(&c.dedupes, "dedupes", false, "make only one charge for each Idempotency-Key")
 }
 
 func (c *provide) Run(ctx context.Context, _ *cli.Env, _ []string) error {
@@ -57,9 +58,9 @@ func serveAt(ctx context.Context, address string, h http.Handler) error {
 }
 
 var chargeEntry = cli.Entry{
-	Hidden: true, Name: "demo charge", Brief: "internal: a node of the service in once demo provider",
-	Help: `Takes orders, charges them through the two providers and books them, until it is interrupted.
-Its work is done in phases under leases, see package lease. once demo provider starts it.`,
+	Hidden: true, Name: "demo charge", Brief: "internal: a node of the service in \"once demo provider\"",
+	Help: `Accepts orders, charges them through the two providers and books them, until the command is interrupted.
+The service does this work in phases under leases: see package lease. "once demo provider" starts this command.`,
 	Make: func() cli.Runner { return new(charge) },
 }
 
@@ -69,8 +70,8 @@ func (c *charge) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to serve at")
 	fs.StringVar(&c.db, "db", "", cli.DBUsage)
 	cli.OnCommandLine(fs, "db")
-	fs.StringVar(&c.dedupes, "dedupes", "", "`ADDRESS` of the provider that dedupes, required")
-	fs.StringVar(&c.forgets, "forgets", "", "`ADDRESS` of the provider that does not, required")
+	fs.StringVar(&c.dedupes, "dedupes", "", "`ADDRESS` of the provider that makes one charge for each key (required)")
+	fs.StringVar(&c.forgets, "forgets", "", "`ADDRESS` of the provider that ignores keys (required)")
 }
 
 func (c *charge) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {

@@ -11,20 +11,20 @@ import (
 )
 
 var clientEntry = cli.Entry{
-	Hidden: true, Name: "demo client", Brief: "internal: a client in once demo",
-	Help: `Reads from standard input, one JSON object per line, the requests to send to the service, and
-writes to standard output what happens. It retries with package retryhttp, and keeps
-its open requests in a journal: see once journal list. once demo starts several clients.`,
+	Hidden: true, Name: "demo client", Brief: "internal: a client in \"once demo\"",
+	Help: `Reads requests from standard input, one JSON object per line, and sends the requests to the service. The client
+writes the outcome of each request to standard output. It retries with package retryhttp, and stores its open
+requests in a journal: see "once journal list". "once demo" starts several clients.`,
 	Make: func() cli.Runner { return new(client) },
 }
 
 type client struct{ worker killstorm.Worker }
 
 func (c *client) Flags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.worker.Address, "server", "", "`ADDRESS` of the service, required")
+	fs.StringVar(&c.worker.Address, "server", "", "`ADDRESS` of the service (required)")
 	fs.StringVar(&c.worker.Tenant, "tenant", "demo", "`NAME` of the tenant")
-	fs.StringVar(&c.worker.Journal, "file", "", "`PATH` of the journal, required")
-	fs.Uint64Var(&c.worker.Seed, "seed", 0, "`NUMBER` that decides what the network does")
+	fs.StringVar(&c.worker.Journal, "file", "", "`PATH` of the journal (required)")
+	fs.Uint64Var(&c.worker.Seed, "seed", 0, "seed: the `NUMBER` that decides which requests and responses the simulated network loses")
 }
 
 func (c *client) Run(ctx context.Context, m *cli.Env, _ []string) error {

@@ -29,15 +29,15 @@ var Noun = cli.Noun{
 
 var demoEntry = cli.Entry{
 	Name: "demo", Brief: "kill a payments service under load, then count the money",
-	Help: `Starts the payments service as a process of its own and sends it refunds from clients
-that retry, and are processes of their own, too. On the way answers are lost, requests
-are doubled or cut off, keys are used again for another amount, and the service is killed
-(SIGKILL) at least five times and started again on the same database. So are the clients,
-in the middle of their requests, which they resume from their journals.
+	Help: `Starts the payments service as a separate process. Clients, which are separate processes too, send refunds to
+the service and retry them. Meanwhile the demo loses responses, duplicates requests, cuts requests off, and reuses
+keys for other amounts. At least five times the demo kills the service (SIGKILL) and starts the service again on the
+same database. The demo also kills clients in the middle of their requests; a client that is started again resumes its
+requests from its journal.
 
-When the last process is dead, the refunds are counted in the database. The exit code
-is 0 only if every refund took effect exactly once and every replay was the same, byte
-for byte. With --unsafe the same storm meets the same service without once.`,
+When the last process has ended, the demo counts the refunds in the database. The exit code is 0 only if every
+refund took effect exactly once and every replayed response was equal to the first response, byte for byte. With
+--unsafe the service does not use the library once.`,
 	Make: func() cli.Runner { return new(demo) },
 }
 
@@ -48,9 +48,9 @@ type demo struct {
 }
 
 func (c *demo) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, 500, "how `MANY` refunds", "which fault meets which refund", "`FOLDER` for client_retries.csv, outcomes.csv and server.log")
-	fs.BoolVar(&c.unsafe, "unsafe", false, "run the service without once, to see the difference")
-	fs.BoolVar(&c.metrics, "metrics", false, "compare the metrics of the service with the rows of the database")
+	c.flags(fs, 500, "how `MANY` refunds the clients make", "which fault happens to which refund", "`FOLDER` for client_retries.csv, outcomes.csv and server.log")
+	fs.BoolVar(&c.unsafe, "unsafe", false, "run the service without the library once, to see the difference")
+	fs.BoolVar(&c.metrics, "metrics", false, "also compare the metrics of the service with the rows of the database")
 }
 
 const (
@@ -116,7 +116,7 @@ func (c *demo) service(ctx context.Context, src database, session string) (serve
 	}), metrics, nil
 }
 
-// fleet is further processes of this program, as "once demo client".
+// fleet returns further processes of this program, which run "once demo client".
 func (c *demo) fleet(tenant string) (*killstorm.Fleet, error) {
 	dir, err := os.MkdirTemp("", "once-demo-clients-")
 	if err != nil {

@@ -31,21 +31,22 @@ var Dev = cli.Alone(devEntry, cli.GroupTry)
 
 var devEntry = cli.Entry{
 	Name: "dev", Brief: "a running example: a service with an outbox, an inbox and the console",
-	Help: `Starts the payments service of the demo, a relay that delivers its events, a receiver that books them
-through an inbox, and the console, all in this process and on a new SQLite file. Requests come by themselves:
-charges and refunds, retries that get the stored answer, keys that are used for another amount. The
-receiver cannot book some refunds: they become dead letters, and later events of their charges wait.
+	Help: `Starts the payments service of the demo, a relay that delivers the events of the service, a receiver that books
+the events through an inbox, and the console. All of them run in this process, on a new SQLite file. The command
+also sends requests: charges and refunds, retries that get the stored response, and keys that are reused for
+another amount. The receiver cannot book some refunds on purpose: the events of these refunds become dead letters, and
+later events of the same charges wait.
 
-The address of the console that is printed has a token: its pages act as you. Everything ends, and its files
-are removed, when the command is interrupted.`,
+The printed address of the console contains a token: changes that you make on the pages are recorded under your
+name. When you interrupt the command, all of its parts end, and the command deletes its files.`,
 	Make: func() cli.Runner { return new(dev) },
 }
 
 type dev struct{ listen, console string }
 
 func (c *dev) Flags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.listen, "listen", "127.0.0.1:8080", "`ADDRESS` of the service, of the loopback interface")
-	fs.StringVar(&c.console, "console", "127.0.0.1:8480", "`ADDRESS` of the console, of the loopback interface")
+	fs.StringVar(&c.listen, "listen", "127.0.0.1:8080", "`ADDRESS` at which the service listens; it must be a loopback address")
+	fs.StringVar(&c.console, "console", "127.0.0.1:8480", "`ADDRESS` at which the console listens; it must be a loopback address")
 }
 
 // devTenant is the customer of the service who sends the requests.

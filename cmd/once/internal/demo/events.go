@@ -22,26 +22,25 @@ import (
 
 var eventsEntry = cli.Entry{
 	Name: "demo events", Brief: "kill relays, a broker and a receiver under load, then count the events",
-	Help: `Starts the payments service with an outbox, two relays (once relay), a NATS server with
-JetStream and a receiver of the events with an inbox, each as a process of its own. While
-clients make refunds and void some of them, each process is killed (SIGKILL) again and again
-and started again on the same files.
+	Help: `Starts five separate processes: the payments service with an outbox, two relays ("once relay"), a NATS server
+with JetStream, and a receiver of the events with an inbox. Clients make refunds and void (cancel) some of these
+refunds. Meanwhile the demo kills each process (SIGKILL) again and again, and starts it again on the same files.
 
-A consumer reads the stream of the broker from the beginning to the end. Then its events
-are compared with the charges and refunds in the database: every event that was committed
-must have arrived, none of something that was not, and those of each charge in their order.
-Repeated deliveries are counted: the stream has the shortest duplicate window that NATS
-permits, so that they can be seen.
+At the end a consumer reads the stream of the broker from the beginning to the end. The demo compares the events in
+the stream with the charges and refunds in the database: every event that was committed must have arrived, no event
+may exist whose transaction was rolled back, and the events of each charge must have the right order. Repeated
+deliveries are allowed, and the demo counts them: the stream has the shortest duplicate window that NATS permits, so
+that repetitions are visible.
 
-The receiver gets its events as from a bad network: some twice, some before the one in front
-of them, and an old one again in the end. One event it cannot book: this becomes a dead
-letter, which blocks its charge and nothing else. Then the receiver is repaired, and the dead
-letter is redriven. In the end its bookings in the database are compared with the charges and
+The demo delivers events to the receiver as a bad network does: some events twice, some before the preceding event,
+and at the end an old event once more. The receiver cannot book one of the events on purpose. This event becomes a
+dead letter, which blocks only the later events of its charge. Then the demo repairs the receiver and redrives the
+dead letter (delivers it again). At the end the demo compares the bookings of the receiver with the charges and
 refunds: every event must be booked exactly once, in the order of its charge.
 
-The exit code is 0 only if all of this holds. With --log, inbox.csv has a line for each
-booking ("ok") and for each delivery that was discarded, because its event was booked
-("replayed"); receiver.log is what the receiver has logged, as JSON.`,
+The exit code is 0 only if both comparisons find no difference. With --log the demo writes two files. inbox.csv has a
+line for each booking ("ok"), and for each delivery that the inbox discarded because the event was already booked
+("replayed"). receiver.log is the log of the receiver, as JSON.`,
 	Make: func() cli.Runner { return new(events) },
 }
 
@@ -56,7 +55,7 @@ func RegisterStreams(c func(ctx context.Context, address string) (killstorm.Stre
 }
 
 func (c *events) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, 500, "how `MANY` refunds", "the moments of the kills", "`FOLDER` for inbox.csv and receiver.log")
+	c.flags(fs, 500, "how `MANY` refunds the clients make", "the moments of the kills", "`FOLDER` for inbox.csv and receiver.log")
 }
 
 const (

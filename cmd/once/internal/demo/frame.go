@@ -38,7 +38,7 @@ func (f *frame) flags(fs *pflag.FlagSet, ops int, opsUsage, decides, logUsage st
 	fs.IntVar(&f.ops, "ops", ops, opsUsage)
 	fs.StringVar(&f.db, "db", "", cli.DBUsage+" (default: a new SQLite file)")
 	cli.OnCommandLine(fs, "db")
-	fs.Uint64Var(&f.seed, "seed", 0, "`NUMBER` that decides "+decides+" (default: a new one)")
+	fs.Uint64Var(&f.seed, "seed", 0, "seed: the `NUMBER` that decides "+decides+" (default: a new number)")
 	fs.StringVar(&f.log, "log", "", logUsage)
 	fs.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 }

@@ -19,23 +19,25 @@ import (
 )
 
 var gatewayEntry = cli.Entry{
-	Name: "demo gateway", Brief: "kill services without idempotency keys, and the gateways in front of them, then count the charges",
-	Help: `Starts a service in Python and one in Node, which charge cards and know nothing of idempotency keys, and sends
-them orders from clients that retry. A quarter of the orders meet a service that is killed (SIGKILL) before its commit,
-a quarter one that is killed after its commit and before its answer, and for a quarter the gateway is killed after the
-commit. This is done four times, each time with new databases:
+	Name: "demo gateway", Brief: "kill services without idempotency keys and the gateways in front of these services, then count the charges",
+	Help: `Starts a service in Python and a service in Node, which charge cards and do not support idempotency keys. Clients send
+orders to the services and retry. For a quarter of the orders the service is killed (SIGKILL) before its commit. For
+another quarter the service is killed after its commit and before its response. For a third quarter the gateway is
+killed after the commit of the service. The demo sends the orders four times, each time with new databases
+and another protection against repeated charges:
 
-  bare    there is no gateway
-  retry   once gateway frees the key of an answer that is lost, as other gateways do
-  stop    once gateway does not: the outcome is unknown, until a person decides
-  check   once gateway reads the receipt, which the service writes in its own transaction
+  bare    no gateway is used
+  retry   if a response is lost, "once gateway" releases the key, as other gateways do
+  stop    if a response is lost, "once gateway" keeps the key: the outcome is unknown until a person decides it
+  check   if a response is lost, "once gateway" reads the receipt that the service writes in its own transaction
 
-Then the charges in the databases of the services are counted. The exit code is 0 only if no order is charged twice
-with stop and check, and with check each order is charged and answered; and if orders are charged twice without, some are
-unknown with stop, and receipts have resolved some.
+Then the demo counts the charges in the databases of the services. The exit code is 0 only if all of this holds:
+with stop and check no order is charged twice; with check every order is charged and gets a response; with bare and
+retry some orders are charged twice; with stop some outcomes are unknown; and with check receipts have resolved some
+unknown outcomes.
 
-Python needs nothing but itself, Node its own node:sqlite. Where one is missing, a service in Go takes its place.
---db is the database of the gateways.`,
+The service in Python needs only the standard library, and the service in Node only node:sqlite. If Python or Node is
+not installed, a service in Go replaces it. --db is the database of the gateways.`,
 	Make: func() cli.Runner { return new(gateways) },
 }
 
@@ -46,7 +48,7 @@ type gateways struct {
 }
 
 func (c *gateways) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, usualOrders, fmt.Sprintf("how `MANY` orders each time, a multiple of %d", killstorm.OrderStep), "which orders meet a kill", "`FILE` for what the processes write")
+	c.flags(fs, usualOrders, fmt.Sprintf("how `MANY` orders the clients send each time, a multiple of %d", killstorm.OrderStep), "for which orders a process is killed", "`FILE` for the logs of the processes")
 }
 
 const usualOrders = 16

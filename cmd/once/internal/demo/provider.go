@@ -22,29 +22,32 @@ import (
 )
 
 var providerEntry = cli.Entry{
-	Name: "demo provider", Brief: "kill a service and the providers it charges through, then count the charges",
-	Help: `Starts a service with two nodes, which writes orders, charges them through an external
-provider and books them, and two such providers, each as a process of its own. One provider dedupes
-when it is given a key. The other one never does. Both are slow, and drop answers. While clients send
-orders and retry, each process is killed (SIGKILL) again and again and started again.
+	Name: "demo provider", Brief: "kill a service and its two payment providers, then count the charges",
+	Help: `Starts a service with two nodes, and two external payment providers; each node and each provider is a separate
+process. The service writes orders, charges them through one of the providers, and books them. One provider makes
+only one charge for each key. The other provider ignores keys. Both providers are slow, and lose some responses on
+purpose. Clients send orders and retry. Meanwhile the demo kills each process (SIGKILL) again and again, and starts it
+again.
 
-The work is done in phases under leases (package lease), so that another node goes on with it. What
-became of a call whose answer is lost is found out in one of three ways. The call is made
-again with the same key, by a provider that dedupes. Or the provider is asked, and puts a tombstone
-in the place of a charge that it does not have. Or, of the provider that looks at no keys, the
-outcome is unknown, and the operator decides it with once keys resolve, from the provider's list.
+The service does its work in phases under leases (package lease): if a node is killed, another node continues the
+work. If the response of a call to a provider is lost, the service finds out the outcome in one of three ways:
 
-In the end the charges in the files of the providers are compared with what the clients were told
-and with the bookings in the database. The exit code is 0 only if no order is charged twice,
-every answer is true, and every unknown outcome was resolved, some by a check and some by the
-operator.`,
+  - The service makes the call again with the same key. The first provider then makes no second charge.
+  - The service asks the first provider. If the provider does not have the charge, the provider stores a tombstone,
+    a record that makes the provider refuse a later charge with this key.
+  - The second provider ignores keys, so the outcome is unknown. The operator looks the charge up in the list of the
+    provider, and decides the outcome with "once keys resolve".
+
+At the end the demo compares the charges in the files of the providers with the responses that the clients received
+and with the bookings in the database. The exit code is 0 only if no order is charged twice, every response is true,
+and every unknown outcome was resolved, some outcomes by asking a provider and some by the operator.`,
 	Make: func() cli.Runner { return new(provider) },
 }
 
 type provider struct{ frame }
 
 func (c *provider) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, 90, fmt.Sprintf("how `MANY` orders, at least %d", killstorm.LeastOrders), "the moments of the kills", "`FILE` for what the processes write")
+	c.flags(fs, 90, fmt.Sprintf("how `MANY` orders the clients send, at least %d", killstorm.LeastOrders), "the moments of the kills", "`FILE` for the logs of the processes")
 }
 
 const (

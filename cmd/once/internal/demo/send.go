@@ -15,9 +15,9 @@ import (
 )
 
 var sendEntry = cli.Entry{
-	Hidden: true, Name: "demo send", Brief: "internal: a node of the sender of webhooks in once demo webhooks",
-	Help: `Makes refunds, sends webhooks about them and delivers them, until it is interrupted. once demo
-webhooks starts it.`,
+	Hidden: true, Name: "demo send", Brief: "internal: a node of the sender of webhooks in \"once demo webhooks\"",
+	Help: `Makes refunds, adds a webhook for each refund and delivers the webhooks, until the command is interrupted.
+"once demo webhooks" starts this command.`,
 	Make: func() cli.Runner { return new(send) },
 }
 
@@ -30,7 +30,7 @@ func (c *send) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to serve at")
 	fs.StringVar(&c.db, "db", "", cli.DBUsage)
 	cli.OnCommandLine(fs, "db")
-	fs.UintSliceVar(&c.ports, "ports", nil, "`PORTS` of this host at which endpoints may be")
+	fs.UintSliceVar(&c.ports, "ports", nil, "`PORTS` of this host to which the sender may deliver webhooks")
 }
 
 func (c *send) Run(ctx context.Context, m *cli.Env, _ []string) error {
@@ -74,9 +74,9 @@ func openStore(ctx context.Context, url string) (*sqlstore.Store, *cli.Database,
 }
 
 var hookEntry = cli.Entry{
-	Hidden: true, Name: "demo hook", Brief: "internal: the receiver of webhooks in once demo webhooks",
-	Help: `Verifies webhooks and books their events through an inbox, until it is interrupted. It is slow, and loses
-answers. once demo webhooks starts it.`,
+	Hidden: true, Name: "demo hook", Brief: "internal: the receiver of webhooks in \"once demo webhooks\"",
+	Help: `Verifies webhooks and books their events through an inbox, until the command is interrupted. On purpose the
+receiver is slow and loses some responses. "once demo webhooks" starts this command.`,
 	Make: func() cli.Runner { return new(hook) },
 }
 
@@ -89,8 +89,8 @@ func (c *hook) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.listen, "listen", "127.0.0.1:8081", "`ADDRESS` to serve at")
 	fs.StringVar(&c.db, "db", "", cli.DBUsage)
 	cli.OnCommandLine(fs, "db")
-	fs.StringVar(&c.file, "file", "", "`FILE` with the secret, required")
-	fs.BoolVar(&c.unsafe, "unsafe", false, "verify nothing, and book without an inbox")
+	fs.StringVar(&c.file, "file", "", "`FILE` with the secret of the endpoint (required)")
+	fs.BoolVar(&c.unsafe, "unsafe", false, "verify no signatures, and book events without an inbox")
 }
 
 func (c *hook) Run(ctx context.Context, m *cli.Env, _ []string) error {

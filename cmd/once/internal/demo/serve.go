@@ -25,25 +25,26 @@ import (
 
 var serveEntry = cli.Entry{
 	Name: "demo serve", Brief: "run the payments service of the demo",
-	Help: `Serves the payments service until it is interrupted. Its tables are created when it
-starts. The bearer token of a request is the name of its tenant; every POST needs an
-Idempotency-Key.
+	Help: `Serves the payments service until the command is interrupted. The command creates the tables of the service when it
+starts. The bearer token of a request is the name of the tenant. Every POST needs an Idempotency-Key.
 
   curl -i http://127.0.0.1:8080/charges -H 'Authorization: Bearer acme' \
     -H 'Idempotency-Key: charge-1' -d '{"amount":5000,"currency":"EUR","customer":"ada"}'
 
-With --key-file it keeps the requests, encrypted with this key, for once keys export.
+With --key-file the service stores its requests, encrypted with this key, so that "once keys export" can read them.
 
-GET /openapi.json tells, without authentication, the rules of the keys. At an address of their
-own, which is printed, GET /metrics has the instruments that docs/observability.md lists.
-With --otlp the same instruments, and a span for each operation, go to a collector by OTLP/HTTP.
-Behind the service stands a warehouse with a SQLite file of its own: it sends a parcel for each charge, with a
-saga, a retry client, an outbox, an inbox and webhooks, so that after one charge each panel of the dashboard in observability/grafana has data.
-The caller's traceparent is the parent of the span.
+GET /openapi.json describes, without authentication, how the service handles idempotency keys. The command prints a
+second address, at which GET /metrics returns the metrics that docs/observability.md lists. With --otlp the service also
+sends these metrics, and a span for each operation, to a collector by OTLP/HTTP. The traceparent of the caller is
+the parent of the span.
 
-With --dialect stripe-v1 it is charges and refunds as Stripe's API v1 has them: forms,
-objects, errors, and keys of the account. Any secret key is an account, whose name is a
-hash of it: the key itself is neither stored nor logged.
+Behind the service runs a warehouse with a separate SQLite file. The warehouse sends a parcel for each charge, and uses
+a saga, a retry client, an outbox, an inbox and webhooks, so that after one charge each panel of the dashboard in
+observability/grafana has data.
+
+With --dialect stripe-v1 the service has the charges and refunds of Stripe's API v1, with its forms, objects, errors
+and keys of the account. Every secret key is accepted. The name of the account is a hash of the secret key: the
+service does not store or log the key itself.
 
   curl -i http://127.0.0.1:8080/v1/charges -u sk_test_acme: \
     -H 'Idempotency-Key: charge-1' -d amount=5000 -d currency=eur`,
@@ -66,14 +67,14 @@ func (c *serve) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to serve at")
 	fs.StringVar(&c.db, "db", "", cli.DBUsage+" (default: a new SQLite file)")
 	cli.OnCommandLine(fs, "db")
-	fs.StringVar(&c.dialect, "dialect", "", "`NAME` of the API that it resembles: "+payments.StripeV1+", for Stripe's own clients (default: its own)")
-	fs.BoolVar(&c.unsafe, "unsafe", false, "leave once out: retries execute again")
+	fs.StringVar(&c.dialect, "dialect", "", "`NAME` of the API that the service imitates: "+payments.StripeV1+", for Stripe's client libraries (default: an API of its own)")
+	fs.BoolVar(&c.unsafe, "unsafe", false, "run the service without the library once: a retry is executed again")
 	c.key.Flags(fs)
 	fs.BoolVar(&c.events, "events", false, "add an event to an outbox for each charge, refund and voided refund")
-	fs.BoolVar(&c.alone, "alone", false, "leave out the warehouse behind the service, whose only purpose is to be measured")
+	fs.BoolVar(&c.alone, "alone", false, "run no warehouse behind the service; the warehouse exists only to produce metrics")
 	c.metrics.Flags(fs, "127.0.0.1:0")
 	c.otlp.Flags(fs)
-	fs.Func("wait", fmt.Sprintf("how `LONG` a duplicate waits for the request in flight, such as 2s (default 0s; with --dialect %s %v)",
+	fs.Func("wait", fmt.Sprintf("how `LONG` a second request with the same key waits until the first request has ended, such as 2s (default 0s; with --dialect %s %v)",
 		payments.StripeV1, payments.StripeWait), func(s string) error {
 		d, err := time.ParseDuration(s)
 		c.wait = &d

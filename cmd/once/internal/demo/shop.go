@@ -19,9 +19,9 @@ import (
 )
 
 var shopEntry = cli.Entry{
-	Hidden: true, Name: "demo shop", Brief: "internal: a service without idempotency keys in once demo gateway",
-	Help: `Charges cards until it is interrupted, or kills itself where its client wants it to. once demo gateway
-starts it where Python or Node is missing.`,
+	Hidden: true, Name: "demo shop", Brief: "internal: a service without idempotency keys in \"once demo gateway\"",
+	Help: `Charges cards until the command is interrupted. If a request of the client asks for it, the process kills itself at
+the point that the request names. "once demo gateway" starts this command if Python or Node is not installed.`,
 	Make: func() cli.Runner { return new(shop) },
 }
 
@@ -34,7 +34,7 @@ func (c *shop) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to serve at")
 	fs.StringVar(&c.db, "db", "", cli.DBUsage)
 	cli.OnCommandLine(fs, "db")
-	fs.BoolVar(&c.receipts, "receipts", false, "write receipts")
+	fs.BoolVar(&c.receipts, "receipts", false, "write a receipt in the transaction of each charge")
 }
 
 func (c *shop) Run(ctx context.Context, _ *cli.Env, _ []string) error {

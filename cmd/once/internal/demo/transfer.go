@@ -16,19 +16,19 @@ import (
 )
 
 var transferEntry = cli.Entry{
-	Name: "demo transfer", Brief: "kill two banks and what is between them, then count the money",
-	Help: `Starts two banks, which have a database each, and a clearing house between them, each as a process of
-its own; the first bank has two nodes. Clients send transfers from the first bank to the second one. A
-transfer is a saga (package saga): it withdraws the money, asks the second bank to deposit it, and
-confirms. The second bank takes part with once.Undo over HTTP: it takes a deposit back, or sees to it
-that a deposit which comes later is refused.
+	Name: "demo transfer", Brief: "kill two banks and the clearing house between them, then count the money",
+	Help: `Starts two banks, each with a separate database, and a clearing house between the banks. The first bank has two nodes.
+Each node, the second bank and the clearing house are separate processes. Clients send transfers from the first bank
+to the second bank. A transfer is a saga (package saga) with three steps: it withdraws the money, asks the second bank
+to deposit the money, and confirms. The second bank implements the undo of a deposit with once.Undo over HTTP: it
+takes the deposit back, or refuses the deposit if the deposit arrives after the undo.
 
-The clearing house loses requests and answers, sends some twice, and delivers some behind their undo.
-Each step says no to some transfers. Meanwhile each process is killed (SIGKILL) again and again and
-started again.
+The clearing house loses some requests and responses, sends some requests twice, and delivers some deposits after their
+undo. Each step refuses some transfers. Meanwhile the demo kills each process (SIGKILL) again and again, and starts it
+again.
 
-Whenever no transfer is under way, the money at both banks is counted. The exit code is 0 only if no
-cent is lost or created, every client was told the truth, and no transfer is stuck.
+Whenever no transfer is running, the demo counts the money at both banks. The exit code is 0 only if no cent is
+lost or created, every client received the true outcome, and no transfer is stuck.
 
 The database of the second bank is always a new SQLite file.`,
 	Make: func() cli.Runner { return new(transfer) },
@@ -37,7 +37,7 @@ The database of the second bank is always a new SQLite file.`,
 type transfer struct{ frame }
 
 func (c *transfer) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, 96, fmt.Sprintf("how `MANY` transfers, at least %d", killstorm.LeastTransfers), "the moments of the kills", "`FILE` for what the processes write")
+	c.flags(fs, 96, fmt.Sprintf("how `MANY` transfers the clients send, at least %d", killstorm.LeastTransfers), "the moments of the kills", "`FILE` for the logs of the processes")
 }
 
 const (

@@ -20,23 +20,25 @@ import (
 )
 
 var webhooksEntry = cli.Entry{
-	Name: "demo webhooks", Brief: "kill a sender of webhooks and their receiver, then count what was booked",
-	Help: `Starts a sender of webhooks with two nodes, and a receiver, which have a database each, as processes of
-their own. Clients make refunds at the sender. An event about each (package webhook) commits with it, and
-goes to three endpoints of a tenant: the receiver, one that never answers, and one that fails, says
-that it is gone, and is disabled.
+	Name: "demo webhooks", Brief: "kill a sender and a receiver of webhooks, then count the booked events",
+	Help: `Starts a sender of webhooks with two nodes, and a receiver. The sender and the receiver have separate databases, and
+each node and the receiver are separate processes. Clients request refunds from the sender. The sender commits an
+event (package webhook) in the same transaction as each refund. The sender delivers the event to three endpoints of a
+tenant: the receiver, an endpoint that never responds, and an endpoint that first fails and then responds with 410
+(gone), so that the sender disables it.
 
-The receiver verifies each request, and books its event through an inbox. It is slow, and one of five
-answers is lost. In the middle its secret is replaced, and the old one retired later. It also gets forged requests: with a wrong secret
-or the one that was replaced, with another body or ID, an old one, and one without a signature. Meanwhile each process
-is killed (SIGKILL) again and again and started again.
+The receiver verifies each request, and books the event through an inbox. The receiver is slow, and loses one of five
+responses. In the middle of the demo the secret of the receiver is replaced, and later the old secret becomes invalid.
+The receiver also gets forged requests: with a wrong secret, with the replaced secret, with another body or ID, with
+an old timestamp, and without a signature. Meanwhile the demo kills each process (SIGKILL) again and again, and starts
+it again.
 
-In the end the books of the receiver are compared with the database of the sender. The exit code is 0 only if
-every event is booked exactly once, every forged request is rejected, no delivery for the endpoint that hangs is lost,
-and no secret of an endpoint is in a row of either database, or in what the processes have written.
+At the end the demo compares the bookings of the receiver with the database of the sender. The exit code is 0 only if
+all of this holds: every event is booked exactly once; every forged request is rejected; no delivery for the endpoint
+that never responds is lost; and no row of either database, and no output of a process, contains a secret of an endpoint.
 
-With --unsafe the same storm meets a receiver without signatures and without an inbox. The database of
-the receiver is always a new SQLite file.`,
+With --unsafe the receiver verifies no signatures and has no inbox. The database of the
+receiver is always a new SQLite file.`,
 	Make: func() cli.Runner { return new(webhooks) },
 }
 
@@ -47,8 +49,8 @@ type webhooks struct {
 }
 
 func (c *webhooks) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, 120, fmt.Sprintf("how `MANY` refunds, at least %d", killstorm.LeastWebhooks), "the moments of the kills", "`FILE` for what the processes write")
-	fs.BoolVar(&c.unsafe, "unsafe", false, "have the receiver verify nothing, and book without an inbox, to see what they are for")
+	c.flags(fs, 120, fmt.Sprintf("how `MANY` refunds the clients make, at least %d", killstorm.LeastWebhooks), "the moments of the kills", "`FILE` for the logs of the processes")
+	fs.BoolVar(&c.unsafe, "unsafe", false, "run a receiver without signatures and without an inbox, to see what these prevent")
 }
 
 const (

@@ -19,34 +19,37 @@ import (
 var Noun = cli.Alone(entry, cli.GroupSetUp)
 
 var entry = cli.Entry{
-	Name: "doctor", Brief: "what in a database's settings would break a promise",
-	Help: `Checks the settings of a database. Each check prints ok, warn or fail, and what to try.
-Nothing is changed, except what a data source name itself sets when it is opened.
+	Name: "doctor", Brief: "check whether the settings of a database break a promise of the library",
+	Help: `Checks the settings of a database. For each check the command prints ok, warn or fail, and what to try. The
+command changes nothing, except settings that the data source name itself sets when the database is opened.
 
-fail means that a promise of once does not hold on this database, or that once cannot
-work with it; the exit code is then 1. warn means that a failure may take longer to be
-noticed, or that something costs more than necessary; the exit code stays 0.
+fail means that a promise of the library does not hold on this database, or that the library cannot work with it;
+the exit code is then 1. warn means that a failure may be noticed later than necessary, or that an operation
+costs more than necessary; the exit code is still 0.
 
-A setting can belong to a role, a database or a connection: use the URL of the service,
-with its user. For SQLite use the data source name that the service opens, such as
---db 'file:app.db?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)': with sqlite:PATH
-the settings of the service's connections cannot be seen.
+A setting can belong to a role, a database or a connection. So give --db the URL that the service uses, with the
+user of the service. For SQLite, give the data source name with which the service opens the file, such as
+--db 'file:app.db?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)'. With sqlite:PATH the doctor cannot see
+the settings of the connections of the service.
 
-redis://HOST:6379 is a server of redisstore: the checks ask whether it can work, and which data it may lose.
+With redis://HOST:6379 the doctor checks a Redis server that the service uses with redisstore: whether the server can
+work as a store, and which data it may lose.
 
-The database does not know whether the service sets once.Config.Synced: use --synced if it
-does.
+The database does not show whether the service sets once.Config.Synced. If the service sets once.Config.Synced, use
+--synced.
 
-If the database has an outbox, the doctor examines its backlog, its relays and the messages that wait for a
-person. With --to it also examines the settings of the destination that the outbox needs.
+If the database has an outbox, the doctor examines the backlog of the outbox, its relays, and the messages that wait
+for a person. With --to the doctor also examines the settings of the message broker, or other destination, to which the
+outbox delivers.
 
 If the database has inboxes, the doctor examines keys that wait for a message. With --to nats://HOST:4222 or
-redis://HOST:6379 it also examines the consumers (groups) on that server that have the names of inboxes of this
+redis://HOST:6379 the doctor also examines the consumers (groups) on that server that have the names of inboxes of this
 database: their settings, and the messages that they have missed.
 
-With --after-restore 2026-11-27T06:00:00Z the database was restored from a backup of that moment. Other services,
-brokers and clients were not. Instead of all other checks, the doctor finds the rows that a person must look at again:
-their number, the first of them, and what to do. Run it before the service starts. See docs/restore.md.`,
+Use --after-restore 2026-11-27T06:00:00Z if the database was restored from a backup of that moment, while other
+services, brokers and clients were not restored. The doctor then skips all other checks, and finds the rows that a
+person must look at again. The doctor prints how many rows it found, the first of these rows, and what to do. Run the
+doctor with --after-restore before the service starts. See docs/restore.md.`,
 	Make: func() cli.Runner { return new(command) },
 }
 
@@ -60,10 +63,10 @@ type command struct {
 
 func (c *command) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.BoolVar(&c.synced, "synced", false, "the service sets once.Config.Synced")
-	fs.StringVar(&c.to, "to", "", "`URL` of the broker of the outbox and of the inboxes, to be asked as well: see once relay")
+	fs.BoolVar(&c.synced, "synced", false, "tell the doctor that the service sets once.Config.Synced")
+	fs.StringVar(&c.to, "to", "", "also check the message broker of the outbox and the inboxes at this `URL`; \"once relay --help\" lists the forms of URLs")
 	cli.FromEnv(fs, "to", "ONCE_TO")
-	fs.StringVar(&c.restored, "after-restore", "", "the `TIME` of the backup from which the database was restored: what to look at again")
+	fs.StringVar(&c.restored, "after-restore", "", "the `TIME` of the backup from which the database was restored: find the rows to look at again")
 	c.output.Flag(fs)
 }
 

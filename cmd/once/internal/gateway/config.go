@@ -358,7 +358,7 @@ func (s *source) find(path string) ast.Node {
 	return n
 }
 
-// at is an error about the first of the settings that the file has, or else about the whole file.
+// at returns an error about the first of these settings that the file has. If the file has none of them, the error is about the whole file.
 func (s *source) at(text string, settings ...string) error {
 	for _, setting := range settings {
 		if n := s.find("$.gateway." + setting); n != nil {
@@ -372,7 +372,7 @@ func (s *source) at(text string, settings ...string) error {
 	return cli.Usage(strings.TrimSuffix(what, "."), try+", in "+s.name)
 }
 
-// show is err with its line in the file.
+// show returns err with its line in the file.
 func (s *source) show(err error) error {
 	text := string(bytes.TrimRight(password.ReplaceAll([]byte(yaml.FormatError(err, false, true)), []byte("${1}${3}xxxxx${2}")), "\n"))
 	return &fileError{s.name, text}

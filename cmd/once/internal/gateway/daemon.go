@@ -93,7 +93,7 @@ func (d *daemon) serve(ctx context.Context, hup <-chan os.Signal, reload func())
 	}
 }
 
-// drain stops the server. First /readyz fails: until the load balancer has noticed that, requests still come, and are served.
+// drain stops the server. First, /readyz fails. Requests that arrive until the load balancer notices this failure are still served.
 func (d *daemon) drain(ctx context.Context, public *http.Server) error {
 	d.draining.Store(true)
 	d.proxy.log.InfoContext(ctx, "the gateway ends: it is not ready any more", slog.Duration("wait", time.Duration(d.wait)))

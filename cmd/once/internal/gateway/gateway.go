@@ -1,4 +1,4 @@
-// Package gateway is the commands of once gateway: idempotency keys in front of a service that knows nothing of them.
+// Package gateway has the commands of "once gateway", a proxy that adds idempotency keys to a service that does not support them.
 package gateway
 
 import (
@@ -37,8 +37,8 @@ var Noun = cli.Noun{
 
 var runEntry = cli.Entry{
 	Name: "gateway", Brief: brief,
-	Help: `Stands in front of a service, and forwards each request with a key once. What it protects is in
-the part "gateway" of once.yaml:
+	Help: `Runs a reverse proxy in front of a service. The gateway forwards each request that has an idempotency key only once.
+The part "gateway" of once.yaml lists the routes that the gateway protects:
 
   gateway:
     upstream: http://127.0.0.1:3000
@@ -46,10 +46,11 @@ the part "gateway" of once.yaml:
     routes:
       - {match: POST /payments, wait: 5s}
 
-All other requests pass through. Keys and answers are in once-gateway.db, an SQLite file, unless the
-file names another store: several instances need one that they share. On SIGHUP it reads the file
-again; a mistake in it changes nothing. On SIGTERM /readyz fails, requests under way are answered,
-and it ends with the exit code 0. docs/gateway-daemon.md has every setting.`,
+The gateway forwards requests for other routes without a change. The gateway stores keys and responses in
+once-gateway.db, an SQLite file, unless the setting "store" in the file names another database. If you run several
+instances of the gateway, all instances must use the same store. On SIGHUP the gateway reads the file again. If the
+file contains a mistake, the gateway keeps the old configuration. On SIGTERM /readyz fails, the gateway finishes the
+requests that are running, and then ends with the exit code 0. docs/gateway-daemon.md describes every setting.`,
 	Make: func() cli.Runner { return new(run) },
 }
 
@@ -67,10 +68,10 @@ func (c *run) Flags(fs *pflag.FlagSet) {
 }
 
 func (f *flags) add(fs *pflag.FlagSet) {
-	fs.StringVar(&f.upstream, "upstream", "", "`URL` of the service: http, https, or h2c for HTTP/2 without TLS (default: that of the file)")
-	fs.StringVar(&f.listen, "listen", "", "`ADDRESS` to serve at (default: that of the file, or "+defaultListen+")")
-	fs.StringVar(&f.admin, "admin", "", "`ADDRESS` of /livez, /readyz and /metrics (default: that of the file, or "+defaultAdmin+")")
-	fs.StringVar(&f.store, "store", "", "`URL` of the database with keys and answers, or receipt for none (default: that of the file, or "+defaultStore+")")
+	fs.StringVar(&f.upstream, "upstream", "", "`URL` of the service: http, https, or h2c for HTTP/2 without TLS (default: upstream in the file)")
+	fs.StringVar(&f.listen, "listen", "", "`ADDRESS` to serve at (default: listen in the file, or "+defaultListen+")")
+	fs.StringVar(&f.admin, "admin", "", "`ADDRESS` of /livez, /readyz and /metrics (default: admin in the file, or "+defaultAdmin+")")
+	fs.StringVar(&f.store, "store", "", "`URL` of the database for keys and responses, or \"receipt\" to use only the receipts of the service (default: store in the file, or "+defaultStore+")")
 }
 
 // Run implements [cli.Runner].
@@ -131,8 +132,9 @@ func (c *run) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 
 var checkEntry = cli.Entry{
 	Quick: true, Name: "gateway check", Brief: "find mistakes in the file of a gateway",
-	Help: `Reads once.yaml as once gateway does, and says what is wrong with it, with the line and a caret. It
-opens no database and no listener. Of each route it prints the principal, the receipt, and on_unknown.`,
+	Help: `Reads once.yaml in the same way as "once gateway", and reports each mistake with its line and a caret (^). The
+command does not open a database and does not listen on an address. For each route it prints the principal (how
+callers are told apart), the receipt, and the policy on_unknown.`,
 	Make: func() cli.Runner { return new(check) },
 }
 
@@ -157,7 +159,7 @@ func (c *check) Run(_ context.Context, m *cli.Env, _ []string) error {
 	return printRoutes(m.Stdout, cfg)
 }
 
-// printRoutes prints who is the caller on each route, and what happens to an outcome that is not known.
+// printRoutes prints for each route how the caller is determined, and what the gateway does when an outcome is unknown.
 func printRoutes(w io.Writer, c *config) error {
 	principal, receipt := "anyone", "none"
 	if c.Principal.Header != "" {

@@ -107,14 +107,14 @@ func makeGateway(cfg gateway.Config, src *source) (*gateway.Gateway, error) {
 	return nil, src.at(said(err), "upstream")
 }
 
-// said is an error of package gateway in terms of the file, without names of the package and its code.
+// said returns the text of an error of package gateway in the words of the file, without names of Go packages and fields.
 func said(err error) string {
 	return registered.ReplaceAllString(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "gateway: "), ":\n", ": "), "")
 }
 
 var registered = regexp.MustCompile(` \(registered at [^)]*\)`)
 
-// begin makes requests use g from now on.
+// begin makes new requests use the generation g.
 func (p *proxy) begin(ctx context.Context, g *generation) {
 	if handlers := g.handlers(p.back); len(handlers) > 0 {
 		ctx, cancel := context.WithCancel(ctx)
@@ -142,7 +142,7 @@ func (g *generation) handlers(back *backing) lease.Handlers {
 	return g.gw.Handlers()
 }
 
-// reload replaces all settings by those of the file, or none.
+// reload replaces all settings by the settings of the file. If the file has a mistake, reload replaces no setting.
 func (p *proxy) reload(ctx context.Context) error {
 	p.reloading.Lock()
 	defer p.reloading.Unlock()

@@ -23,8 +23,8 @@ import (
 	"github.com/oncelib/once/retry/breaker"
 )
 
-// guards protect the routes of an upstream. Each route has a limit, a breaker and a budget of its own: a route that is slow or fails takes no place
-// from another route, and does not open its breaker. A reload that does not change a route keeps its guard.
+// guards protect the routes of an upstream. Each route has a limit, a breaker and a budget of its own: a route that is slow or fails takes no slot
+// from another route, and does not open the breaker of another route. A reload that does not change a route keeps its guard.
 type guards struct {
 	mu  sync.Mutex
 	all map[guarded]*guard
@@ -159,7 +159,8 @@ func (g *guard) Enter(r *http.Request, replay limit.Replay) (leave func(), refus
 	}
 }
 
-// probes lets one request in at a time, and another one when that takes too long: its client may send its body slowly.
+// probes admits one request at a time as a probe. If this request takes too long, for example because its client sends the body slowly, probes admits
+// another request.
 func (g *guard) probes() (end func(), ok bool) {
 	now, before := time.Now().UnixNano(), g.probe.Load()
 	if now-before < int64(openFor) || !g.probe.CompareAndSwap(before, now) {
@@ -193,8 +194,8 @@ func (g *guard) Begin(again bool) (done func(gateway.Forwarded), err error) {
 	}, nil
 }
 
-// healthOf is the health of the service after a forward: bad without a connection, or without an answer of its own. A 500 and a 429 are answers,
-// which one caller alone may have caused.
+// healthOf returns the health of the service after a forwarded request. The health is bad if no connection was made, or if the service itself has not
+// answered. A 500 or a 429 is an answer, because a single caller may have caused it.
 func healthOf(f gateway.Forwarded) retry.Health {
 	switch {
 	case f.Abandoned:

@@ -14,7 +14,8 @@ import (
 // warnEvery is the shortest time between two warnings of the same kind.
 const warnEvery = time.Minute
 
-// strangers warns of callers who are named from an address that trusted_from does not list: they get 401, and their operator would not know why.
+// strangers logs warnings about requests that name a caller and come from an address that trusted_from does not list. Such requests get 401, and
+// without the warning the operator would not know the reason.
 type strangers struct {
 	log  *slog.Logger
 	next atomic.Int64 // in Unix nanoseconds, when the next warning may be logged

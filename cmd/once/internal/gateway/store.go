@@ -109,8 +109,8 @@ func (b *backing) openStore(ctx context.Context, url string, ttl time.Duration, 
 }
 
 // probe returns a function that writes a small record, by one Swap. Each call replaces the one record of the process, which expires at once, so that
-// the sweep of the gateway deletes it. A claim that is released again would leave no record, but a process that is killed between the two
-// would leave an operation that counts as stuck.
+// the sweep of the gateway deletes it. A claim and its release would leave no record. But if the process were killed between the claim and the
+// release, the claimed operation would count as stuck.
 func probe(ops store.Operations) func(context.Context) error {
 	key := "once-check-" + rand.Text()
 	return func(ctx context.Context) error {
@@ -163,7 +163,7 @@ type database struct {
 	close func()
 }
 
-// askedAtOnce is how many questions to an endpoint for receipts run at once.
+// askedAtOnce is the largest number of concurrent requests to an endpoint for receipts.
 const askedAtOnce = 64
 
 // mostConns is the size of a pool, unless its URL has pool_max_conns. A connection is held for single statements, never for a forward.

@@ -46,7 +46,7 @@ func (o *opened) Close() {
 	}
 }
 
-// open opens the databases. One that is not reached is there as one that fails.
+// open opens the databases. For a database that cannot be reached, the result has a database whose methods return errors.
 func (c *regions) open(ctx context.Context, m *cli.Env) (*opened, error) {
 	if c.file == "" {
 		return nil, cli.Usage("the databases of the regions are missing", "--regions FILE, with {\"eu\": \"postgres://user@host/name\", ...}")
@@ -102,7 +102,7 @@ func (u unreached) Query(context.Context, store.Statement, func(sqlplane.Row) er
 }
 func (u unreached) Append(context.Context, store.Statement) error { return u.err }
 
-// advised adds what to try to an error that does not say it.
+// advised adds advice to an error that has none.
 func advised(file string, err error) error {
 	if err == nil {
 		return nil
@@ -117,10 +117,10 @@ func advised(file string, err error) error {
 }
 
 var showEntry = cli.Entry{
-	Quick: true, Name: "home show", Args: "[TENANT]", Brief: "where a tenant lives, by the database of each region",
-	Help: `Prints what the databases of all regions know of a tenant, or of all tenants without an argument. Only in
-a region that owns a tenant is anything of it executed. A tenant without an owner is being moved: the command
-that completes the move is printed.`,
+	Quick: true, Name: "home show", Args: "[TENANT]", Brief: "print in which region a tenant lives, as the database of each region has it",
+	Help: `Prints what the databases of all regions have stored about a tenant, or, without TENANT, about all tenants. The
+operations of a tenant are executed only in the region that owns the tenant. A tenant without an owner is being
+moved: the command prints the command line that completes the move.`,
 	Make: func() cli.Runner { return new(show) },
 }
 

@@ -21,17 +21,25 @@ import (
 
 var moveEntry = cli.Entry{
 	Name: "home move", Args: "TENANT REGION", Brief: "move a tenant to another region, or give a new one its home",
-	Help: `Moves a tenant: the region where it lives lets transactions end that are committing and begins no others;
-the program of --rows moves the rows of the service; the operations go along, and in the same transaction the
-other region becomes the owner. Meanwhile requests of the tenant are answered with 503, and may be sent again with the
-same key. A move that is killed leaves the tenant with one owner or with none (503), and the same command completes it.
+	Help: `Moves a tenant to another region, in four steps:
 
-The program of --rows is run without arguments. Its environment has ONCE_TENANT, ONCE_FROM, ONCE_TO (regions),
-ONCE_FROM_DB, ONCE_TO_DB (URLs) and ONCE_EPOCH. It must be repeatable, since a move that was killed runs it again. Its transactions should begin with
+  1. The region where the tenant lives starts no new transactions for the tenant, and waits until its running
+     transactions have committed.
+  2. The program of --rows moves the rows of the service.
+  3. One transaction copies the operations of the tenant to the other region and makes this region the owner.
+  4. The command deletes the copied operations in the old region.
+
+During the move, requests of the tenant get a response with status 503, and clients may send them again with the same
+key. If a move is killed, the tenant has one owner or no owner (503); the same command completes the move.
+
+The command runs the program of --rows without arguments. The environment of the program has ONCE_TENANT, ONCE_FROM
+and ONCE_TO (regions), ONCE_FROM_DB and ONCE_TO_DB (URLs), and ONCE_EPOCH. The program must be repeatable, because the
+command runs it again after a move that was killed. The transactions of the program should begin with
 
   select 1 from once_home where tenant = 'TENANT' and epoch = EPOCH and not owned for update
 
-in the database of ONCE_TO, and give up without a row: then another run has taken over. (SQLite: without "for update".)`,
+in the database of ONCE_TO. If this statement returns no row, a later run has taken over the move, and the program
+should stop. (For SQLite, leave out "for update".)`,
 	Make: func() cli.Runner { return new(move) },
 }
 
@@ -42,8 +50,8 @@ type move struct {
 
 func (c *move) Flags(fs *pflag.FlagSet) {
 	c.regions.Flags(fs)
-	fs.StringVar(&c.rows, "rows", "", "the `PROGRAM` that moves the rows of the service (default: there are none)")
-	fs.StringVar(&c.pins, "pins", "", "the `FILE` that tells the services where tenants live (home.Map.ReadFile); it is made if it is not there")
+	fs.StringVar(&c.rows, "rows", "", "the `PROGRAM` that moves the rows of the service (default: the service has no rows to move)")
+	fs.StringVar(&c.pins, "pins", "", "write the region of the tenant into this `FILE`, which services read with home.Map.ReadFile; the command creates the file if it is missing")
 }
 
 func (c *move) Run(ctx context.Context, m *cli.Env, args []string) error {
@@ -80,7 +88,8 @@ func (c *move) Run(ctx context.Context, m *cli.Env, args []string) error {
 	return nil
 }
 
-// publish puts a pin into a file of pins, unless it has a later one. A reader sees the file as it was before, or as it is then.
+// publish writes a pin into a file of pins, unless the file has a later pin of the tenant. A reader sees the complete old file or the complete new
+// file.
 func publish(name, tenant string, p home.Pin) (err error) {
 	// Two moves may publish at the same time, and each must keep the pin of the other.
 	lock, err := lockedfile.Open(name + ".lock")
@@ -111,7 +120,7 @@ func publish(name, tenant string, p home.Pin) (err error) {
 	return os.Rename(next, name)
 }
 
-// writeSynced writes a file that is on the disk when it returns: renamed before that, it could be found empty after a loss of power.
+// writeSynced writes a file, and returns when the file is on the disk. A file that was renamed before that could be empty after a loss of power.
 func writeSynced(name string, text []byte) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

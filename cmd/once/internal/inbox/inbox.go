@@ -25,7 +25,7 @@ var Noun = cli.Noun{
 	Entries: []cli.Entry{listEntry, showEntry, skipEntry, startAtEntry, renumberEntry},
 }
 
-// isTried is what becomes of a failing message.
+// isTried is a sentence about the next attempts of a failing message.
 const isTried = "The inbox tries the message again; when all attempts have failed (10 by default), the message becomes a dead letter."
 
 // refused translates err into the command's words, if it is a refusal.
@@ -51,11 +51,11 @@ type inboxKey struct {
 
 func (c *inboxKey) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.message.Consumer, "consumer", "", "the `CONSUMER`, as in inbox.Config.Consumer (required)")
+	fs.StringVar(&c.message.Consumer, "consumer", "", "the name of the `CONSUMER`, as in inbox.Config.Consumer (required)")
 	fs.StringVar(&c.message.Source, "source", "once", "the `SOURCE` of the messages")
-	fs.StringVar(&c.message.Topic, "topic", "", "the `TOPIC`")
-	fs.StringVar(&c.message.Key, "key", "", "the `KEY`, required")
-	fs.Int64Var(&c.message.Seq, "seq", 0, "the `NUMBER` of the message (required)")
+	fs.StringVar(&c.message.Topic, "topic", "", "the `TOPIC` of the message")
+	fs.StringVar(&c.message.Key, "key", "", "the `KEY` of the message (required)")
+	fs.Int64Var(&c.message.Seq, "seq", 0, "the sequence `NUMBER` of the message (required)")
 	cli.ByFlags(fs, &c.by)
 	cli.YesFlag(fs, &c.yes)
 	c.output.Flag(fs)
@@ -94,8 +94,8 @@ func (c *inboxKey) subject() string {
 	return fmt.Sprintf("the key %s (source %s, topic %s, consumer %s)", words.Shown(c.message.Key), words.Shown(c.message.Source), words.Shown(c.message.Topic), words.Shown(c.message.Consumer))
 }
 
-// change carries a command out, or without --yes prints its effect. plan returns the effect in words for the position of the key, and the number of
-// dropped messages, or the reason why nothing is changed.
+// change executes a command, or prints its effect if --yes is missing. plan returns the effect in words for the position of the key, and the number
+// of dropped messages, or an error with the reason why nothing is changed.
 func (c *inboxKey) change(ctx context.Context, m *cli.Env, preview, done string, plan func(*cli.DB, inbox.Place) (what string, dropped int64, err error), do func(*operate.Inboxes) error) error {
 	db, err := m.Open(ctx, c.db, operate.Config{})
 	if err != nil {

@@ -15,15 +15,18 @@ import (
 )
 
 var listEntry = cli.Entry{
-	Quick: true, Name: "inbox list", Brief: "which keys wait for a message",
-	Help: `Lists the keys of inboxes whose next message is missing, fails, or is a dead letter, while later messages
-wait for that message (inbox.InOrder). The longest wait is listed first, at most 1000 keys for each consumer. SEQ
-is the number of the message that the key waits for.
+	Quick: true, Name: "inbox list", Brief: "list the keys of inboxes that wait for a message",
+	Help: `Lists the keys of inboxes (inbox.InOrder) whose next message is missing, is failing, or is a dead letter, while later
+messages of the key wait for the next message. The longest wait is listed first, at most 1000 keys for each consumer.
+SEQ is the number of the message for which the key waits.
 
-missing: the message was not received. Have it sent again, or give it up with once inbox skip.
-failing: the message was received, and its handler fails. The inbox tries it again, and makes it a dead letter when all
-         attempts have failed (10, if Config.Policy does not say otherwise). Repair the handler; do not skip the message.
-a dead letter: the message was given up. Redrive it, or discard it (once deadletter).`,
+missing: the inbox has not received the message. Have the sender send the message again, or give up the
+         message with "once inbox skip".
+failing: the inbox has received the message, and its handler fails. The inbox tries the message again. When all attempts
+         have failed (10, unless Config.Policy sets another number), the message becomes a dead letter. Repair the
+         handler; do not skip the message.
+a dead letter: the inbox has given up the message. Run "once deadletter redrive" to try the message again, or "once
+         deadletter discard" to delete the message.`,
 	Make: func() cli.Runner { return new(list) },
 }
 
@@ -35,7 +38,7 @@ type list struct {
 
 func (c *list) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.filter.Consumer, "consumer", "", "only of the inbox of this `CONSUMER`")
+	fs.StringVar(&c.filter.Consumer, "consumer", "", "list only keys of the inbox of this `CONSUMER`")
 	cli.WindowFlags(fs, &c.filter.Window)
 	c.output.Flag(fs)
 }

@@ -14,12 +14,13 @@ import (
 
 var renumberEntry = cli.Entry{
 	Quick: true, Name: "inbox renumber", Brief: "make an inbox accept the new numbers of a sender that was restored from a backup",
-	Help: `For an inbox with inbox.InOrder whose sender was restored from a backup. First run once outbox renumber in the
-database of the sender: it prints NUMBER. Then, for every key of the source, the first message with a greater number
-is the next message of the key; keys that wait for a smaller number do not wait any longer.
+	Help: `Use this command for an inbox with inbox.InOrder, after the database of the sender was restored from a backup. First
+run "once outbox renumber" in the database of the sender, which prints NUMBER. After "once inbox renumber", for every
+key of the source, the next message is the first message with a number greater than NUMBER. Keys that wait for a
+smaller number stop waiting.
 
-Run this command when the consumer has applied everything that the sender sent before the restore: from then on messages
-with earlier numbers count as duplicates. To run it again does no harm.
+Run "once inbox renumber" when the consumer has applied all messages that the sender sent before the restore: afterwards,
+messages with earlier numbers count as duplicates. You can run the command again without harm.
 
 Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(renumber) },
@@ -34,9 +35,9 @@ type renumber struct {
 
 func (c *renumber) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.consumer, "consumer", "", "the `CONSUMER`, as in inbox.Config.Consumer (required)")
+	fs.StringVar(&c.consumer, "consumer", "", "the name of the `CONSUMER`, as in inbox.Config.Consumer (required)")
 	fs.StringVar(&c.source, "source", "once", "the `SOURCE` of the messages")
-	fs.Int64Var(&c.after, "after", 0, "the `NUMBER` that once outbox renumber has printed (required)")
+	fs.Int64Var(&c.after, "after", 0, "the `NUMBER` that \"once outbox renumber\" has printed (required)")
 	cli.ByFlags(fs, &c.by)
 	cli.YesFlag(fs, &c.yes)
 }

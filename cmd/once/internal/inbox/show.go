@@ -15,15 +15,16 @@ import (
 )
 
 var showEntry = cli.Entry{
-	Quick: true, Name: "inbox show", Args: "EVENT", Brief: "what the inboxes of a database have stored about an event",
-	Help: `Prints what each inbox of a database has stored about an event: whether it was applied, and when; whether it is parked
-(waits for earlier messages of its key); its failed attempts; and its dead letter. EVENT is the ID of the event, which
-logs have as event_id. State failing: attempts of the event have failed, and no inbox has it among its applied IDs.
+	Quick: true, Name: "inbox show", Args: "EVENT", Brief: "print what the inboxes of a database have stored about an event",
+	Help: `Prints what each inbox of a database has stored about an event: whether and when the inbox applied the event; whether
+the event is parked (waits for earlier messages of its key); its failed attempts; and its dead letter. EVENT is the ID of
+the event. Log lines contain this ID as event_id. The state "failing" means that attempts of the event have failed, and
+that no inbox has the ID of the event among its applied IDs.
 
 An inbox with an order (inbox.InOrder, inbox.LatestVersion) stores only the number of the last message of a key, not the
-IDs of messages. To search such inboxes too, give --topic, --key and --seq, as once outbox show prints them.
+IDs of messages. To search such inboxes too, give --topic, --key and --seq, as "once outbox show" prints them.
 
-The exit code is 3 if no inbox has stored the event. An event that was applied long ago may have been deleted since.`,
+The exit code is 3 if no inbox has stored the event. If an event was applied long ago, the inbox may have deleted its ID.`,
 	Make: func() cli.Runner { return new(show) },
 }
 
@@ -35,9 +36,9 @@ type show struct {
 
 func (c *show) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.message.Source, "source", "", "only of this `SOURCE` (default: all)")
+	fs.StringVar(&c.message.Source, "source", "", "search only for events of this `SOURCE` (default: all sources)")
 	fs.StringVar(&c.message.Topic, "topic", "", "also search inboxes with an order: the `TOPIC` of the event")
-	fs.StringVar(&c.message.Key, "key", "", "its `KEY`, likewise")
+	fs.StringVar(&c.message.Key, "key", "", "also search inboxes with an order: the `KEY` of the event")
 	fs.Int64Var(&c.message.Seq, "seq", 0, "also search inboxes with an order: the `NUMBER` of the event within its key")
 	c.output.Flag(fs)
 }

@@ -14,13 +14,15 @@ import (
 
 var skipEntry = cli.Entry{
 	Quick: true, Name: "inbox skip", Brief: "give up the message that a key of an inbox waits for",
-	Help: `Gives up the message that a key waits for, because the message is missing for good or is a dead letter. Then the
-later messages of the key are applied (inbox.InOrder). If the skipped message is received later, it counts as a
-duplicate. A dead letter stays stored; to delete it and skip it in one step, use once deadletter discard.
+	Help: `Gives up the message for which a key waits (inbox.InOrder), because the message is missing for good or is a dead
+letter. Then the inbox applies the later messages of the key. If the inbox receives the skipped message later, the
+message counts as a duplicate. A dead letter stays stored; to delete the dead letter and skip its message in one step, use
+"once deadletter discard".
 
-A message that was received and whose handler fails is not skipped: it would be delivered again, count as a duplicate,
-and be lost without a dead letter. Repair its handler, or wait until it is a dead letter. If its broker does not have
-it any more, have it sent again, or give it up with once inbox start-at.
+The command refuses to skip a message that was received and whose handler fails. If such a message were skipped, the next
+delivery of the message would count as a duplicate, and the message would be lost without a dead letter. Repair the
+handler, or wait until the message is a dead letter. If the broker no longer has the message, have the sender
+send the message again, or give up the message with "once inbox start-at".
 
 Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(skip) },

@@ -13,12 +13,13 @@ import (
 )
 
 var startAtEntry = cli.Entry{
-	Quick: true, Name: "inbox start-at", Brief: "choose the first message that an inbox applies of a key",
-	Help: `Makes a key of an inbox begin at the message with the number --seq (inbox.InOrder): for a consumer that is added when
-earlier messages no longer exist. Messages with smaller numbers count as duplicates; those that are parked (stored until
-earlier ones arrive) are dropped. The number of a key never becomes smaller.
+	Quick: true, Name: "inbox start-at", Brief: "choose the number of the message with which a key of an inbox begins",
+	Help: `Makes a key of an inbox begin at the message with the number --seq (inbox.InOrder). Use this command for a consumer that
+you add when earlier messages no longer exist. Messages with smaller numbers count as duplicates. If messages with smaller
+numbers are parked (stored until earlier messages arrive), the inbox deletes them. The number of a key never becomes
+smaller.
 
-Without --yes nothing is changed. The inbox cannot restore dropped messages.`,
+Without --yes nothing is changed. The deleted messages cannot be restored.`,
 	Make: func() cli.Runner { return new(startAt) },
 }
 

@@ -22,17 +22,16 @@ var Noun = cli.Noun{
 }
 
 var listEntry = cli.Entry{
-	Name: "journal list", Brief: "requests of a client whose outcome is not known",
-	Help: `Lists the open intents in the journal of a client (package retry/journal), oldest first.
-The journal is a file, or a table in a database that clients share; clients may be running.
-Of each request only the method and the address are shown.
+	Name: "journal list", Brief: "list requests of a client whose outcome is not known",
+	Help: `Lists the open intents in the journal of a client (package retry/journal), the oldest first. An intent is the record
+of a request that the client wants to complete. An intent is open until the client knows the outcome of the request.
+The journal is a file, or a table in a database that several clients share; clients may run at the same time as this
+command. The command prints only the method and the address of each request. The state of an intent is
 
-An intent is open until its outcome is known. Its state is
-
-  open      it can be resumed, by the client or by once journal resume
-  expired   its key is too old to be sent again: a person must find out whether it took
-            effect, and say so with once journal resolve
-  held      the same, because the server has said so`,
+  open      the request can be sent again, by the client or by "once journal resume"
+  expired   the key of the request is too old, so the request must not be sent again: a person must find out whether the request
+            took effect, and record the answer with "once journal resolve"
+  held      the server has responded that the key is too old: the same applies as to expired`,
 	Make: func() cli.Runner { return new(list) },
 }
 

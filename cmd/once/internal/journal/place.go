@@ -21,7 +21,7 @@ type place struct{ file, db string }
 const fileUsage = "`PATH` of the journal"
 
 func (p *place) Flags(fs *pflag.FlagSet) {
-	fs.StringVar(&p.file, "file", "", fileUsage+", as the client gives it to journal.Open")
+	fs.StringVar(&p.file, "file", "", fileUsage+", the same path that the client gives to journal.Open")
 	cli.DBFlag(fs, &p.db)
 	cli.Unless(fs, "db", "file")
 }

@@ -12,16 +12,17 @@ import (
 )
 
 var resolveEntry = cli.Entry{
-	Name: "journal resolve", Args: "KEY", Brief: "say what became of an intent",
-	Help: `Closes an intent of a client's journal, about which you have found out what became of
-it: from the server's records, not from the age of the intent.
+	Name: "journal resolve", Args: "KEY", Brief: "record whether the request of an intent took effect",
+	Help: `Closes an intent (the record of a request) in the journal of a client. Before you run this command, find out in the
+records of the server whether the request took effect. Do not guess from the age of the intent.
 
-  --as applied       it has taken effect: do not ask for it again
-  --as not-applied   it has not, and cannot any more: a caller that still wants it asks with a
-                     new key
+  --as applied       the request took effect: no client sends it again
+  --as not-applied   the request did not take effect, and cannot take effect any more: a caller that still wants
+                     it sends a new request with a new key
 
-Without --yes nothing is changed. As long as its key has not expired, prefer once journal resume: it sends the request again
-with the same key. A client that has its journal in a file must not be running.`,
+Without --yes nothing is changed. As long as the key of the intent has not expired, prefer "once journal resume",
+which sends the request again with the same key. If the journal is a file, stop its client before you run this
+command.`,
 	Make: func() cli.Runner { return new(resolve) },
 }
 
@@ -33,8 +34,8 @@ type resolve struct {
 
 func (c *resolve) Flags(fs *pflag.FlagSet) {
 	c.place.Flags(fs)
-	fs.StringVar(&c.url, "url", "", "the `URL` of the intent, if several have the key")
-	fs.StringVar(&c.as, "as", "", "`WHAT` became of it: applied or not-applied, required")
+	fs.StringVar(&c.url, "url", "", "the `URL` of the intent, if several intents have this key")
+	fs.StringVar(&c.as, "as", "", "the `OUTCOME` of the request: applied or not-applied (required)")
 	cli.YesFlag(fs, &c.yes)
 }
 

@@ -18,26 +18,28 @@ import (
 )
 
 var resumeEntry = cli.Entry{
-	Name: "journal resume", Brief: "send the open intents again, with their keys",
-	Help: `Sends the open intents of a client's journal again, each with its key, and closes each
-intent whose outcome is known then. A finished operation is not executed again, if the server
-supports idempotency keys. A client that has its journal in a file must not be running.
+	Name: "journal resume", Brief: "send the requests of open intents again, with their keys",
+	Help: `Sends the requests of the open intents in the journal of a client again, each with its key. When the outcome of a
+request is known, the command closes the intent. A server that supports idempotency keys does not execute a
+finished operation again. If the journal is a file, stop its client before you run this command.
 
-Secrets are not in the journal: give them with --header, as often as needed. --header
-@FILE reads such lines from a file, so that they are not in the list of processes. They are sent
-to one host only: name it with --host if the journal has intents for several hosts, and
-resume one host after the other. A request that is redirected to another host has no secrets.
+The journal does not contain secrets, such as the header Authorization. Give the secrets with --header; you can repeat
+this flag. With --header @FILE the command reads the header lines from a file, so that the secrets are not in the list
+of processes. The command sends the secrets to only one host. If the journal has intents for several hosts, name one
+host with --host, and run the command once for each host. If a server redirects a request to another host, the command
+sends the request to that host without the secrets.
 
   once journal resume --file intents --host api.example --header 'Authorization: Bearer ...'
 
-A server that fails gets few requests, and the rest is left open for another time.
+If a server fails, the command sends only a few requests to this server; the other intents stay open, and you can resume
+them later.
 
-No key is sent after the time that is in the journal: such an intent is held for a person.
-One that was planned in a database need not have a time: for it --retention says for how
-long after that the server remembers a key. It makes the time of others shorter, never
-longer.
+The journal contains an expiry time for each key. After this time the command does not send the request, and the
+intent waits for a person, who decides it with "once journal resolve". An intent that was planned in a database can
+have no expiry time. For these intents, --retention says how long after the planning the server remembers the key. For
+other intents, --retention can make the expiry time earlier, but never later.
 
-The exit code is 1 if anything stays open.`,
+The exit code is 1 if an intent is still open at the end.`,
 	Make: func() cli.Runner { return &resume{header: http.Header{}} },
 }
 
@@ -52,9 +54,9 @@ type resume struct {
 func (c *resume) Flags(fs *pflag.FlagSet) {
 	c.place.Flags(fs)
 	c.output.Flag(fs)
-	fs.DurationVar(&c.retention, "retention", 0, "for how `LONG` the server remembers a key, such as 72h (default: as the journal says, or 24h)")
-	fs.StringVar(&c.host, "host", "", "resume only intents for this `HOST`, written as in the URL: api.example or api.example:8443")
-	cli.HeaderFlag(fs, "header", c.header, "a `LINE` for all requests to one host, such as 'Authorization: Bearer ...', or @FILE with such lines")
+	fs.DurationVar(&c.retention, "retention", 0, "how `LONG` the server remembers a key, such as 72h (default: the time in the journal, or 24h)")
+	fs.StringVar(&c.host, "host", "", "resume only intents for this `HOST`, in the same form as in the URL: api.example or api.example:8443")
+	cli.HeaderFlag(fs, "header", c.header, "a header `LINE` for all requests to the host, such as 'Authorization: Bearer ...', or @FILE with such lines; can be repeated")
 }
 
 func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {

@@ -33,15 +33,15 @@ type decision struct {
 }
 
 func (d *decision) Flags(fs *pflag.FlagSet) {
-	fs.StringVar(&d.call, "call", "", "the `ID` of the call that is decided, as once keys show prints it; required")
-	fs.StringVar(&d.callResult, "call-result", "", "the call has happened, and its result is in this `FILE`: the operation goes on after it")
-	fs.StringVar(&d.result, "result", "", "it has happened, and the operation ends: a retry gets the result in this `FILE`")
-	fs.StringVar(&d.failed, "failed", "", "it has not happened and never will, and the operation ends: a retry gets this `REASON`")
-	fs.IntVar(&d.status, "status", 0, "`STATUS` of the answer over HTTP, if the operation is one of an HTTP route")
-	fs.StringVar(&d.mediaType, "type", "", "`TYPE` of an answer over HTTP, such as text/html (default application/json if it is JSON)")
-	fs.BoolVar(&d.runAgain, "run-again", false, "the call is made again: needs a service that DEDUPES by its key, or --voided")
-	fs.BoolVar(&d.voided, "voided", false, "the service refuses the key of the call from now on: it is made again under another one")
-	fs.DurationVar(&d.retain, "retain", 0, "how `LONG` the result or failure is kept (default as long as the result would have been); afterwards a retry executes")
+	fs.StringVar(&d.call, "call", "", "the `ID` of the call that you decide, as \"once keys show\" prints it (required)")
+	fs.StringVar(&d.callResult, "call-result", "", "the call took effect, and its result is in this `FILE`: the operation continues after the call")
+	fs.StringVar(&d.result, "result", "", "the call took effect, and the operation ends: a retry gets the result in this `FILE`")
+	fs.StringVar(&d.failed, "failed", "", "the call did not take effect and never will, and the operation ends: a retry gets this `REASON`")
+	fs.IntVar(&d.status, "status", 0, "`STATUS` of the HTTP response that a retry gets, if the operation belongs to an HTTP route")
+	fs.StringVar(&d.mediaType, "type", "", "content `TYPE` of the HTTP response that a retry gets, such as text/html (default: application/json if FILE of --result is JSON)")
+	fs.BoolVar(&d.runAgain, "run-again", false, "the next retry makes the call again: use this only if the called service DEDUPES by the key of the call, or with --voided")
+	fs.BoolVar(&d.voided, "voided", false, "with --run-again: the called service now refuses the key of the call, so the call is made again with a new key")
+	fs.DurationVar(&d.retain, "retain", 0, "how `LONG` to keep the result or failure (default: as long as a result of the operation is kept); after that a retry executes the operation again")
 	cli.ByFlags(fs, &d.by)
 }
 
@@ -193,7 +193,7 @@ func (d *decision) effect(op operate.Operation, p lease.Progress) string {
 	return fmt.Sprintf("%s, fence %d: %s", op.State, op.Fence, what)
 }
 
-// warning names the condition under which the decision does no harm.
+// warning returns the condition under which the decision causes no damage.
 func (d *decision) warning(op operate.Operation, call *lease.Begun) string {
 	switch {
 	case d.failed != "" && op.RecoveryPoint != "":
@@ -215,7 +215,8 @@ func (d *decision) warning(op operate.Operation, call *lease.Begun) string {
 // ofRoute is the end of the scope of an HTTP route.
 var ofRoute = regexp.MustCompile(` (GET|POST|PUT|PATCH|DELETE) [^ ]*/[^ ]*$`)
 
-// lacksStatus reports whether HTTP clients could never get the decided result, because an answer needs a status.
+// lacksStatus reports whether the decision has a result without a status although the operation belongs to an HTTP route. Without a status, HTTP clients could never
+// get the decided result.
 func (d *decision) lacksStatus(op operate.Operation) bool {
 	return (d.result != "" || d.failed != "") && d.status == 0 && ofRoute.MatchString(op.Scope)
 }

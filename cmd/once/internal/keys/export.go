@@ -23,16 +23,16 @@ import (
 
 var exportEntry = cli.Entry{
 	Quick: true, Name: "keys export", Args: "KEY", Brief: "write the request of an operation to a file",
-	Help: `Writes the HTTP request of an operation to a new file that only you can read, so that once keys
-replay can send it to another service, to reproduce a problem there. The service must have
-kept its requests: CaptureRequest of package oncehttp, and an Encrypter, whose key is needed.
+	Help: `Writes the HTTP request of an operation to a new file that only you can read. To reproduce a problem, you can send
+the request in the file to another service with "once keys replay". The service must have stored its requests (with
+CaptureRequest of package oncehttp and an Encrypter), and the command needs the encryption key of the service.
 
-The file is JSON, and has the method, path, headers and exact bytes of the request.
-Authorization, Cookie, X-Api-Key and other headers whose names suggest a secret are left out, and
-so are the headers of --redact. The path and the body are unchanged: treat the file like the data
-of the service.
+The file is JSON, and contains the method, path, headers and exact bytes of the request. The command leaves out
+Authorization, Cookie, X-Api-Key and other headers whose names suggest a secret, and the headers that you name
+with --redact. The path and the body are not changed: protect the file like the data of the service.
 
-The audit says that you have read the request, if you may write to it. Nothing else is changed.`,
+If the command may write to the audit, it records there that you have read the request. The command
+changes nothing else.`,
 	Make: func() cli.Runner { return new(export) },
 }
 
@@ -46,12 +46,12 @@ func (c *export) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
 	c.key.Flags(fs)
-	fs.StringVar(&c.file, "file", "", "the new `FILE` (default once-HASH.json, with the hash of the key)")
-	fs.Func("redact", "leave out the header `NAME`, too; as often as needed", func(name string) error {
+	fs.StringVar(&c.file, "file", "", "the new `FILE` to write (default: once-HASH.json, where HASH is the hash of the key)")
+	fs.Func("redact", "also leave out the header `NAME`; can be repeated", func(name string) error {
 		c.redact = append(c.redact, name)
 		return nil
 	})
-	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO`, for the audit")
+	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO` runs this command; the name is written into the audit")
 }
 
 func (c *export) Run(ctx context.Context, m *cli.Env, args []string) error {

@@ -13,19 +13,19 @@ import (
 
 var forgetEntry = cli.Entry{
 	Name: "keys forget", Args: "KEY", Brief: "erase the stored answer and request of an operation",
-	Help: `Erases the stored answer of an operation, the request if it was captured, its trace, and the
-request and correlation ids of its attempts so far. Its state, scope, key and fingerprint stay until
-it expires: a retry gets the answer that the result is not available, and does not execute. The
-audit has who has done this, when and why, in the same commit.
+	Help: `Erases the stored result of an operation, its request if the service captured it, its trace, and the request and
+correlation IDs of its attempts so far. The state, scope, key and fingerprint of the operation stay until the
+operation expires: a retry is not executed, and gets the response that the result is not available. The audit records
+who has erased the result, when and why, in the same commit.
 
 Without --yes nothing is changed: the command prints the effect.
 
-A running operation cannot be forgotten, nor one whose outcome is unknown: the stored data is
-needed to go on. See once keys resolve.
+The command refuses to erase the data of a running operation, or of an operation whose outcome is unknown, because
+the operation needs this data to continue. See "once keys resolve".
 
-The key itself stays, because it keeps a retry from executing (keys that are personal
-data belong under Config.HashKeys), and so does what the database keeps for itself: dead
-rows until they are vacuumed, write-ahead logs, replicas, backups.`,
+The key itself stays, so that a retry is not executed. (If your keys are personal data, use Config.HashKeys.) Copies
+that the database keeps for its own purposes stay too: dead rows until they are vacuumed, write-ahead logs, replicas,
+and backups.`,
 	Make: func() cli.Runner { return new(forget) },
 }
 
@@ -38,7 +38,7 @@ type forget struct {
 
 func (c *forget) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.order.Scope, "scope", "", "the `SCOPE` of the key, required")
+	fs.StringVar(&c.order.Scope, "scope", "", "the `SCOPE` of the key (required)")
 	cli.ByFlags(fs, &c.by)
 	cli.YesFlag(fs, &c.yes)
 }

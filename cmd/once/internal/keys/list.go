@@ -18,18 +18,18 @@ import (
 
 var listEntry = cli.Entry{
 	Name: "keys list", Brief: "list operations by scope and key",
-	Help: `Lists operations by scope and key. Requests and answers are not shown. The audit says that
-you have looked, if you may write to it.
+	Help: `Lists operations by scope and key, without requests and results. If the command may write to the audit, it records
+there that you have read the list.
 
-` + runningMeans + `.
+The state ` + runningMeans + `.
 
-If there are more than --limit, the command for the next page is printed to standard
-error; in JSON "next" has the value for --after. --since and --before look at when an
-operation was begun, and take a time (2026-01-31T12:00:00Z) or how long ago that is by
-the database's clock (90m, 72h).
+If there are more operations than --limit, the command prints the command line for the next page to standard error; in
+JSON, "next" is the value for --after. --since and --before choose operations by the time at which the operations
+began. The value of these flags is a time (2026-01-31T12:00:00Z) or a duration before now (90m, 72h) by the clock of
+the database.
 
---hash finds the key that logs call idempotency_key or key_hash. No index has it, so all
-operations are read that the other flags leave: give --scope, and --since if you can.`,
+--hash finds a key by its hash. Log lines contain this hash as idempotency_key or key_hash. The database has no index
+for this hash, so the command reads all operations that match the other flags: give --scope, and --since if you can.`,
 	Make: func() cli.Runner { return new(list) },
 }
 
@@ -45,14 +45,14 @@ type list struct {
 
 func (c *list) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.filter.State, "state", "", "only in this `STATE`: running, waiting, done, unknown or expired")
-	fs.StringVar(&c.filter.Scope, "scope", "", "only in this `SCOPE`")
-	fs.StringVar(&c.filter.ScopePrefix, "scope-prefix", "", "only in scopes that begin with `TEXT`")
-	fs.StringVar(&c.filter.Name, "name", "", "only of this `NAME`, such as \"POST /refunds\"")
+	fs.StringVar(&c.filter.State, "state", "", "list only operations in this `STATE`: running, waiting, done, unknown or expired")
+	fs.StringVar(&c.filter.Scope, "scope", "", "list only operations in this `SCOPE`")
+	fs.StringVar(&c.filter.ScopePrefix, "scope-prefix", "", "list only operations in scopes that begin with `TEXT`")
+	fs.StringVar(&c.filter.Name, "name", "", "list only operations with this `NAME`, such as \"POST /refunds\"")
 	c.between.Flags(fs)
 	cli.WindowFlags(fs, &c.filter.Window)
-	fs.StringVar(&c.hash, "hash", "", "only the key with this `HASH`, as logs have it: 16 hexadecimal digits")
-	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO`, for the audit")
+	fs.StringVar(&c.hash, "hash", "", "list only operations whose key has this `HASH`, as log lines contain it: 16 hexadecimal digits")
+	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO` runs this command; the name is written into the audit")
 	c.output.Flag(fs)
 }
 

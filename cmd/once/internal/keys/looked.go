@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// looked writes a look-up to the audit. A failure to write it is a warning: users without the right to write,
-// and operators of a database that is stuck, can look all the same.
+// looked writes a look-up to the audit. A failure to write it is a warning: so users without the right to write, and operators of a database that
+// accepts no writes, can still look up keys.
 func looked(ctx context.Context, m *cli.Env, db *cli.DB, who string, l operate.Access) {
 	const patience = 2 * time.Second
 	by := operate.By{Who: words.Either(who != "", who, "unknown")}

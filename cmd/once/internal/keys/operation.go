@@ -69,7 +69,7 @@ func Print(w io.Writer, op operate.Operation, p lease.Progress) error {
 	return t.Flush()
 }
 
-// mostPhases bounds the shown phases: the last ones.
+// mostPhases is the largest number of phases that are shown; the last phases are shown.
 const mostPhases = 20
 
 // phases are the phases of an operation, each with its outcome.
@@ -100,7 +100,7 @@ func phases(op operate.Operation, p lease.Progress) (list []string) {
 	return list
 }
 
-// next says who can go on with a begun call, if its answer does not come.
+// next says how a begun call continues if its answer does not arrive.
 func next(call *lease.Begun) string {
 	var can []string
 	switch {

@@ -21,26 +21,28 @@ import (
 
 var replayEntry = cli.Entry{
 	Name: "keys replay", Args: "FILE", Brief: "send an exported request to another service",
-	Help: `Sends the request in FILE, which once keys export has written, to a service that may execute it:
-one in staging, or on your machine. Method, path, headers and body are sent exactly as in the file;
-Host is the host of the target. The header Once-Replay-Of has the id of the file.
+	Help: `Sends the request in FILE, which "once keys export" has written, to a service that may execute the request: for
+example a service in staging, or on your machine. The command sends the method, path, headers and body exactly as in
+the file; the header Host is the host of the target. The header Once-Replay-Of contains the ID of the file.
 
---concurrency says how many are sent at the same moment, to reproduce a race; --times, how often
-that is done. All have the same key, so one of them executes, and the others are replays.
+To reproduce a race, --concurrency says how many requests the command sends at the same moment, and --times says how
+often the command repeats this. All requests have the same key, so the service executes only one of them, and replays
+the stored response for the others.
 
-The file has no credentials: give them with --header, as often as needed. --header @FILE reads
-such lines from a file. A given header replaces the recorded one, and an empty one, such as
-'Once-First-Sent:', removes it.
+The file contains no credentials: give the credentials with --header, which you can repeat. With --header @FILE the
+command reads header lines from a file. A header that you give replaces the recorded header of the same name. A header
+without a value, such as 'Once-First-Sent:', removes the recorded header.
 
   once keys replay once-6ab9f1eb8f7d3388.json --to http://127.0.0.1:8080 --concurrency 8 \
     --header 'Authorization: Bearer ...'
 
-The host that has recorded the request is refused as a target: by its name, and by its
-addresses as they are known here. Redirects are not followed, and count as refused.
+The command refuses to send the request to the host that recorded the request. The command compares the names and the
+known addresses of the two hosts. The command does not follow redirects, and counts a redirect as refused.
 
-For each answer the command prints whether it was executed or replayed, by its headers, or refused
-(in flight, for example), and whether its body is the same as the bodies of the others. The exit
-code is 1 if a request got no answer, if more than one executed, or if bodies differ.`,
+For each response the command prints whether the service executed the request, replayed a stored response, or refused
+the request (for example because another request with the key was running), and whether the body is the same as in the
+other responses. The exit code is 1 if a request got no response, if more than one request was executed, or if the
+bodies differ.`,
 	Make: func() cli.Runner { return &replay{header: http.Header{}} },
 }
 
@@ -54,11 +56,11 @@ type replay struct {
 }
 
 func (c *replay) Flags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.to, "to", "", "`URL` of the service, required")
+	fs.StringVar(&c.to, "to", "", "`URL` of the service (required)")
 	cli.OnCommandLine(fs, "to") // ONCE_TO is a broker
-	fs.IntVar(&c.concurrency, "concurrency", 1, "send `N` at the same moment")
-	fs.IntVar(&c.times, "times", 1, "do so `N` times, one after the other")
-	cli.HeaderFlag(fs, "header", c.header, "a `LINE` for each request, such as 'Authorization: Bearer ...', or @FILE with such lines")
+	fs.IntVar(&c.concurrency, "concurrency", 1, "send `N` requests at the same moment")
+	fs.IntVar(&c.times, "times", 1, "send these requests `N` times, one time after the other")
+	cli.HeaderFlag(fs, "header", c.header, "a header `LINE` for each request, such as 'Authorization: Bearer ...', or @FILE with such lines; can be repeated")
 	c.output.Flag(fs)
 }
 
@@ -101,7 +103,7 @@ func (c *replay) Run(ctx context.Context, m *cli.Env, args []string) error {
 	return verdictOn(report)
 }
 
-// verdictOn is an error if something is not as retries with one key must be.
+// verdictOn returns an error if the answers are not as the answers to retries with one key must be.
 func verdictOn(r recorded.Report) error {
 	switch {
 	case r.Unanswered > 0:

@@ -18,42 +18,42 @@ import (
 )
 
 var resolveEntry = cli.Entry{
-	Quick: true, Name: "keys resolve", Args: "KEY", Brief: "decide an operation whose outcome is unknown",
-	Help: `Decides an operation whose outcome is unknown: it has called another service, and has stopped
-before the call returned. once keys show KEY prints the call and the key under which the service
-got it. Find out the outcome at that service, then give one of these flags:
+	Quick: true, Name: "keys resolve", Args: "KEY", Brief: "decide the outcome of an operation whose outcome is unknown",
+	Help: `Decides the outcome of an operation that has called another service and was stopped before the call returned. "once keys
+show KEY" prints the call, and the key with which the operation made the call. Find out the outcome of the call at the
+called service, and then give one of these flags:
 
-  --call-result FILE  the call has happened, and has returned the JSON in FILE: the next retry,
-                      or a completer, goes on after it, and runs the code after the call
-  --result FILE       it has happened, and the operation ends here: a retry gets the JSON in
-                      FILE, and the code after the call does not run
-  --failed REASON     it has not happened and never will, and the operation ends here: a retry
+  --call-result FILE  the call took effect, and returned the JSON in FILE: the next retry, or a completer,
+                      continues the operation after the call, and runs the code after the call
+  --result FILE       the call took effect, and the operation ends here: a retry gets the JSON in FILE, and
+                      the code after the call does not run
+  --failed REASON     the call did not take effect and never will, and the operation ends here: a retry
                       gets REASON
   --run-again         the next retry, or a completer, makes the call again
 
---call has the id of the call, as once keys show prints it. If another call is unknown by now,
-or this one was made again or was decided otherwise, nothing is changed. So the same command can
-be repeated: nothing is decided twice.
+A completer is a process that continues abandoned operations. --call is the ID of the call, as "once keys show" prints
+it. The command changes nothing if another call is unknown now, or if this call was made again or was decided in another
+way. So you can repeat the same command without harm: each call is decided only once.
 
-FILE of --call-result has the form in which the program saves the result of the call. If it has
-another form, the next retry leaves the outcome unknown, and once keys show prints the form.
+The FILE of --call-result has the form in which the program stores the result of the call. If FILE has another form, the
+outcome stays unknown after the next retry, and "once keys show" prints the expected form.
 
-If clients ask for the operation over HTTP, say the status of the answer as well: --status 201
-with --result, --status 422 with --failed. The forward of a gateway ends only so: its caller waits
-for an answer, and --call-result is refused.
+If clients request the operation over HTTP, give the status of the response too: --status 201 with --result, or
+--status 422 with --failed. For a request that a gateway forwarded, use only --result or --failed: the client
+waits for a response, and the command refuses --call-result.
 
-That the service knows nothing of a call does not prove that it has not happened: it may still
-be on its way. So --run-again has one effect only in two cases. Either the service dedupes by
-the key of the call and still knows it: the call is made again under the same key, within an
-hour. Or the service was made to refuse this key from now on, by a tombstone (a payment that
-was cancelled, a row with the key): then add --voided, and the call gets a new key. The same
-is true of --failed: without a tombstone, the call may happen after all.
+If the called service has no record of the call, that does not prove that the call will not take effect: the call
+may still be on its way. So --run-again is safe only in two cases. In the first case, the service makes one effect
+for each key, and still remembers the key of the call: the call is made again with the same key, within an hour.
+In the second case, you have made the service refuse this key from now on with a tombstone (a payment that was cancelled,
+or a row with the key): then also give --voided, and the call is made with a new key. --failed also needs a
+tombstone: without a tombstone, the call may take effect later.
 
-If nothing was saved of the operation, --run-again makes its key new again: a retry executes.
-If it has taken effect, it does so twice.
+If the operation has saved no phase, --run-again makes its key new again: a retry executes the whole operation. If the
+operation had already taken effect, the retry makes it take effect twice.
 
-Without --yes nothing is changed: it is shown what would be. Who has decided, when and why is
-in the audit, in the same commit.`,
+Without --yes nothing is changed: the command prints what it would change. The audit records who has decided, when and
+why, in the same commit.`,
 	Make: func() cli.Runner { return new(resolve) },
 }
 
@@ -66,10 +66,10 @@ type resolve struct {
 
 func (c *resolve) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key, required")
+	fs.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key (required)")
 	c.decision.Flags(fs)
 	c.output.Flag(fs)
-	fs.BoolVar(&c.yes, "yes", false, "do it")
+	fs.BoolVar(&c.yes, "yes", false, "make the change; without --yes the command only prints the change")
 }
 
 func (c *resolve) Run(ctx context.Context, m *cli.Env, args []string) error {
@@ -112,7 +112,8 @@ func (c *resolve) before(audit []operate.Entry) *operate.Entry {
 	return nil
 }
 
-// isAgain reports whether a decision is the one before, of which no record tells: it has made the key new again.
+// isAgain reports whether the decision equals the previous decision in the audit. The record cannot show this, because the previous decision has made
+// the key new again.
 func (c *resolve) isAgain(before *operate.Entry) bool {
 	return before != nil && c.decision.runAgain && strings.HasSuffix(before.Detail, ": runs again")
 }

@@ -23,24 +23,25 @@ var Noun = cli.Noun{
 }
 
 var showEntry = cli.Entry{
-	Quick: true, Name: "keys show", Args: "KEY", Brief: "what happened to an idempotency key",
-	Help: `Prints what the database knows about an operation: its state and since when it has it,
-until when a retry is answered from the record, and what the record contains. Of leased work
-it prints the phases, also after the end, and what is needed to decide a call whose outcome is
-unknown. Nothing is changed, except that the audit says that you have looked, if you may write to it.
-Then it prints the last attempts, if there is an attempt log, including attempts that
-left no record, and what operators have done to the key.
+	Quick: true, Name: "keys show", Args: "KEY", Brief: "print what happened to an idempotency key",
+	Help: `Prints what the database has stored about an operation: its state and the time at which this state began, the time
+until which a retry gets the stored result, and the contents of the record. For leased work (work in several phases)
+the command prints the phases, also after the end, and the facts that you need to decide a call whose outcome is
+unknown. If the service has an attempt log, the command also prints the last attempts, including attempts that left no
+record. At the end the command prints what operators have done to the key. If the command may write to the audit, it
+records there that you have read the operation. The command changes nothing else.
 
-The scope consists of the route and its caller, such as "acme POST /refunds". Without
---scope all scopes are searched. A key that is stored as a hash is found by the key
-itself. A key in quotation marks, as in the log of a proxy, is also searched without them.
+The scope consists of the caller and the route, such as "acme POST /refunds". Without --scope the command searches all
+scopes. If the database stores keys as hashes, give the key itself: the command computes the hash. If KEY is in quotation
+marks, as in the log of a proxy, the command also searches for the key without the quotation marks.
 
-With --events it also prints what the operation has caused: each event that it has added to the outbox,
-with its ID, its state, its deliveries, and the inboxes of this database that know it; and the steps of
-a saga. An event that is "gone" was delivered: once inbox show ID in the database of its consumer.
+With --events the command also prints the effects of the operation: each event that the operation has added to the
+outbox, with its ID, its state, its deliveries, and the inboxes of this database that have stored the event; and the
+steps of a saga. The state "gone" means that the event was delivered and deleted from the outbox: run "once inbox show
+ID" in the database of the consumer.
 
-The exit code is 3 if nothing is known about the key, and 1 if several scopes have the key
-and --scope is missing ("ambiguous" in JSON).`,
+The exit code is 3 if the database has nothing about the key. The exit code is 1 if several scopes have the key and
+--scope is missing ("ambiguous" in JSON).`,
 	Make: func() cli.Runner { return new(show) },
 }
 
@@ -55,9 +56,9 @@ func (c *show) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
 	c.output.Flag(fs)
-	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO`, for the audit")
-	fs.BoolVar(&c.events, "events", false, "also show what the operation has caused: events, and the steps of a saga")
-	fs.IntVar(&c.attempts, "attempts", 20, "show the last `N` attempts")
+	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO` runs this command; the name is written into the audit")
+	fs.BoolVar(&c.events, "events", false, "also print the effects of the operation: its events, and the steps of a saga")
+	fs.IntVar(&c.attempts, "attempts", 20, "print the last `N` attempts")
 }
 
 func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {

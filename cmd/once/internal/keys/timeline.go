@@ -36,12 +36,12 @@ func printTimeline(w io.Writer, tl operate.Timeline, scope string) error {
 	return t.Flush()
 }
 
-// states is the way that an attempt has made.
+// states returns the states of the operation before and after an attempt.
 func states(a operate.Attempt) string {
 	return words.Either(a.From != "", a.From, "?") + " -> " + words.Either(a.To != "", a.To, "?")
 }
 
-// about is what else is known of an attempt.
+// about returns the other known facts about an attempt.
 func about(a operate.Attempt, scope string) string {
 	var parts []string
 	add := func(name, value string) {

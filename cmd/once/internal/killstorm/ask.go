@@ -14,13 +14,13 @@ func (s *Storm) crash(ctx context.Context, o *order) {
 	}
 }
 
-// ask reports whether a client was killed for it, if it is doomed.
+// ask requests an order, and reports whether a client was killed, which happens only if the order is doomed.
 func (s *Storm) ask(ctx context.Context, o *order, sender int, doomed bool, body, notes string) (killed bool) {
 	f, err := s.send(ctx, o, job{Sender: sender, Fated: true, Doomed: doomed, Body: body}, notes)
 	return err == nil && f.fatal
 }
 
-// replay asks once more for an order that was answered, in calm weather.
+// replay requests an answered order one more time, without faults of the network.
 func (s *Storm) replay(ctx context.Context, o *order) {
 	f, err := s.send(ctx, o, job{Sender: 1 << 4, Body: o.body()}, "after the storm")
 	if err == nil && judge(*f.answer, nil).word != replayed {

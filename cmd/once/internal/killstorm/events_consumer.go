@@ -56,10 +56,10 @@ func (c *consumer) take(m EventMessage) {
 	c.got.add(m.Header["ce-type"]+" "+body.ID, m.Subject+" "+m.Header["ce-partitionkey"], seq)
 }
 
-// tick is how often it is looked whether something has ended.
+// tick is the time between two checks whether a condition has become true.
 const tick = 20 * time.Millisecond
 
-// await waits until all wanted events are here, or none has come for so long that none will.
+// await waits until all wanted events have arrived, or until no event has arrived for so long that no further event is expected.
 func (c *consumer) await(ctx context.Context, wanted map[string]bool) {
 	const patience = 60 * time.Second
 	began := time.Now()

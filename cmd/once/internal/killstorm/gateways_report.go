@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/gateway"
 )
 
-// GatewaysReport is what came of a storm over gateways. Its JSON form is a contract with scripts.
+// GatewaysReport is the result of a storm over gateways. Its JSON form is a contract with scripts.
 type GatewaysReport struct {
 	Modes []ModeReport `json:"modes"`
 	OK    bool         `json:"ok"` // stop and check have kept their promises, and the others show what they are for
@@ -20,7 +20,7 @@ type GatewaysReport struct {
 	Reasons      []string      `json:"-"`
 }
 
-// ModeReport is what came of it in one mode.
+// ModeReport is the result of the storm in one mode.
 type ModeReport struct {
 	Mode              string `json:"mode"`
 	Requests          int    `json:"requests"` // of the clients

@@ -121,7 +121,7 @@ func (h *HookReceiver) handler() (http.Handler, error) {
 	return h.verified, nil
 }
 
-// believe books each request without a look at its signature: the mistake that the storm must find.
+// believe books each request without a check of its signature. This is the mistake that the storm must find.
 func (h *HookReceiver) believe(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	var tx *sql.Tx

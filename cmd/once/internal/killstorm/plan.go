@@ -29,8 +29,7 @@ const (
 	chargesPath  = "/charges"
 )
 
-// plan makes n orders. Every tenth has all kinds of trouble, so that no storm,
-// however small, is without one of them.
+// plan makes n orders. Every tenth order meets all kinds of faults, so that even a small storm has each kind.
 func plan(n int, seed uint64) []*order {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	orders := make([]*order, n)

@@ -113,7 +113,7 @@ func sendRefund(ctx context.Context, hooks *webhook.Hooks[*sql.Tx], tx *sql.Tx, 
 	return nil
 }
 
-// bearer is the tenant of a request. A real service authenticates it.
+// bearer returns the tenant that a request names. A real service authenticates the tenant.
 func bearer(r *http.Request) string {
 	tenant, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	return tenant

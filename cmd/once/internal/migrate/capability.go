@@ -36,7 +36,7 @@ func namesOf(sets []migration.Set) (names []string) {
 type selection struct{ only []migration.Set }
 
 func (s *selection) Flags(fs *pflag.FlagSet) {
-	fs.Func("only", "only these `CAPABILITIES`, separated by commas (default all: "+capabilityNames()+")", s.add)
+	fs.Func("only", "only the migrations of these `CAPABILITIES`, separated by commas (default: all, which are "+capabilityNames()+")", s.add)
 }
 
 func (s *selection) add(names string) error {

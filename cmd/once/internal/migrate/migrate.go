@@ -16,33 +16,33 @@ import (
 
 // Noun is once migrate.
 var Noun = cli.Noun{
-	Name: "migrate", Brief: "the tables of the database", Group: cli.GroupSetUp,
+	Name: "migrate", Brief: "create and update the tables of the library in the database", Group: cli.GroupSetUp,
 	Entries: []cli.Entry{upEntry, statusEntry, printEntry},
 }
 
 var (
 	upEntry = cli.Entry{
-		Name: "migrate up", Brief: "create or update the tables that keep operations",
-		Help: `Applies the migrations that the database does not have yet, in one transaction
-(MySQL and MariaDB have none for that: there the next run completes one that was killed).
-Nodes that start together may all run it. The business tables are not touched.
+		Name: "migrate up", Brief: "create or update the tables of the library",
+		Help: `Applies the migrations that the database does not have yet, in one transaction. (MySQL and MariaDB cannot run
+migrations in a transaction. If a run on MySQL or MariaDB is killed, the next run completes the migration.) Several
+nodes that start at the same time may all run this command. The command does not change the tables of your service.
 
-Migrations are numbered within a capability: ` + capabilityNames() + `.
-With --only, the tables of the others are neither created nor updated.`,
+Migrations are numbered within a capability, which is one of: ` + capabilityNames() + `.
+With --only, the command creates and updates only the tables of the named capabilities.`,
 		Make: func() cli.Runner { return new(up) },
 	}
 	statusEntry = cli.Entry{
-		Quick: true, Name: "migrate status", Brief: "which migrations the database has",
+		Quick: true, Name: "migrate status", Brief: "list the migrations, and whether the database has them",
 		Help: `Lists the migrations and whether the database has them. The exit code is 1 if
-one is missing. With --only, the other capabilities are left out.`,
+the database lacks a migration. With --only, the command lists only the migrations of the named capabilities.`,
 		Make: func() cli.Runner { return new(status) },
 	}
 	printEntry = cli.Entry{
-		Name: "migrate print", Brief: "the migrations as SQL, for goose, Atlas or psql",
-		Help: `Prints the migrations as plain SQL, with --format goose as the text of one
-migration file of goose. There are forward migrations only. After an upgrade of
-once, --from prints what is new in one capability. With --dialect dynamodb: the
-definition of dynamostore's table, for "aws dynamodb create-table --cli-input-json".`,
+		Name: "migrate print", Brief: "print the migrations as SQL, for goose, Atlas or psql",
+		Help: `Prints the migrations as plain SQL. With --format goose the command prints the migrations as the text of one migration
+file of goose. The library has only forward migrations. After an upgrade of the library, --from prints only the new
+migrations of one capability. With --dialect dynamodb the command prints the definition of the table of package
+dynamostore, for "aws dynamodb create-table --cli-input-json".`,
 		Make: func() cli.Runner { return new(printCommand) },
 	}
 )
@@ -124,8 +124,8 @@ type printCommand struct {
 }
 
 func (c *printCommand) Flags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.dialect, "dialect", "", "`NAME` of the database's SQL: postgres, sqlite or mysql; or dynamodb")
-	fs.StringVar(&c.format, "format", "plain", "`NAME` of the form: plain or goose")
+	fs.StringVar(&c.dialect, "dialect", "", "`NAME` of the SQL dialect: postgres, sqlite or mysql; or dynamodb for the table of DynamoDB")
+	fs.StringVar(&c.format, "format", "plain", "`NAME` of the output format: plain or goose")
 	fs.IntVar(&c.from, "from", 0, "only migrations after this `VERSION` of the one capability that --only names")
 	c.selection.Flags(fs)
 }

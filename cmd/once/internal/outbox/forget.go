@@ -12,11 +12,12 @@ import (
 )
 
 var forgetEntry = cli.Entry{
-	Quick: true, Name: "outbox forget", Brief: "erase what delivered messages of a key have carried",
-	Help: `Erases the payloads and headers of the delivered messages of a key, if they are kept (once
-relay --keep). That they were delivered stays. Messages that wait for their delivery keep
-theirs, and then the exit code is 1. What brokers, consumers and dead letters have is not
-erased, and neither is what the database keeps for itself, such as its log and its backups.
+	Quick: true, Name: "outbox forget", Brief: "erase the payloads of the delivered messages of a key",
+	Help: `Erases the payloads and headers of the delivered messages of a key, if the relay keeps delivered messages ("once relay
+--keep"). The records that these messages were delivered stay. The command does not erase the payloads of messages
+that still wait for their delivery; if the key has such messages, the exit code is 1. The command does not erase the
+copies in brokers, consumers and dead letters, and not the copies that the database keeps for its own purposes, such
+as its log and its backups.
 
 Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(forget) },
@@ -26,7 +27,7 @@ type forget struct{ target }
 
 func (c *forget) Flags(fs *pflag.FlagSet) {
 	c.target.Flags(fs)
-	fs.Lookup("key").Usage = "the `KEY`, required"
+	fs.Lookup("key").Usage = "the `KEY` of the messages (required)"
 }
 
 func (c *forget) Run(ctx context.Context, m *cli.Env, _ []string) error {

@@ -18,17 +18,22 @@ import (
 
 var listEntry = cli.Entry{
 	Quick: true, Name: "outbox list", Brief: "list messages that wait for delivery",
-	Help: `Lists the messages of the outbox that are not delivered, the oldest first, the topics and
-keys that are paused, and the topics that wait for something else: a destination that is
-down or does not answer, a rate, or messages that fail; with since when, and the error. Relays
-tell what only they know every five seconds. Payloads and headers are not shown.
+	Help: `Lists the messages of the outbox that are not delivered, the oldest first; the topics and keys that are paused; and
+the topics whose delivery waits for another reason: the destination is down or does not respond, a rate limit applies,
+or messages fail. For each waiting topic the command prints the time at which the wait began, and the error. Each
+relay writes these reasons into the database every five seconds. The command does not print payloads and headers.
 
-The states: waiting for a relay; failing, which is tried again; stopped, which waits for a
-person; blocked, because an earlier message of the same key is failing or stopped.
-With --state delivered it lists delivered messages, if they are kept.
+The states of a message:
 
-If there are more than --limit, the command for the next page is printed to standard
-error; in JSON "next" has the value for --after.`,
+  waiting   a relay will deliver the message
+  failing   a delivery has failed, and the relay tries again
+  stopped   deliveries have failed, and no relay tries again until a person resumes or skips the message
+  blocked   an earlier message of the same key is failing or stopped
+
+With --state delivered the command lists delivered messages, if the relay keeps them.
+
+If there are more messages than --limit, the command prints the command line for the next page to standard error; in
+JSON, "next" is the value for --after.`,
 	Make: func() cli.Runner { return new(list) },
 }
 
@@ -45,9 +50,9 @@ var outboxStates = []outbox.State{
 
 func (c *list) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.filter.Topic, "topic", "", "only of this `TOPIC`")
-	fs.StringVar(&c.filter.Key, "key", "", "only of this `KEY` of the topic")
-	fs.StringVar(&c.state, "state", "", "only in this `STATE`: waiting, failing, stopped, blocked or delivered")
+	fs.StringVar(&c.filter.Topic, "topic", "", "list only messages of this `TOPIC`")
+	fs.StringVar(&c.filter.Key, "key", "", "list only messages of this `KEY` of the topic")
+	fs.StringVar(&c.state, "state", "", "list only messages in this `STATE`: waiting, failing, stopped, blocked or delivered")
 	cli.WindowFlags(fs, &c.filter.Window)
 	c.output.Flag(fs)
 }

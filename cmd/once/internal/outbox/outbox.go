@@ -14,7 +14,7 @@ import (
 
 // Noun is once outbox.
 var Noun = cli.Noun{
-	Name: "outbox", Brief: "messages that wait for their delivery", Group: cli.GroupOperate,
+	Name: "outbox", Brief: "messages that wait for their delivery by a relay", Group: cli.GroupOperate,
 	Entries: []cli.Entry{listEntry, showEntry, pauseEntry, resumeEntry, skipEntry, resendEntry, renumberEntry, forgetEntry},
 }
 

@@ -14,9 +14,9 @@ import (
 
 var pauseEntry = cli.Entry{
 	Quick: true, Name: "outbox pause", Brief: "stop the delivery of a topic or a key",
-	Help: `Pauses the delivery of a topic, or of one of its keys. Services go on adding messages, and
-nothing is lost. Relays notice it within two seconds. A batch that is on its way is
-delivered. A topic of which no message is known is paused as well, with a warning: its name may
+	Help: `Pauses the delivery of a topic, or of one key of a topic. Services can still add messages, and no message is
+lost. Relays notice the pause within two seconds. If a relay is already delivering a batch, it completes this batch. If
+the database has no message of the topic, the command pauses the topic and prints a warning, because the name may
 be wrong.
 
 Without --yes nothing is changed.`,
@@ -32,8 +32,8 @@ type target struct {
 
 func (c *target) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.topic, "topic", "", "the `TOPIC`, required")
-	fs.StringVar(&c.key, "key", "", "only this `KEY` of the topic")
+	fs.StringVar(&c.topic, "topic", "", "the `TOPIC` of the messages (required)")
+	fs.StringVar(&c.key, "key", "", "pause or resume only this `KEY` of the topic")
 	cli.ByFlags(fs, &c.by)
 	cli.YesFlag(fs, &c.yes)
 }
@@ -80,10 +80,10 @@ func (c *pause) Run(ctx context.Context, m *cli.Env, _ []string) error {
 }
 
 var resumeEntry = cli.Entry{
-	Quick: true, Name: "outbox resume", Brief: "deliver a topic or a key again",
-	Help: `Ends the pause of a topic or of one of its keys, and has its failing and stopped messages
-tried again at once. Without --key it is about the whole topic; keys that were paused one by
-one stay paused. The exit code is 3 if there was nothing to resume.
+	Quick: true, Name: "outbox resume", Brief: "end the pause of a topic or a key",
+	Help: `Ends the pause of a topic or of one key of a topic, and makes relays retry the failing and stopped messages of the
+topic or key at once. Without --key the command resumes the whole topic, but keys that were paused with --key stay
+paused. The exit code is 3 if there is nothing to resume.
 
 Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(resume) },

@@ -14,12 +14,14 @@ import (
 
 var renumberEntry = cli.Entry{
 	Quick: true, Name: "outbox renumber", Brief: "move the sequence numbers of all keys forward, after a restore from a backup",
-	Help: `For a database that was restored from a backup. Its keys go on with numbers that consumers have already
-seen, so consumers would take new messages for repetitions. This command moves the numbers of all keys, also
-of keys that were added after the backup, to a number that was never used: the time in milliseconds.
+	Help: `Use this command after the database was restored from a backup. The restored outbox would give new messages sequence
+numbers that consumers have already received, so consumers would take new messages for repetitions. This command moves
+the numbers of all keys, also of keys that were added after the backup, to a number that was never used: the time in
+milliseconds.
 
-First let a relay deliver the waiting messages; start the service afterwards. Then run the printed command
-for each consumer that needs all numbers (inbox.InOrder). See docs/restore.md.
+Before you run this command, let a relay deliver the waiting messages. After this command, start the service. The
+command prints a command line: run this command line for each consumer that needs all numbers (inbox.InOrder). See
+docs/restore.md.
 
 Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(renumber) },

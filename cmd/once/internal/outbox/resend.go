@@ -15,13 +15,13 @@ import (
 )
 
 var resendEntry = cli.Entry{
-	Quick: true, Name: "outbox resend", Args: "[ID]", Brief: "deliver a message again that was delivered",
-	Help: `Has a message delivered again that was delivered and is kept (once relay --keep): for a consumer that has
-lost it. It has the same ID, number and payload as before, so that an inbox that has applied it takes it
-for a duplicate. If its delivery fails, later messages of its key wait for it, as for any other.
+	Quick: true, Name: "outbox resend", Args: "[ID]", Brief: "deliver a delivered message again",
+	Help: `Makes a relay deliver a message again that was delivered and is kept ("once relay --keep"). Use this command if a consumer
+has lost the message. The message has the same ID, number and payload as before, so an inbox that has applied the message
+treats it as a duplicate. If the delivery fails, later messages of the key wait, as after every failed delivery.
 
-With --since in place of an ID, all that were delivered at that time or later are delivered again: for consumers
-that were restored from a backup. See docs/restore.md.
+With --since instead of an ID, relays deliver all messages again that were delivered at that time or later. Use --since
+for consumers that were restored from a backup. See docs/restore.md.
 
 Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(resend) },
@@ -38,8 +38,8 @@ func (c *resend) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	cli.ByFlags(fs, &c.by)
 	cli.YesFlag(fs, &c.yes)
-	fs.StringVar(&c.since, "since", "", "in place of an ID: all that were delivered at this `TIME` or later")
-	fs.StringVar(&c.all.Topic, "topic", "", "with --since: only of this `TOPIC`")
+	fs.StringVar(&c.since, "since", "", "instead of an ID: resend all messages that were delivered at this `TIME` or later")
+	fs.StringVar(&c.all.Topic, "topic", "", "with --since: resend only messages of this `TOPIC`")
 }
 
 // resendAll is the command with --since.

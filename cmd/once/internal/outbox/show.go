@@ -15,10 +15,9 @@ import (
 )
 
 var showEntry = cli.Entry{
-	Quick: true, Name: "outbox show", Args: "ID", Brief: "what happened to one message of the outbox",
-	Help: `Prints what the database knows of a message: its state, its failures, and what can be done.
-The payload and the headers are shown only with --payload, and if the service encrypts them,
-only with --key-file as well.`,
+	Quick: true, Name: "outbox show", Args: "ID", Brief: "print what happened to one message of the outbox",
+	Help: `Prints what the database has stored about a message: its state, its failures, and the actions that you can take.
+The payload and the headers are printed only with --payload. If the service encrypts them, --key-file is needed too.`,
 	Make: func() cli.Runner { return new(show) },
 }
 

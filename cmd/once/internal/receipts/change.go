@@ -17,12 +17,14 @@ import (
 
 var sweepEntry = cli.Entry{
 	Name: "receipts sweep", Brief: "delete receipts and tombstones that are older than their retention",
-	Help: `Deletes receipts and tombstones in small transactions with pauses. --retain must be at least the
-retention of the keys of the gateway: an operation whose receipt is gone runs again if its key
-comes again. With store: receipt, a key lives as long as its receipt.
+	Help: `Deletes old receipts and tombstones in small transactions with pauses. A receipt is the record that a service commits
+with an operation of a gateway; a tombstone is a record that makes the service refuse an operation that arrives later.
+--retain must be at least the retention of the keys of the gateway: if the receipt of an operation is deleted and a
+request with its key arrives later, the operation is executed again. If the gateway has the setting "store: receipt", the
+gateway remembers a key only as long as its receipt exists.
 
-With --archive the rows are written to files before they are deleted, in a directory that
-only this sweeper uses; see once archive.
+With --archive the command writes the rows to files before it deletes them. Only this sweeper may use the directory
+DIR: see "once archive".
 
 Without --yes nothing is deleted.`,
 	Make: func() cli.Runner { return new(sweep) },
@@ -41,8 +43,8 @@ const defaultRetain = gateway.DefaultReceiptsKept
 
 func (c *sweep) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.DurationVar(&c.retain, "retain", defaultRetain, "keep rows that are younger than this `DURATION`, an hour at least")
-	fs.StringVar(&c.dir, "archive", "", "archive the deleted rows in files in this `DIR`")
+	fs.DurationVar(&c.retain, "retain", defaultRetain, "delete only rows that are older than this `DURATION` (at least 1h)")
+	fs.StringVar(&c.dir, "archive", "", "write the rows to files in this `DIR` before they are deleted")
 	cli.YesFlag(fs, &c.yes)
 	c.output.Flag(fs)
 }
@@ -88,9 +90,10 @@ func (c *sweep) Run(ctx context.Context, m *cli.Env, _ []string) error {
 }
 
 var forgetEntry = cli.Entry{
-	Quick: true, Name: "receipts forget", Args: "OPERATION", Brief: "erase the answer that a service has stored of an operation",
-	Help: `Erases header and body of a receipt. That the operation was executed stays, with its fingerprint and
-its status, so that it does not run again. What the gateway has stored of it is erased by once keys forget.
+	Quick: true, Name: "receipts forget", Args: "OPERATION", Brief: "erase the response that a service has stored for an operation",
+	Help: `Erases the header and the body of the response in a receipt. The fingerprint and the status of the operation stay in
+the receipt, so the operation is not executed again. To erase the response that the gateway has stored, run "once keys
+forget".
 
 Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(forget) },
@@ -134,16 +137,16 @@ func (c *forget) Run(ctx context.Context, m *cli.Env, args []string) error {
 }
 
 var ddlEntry = cli.Entry{
-	Quick: true, Name: "receipts ddl", Brief: "the statements that create the table, for migrations of your own",
-	Help: `Prints the statements that create once_receipt in the database of a service. once migrate up
---only receipt runs them.`,
+	Quick: true, Name: "receipts ddl", Brief: "print the SQL statements that create the table of receipts, for your own migrations",
+	Help: `Prints the SQL statements that create the table once_receipt in the database of a service. To execute these
+statements, run "once migrate up --only receipt".`,
 	Make: func() cli.Runner { return new(ddl) },
 }
 
 type ddl struct{ dialect string }
 
 func (c *ddl) Flags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.dialect, "dialect", "", "the `DIALECT`: postgres, sqlite, or mysql, which is MariaDB's as well; required")
+	fs.StringVar(&c.dialect, "dialect", "", "the SQL `DIALECT`: postgres, sqlite, or mysql, also for MariaDB (required)")
 }
 
 func (c *ddl) Run(_ context.Context, m *cli.Env, _ []string) error {

@@ -19,7 +19,7 @@ import (
 
 // Noun is once receipts.
 var Noun = cli.Noun{
-	Name: "receipts", Brief: "what a service has committed for a gateway", Group: cli.GroupOperate,
+	Name: "receipts", Brief: "receipts: records of a service about the operations that a gateway forwarded to it", Group: cli.GroupOperate,
 	Entries: []cli.Entry{showEntry, forgetEntry, sweepEntry, ddlEntry},
 }
 

@@ -19,9 +19,10 @@ import (
 )
 
 var showEntry = cli.Entry{
-	Quick: true, Name: "receipts show", Args: "OPERATION", Brief: "what a service has committed of an operation",
-	Help: `Prints the receipt of an operation, or its tombstone. The operation is the value of Once-Operation,
-which is in the logs of the gateway. Header and body are shown only with --payload.`,
+	Quick: true, Name: "receipts show", Args: "OPERATION", Brief: "print the receipt that a service has committed for an operation",
+	Help: `Prints the receipt of an operation, or its tombstone (a record that makes the service refuse the operation if it
+arrives later). OPERATION is the value of the header Once-Operation, which is in the logs of the gateway. The header and
+the body of the response are printed only with --payload.`,
 	Make: func() cli.Runner { return new(show) },
 }
 
@@ -33,7 +34,7 @@ type show struct {
 
 func (c *show) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.BoolVar(&c.payload, "payload", false, "show header and body: they may have personal data")
+	fs.BoolVar(&c.payload, "payload", false, "also print the header and the body of the response, which may contain personal data")
 	c.output.Flag(fs)
 }
 

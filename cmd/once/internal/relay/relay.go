@@ -33,35 +33,33 @@ var Noun = cli.Alone(entry, cli.GroupRun)
 
 var entry = cli.Entry{
 	Name: "relay", Brief: "deliver the messages of an outbox to a broker or a service",
-	Help: `Delivers the messages of an outbox at least once, and those of one key in their order, until
-it is interrupted (SIGINT or SIGTERM). Then it waits for the deliveries on their way, and
-ends with the exit code 0. A service can do the same in its own process, and many relays
-can run at once: each holds a part of the keys, and takes over from one that dies.
+	Help: `Delivers the messages of an outbox at least once, and the messages of each key in their order, until the
+command is interrupted (SIGINT or SIGTERM). Then the relay waits for the deliveries that it has begun, and
+ends with the exit code 0. A service can also run a relay in its own process, and many relays can run at the
+same time: each relay delivers the messages of a part of the keys. If a relay dies, other relays take over its keys.
 
 The destinations of --to:
 
-  https://HOST/PATH            a service; each message is a POST, and {topic} in the URL
-                               stands for its topic
+  https://HOST/PATH            a service; the relay sends each message as a POST, and replaces {topic} in the
+                               URL by the topic of the message
   nats://HOST:4222             NATS JetStream; the topic of a message is the subject
-  redis://HOST:6379            a stream of Redis or Valkey; the topic is its name. With TLS and a
-                               password: rediss://USER:PASSWORD@HOST:6379
-  kafka://HOST:9092,HOST:9092  Kafka; the topic and the key of a message are those of the
-                               record. With TLS and a password:
-                               kafka://USER:PASSWORD@HOST:9093?tls=true&sasl=scram-sha-512
-                               (or scram-sha-256, plain; ca=FILE trusts other certificates)
-  amqp://HOST:5672/VHOST       RabbitMQ; the topic of a message is the name of a queue, or with
-                               ?exchange=NAME the routing key; amqps:// for TLS
+  redis://HOST:6379            a stream of Redis or Valkey; the topic of a message is the name of the stream.
+                               With TLS and a password: rediss://USER:PASSWORD@HOST:6379
+  kafka://HOST:9092,HOST:9092  Kafka; the record has the topic and the key of the message. With TLS and a
+                               password: kafka://USER:PASSWORD@HOST:9093?tls=true&sasl=scram-sha-512
+                               (or scram-sha-256, or plain; ca=FILE trusts the certificates in FILE)
+  amqp://HOST:5672/VHOST       RabbitMQ; the topic of a message is the name of a queue, or, with
+                               ?exchange=NAME, the routing key; amqps:// for TLS
 
-NATS, Kafka and RabbitMQ are in the released binaries and in the container image, which are
-the build of cmd/once/full/once. The small build in cmd/once has none of them.
+The released binaries and the container image (the build of cmd/once/full/once) support NATS, Kafka and RabbitMQ. The
+small build in cmd/once does not support these three.
 
-A message that is given up becomes a dead letter (once deadletter list), if the database has the
-tables for them. For anything else, run outbox.Relay in a program of your own. Failures are logged to standard
-error. A destination or a database that cannot be reached is waited for, also at the start;
-a database that refuses the password, or has no outbox, is an error, and so is a NATS
-server that refuses it twice. once outbox list
-shows what waits, and once doctor --to asks the destination for the settings that its
-promise needs.`,
+A message that the relay gives up becomes a dead letter ("once deadletter list"), if the database has the tables for
+dead letters. If you need a destination or a setting that this command does not have, run outbox.Relay in a program of
+your own. The relay logs failures to standard error. If the destination or the database cannot be reached, the
+relay waits and tries again, also at the start. The command ends with an error if the database refuses the password or has
+no outbox, or if a NATS server refuses the password twice. "once outbox list" prints the messages that wait. "once
+doctor --to" checks whether the destination has the settings that reliable delivery needs.`,
 	Make: func() cli.Runner { return new(relay) },
 }
 
@@ -79,11 +77,11 @@ type relay struct {
 
 func (c *relay) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.to, "to", "", "`URL` of the destination, required (default: ONCE_TO, or to of once.yaml)")
+	fs.StringVar(&c.to, "to", "", "`URL` of the destination (required; default: ONCE_TO, or the value of \"to\" in once.yaml)")
 	cli.FromEnv(fs, "to", "ONCE_TO")
-	fs.IntVar(&c.cfg.Concurrency, "concurrency", 0, "`N` batches of a topic on their way at once (default 4)")
-	fs.IntVar(&c.cfg.Batch, "batch", 0, "`N` messages in a batch at most (default 1000)")
-	fs.Func("rate", "at most N messages a second of a topic, `TOPIC=N`; may be repeated", func(s string) error {
+	fs.IntVar(&c.cfg.Concurrency, "concurrency", 0, "deliver at most `N` batches of a topic at the same time (default 4)")
+	fs.IntVar(&c.cfg.Batch, "batch", 0, "put at most `N` messages into a batch (default 1000)")
+	fs.Func("rate", "`TOPIC=N`: deliver at most N messages of this topic a second; can be repeated", func(s string) error {
 		return c.topic(s, func(t *outbox.TopicConfig, n string) (err error) {
 			t.Rate, err = strconv.ParseFloat(n, 64)
 			if err != nil || !(t.Rate > 0) { // NaN is refused too
@@ -92,7 +90,7 @@ func (c *relay) Flags(fs *pflag.FlagSet) {
 			return nil
 		})
 	})
-	fs.Func("topic-concurrency", "at most N batches of a topic on their way at once, `TOPIC=N`; may be repeated", func(s string) error {
+	fs.Func("topic-concurrency", "`TOPIC=N`: deliver at most N batches of this topic at the same time; can be repeated", func(s string) error {
 		return c.topic(s, func(t *outbox.TopicConfig, n string) (err error) {
 			t.Concurrency, err = strconv.Atoi(n)
 			if err != nil || t.Concurrency < 1 {
@@ -101,9 +99,9 @@ func (c *relay) Flags(fs *pflag.FlagSet) {
 			return nil
 		})
 	})
-	fs.DurationVar(&c.cfg.TTL, "ttl", 0, "how `LONG` after the death of this process others take its keys over (default 10s)")
+	fs.DurationVar(&c.cfg.TTL, "ttl", 0, "how `LONG` after the death of this process other relays take over its keys (default 10s)")
 	fs.DurationVar(&c.keep, "keep", 0, "keep delivered messages for this `TIME` in once_outbox_sent (default: delete them)")
-	fs.StringVar(&c.dir, "archive", "", "with --keep: write them to files in this `DIR` before they are deleted; only this relay may use it")
+	fs.StringVar(&c.dir, "archive", "", "with --keep: write delivered messages to files in this `DIR` before they are deleted; only this relay may use DIR")
 	c.metrics.Flags(fs, "")
 	c.key.Flags(fs)
 }

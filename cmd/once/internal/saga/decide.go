@@ -15,21 +15,23 @@ import (
 
 const withoutYes = `
 
-Without --yes nothing is changed: it is shown what would be. Who has decided, when and why is in the audit, in
-the same commit. A node that has the definition of the saga goes on with it.`
+Without --yes nothing is changed: the command prints what it would change. The audit records who has decided, when and
+why, in the same commit as the change. After the change, a node that has the definition of the saga continues the saga.`
 
 var (
-	retryEntry = entry(saga.ActionRetry, "continue a stuck saga where it stopped", `Lets a saga that is stuck go on where it is, with new tries: when the cause is gone, because a program was fixed
-or a service is back.`)
-	skipEntry = entry(saga.ActionSkip, "continue the undo of a stuck saga without the undo of one step", `Lets a saga that is stuck behind its turn go on without the undo of --step: when a person has undone it, or when
-its effect stays. The names of steps are those of once saga show.`)
-	forceEntry = entry(saga.ActionForce, "record whether the call at which a saga is stuck took effect", `Says what became of the call that a saga is stuck at, when the service has told a person: with --value it has
-happened, and VALUE is what the step would have returned, as JSON; with --not-made it has not happened and never
-will. Then it is made again, under another key, unless the saga has turned. once saga show has the key of the call at its service.
-If the service encrypts its sagas, --value needs --key-file.`)
-	cancelEntry = entry(saga.ActionCancel, "undo a saga that has not passed its pivot", `Turns a saga: what has taken effect is undone, and its starter is told a failure with the code `+saga.CodeCancelled+` and
-with --reason. A saga that has passed its pivot, or has ended, is refused.`)
-	wakeEntry = entry(saga.ActionWake, "continue a waiting saga now", `Has a saga that waits go on now. If a node works on it, its next wait ends at once.`)
+	retryEntry = entry(saga.ActionRetry, "continue a stuck saga where it stopped", `Continues a stuck saga at the step where it is stuck, with new attempts. Use this command when the cause of
+the failure is repaired: for example a program was fixed, or a service is available again.`)
+	skipEntry = entry(saga.ActionSkip, "continue the undo of a stuck saga without the undo of one step", `Continues the undo of a stuck saga without the undo of --step. Use this command when a person has undone the
+step, or when the effect of the step should stay. --step is the name of a step as "once saga show" prints it.`)
+	forceEntry = entry(saga.ActionForce, "record whether the call at which a saga is stuck took effect", `Records the outcome of the call at which a saga is stuck, after a person has found out the outcome at the called
+service. --value means that the call took effect; VALUE is the result that the step would have returned, as JSON.
+--not-made means that the call did not take effect and never will. Then the saga makes the call again with another
+key, unless the saga is already undoing its steps. "once saga show" prints the key of the call at the called service. If
+the service encrypts its sagas, --value needs --key-file.`)
+	cancelEntry = entry(saga.ActionCancel, "undo a saga that has not passed its pivot", `Cancels a saga: the saga undoes the steps that took effect, and the starter of the saga receives a failure with the code `+saga.CodeCancelled+` and
+with the text of --reason. The command refuses a saga that has ended, or that has passed its pivot (the step after which a
+saga can only go forward).`)
+	wakeEntry = entry(saga.ActionWake, "continue a waiting saga now", `Continues a waiting saga now. If a node is working on the saga, the next wait of the saga ends at once.`)
 )
 
 func entry(a saga.Action, brief, help string) cli.Entry {
@@ -54,13 +56,13 @@ func (c *decide) Flags(fs *pflag.FlagSet) {
 	c.subject.Flags(fs)
 	switch c.decision.Action {
 	case saga.ActionForce:
-		fs.StringVar(&c.value, "value", "", "the call has returned this `JSON`")
+		fs.StringVar(&c.value, "value", "", "the call took effect, and returned this `JSON`")
 		c.key.Flags(fs)
-		fs.StringVar(&c.decision.Call, "call", "", "only if the key of the call is still this `KEY` of once saga show")
-		fs.BoolVar(&c.notMade, "not-made", false, "the call has not happened, and never will")
+		fs.StringVar(&c.decision.Call, "call", "", "change the saga only if the key of the call is still this `KEY`, as \"once saga show\" printed it")
+		fs.BoolVar(&c.notMade, "not-made", false, "the call did not take effect, and never will")
 		fallthrough
 	case saga.ActionSkip:
-		fs.StringVar(&c.decision.Step, "step", "", "the `STEP`, required")
+		fs.StringVar(&c.decision.Step, "step", "", "the name of the `STEP` (required)")
 	case saga.ActionRetry, saga.ActionCancel, saga.ActionWake:
 	}
 	cli.ByFlags(fs, &c.by)

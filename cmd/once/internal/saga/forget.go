@@ -13,13 +13,15 @@ import (
 
 var forgetEntry = cli.Entry{
 	Quick: true, Name: "saga forget", Args: "KEY", Brief: "erase the stored data of a saga that has ended",
-	Help: `Erases the outcome of a saga that has ended, the states of its steps, and their inputs and results, if
-the service keeps them (saga.Config.KeepData). Its end, its tenant and its key stay until it expires: the
-same start gets the answer that the outcome is not available, and does nothing. A saga that has not ended is refused,
-because its data is needed to go on. Writes of its steps elsewhere stay: see once keys forget.
+	Help: `Erases the outcome of a saga that has ended, the states of its steps, and the inputs and results of its steps, if the
+service stores them (saga.Config.KeepData). The fact that the saga has ended, its tenant and its key stay until the
+record expires: if the same saga is started again, the caller receives the answer that the outcome is not available,
+and no step is executed. The command refuses a saga that has not ended, because the saga needs its data to continue.
+The command does not erase rows that the steps have written to other tables or services: for operations, see "once
+keys forget".
 
-Without --yes nothing is changed: the command prints the effect. The audit has who has done this, when and why, in the
-same commit.`,
+Without --yes nothing is changed: the command prints the effect. The audit records who has erased the data, when and
+why, in the same commit.`,
 	Make: func() cli.Runner { return new(forget) },
 }
 

@@ -12,12 +12,13 @@ import (
 )
 
 var listEntry = cli.Entry{
-	Name: "saga list", Brief: "list sagas and the step that each is at",
-	Help: `Lists sagas by tenant and key, with the step that each is at. --state stuck lists those that wait for a
-person. --since and --before look at when a saga was started (one that has ended: when that was), and take a
-time (2026-01-31T12:00:00Z) or how long ago that is by the database's clock (90m, 72h).
+	Name: "saga list", Brief: "list sagas, each with its current step",
+	Help: `Lists sagas by tenant and key, each with its current step. With --state stuck the command lists only sagas that wait for
+a person. --since and --before choose sagas by the time at which the saga started (or ended, if it has ended). The
+value of these flags is a time (2026-01-31T12:00:00Z) or a duration before now (90m, 72h) by the clock of the
+database.
 
-Sagas that have ended are listed until their record expires (saga.Config.Retain).`,
+The command lists sagas that have ended until their records expire (saga.Config.Retain).`,
 	Make: func() cli.Runner { return new(list) },
 }
 
@@ -32,9 +33,9 @@ type list struct {
 func (c *list) Flags(fs *pflag.FlagSet) {
 	c.fs = fs
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.filter.State, "state", "", "only in this `STATE`: stuck, waiting, running, completed or compensated")
-	fs.StringVar(&c.filter.Definition, "saga", "", "only of the definition with this `NAME`")
-	fs.StringVar(&c.tenant, "tenant", "", "only of this `TENANT`")
+	fs.StringVar(&c.filter.State, "state", "", "list only sagas in this `STATE`: stuck, waiting, running, completed or compensated")
+	fs.StringVar(&c.filter.Definition, "saga", "", "list only sagas of the definition with this `NAME`")
+	fs.StringVar(&c.tenant, "tenant", "", "list only sagas of this `TENANT`")
 	c.between.Flags(fs)
 	cli.WindowFlags(fs, &c.filter.Window)
 	c.output.Flag(fs)

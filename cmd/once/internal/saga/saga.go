@@ -21,7 +21,7 @@ import (
 
 // Noun is once saga.
 var Noun = cli.Noun{
-	Name: "saga", Brief: "work of several services with one outcome", Group: cli.GroupOperate,
+	Name: "saga", Brief: "sagas: work of several steps that all take effect or are all undone", Group: cli.GroupOperate,
 	Entries: []cli.Entry{listEntry, showEntry, retryEntry, skipEntry, forceEntry, cancelEntry, wakeEntry, forgetEntry},
 }
 
@@ -34,7 +34,7 @@ type subject struct {
 func (c *subject) Flags(fs *pflag.FlagSet) {
 	c.fs = fs
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.tenant, "tenant", "", "the `TENANT` of the saga; without it, all are searched for the key")
+	fs.StringVar(&c.tenant, "tenant", "", "the `TENANT` of the saga (default: search the key in all tenants)")
 }
 
 // find returns the saga that the command names.

@@ -18,12 +18,14 @@ import (
 )
 
 var showEntry = cli.Entry{
-	Quick: true, Name: "saga show", Args: "KEY", Brief: "show the state and the steps of a saga, and why it is stuck",
-	Help: `Prints what the database knows of a saga: its state, its steps in the order in which they have begun, the key of
-a call that is under way at its service, what operators have done to it, and what can be done now. The inputs and
-results of its steps are shown only with --payload, and if the service encrypts them, only with --key-file as well.
+	Quick: true, Name: "saga show", Args: "KEY", Brief: "print the state and the steps of a saga, and why the saga is stuck",
+	Help: `Prints what the database has stored about a saga: its state; its steps in the order in which they began; the key of a
+call that is running, as the called service has it; what operators have done to the saga; and the actions that you can
+take. The inputs and results of steps are printed only with --payload. If the service encrypts them, --key-file is
+needed too.
 
-A saga that waits goes on when it is due, by the clock of the node that has written that, or when it is woken.`,
+A waiting saga continues when its time comes, by the clock of the node that stored this time, or when "once saga wake"
+wakes it.`,
 	Make: func() cli.Runner { return new(show) },
 }
 
@@ -37,7 +39,7 @@ type show struct {
 
 func (c *show) Flags(fs *pflag.FlagSet) {
 	c.subject.Flags(fs)
-	fs.BoolVar(&c.payload, "payload", false, "show the inputs and results of steps")
+	fs.BoolVar(&c.payload, "payload", false, "also print the inputs and results of steps")
 	c.key.Flags(fs)
 	c.output.Flag(fs)
 }

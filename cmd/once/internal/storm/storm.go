@@ -18,17 +18,17 @@ import (
 var Noun = cli.Alone(entry, cli.GroupTry)
 
 var entry = cli.Entry{
-	Name: "storm", Brief: "what retries do to a service that stumbles, simulated",
-	Help: `Simulates clients that retry in different ways while a service is slow or unavailable.
-It prints when the service has recovered, how many calls have succeeded, and how many
-requests were sent, then what was left out of these numbers, and a verdict. The decisions are made by the code of packages retry and limit. The same seed gives the
-same result, byte for byte.
+	Name: "storm", Brief: "simulate the effect of retries on a service that is slow or unavailable",
+	Help: `Simulates clients that retry in different ways while a service is slow or unavailable. The command prints when the
+service has recovered, how many calls have succeeded, and how many requests were sent. Then it prints how these
+numbers are counted, and a verdict. The simulated clients decide with the code of packages retry and limit. The same
+seed gives the same result, byte for byte.
 
   ordinary an ordinary day, on which one attempt in a hundred fails
-  herd     a brownout: the thundering herd after a dip
-  slow     a slow dependency
-  pool     a pool that retries exhaust
-  outage   a total outage`,
+  herd     for ten seconds the service can serve fewer requests than it gets, so requests queue up
+  slow     for twenty seconds every request takes longer than the clients wait
+  pool     some requests wait for a lock, and their retries use up the connection pool
+  outage   for thirty seconds the service accepts no connections`,
 	Make: func() cli.Runner { return new(storm) },
 }
 
@@ -41,9 +41,9 @@ type storm struct {
 }
 
 func (c *storm) Flags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.preset, "preset", "all", "what goes wrong: `NAME`, or all")
-	fs.Uint64Var(&c.seed, "seed", 1, "`NUMBER` that decides what chance decides")
-	fs.IntVar(&c.clients, "clients", 20, "how `MANY` client processes")
+	fs.StringVar(&c.preset, "preset", "all", "the `NAME` of the simulated failure, or all")
+	fs.Uint64Var(&c.seed, "seed", 1, "seed: the `NUMBER` from which the simulation generates its random numbers")
+	fs.IntVar(&c.clients, "clients", 20, "how `MANY` client processes to simulate")
 	fs.StringVar(&c.html, "html", "", "write a report with drawings to `FILE`")
 	fs.BoolVar(&c.json, "json", false, "print the result as one JSON object")
 }

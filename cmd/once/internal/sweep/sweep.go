@@ -21,17 +21,17 @@ import (
 var Noun = cli.Alone(entry, cli.GroupRun)
 
 var entry = cli.Entry{
-	Name: "sweep", Brief: "delete operations whose retention is over",
-	Help: `Deletes the rows of operations that have expired by the database's clock, in small
-transactions with pauses, so that requests are hardly slowed down. An expired key can be
-used again already; sweeping frees the space of its row. Running and unknown operations are never
-deleted. Any number of sweepers may run at once, beside those of the service.
+	Name: "sweep", Brief: "delete operations that have expired",
+	Help: `Deletes the rows of operations that have expired by the clock of the database, in small transactions with
+pauses, so that requests are hardly slowed down. A key can be used again as soon as it has expired, even before the
+command deletes its row; the deletion only frees space. The command never deletes running operations and operations
+whose outcome is unknown. Any number of sweepers may run at the same time, also together with the sweepers of the service.
 
-With --archive the rows are written to files before they are deleted, in a directory that
-only this sweeper uses; see once archive.
+With --archive the command writes the rows to files before it deletes them. Only this sweeper may use the directory
+DIR: see "once archive".
 
-Without --every the command ends when nothing is left to delete, for cron. With --every it
-continues. The exit code is 1 if some expired rows could not be deleted.`,
+Without --every the command ends when it has deleted all expired rows; a cron job runs it without --every. With
+--every the command runs until it is interrupted. The exit code is 1 if some expired rows could not be deleted.`,
 	Make: func() cli.Runner { return new(sweep) },
 }
 
@@ -46,10 +46,10 @@ type sweep struct {
 
 func (c *sweep) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.dir, "archive", "", "archive the deleted rows in files in this `DIR`")
-	fs.IntVar(&c.batch, "batch", 0, "`ROWS` that one transaction deletes at most; default 100, with --archive 5000")
-	fs.IntVar(&c.rate, "rate", retention.DefaultRate, "`ROWS` a second at most")
-	fs.DurationVar(&c.every, "every", 0, "sweep again and again, with a pause of this `DURATION`")
+	fs.StringVar(&c.dir, "archive", "", "write the rows to files in this `DIR` before they are deleted")
+	fs.IntVar(&c.batch, "batch", 0, "delete at most this number of `ROWS` in one transaction (default 100, with --archive 5000)")
+	fs.IntVar(&c.rate, "rate", retention.DefaultRate, "delete at most this number of `ROWS` a second")
+	fs.DurationVar(&c.every, "every", 0, "sweep repeatedly, with a pause of this `DURATION` between two sweeps")
 	c.output.Flag(fs)
 }
 

@@ -29,7 +29,7 @@ type Metrics struct {
 
 // Flags adds the flag.
 func (c *Metrics) Flags(fs *pflag.FlagSet, address string) {
-	fs.StringVar(&c.Address, "metrics", address, "`ADDRESS` to serve /metrics for Prometheus at"+words.Either(address == "", " (default: none)", ", or \"\" for none"))
+	fs.StringVar(&c.Address, "metrics", address, "`ADDRESS` at which to serve /metrics for Prometheus"+words.Either(address == "", " (default: serve no metrics)", ", or \"\" to serve no metrics"))
 }
 
 // Listen opens the listener. Call it before anything that would be left behind if the address is in use.

@@ -28,7 +28,7 @@ type OTLP struct{ URL string }
 
 // Flags adds the flag.
 func (c *OTLP) Flags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.URL, "otlp", "", "`URL` of an OpenTelemetry collector to send traces and metrics to, such as http://127.0.0.1:4318 (default: none)")
+	fs.StringVar(&c.URL, "otlp", "", "send traces and metrics to the OpenTelemetry collector at this `URL`, such as http://127.0.0.1:4318 (default: send none)")
 }
 
 // Check refuses an invalid URL, before anything is opened.

@@ -27,22 +27,24 @@ var Noun = cli.Alone(entry, cli.GroupTry)
 
 var entry = cli.Entry{
 	Name: "torture", Args: "COMMAND...", Brief: "test whether an HTTP API handles idempotency keys correctly when it is killed",
-	Help: `Starts a command that serves an HTTP API, sends a request with a key, kills the command before it answers,
-starts it again, sends the request again with the same key, and counts the effects. The API may be written
-in any language. The request is a FILE: an .http file, or a curl command.
+	Help: `Starts COMMAND, which serves an HTTP API, sends a request with an idempotency key to the API, and kills COMMAND before it
+responds. Then the test starts COMMAND again, sends the request again with the same key, and counts the effects. The API
+may be written in any language. The request is in a FILE: an .http file, or a curl command.
 
   once torture --request charge.http --effects '!psql -Atc "select count(*) from charge"' \
     --proxy 5433=5432 -- node server.js {port}
 
-With --proxy LISTEN=DATABASE it listens at one port and passes on to the other, and kills at each packet of
-a request: before the packet is passed on, and when its answer has come. The command must use the first
-port. Without --proxy the clock says when to kill.
+With --proxy LISTEN=DATABASE, the test forwards connections from the port LISTEN to the port DATABASE, and COMMAND
+must connect to its database at the port LISTEN. The test then kills COMMAND at each packet between COMMAND and the
+database: before the packet is forwarded to the database, and after the answer of the database has arrived. Without
+--proxy, COMMAND is killed at different times after the request was sent.
 
-{port} in the command and in --effects is a free port; the request is sent there. Each kill takes one effect.
---plan starts nothing. All processes of the command are ended with it, also when once is interrupted or killed.
+{port} in COMMAND and in --effects is replaced by a free port, and the request is sent to this port. Each kill needs
+one more request that takes effect. With --plan the command prints the test and starts no process. When the test ends,
+is interrupted or is killed, all processes of COMMAND are ended too.
 
-The exit code is 0 if the keys are kept, 1 if not, and 2 if nothing can be told: no kill struck a request,
-for one.`,
+The exit code is 0 if the API handled the keys correctly, 1 if it did not, and 2 if the test has no result, for example
+because no kill happened during a request.`,
 	Make: func() cli.Runner { return new(torture) },
 }
 
@@ -59,14 +61,14 @@ type torture struct {
 func (c *torture) Flags(fs *pflag.FlagSet) {
 	fs.SetInterspersed(false) // flags after the command belong to the command
 	fs.StringVar(&c.request, "request", "", "the `FILE` with the request: an .http file, or a curl command")
-	fs.StringVar(&c.effects, "effects", "", "how many effects there are: a `URL`, or !COMMAND, that answers with one number")
-	fs.StringSliceVar(&c.proxies, "proxy", nil, "`LISTEN=DATABASE`: kill at each packet to the database; two ports, or HOST:PORT for the database")
-	fs.StringVar(&c.preset, "preset", probe.Presets[0].Name, "what keys look like, by `NAME`: "+strings.Join(probe.Names(), " or "))
+	fs.StringVar(&c.effects, "effects", "", "count the effects: a `URL` or a shell command (!COMMAND) that returns the number of effects")
+	fs.StringSliceVar(&c.proxies, "proxy", nil, "`LISTEN=DATABASE`: kill at each packet to the database; LISTEN is a port, and DATABASE is a port or HOST:PORT")
+	fs.StringVar(&c.preset, "preset", probe.Presets[0].Name, "the `NAME` of the format of keys: "+strings.Join(probe.Names(), " or "))
 	fs.StringVar(&c.keyHeader, "key-header", "Idempotency-Key", "the `NAME` of the header with the key")
-	fs.IntVar(&c.kills, "kills", 40, "the largest `NUMBER` of kills")
-	fs.DurationVar(&c.patience, "stuck-after", 2*time.Second, "the `TIME` after a start, from which on a key that is still refused is stuck")
-	fs.StringSliceVar(&c.owned, "i-own-this", nil, "use this `HOST`, too: its data may be spoilt")
-	fs.BoolVar(&c.plan, "plan", false, "say what would be done, and start nothing")
+	fs.IntVar(&c.kills, "kills", 40, "kill at most this `NUMBER` of times")
+	fs.DurationVar(&c.patience, "stuck-after", 2*time.Second, "if the API still refuses a key this `TIME` after a restart, report the key as stuck")
+	fs.StringSliceVar(&c.owned, "i-own-this", nil, "also allow this `HOST`, whose data the test may damage")
+	fs.BoolVar(&c.plan, "plan", false, "print the test, and start no process")
 	c.output.Flag(fs)
 }
 

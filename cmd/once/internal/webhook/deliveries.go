@@ -15,9 +15,10 @@ import (
 )
 
 var deliveriesEntry = cli.Entry{
-	Name: "webhook deliveries", Args: "ENDPOINT", Brief: "the deliveries of an endpoint, done and waiting",
-	Help: `Lists the events of an endpoint, the latest first: waiting for their time, stopped because all attempts have failed,
-or delivered. Events that are older than the retention of the service (webhook.Config.Retain) are deleted.`,
+	Name: "webhook deliveries", Args: "ENDPOINT", Brief: "list the finished and the waiting deliveries of an endpoint",
+	Help: `Lists the events for an endpoint, the latest first. An event waits for the time of its next attempt, is stopped because
+all attempts have failed, or is delivered. Events that are older than the retention of the service (webhook.Config.Retain)
+are deleted.`,
 	Make: func() cli.Runner { return new(deliveries) },
 }
 
@@ -29,7 +30,7 @@ type deliveries struct {
 
 func (c *deliveries) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.filter.State, "state", "", "only in this `STATE`: waiting, stopped or delivered")
+	fs.StringVar(&c.filter.State, "state", "", "list only deliveries in this `STATE`: waiting, stopped or delivered")
 	cli.WindowFlags(fs, &c.filter.Window)
 	c.output.Flag(fs)
 }
@@ -79,10 +80,10 @@ func lastAnswer(a *operate.DeliveryAttempt) string {
 }
 
 var showEntry = cli.Entry{
-	Quick: true, Name: "webhook show", Args: "ENDPOINT EVENT", Brief: "the attempts to deliver an event to an endpoint",
-	Help: `Prints the delivery of an event to an endpoint, the operation that has sent the event, and each attempt: its status, or
-why no answer came, and how long it took. With --payload it prints the data of the event and the beginning of each answer,
-for which a service that encrypts needs --key-file as well.`,
+	Quick: true, Name: "webhook show", Args: "ENDPOINT EVENT", Brief: "print the attempts to deliver an event to an endpoint",
+	Help: `Prints the delivery of an event to an endpoint, the operation that has sent the event, and each attempt: how long it
+took, and its HTTP status or the reason why no response arrived. With --payload the command also prints the data of the
+event and the beginning of each response. If the service encrypts this data, --payload needs --key-file too.`,
 	Make: func() cli.Runner { return new(show) },
 }
 

@@ -18,11 +18,12 @@ import (
 
 var endpointsEntry = cli.Entry{
 	Name: "webhook endpoints", Brief: "list endpoints and their failures",
-	Help: `Lists the endpoints of all tenants. --state failing lists those whose last attempt has failed: FAILURES is how many
-in a row, and SINCE when the first of them was. --state open lists those to which nothing is sent for a while because of
-that. DUE SINCE is since when the oldest delivery waits whose time has come. An
-endpoint that fails for long is disabled; nothing of what waits for it is lost. PUBLIC KEY is with which receivers verify
-an endpoint that signs with a private key.`,
+	Help: `Lists the endpoints of all tenants. With --state failing the command lists the endpoints whose last attempt has
+failed. FAILURES is the number of failures in a row, and SINCE is the time of the first of these failures. With
+--state open the command lists the failing endpoints to which the relay sends no requests for a while, because the
+circuit breaker of the endpoint is open. DUE SINCE is the time at which the oldest waiting delivery became due. An
+endpoint that fails for a long time is disabled; the events that wait for it are not lost. PUBLIC KEY is the key with
+which receivers verify the signatures of an endpoint that signs with a private key.`,
 	Make: func() cli.Runner { return new(endpoints) },
 }
 
@@ -34,8 +35,8 @@ type endpoints struct {
 
 func (c *endpoints) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.filter.State, "state", "", "only in this `STATE`: active, failing, open or disabled")
-	fs.StringVar(&c.filter.Tenant, "tenant", "", "only of this `TENANT`")
+	fs.StringVar(&c.filter.State, "state", "", "list only endpoints in this `STATE`: active, failing, open or disabled")
+	fs.StringVar(&c.filter.Tenant, "tenant", "", "list only endpoints of this `TENANT`")
 	cli.WindowFlags(fs, &c.filter.Window)
 	c.output.Flag(fs)
 }

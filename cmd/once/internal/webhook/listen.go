@@ -18,13 +18,14 @@ import (
 )
 
 var listenEntry = cli.Entry{
-	Name: "webhook listen", Brief: "print and verify what arrives on a local port",
-	Help: `Waits for webhooks on a port of this machine, verifies each and prints it. It stores nothing: it is for a look at what a
-sender sends, and at how it tries again.
+	Name: "webhook listen", Brief: "print and verify the webhooks that arrive on a local port",
+	Help: `Waits for webhooks on a port of this machine, and verifies and prints each webhook. The command stores no data. Use
+the command to see which requests a sender sends, and how the sender retries.
 
   once webhook listen --scheme standard --secret-file secret --port 4242
 
-A request with a right signature is answered with --answer, each other one with 401. Ctrl-C ends it.`,
+If the signature of a request is correct, the command responds with the status of --answer, otherwise with 401. Ctrl-C
+ends the command.`,
 	Make: func() cli.Runner { return new(listen) },
 }
 
@@ -38,9 +39,9 @@ type listen struct {
 
 func (c *listen) Flags(fs *pflag.FlagSet) {
 	c.sender.Flags(fs)
-	fs.IntVar(&c.port, "port", 4242, "the `PORT` on 127.0.0.1; 0: one that is free")
-	fs.IntVar(&c.answer, "answer", http.StatusOK, "the `STATUS` for requests with a right signature")
-	fs.BoolVar(&c.body, "payload", false, "print the body as well")
+	fs.IntVar(&c.port, "port", 4242, "the `PORT` on 127.0.0.1 (0 chooses a free port)")
+	fs.IntVar(&c.answer, "answer", http.StatusOK, "the `STATUS` of the response to requests with a correct signature")
+	fs.BoolVar(&c.body, "payload", false, "also print the body")
 	c.output.Flag(fs)
 }
 

@@ -73,12 +73,12 @@ func (c *change) Run(ctx context.Context, m *cli.Env, args []string) error {
 
 const audited = `
 
-Without --yes nothing is changed. Who has done this, when and why is in the audit, in the same commit.`
+Without --yes nothing is changed. The audit records who has run the command, when and why, in the same commit as the change.`
 
 var resendEntry = cli.Entry{
 	Quick: true, Name: "webhook resend", Args: "ENDPOINT EVENT", Brief: "deliver an event to an endpoint again",
-	Help: `Delivers an event to an endpoint again, at once, also one that was delivered. It has the same webhook-id: a receiver that
-has applied it applies it no second time.` + audited,
+	Help: `Delivers an event to an endpoint again, at once, even if the event was already delivered. The new delivery has the same
+webhook-id as before, so a receiver that has applied the event does not apply it again.` + audited,
 	Make: func() cli.Runner {
 		return &change{args: 2, try: "once webhook resend ENDPOINT EVENT --reason WHY --db URL", would: "send again to", did: "sent again to",
 			do: func(ctx context.Context, db *cli.DB, by operate.By, args []string) (string, error) {
@@ -89,8 +89,9 @@ has applied it applies it no second time.` + audited,
 
 var disableEntry = cli.Entry{
 	Quick: true, Name: "webhook disable", Args: "ENDPOINT", Brief: "stop sending to an endpoint",
-	Help: `Sends nothing to an endpoint any more. What waits for it stays, and is delivered when it is enabled again. Events that are
-sent meanwhile are not for it: once webhook recover --missed sends those later.` + audited,
+	Help: `Stops sending events to an endpoint. Events that already wait for the endpoint stay, and are delivered when you enable
+the endpoint again. Events that the service sends while the endpoint is disabled are not stored for this endpoint: to
+send them later, run "once webhook recover --missed".` + audited,
 	Make: func() cli.Runner {
 		return &change{args: 1, try: "once webhook disable ENDPOINT --reason WHY --db URL", would: "disable", did: "disabled",
 			do: func(ctx context.Context, db *cli.DB, by operate.By, args []string) (string, error) {
@@ -100,8 +101,9 @@ sent meanwhile are not for it: once webhook recover --missed sends those later.`
 }
 
 var enableEntry = cli.Entry{
-	Quick: true, Name: "webhook enable", Args: "ENDPOINT", Brief: "send to an endpoint again that was disabled",
-	Help: `Sends to an endpoint again that a person, an answer 410 or too many failures have disabled: first what waits for it.` + audited,
+	Quick: true, Name: "webhook enable", Args: "ENDPOINT", Brief: "enable a disabled endpoint",
+	Help: `Enables an endpoint that was disabled by a person, by a response with the status 410 (gone), or by too many failures. The
+events that wait for the endpoint are delivered first.` + audited,
 	Make: func() cli.Runner {
 		return &change{args: 1, try: "once webhook enable ENDPOINT --reason WHY --db URL", would: "enable", did: "enabled",
 			do: func(ctx context.Context, db *cli.DB, by operate.By, args []string) (string, error) {
@@ -111,11 +113,13 @@ var enableEntry = cli.Entry{
 }
 
 var recoverEntry = cli.Entry{
-	Name: "webhook recover", Args: "ENDPOINT", Brief: "send what an endpoint did not get",
-	Help: `Sends the events of a period again that ran out of attempts, from the start of their schedule. With --missed it sends the
-events of the period of which the endpoint has had no attempt, because it was disabled or did not want them.
+	Name: "webhook recover", Args: "ENDPOINT", Brief: "send the events again that an endpoint did not receive",
+	Help: `Sends the events of a period again whose attempts have all failed; the schedule of attempts starts from its beginning.
+With --missed the command instead sends the events of the period for which the endpoint has had no attempt, because
+the endpoint was disabled or its filter did not match the events.
 
-It works in small transactions. Killed in the middle, a part has been sent: the same command sends the rest.` + audited,
+The command works in small transactions. If the command is killed, it has sent only a part of the events: run the same
+command again to send the other events.` + audited,
 	Make: func() cli.Runner { return newRecover() },
 }
 
@@ -135,8 +139,8 @@ func newRecover() *change {
 		args: 1, try: try, would: "send again to", did: "sent again to",
 		flags: func(fs *pflag.FlagSet) {
 			between.Flags(fs)
-			fs.Float64Var(&rate, "rate", 0, "at most so many become due in a second (default: all at once)")
-			fs.BoolVar(&missed, "missed", false, "events without an attempt")
+			fs.Float64Var(&rate, "rate", 0, "send at most this number of events a second (default: all at once)")
+			fs.BoolVar(&missed, "missed", false, "send the events that had no attempt for this endpoint")
 		},
 		count: func(ctx context.Context, db *cli.DB, args []string) (string, error) {
 			p, err := period(ctx, db)

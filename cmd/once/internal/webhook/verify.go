@@ -38,14 +38,14 @@ const schemeNames = "standard, stripe, github, shopify, slack or hmac"
 
 func (s *sender) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&s.scheme, "scheme", "", "the `SCHEME` of the sender: "+schemeNames+" (required)")
-	fs.StringVar(&s.file, "secret-file", "", "`FILE` with the secrets, one in a line: the latest, and the one before (required)")
-	fs.StringVar(&s.hmac.Header, "signature-header", "", "of the scheme hmac: the `HEADER` with the signature")
-	fs.StringVar(&s.hmac.Prefix, "signature-prefix", "", "of the scheme hmac: the prefix of each signature, such as sha256=")
-	fs.StringVar(&s.encoding, "signature-encoding", "hex", "of the scheme hmac: hex or base64")
-	fs.StringVar(&s.hmac.Signed, "signed", "{body}", "of the scheme hmac: the signed text, such as v0:{timestamp}:{body}")
-	fs.StringVar(&s.hmac.Timestamp, "timestamp-header", "", "of the scheme hmac: the `HEADER` with the time at which the request was sent")
-	fs.StringVar(&s.hmac.ID, "id-at", "", "of the scheme hmac: where the ID of the event is: a header, or .id in the body")
-	fs.StringVar(&s.hmac.Type, "type-at", "", "of the scheme hmac: where the type of the event is")
+	fs.StringVar(&s.file, "secret-file", "", "`FILE` with the secrets, one in each line: the current secret, and after a rotation the previous secret (required)")
+	fs.StringVar(&s.hmac.Header, "signature-header", "", "with --scheme hmac: the `HEADER` with the signature")
+	fs.StringVar(&s.hmac.Prefix, "signature-prefix", "", "with --scheme hmac: the prefix of each signature, such as sha256=")
+	fs.StringVar(&s.encoding, "signature-encoding", "hex", "with --scheme hmac: the encoding of the signature, hex or base64")
+	fs.StringVar(&s.hmac.Signed, "signed", "{body}", "with --scheme hmac: the text that is signed, such as v0:{timestamp}:{body}")
+	fs.StringVar(&s.hmac.Timestamp, "timestamp-header", "", "with --scheme hmac: the `HEADER` with the time at which the request was sent")
+	fs.StringVar(&s.hmac.ID, "id-at", "", "with --scheme hmac: the name of the header with the ID of the event, or a path such as .id in the body")
+	fs.StringVar(&s.hmac.Type, "type-at", "", "with --scheme hmac: the name of the header with the type of the event, or a path such as .type in the body")
 }
 
 // verifier returns the verifier of the flags.
@@ -89,13 +89,14 @@ func (s *sender) verifier() (v *webhook.Verifier, err error) {
 
 var verifyEntry = cli.Entry{
 	Name: "webhook verify", Args: "[FILE]", Brief: "check the signature of a captured request",
-	Help: `Reads a request from FILE, or from standard input: its headers, an empty line and the raw body, with or without the line
-of the method in front. It says whether the signature is right, which event it is, and whether a service would refuse it
-now because of its time.
+	Help: `Reads a request from FILE, or from standard input: its headers, an empty line and the raw body. The request line, such as
+"POST /hooks HTTP/1.1", may precede the headers. The command prints whether the signature is correct, which event the
+request contains, and whether a service would refuse the request now because the request is too old.
 
   once webhook verify --scheme stripe --secret-file secret request.http
 
-The body must be the bytes that have arrived: one that was parsed and written again has another signature.`,
+The body must consist of exactly the bytes that arrived: if a program parses the body and writes it again, the signature
+changes.`,
 	Make: func() cli.Runner { return new(verify) },
 }
 
@@ -108,7 +109,7 @@ type verify struct {
 
 func (c *verify) Flags(fs *pflag.FlagSet) {
 	c.sender.Flags(fs)
-	fs.DurationVar(&c.tolerance, "tolerance", 5*time.Minute, "how far the time of the request may be from now for the service")
+	fs.DurationVar(&c.tolerance, "tolerance", 5*time.Minute, "the largest difference between now and the time of the request that a service accepts")
 	c.output.Flag(fs)
 }
 

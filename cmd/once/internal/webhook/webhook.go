@@ -14,7 +14,7 @@ import (
 
 // Noun is once webhook.
 var Noun = cli.Noun{
-	Name: "webhook", Brief: "events sent to the endpoints of tenants, and received from others", Group: cli.GroupOperate,
+	Name: "webhook", Brief: "webhooks: events that you send to the endpoints of tenants, or receive from other services", Group: cli.GroupOperate,
 	Entries: []cli.Entry{endpointsEntry, deliveriesEntry, showEntry, resendEntry, recoverEntry, disableEntry, enableEntry, verifyEntry, listenEntry},
 }
 

@@ -1,4 +1,4 @@
-// Package kafka lets relays deliver to Kafka, and the doctor examine it.
+// Package kafka makes Kafka a destination of relays, and makes it possible that the doctor examines Kafka.
 package kafka
 
 import (

@@ -1,4 +1,4 @@
-// Package nats has once relay deliver to a NATS server with JetStream, and the doctor ask it.
+// Package nats makes a NATS server with JetStream a destination of "once relay", and makes it possible that the doctor examines the server.
 package nats
 
 import (

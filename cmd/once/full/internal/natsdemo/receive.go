@@ -22,9 +22,10 @@ import (
 
 // Receiver is once demo receive.
 var Receiver = cli.Entry{
-	Hidden: true, Name: "demo receive", Brief: "internal: the receiver of events in once demo events",
-	Help: `Books the events of the payments service through an inbox until it is interrupted, and logs as
-JSON to standard error what becomes of each. once demo events starts it.`,
+	Hidden: true, Name: "demo receive", Brief: "internal: the receiver of events in \"once demo events\"",
+	Help: `Receives the events of the payments service and books each event through an inbox, until the
+command is interrupted. For each event the command writes the outcome to standard error, as one line
+of JSON. "once demo events" starts this command.`,
 	Make: func() cli.Runner { return new(receive) },
 }
 
@@ -43,7 +44,7 @@ func (c *receive) Flags(fs *pflag.FlagSet) {
 	cli.OnCommandLine(fs, "db")
 	fs.StringVar(&c.from, "from", "", "`URL` of the NATS server, required")
 	fs.StringVar(&c.cfg.Tenant, "tenant", "demo", "`NAME` of the tenant")
-	fs.Int64Var(&c.cfg.Defect, "defect", 0, "the `AMOUNT` of a refund that cannot be booked (default: there is none)")
+	fs.Int64Var(&c.cfg.Defect, "defect", 0, "the `AMOUNT` of a refund that the receiver cannot book (default: the receiver can book every refund)")
 }
 
 func (c *receive) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
@@ -83,8 +84,8 @@ func consumer[TX any](js jetstream.JetStream, log *slog.Logger) func(context.Con
 	}
 }
 
-// correlated logs the trace of a message as correlation_id: it is that of the request that caused the message, unless its
-// client has sent an id of its own.
+// correlated logs the trace of a message as correlation_id. This trace is the trace of the request that caused the message, unless the client has
+// sent its own correlation id.
 func correlated(_ []string, a slog.Attr) slog.Attr {
 	if a.Key == "trace_id" {
 		a.Key = "correlation_id"

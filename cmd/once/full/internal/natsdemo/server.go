@@ -1,4 +1,4 @@
-// Package natsdemo is what "once demo events" needs of NATS: a server and a receiver, which it starts and kills, and the streams.
+// Package natsdemo has the parts of NATS that "once demo events" needs: a server and a receiver, which the demo starts and kills, and the streams.
 package natsdemo
 
 import (
@@ -17,9 +17,9 @@ import (
 
 // Server is once demo nats.
 var Server = cli.Entry{
-	Hidden: true, Name: "demo nats", Brief: "internal: the NATS server in once demo events",
-	Help: `Serves NATS with JetStream until it is interrupted. The server is a part of this program, and
-is meant for once demo events, which starts it. In production, use a NATS server of its own.`,
+	Hidden: true, Name: "demo nats", Brief: "internal: the NATS server in \"once demo events\"",
+	Help: `Serves NATS with JetStream until the command is interrupted. The NATS server runs inside this process.
+Only "once demo events" should start this command. In production, run a separate NATS server.`,
 	Make: func() cli.Runner { return new(natsServer) },
 }
 

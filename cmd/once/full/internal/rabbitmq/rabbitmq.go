@@ -1,4 +1,4 @@
-// Package rabbitmq lets relays deliver to RabbitMQ, and the doctor ask it.
+// Package rabbitmq makes RabbitMQ a destination of relays, and makes it possible that the doctor examines RabbitMQ.
 package rabbitmq
 
 import (

@@ -27,7 +27,7 @@ func Allow(host string, owned []string) error {
 	return fmt.Errorf("%s is not this machine, and requests would take effect there; nothing was sent. Try: --i-own-this %s, if it is a test system of yours", host, host)
 }
 
-// onlyLoopback is asked with the address that a name has resolved to, before a packet is sent.
+// onlyLoopback checks the address to which a name has resolved, before a packet is sent.
 func onlyLoopback(_, address string, _ syscall.RawConn) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || !isLoopback(host) {
@@ -36,7 +36,7 @@ func onlyLoopback(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// Dialer connects to a host that is allowed: where it is this machine, to no other address.
+// Dialer returns a dialer that connects to an allowed host. If this host is the local machine, the dialer connects to loopback addresses only.
 func Dialer(host string) *net.Dialer {
 	d := &net.Dialer{Timeout: 10 * time.Second}
 	if isLoopback(host) {

@@ -11,7 +11,8 @@ var (
 	texts   = regexp.MustCompile(`(:\s*"[^"\\]*)(")`)
 )
 
-// otherBody is a body that says something else: the first number is one more, or the first text is longer. It is nil if there is neither.
+// otherBody returns a body with another meaning: its first number is one greater, or its first text is longer. otherBody returns nil if body has no
+// number and no text.
 func otherBody(body []byte) []byte {
 	text := string(body)
 	if at := numbers.FindStringSubmatchIndex(text); at != nil {

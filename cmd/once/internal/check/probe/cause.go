@@ -10,7 +10,7 @@ const (
 	Note      Level = "note"      // what the preset asks for, and what clients may depend on
 )
 
-// cause is one mistake of a service. Whatever shows it, it is said once.
+// cause is one mistake of a service. It is reported one time, even if several checks find it.
 type cause struct {
 	name  string
 	level Level

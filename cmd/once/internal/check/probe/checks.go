@@ -22,7 +22,7 @@ type check struct {
 	run         func(p *Probe, ctx context.Context) error
 }
 
-// checks are made in this order: other checks rely on the first ones.
+// The checks are made in this order, because later checks rely on the first checks.
 var checks = []check{
 	{"first", "a request with a new key succeeds", 1, 0, 1, ignored, lost, nil, (*Probe).checkFirst},
 	{"second", "another key is another operation", 1, 0, 1, ignored, shared, nil, (*Probe).checkSecond},
@@ -94,7 +94,7 @@ func (p *Probe) form(key string) string {
 // of is the request with keys.
 func of(keys ...string) message { return message{keys: keys} }
 
-// tells reports whether the bytes of two answers tell two operations apart. If all answers are the same, only effects do.
+// tells reports whether the bytes of the answers distinguish two operations. If all answers are the same, only effects distinguish them.
 func (p *Probe) tells() bool { return !p.isUntold }
 
 // same reports whether two answers have the same body. replayed compares the rest.
@@ -105,7 +105,7 @@ func withoutKey(a answer, key string) []byte {
 	return bytes.ReplaceAll(a.body, []byte(strings.Trim(key, `"`)), nil)
 }
 
-// failed reports whether the service failed or did not answer, and adds that to the findings.
+// failed reports whether the service failed or did not answer, and adds the failure to the findings.
 func (p *Probe) failed(a answer, about string) bool {
 	if a.crashed() {
 		p.isAny = true

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// once sends a message of which the effect is not known before: if it succeeds, there is one.
+// once sends a message that may have an effect or not: the message has an effect if its answer is a success.
 func (p *Probe) once(ctx context.Context, m message, about string) (answer, error) {
 	a, err := p.send(ctx, m)
 	if err != nil || p.failed(a, about) {

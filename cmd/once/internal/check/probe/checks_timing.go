@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// settle asks until the key is not busy any more, and gives up after some times.
+// settle sends the request until the key is no longer busy, and gives up after some attempts.
 func (p *Probe) settle(ctx context.Context, key string) (a answer, err error) {
 	d := max(50*time.Millisecond, p.firstTook/16)
 	for i := range polls {
@@ -34,7 +34,7 @@ func (p *Probe) inFlight(a answer) {
 	}
 }
 
-// settled is settle where there must be an answer, and reports whether there is one.
+// settled calls settle when the service must have an answer, and reports whether it has one.
 func (p *Probe) settled(ctx context.Context, key string, c *cause, about string) (answer, bool, error) {
 	a, err := p.settle(ctx, key)
 	if err != nil || p.failed(a, about) {
@@ -101,7 +101,7 @@ func (p *Probe) checkTwoAtOnce(ctx context.Context) error {
 	return nil
 }
 
-// retry is what a client does whose first request was cut.
+// retry sends the requests of a client whose first request was cut off.
 func (p *Probe) retry(ctx context.Context, key string, c *cause, about string) error {
 	a, ok, err := p.settled(ctx, key, c, about)
 	if err != nil || !ok {

@@ -16,7 +16,7 @@ type pace struct {
 	sent []time.Time // the last limit ones
 }
 
-// take waits until n requests may begin at once.
+// take waits until n requests may begin at the same time.
 func (p *pace) take(ctx context.Context, n int) error {
 	if p.limit == 0 {
 		return ctx.Err()

@@ -29,7 +29,7 @@ func (a answer) crashed() bool {
 	return a.status == 0 || a.status >= 500 && a.status != http.StatusServiceUnavailable
 }
 
-// busy reports whether the answer asks to come again.
+// busy reports whether the answer asks the client to send the request again later.
 func (a answer) busy() bool {
 	switch a.status {
 	case http.StatusConflict, http.StatusLocked, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusServiceUnavailable:
@@ -85,7 +85,7 @@ func (p *Probe) open(ctx context.Context, m message, keep func(whole []byte, hea
 	return w, nil
 }
 
-// bytes are the bytes of a request, and the length of its head.
+// bytes returns the bytes of a request, and the length of its head.
 func (p *Probe) bytes(m message) ([]byte, int, error) {
 	body := p.Request.Body
 	if m.body != nil {
