@@ -163,7 +163,7 @@ func TestDemoSummary(t *testing.T) {
 func TestDemoFails(t *testing.T) {
 	t.Parallel()
 	o := run(t, "demo", "--db", "sqlite:"+filepath.Join(t.TempDir(), "no", "such", "folder.db")).want(t, 1)
-	if !strings.Contains(o.stderr, "has ended by itself") || !strings.Contains(o.stderr, "\nTry: ") {
+	if !strings.Contains(o.stderr, "ended by itself; the demo did not kill it") || !strings.Contains(o.stderr, "\nTry: ") {
 		t.Errorf("%s", o.stderr)
 	}
 	o = run(t, "demo", "--db", "postgres://127.0.0.1:1/none").want(t, 4)

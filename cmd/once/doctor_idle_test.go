@@ -32,11 +32,11 @@ func TestDoctorIdleConnections(t *testing.T) {
 	examined(t, b.URL())["idle_connections"].want(t, "PgBouncer, longer than pools", okay, "2 h")
 	set("client_idle_timeout", "120")
 	f := examined(t, b.URL())["idle_connections"]
-	if f.want(t, "PgBouncer", warn, "PgBouncer (client_idle_timeout) closes connections that are idle for 2 min"); !strings.Contains(f.Try, "shorter than 2 min") {
+	if f.want(t, "PgBouncer", warn, "PgBouncer (client_idle_timeout) closes connections that are idle for 2 min"); !strings.Contains(f.Try, "to less than 2 min") {
 		t.Errorf("%+v", f)
 	}
 	other := strings.Replace(b.URL(), "postgres@", testenv.PgBouncerUser+"@", 1)
-	examined(t, other)["idle_connections"].want(t, "a user who may not ask PgBouncer", okay, "does not tell this user")
+	examined(t, other)["idle_connections"].want(t, "a user who may not ask PgBouncer", okay, "this user may not read the client_idle_timeout")
 	if err := pg.Set(t.Context(), "idle_session_timeout", "1min"); err != nil {
 		t.Fatal(err)
 	}

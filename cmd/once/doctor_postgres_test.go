@@ -51,7 +51,7 @@ func TestDoctorSettings(t *testing.T) {
 		{"synchronous_commit", warn, "local", map[string]string{"synchronous_commit": "local"}},
 		{"synchronous_commit", okay, "remote_write", map[string]string{"synchronous_commit": "remote_write"}},
 		{"primary", fail, "read_only", map[string]string{"default_transaction_read_only": "on"}},
-		{"idle_transactions", warn, "in flight", map[string]string{"idle_in_transaction_session_timeout": "0"}},
+		{"idle_transactions", warn, "holds its key until its session ends", map[string]string{"idle_in_transaction_session_timeout": "0"}},
 		{"statements", warn, "until its context ends", map[string]string{"lock_timeout": "0"}},
 		{"statements", okay, "statement_timeout 1min", map[string]string{"lock_timeout": "0", "statement_timeout": "1min"}},
 		{"vanished_hosts", warn, "2 h 11 min", map[string]string{
@@ -66,7 +66,7 @@ func TestDoctorSettings(t *testing.T) {
 			"idle_in_transaction_session_timeout": "0",
 			"tcp_keepalives_idle":                 "60", "tcp_keepalives_interval": "75", "tcp_keepalives_count": "100", "tcp_user_timeout": "5s",
 		}},
-		{"standby", fail, "wait for nobody", map[string]string{"synchronous_standby_names": "nobody"}},
+		{"standby", fail, "wait for the standby nobody, which is not connected", map[string]string{"synchronous_standby_names": "nobody"}},
 	} {
 		for name, value := range c.set {
 			if err := pg.Set(t.Context(), name, value); err != nil {
@@ -109,7 +109,7 @@ func TestDoctorStandby(t *testing.T) {
 	t.Cleanup(func() { _ = s.Close() })
 	must(pg.WaitsFor(ctx, s))
 	examined(t, db)["standby"].want(t, "waited for", warn, "replays do not")
-	examined(t, db, "--synced")["standby"].want(t, "waited for, synced", okay, "wait for heir")
+	examined(t, db, "--synced")["standby"].want(t, "waited for, synced", okay, "wait for the standby heir")
 	examined(t, s.URL("postgres"))["primary"].want(t, "the standby itself", fail, "a standby")
 
 	_, err = pg.Query(ctx, "postgres", "create role plain login; grant select on all tables in schema public to plain")
@@ -120,7 +120,7 @@ func TestDoctorStandby(t *testing.T) {
 	examined(t, u.String())["standby"].want(t, "to whom standbys are hidden", warn, "replays do not")
 
 	must(pg.Set(ctx, "synchronous_standby_names", ""))
-	examined(t, db)["standby"].want(t, "not waited for", warn, "1 follow")
+	examined(t, db)["standby"].want(t, "not waited for", warn, "1 standbys exist, but no commit waits")
 	must(s.Cut(ctx))
 	must(pg.Set(ctx, "synchronous_standby_names", "heir"))
 	examined(t, db, "--synced")["standby"].want(t, "gone", fail, "no commit can end")
@@ -131,14 +131,14 @@ func TestDoctorPooler(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, "postgresql", "pgbouncer")
 	pg, db := startWholesome(t)
-	examined(t, db)["pooler"].want(t, "none", okay, "none")
+	examined(t, db)["pooler"].want(t, "none", okay, "no connection pooler")
 	for mode, l := range map[string]level{"transaction": okay, "session": okay, "statement": fail} {
 		b, err := testenv.StartPgBouncerIn(t.Context(), mode, pg, "postgres")
 		if err != nil {
 			t.Fatal(err)
 		}
 		found := examined(t, b.URL())
-		found["pooler"].want(t, mode, l, "in the way")
+		found["pooler"].want(t, mode, l, "is between this machine and the server")
 		if mode != "statement" {
 			found["migrations"].want(t, mode, okay, "all")
 		}
@@ -174,6 +174,6 @@ func TestDoctorClaims(t *testing.T) {
 	if _, err := pg.Query(t.Context(), "postgres", testenv.WithoutAdvisoryLocks); err != nil {
 		t.Fatal(err)
 	}
-	examined(t, db)["claims"].want(t, "claims", okay, "kept")
-	examined(t, db+"&search_path="+testenv.WithoutAdvisoryLocksPath)["claims"].want(t, "claims", warn, "does not keep")
+	examined(t, db)["claims"].want(t, "claims", okay, "locks are held")
+	examined(t, db+"&search_path="+testenv.WithoutAdvisoryLocksPath)["claims"].want(t, "claims", warn, "does not hold them")
 }

@@ -24,7 +24,7 @@ func TestDoctorRedis(t *testing.T) {
 		level    level
 		says     string
 	}{
-		{"as it should be", server("appendonly yes"), okay, "can work"},
+		{"as it should be", server("appendonly yes"), okay, "works with this server"},
 		{"no file", server(""), fail, "append-only file"},
 	} {
 		found := examined(t, c.db)

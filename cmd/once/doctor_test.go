@@ -119,7 +119,7 @@ func TestDoctorOperations(t *testing.T) {
 		found["lapsed"].want(t, "healthy rows", okay, "")
 		found["waiting"].want(t, "healthy rows", okay, "")
 		found["unknown"].want(t, "healthy rows", okay, "")
-		found["expired"].want(t, "healthy rows", okay, "1 rows")
+		found["expired"].want(t, "healthy rows", okay, "1 expired rows")
 		insert("lost", "3", ago("5 hour"), "null", "null")
 		insert("lost later", "3", ago("4 hour"), "null", "null")
 		insert("dead", "1", ago("1 hour"), ago("30 minute"), "null")
@@ -128,7 +128,7 @@ func TestDoctorOperations(t *testing.T) {
 		found = examined(t, db)
 		found["unknown"].want(t, "rows", warn, "2 operations whose outcome is unknown, the oldest for 5 h 0 min")
 		found["lapsed"].want(t, "rows", warn, "1 running operations")
-		found["waiting"].want(t, "rows", warn, "1 operations have stopped before their end and wait for their next owner, the oldest began 2 h 0 min ago")
+		found["waiting"].want(t, "rows", warn, "1 operations have stopped before their end, the oldest began 2 h 0 min ago")
 		found["expired"].want(t, "rows", warn, "2 expired rows are still in the database, the first one expired 2.1 days ago")
 		if try := found["unknown"].Try; !strings.HasPrefix(try, "once keys show lost --scope acme --db ") {
 			t.Error(try)

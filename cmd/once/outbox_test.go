@@ -97,7 +97,7 @@ func TestOutboxCommands(t *testing.T) {
 		says(0, "There are more. Try: the same with --after ", "list", "--limit", "1")
 		says(0, messageID(1), "list", "--state", "stopped")
 		says(0, messageID(2), "list", "--state", "blocked", "--topic", "refunds", "--key", "acct_1")
-		says(3, "no such message", "show", messageID(9))
+		says(3, "has no message with this ID", "show", messageID(9))
 		says(2, "not the ID", "show", "refund-7")
 		says(0, "nothing was changed yet", "skip", messageID(1), "--reason", "broken")
 		says(0, "stopped", "show", messageID(1))
@@ -105,7 +105,7 @@ func TestOutboxCommands(t *testing.T) {
 		says(0, message.TypeSkipped, "show", messageID(1))
 		says(0, "ada: broken", "show", messageID(1), "--payload")
 		says(0, "blocked", "show", messageID(2)) // until a relay has delivered the marker
-		says(3, "no such message", "skip", messageID(9), "--reason", "broken", "--yes")
+		says(3, "has no message with this ID", "skip", messageID(9), "--reason", "broken", "--yes")
 		says(0, "tried again now: 1 failed message of the topic mails", "resume", "--topic", "mails", "--reason", "mended", "--yes")
 		says(3, "is not paused, and none of its messages has failed", "resume", "--topic", "refunds", "--key", "acct_2", "--reason", "mended", "--yes")
 		says(0, "no longer paused", "resume", "--topic", "charges", "--reason", "mended", "--yes")

@@ -60,7 +60,7 @@ func TestRelayRedis(t *testing.T) {
 	if err := rdb.XTrimMaxLen(t.Context(), "refunds", 1).Err(); err != nil {
 		t.Fatal(err)
 	}
-	examined(t, db.url, "--to", to)["inbox_consumers"].want(t, "messages are gone", warn, "Group billing of stream refunds has missed 3 messages")
+	examined(t, db.url, "--to", to)["inbox_consumers"].want(t, "messages are gone", warn, "Consumer group billing of stream refunds has missed 3 messages")
 	examined(t, db.url, "--to", "redis://127.0.0.1:1")["outbox_destination"].want(t, "no server", warn, "redis://127.0.0.1:1")
 	if o := run(t, "relay", "--db", db.url, "--to", "redis://ada:s3cret@host:port/x").want(t, 2); strings.Contains(o.stderr, "s3cret") || !strings.Contains(o.stderr, "Try: ") {
 		t.Error(o.stderr)

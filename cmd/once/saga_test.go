@@ -196,5 +196,5 @@ func TestDoctorOfSagas(t *testing.T) {
 	if _, err := db.ExecContext(t.Context(), "drop table once_saga_due"); err != nil {
 		t.Fatal(err)
 	}
-	examined(t, url)["saga_table"].want(t, "no table", fail, "there are 2 sagas, and no table")
+	examined(t, url)["saga_table"].want(t, "no table", fail, "there are 2 sagas, but the table of waiting sagas (once_saga_due) is missing")
 }
