@@ -11,8 +11,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Call Renumber when the sender source was restored from a backup. The parameter after is the number that
-// outbox.Box.Renumber has returned. After the restore, the next message of each key of source has the number
+// Renumber makes the inbox accept the numbers of a sender that was restored from a backup. The parameter source
+// names the sender, and the parameter after is the number that outbox.Box.Renumber has returned. After the restore, the next message of each key of source has the number
 // after+1, and no messages exist between this message and the last applied message of the key. Keys that wait
 // for a message before after+1 continue with the message after+1. Renumber returns the number of these keys.
 //

@@ -23,7 +23,7 @@ const (
 	sweepRows = 1000
 )
 
-// Until ctx ends, Run does the work of an inbox that does not belong to a delivery. Run applies dead letters
+// Run does the work of an inbox that does not belong to a delivery, until ctx ends. Run applies dead letters
 // that an operator has redriven. Run applies parked messages that are next in their key, or that are due again
 // after a failure. Run reports gaps, and deletes the IDs of messages after their retention. Any number of
 // processes can call Run at the same time. When ctx has ended, Run returns nil after the handlers that it has

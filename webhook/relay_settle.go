@@ -188,15 +188,16 @@ func (r *Relay) settleFree(ctx context.Context, list []*delivery, rows [][]any) 
 		return list, nil
 	}
 	locked = nil
-	for from, to := 0, 0; from < len(list); from = to {
-		for to = from; to < len(list) && list[to].target == list[from].target; {
+	for from := 0; from < len(list); {
+		to := from
+		for to < len(list) && list[to].target == list[from].target {
 			to++
 		}
 		left, err := r.settleFree(ctx, list[from:to], rows[from:to])
 		if err != nil {
 			return nil, err
 		}
-		locked = append(locked, left...)
+		locked, from = append(locked, left...), to
 	}
 	return locked, nil
 }
