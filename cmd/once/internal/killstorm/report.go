@@ -68,7 +68,7 @@ func (s *Storm) report(f found, took time.Duration) Report {
 			r.Lost++ // a customer has a receipt for a refund that does not exist
 		}
 		if !answered {
-			r.Reasons = append(r.Reasons, fmt.Sprintf("no client has received the outcome of %s", o.key))
+			r.Reasons = append(r.Reasons, "no client has received the outcome of "+o.key)
 		}
 	}
 	for amount, ids := range f.refunds {
