@@ -154,7 +154,7 @@ func mostSaved(ops store.Operations) int {
 	return DefaultMaxSaved
 }
 
-// compare reports in stands whether the same decision is stored already. It returns an error if the new decision cannot be stored.
+// compare reports whether the same decision is stored already. It returns an error if the new decision cannot be stored.
 func (how Resolution) compare(rec store.Record, s saved) (stands bool, err error) {
 	taken := func(format string, args ...any) (bool, error) {
 		return false, &store.Error{Kind: store.KindTaken, Err: fmt.Errorf(format, args...)}

@@ -44,7 +44,7 @@ type nodeTTL struct {
 	ttl  time.Duration
 }
 
-// fromNow returns the argument of the macro AGO that stands for the time now + ttl, when a row that is renewed now will expire.
+// fromNow returns the argument of the macro AGO for the time now + ttl, when a row that is renewed now will expire.
 func (t *table) fromNow() int64 { return -t.ttl.Microseconds() }
 
 // text returns query with the names of the tables, in the SQL of the database.
