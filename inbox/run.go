@@ -32,13 +32,16 @@ const (
 func (in *Inbox[TX]) Run(ctx context.Context, fn Handler[TX]) error {
 	errands := newErrands()
 	defer errands.working.Wait()
-	// Apart, because a sweep may take long after a failure, or wait for a row that is locked.
-	errands.working.Go(func() { in.sweepAgain(ctx) })
 	told := map[Gap]bool{}
+	swept := time.Time{}
 	for failures := 0; ; {
 		more, err := in.look(ctx, errands, fn)
 		var e error
-		told, e = in.tellGaps(ctx, told) // also if a message cannot be applied
+		if told, e = in.tellGaps(ctx, told); e == nil && time.Since(swept) >= sweepEvery { // also if a message cannot be applied
+			if e = in.Sweep(ctx); e == nil {
+				swept = time.Now()
+			}
+		}
 		err = errors.Join(err, e)
 		wait, early := idle/2+rand.N(idle), errands.more
 		switch {
@@ -62,27 +65,6 @@ func (in *Inbox[TX]) Run(ctx context.Context, fn Handler[TX]) error {
 		case <-ctx.Done():
 			timer.Stop()
 			return nil
-		}
-	}
-}
-
-// sweepAgain sweeps each minute, until ctx ends.
-func (in *Inbox[TX]) sweepAgain(ctx context.Context) {
-	for failures := 0; ; {
-		wait := sweepEvery
-		if err := in.Sweep(ctx); err == nil {
-			failures = 0
-		} else if ctx.Err() == nil {
-			failures++
-			in.tell(ctx, Event{Type: EventDatabase, Err: err})
-			wait = pause(failures)
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return
 		}
 	}
 }
