@@ -83,7 +83,7 @@ type Attempt struct {
 	// 1 means that the caller has never sent this operation before. Then the store may skip the look-up, and
 	// delay the claim until the handler's first statement: on pgxstore the operation then needs one round trip
 	// less than the same transaction without this library. If the number is wrong, the caller still gets the
-	// stored answer or [CodeInFlight], but on pgxstore the handler runs in vain: up to its first statement if
+	// stored answer or [CodeInFlight], but on pgxstore the handler runs without an effect: up to its first statement if
 	// the operation is in flight, and to its end if the operation is done. All other stores detect the wrong
 	// number before the handler runs.
 	Number int

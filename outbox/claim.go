@@ -172,7 +172,7 @@ func (c *claimer) share(units []*unit, items []*item, cut bool) {
 		}
 		return
 	}
-	c.limit = max(1, len(items)) // the next read asks for fewer messages, so that only this read was in vain
+	c.limit = max(1, len(items)) // the next read asks for fewer messages, so that no other read fetches messages without a use
 	for _, u := range units {
 		found := map[*queue]int{}
 		for _, it := range u.items {

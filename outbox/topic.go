@@ -133,7 +133,7 @@ func (t *topic) rowsOf(q *queue, w work, n, batch int) int {
 		return min(n, retryRows)
 	case w == workFreed:
 		return n
-	// A probe needs a message that can be delivered. Blocked ones may come first, so each claim in vain makes
+	// A probe needs a message that can be delivered. Blocked ones may come first, so each claim that finds none makes
 	// the next one read four times as many rows.
 	case t.down > 0 && w == workClaim:
 		return min(batch, n<<min(2*t.blind, 10))

@@ -47,7 +47,7 @@ func FuzzUnsignedHeadersAreRefused(f *testing.F) {
 	})
 }
 
-// FuzzSchemeRefusesUnsigned: a table either panics with what to do, or its verifier refuses what is not signed, and no request makes it panic.
+// FuzzSchemeRefusesUnsigned: a wrong table of a scheme panics and says what to change. The verifier of a right table refuses each request without a valid signature, and never panics.
 func FuzzSchemeRefusesUnsigned(f *testing.F) {
 	f.Add("Sig", "v0=", "v0:{timestamp}:{body}", "Sent", "X-Id", uint8(0), "v0=00", []byte("{}"))
 	f.Add("Sig", "", "{body}", "t=", ".event.id", uint8(1), "t=1,t=2", []byte(`{"event":{"id":"1"}}`))
