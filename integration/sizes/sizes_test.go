@@ -68,7 +68,7 @@ var works = []work{
 			return err
 		})
 	}},
-	{"a message of 200 bytes that waits, with a key of its own", many, func(ctx context.Context, s *sqlstore.Store) error { return add(ctx, s, true) }},
+	{"a message of 200 bytes that waits, with a key that no other message has", many, func(ctx context.Context, s *sqlstore.Store) error { return add(ctx, s, true) }},
 	{"a message of 200 bytes that waits, without a key", many, func(ctx context.Context, s *sqlstore.Store) error { return add(ctx, s, false) }},
 	{"a message of 200 bytes that was delivered and is kept", many, func(ctx context.Context, s *sqlstore.Store) error {
 		if err := add(ctx, s, false); err != nil {
