@@ -99,7 +99,7 @@ var works = []work{
 			return err
 		})
 	}},
-	{"a saga of two steps that waits behind the first one", few, func(ctx context.Context, s *sqlstore.Store) error {
+	{"a saga of two steps that waits after the first step", few, func(ctx context.Context, s *sqlstore.Store) error {
 		first := saga.Tx("reserve", func(ctx context.Context, tx *sql.Tx, i int) (string, error) { return string(body(i)), nil })
 		second := saga.Tx("ship", func(context.Context, *sql.Tx, int) (string, error) { return "", saga.Again(time.Hour) })
 		order := saga.New("order", func(ctx saga.Context, i int) (string, error) {
