@@ -129,7 +129,8 @@ type Route struct {
 
 	// PolicyFail applies when FailAfter has passed since the request was forwarded. If the outcome is
 	// still unknown then, the gateway stores a final answer which says that the outcome is unknown.
-	// Default: 24 h.
+	// The forward has the time of the database, and the gateway compares it with its own clock: choose
+	// FailAfter much longer than the two clocks can differ. Default: 24 h.
 	FailAfter time.Duration
 
 	// If Optional is true, requests without a key are forwarded. Default: false, a request without a

@@ -32,16 +32,13 @@ const (
 func (in *Inbox[TX]) Run(ctx context.Context, fn Handler[TX]) error {
 	errands := newErrands()
 	defer errands.working.Wait()
+	// The sweep has a goroutine of its own: a sweep that waits for a locked row, or that deletes many rows, delays no message.
+	errands.working.Go(func() { in.sweepAgain(ctx) })
 	told := map[Gap]bool{}
-	swept := time.Time{}
 	for failures := 0; ; {
 		more, err := in.look(ctx, errands, fn)
 		var e error
-		if told, e = in.tellGaps(ctx, told); e == nil && time.Since(swept) >= sweepEvery { // also if a message cannot be applied
-			if e = in.Sweep(ctx); e == nil {
-				swept = time.Now()
-			}
-		}
+		told, e = in.tellGaps(ctx, told) // also if a message cannot be applied
 		err = errors.Join(err, e)
 		wait, early := idle/2+rand.N(idle), errands.more
 		switch {
@@ -65,6 +62,27 @@ func (in *Inbox[TX]) Run(ctx context.Context, fn Handler[TX]) error {
 		case <-ctx.Done():
 			timer.Stop()
 			return nil
+		}
+	}
+}
+
+// sweepAgain sweeps once a minute until ctx ends, and earlier again after a failure.
+func (in *Inbox[TX]) sweepAgain(ctx context.Context) {
+	for failures := 0; ; {
+		wait := sweepEvery
+		if err := in.Sweep(ctx); err == nil {
+			failures = 0
+		} else if ctx.Err() == nil {
+			failures++
+			in.tell(ctx, Event{Type: EventDatabase, Err: err})
+			wait = pause(failures)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
 		}
 	}
 }

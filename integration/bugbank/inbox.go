@@ -3,6 +3,14 @@ package bugbank
 // inboxMutants are bugs of package inbox.
 var inboxMutants = []Mutant{
 	{
+		Name: "messages wait for the sweep",
+		Edits: []Edit{
+			{In: "inbox.(*Inbox).Run", Old: "errands.working.Go(func() { in.sweepAgain(ctx) })", New: ""},
+			{In: "inbox.(*Inbox).Run", Old: "told, e = in.tellGaps(ctx, told)", New: "told, e = in.tellGaps(ctx, told); _ = in.Sweep(ctx)"},
+		},
+		Tests: inboxOn("TestASweepThatWaitsDelaysNoMessage"),
+	},
+	{
 		Name:  "the log of a consumer does not name the key",
 		Edits: []Edit{{In: "inbox.(logObserver).Observe", Old: `hash := m.KeyHash(); hash != ""`, New: `hash := m.KeyHash(); hash == ""`}},
 		Tests: console("TestOneIntent"),

@@ -15,6 +15,8 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // sick is how many keys are in trouble: more than Run works on at the same time.
@@ -105,6 +107,51 @@ func TestRedriveBesideSlow(t *testing.T) {
 		redrive()
 		until(t, func() bool { return len(g.booked(t)) == n+1 })
 	}
+}
+
+// TestASweepThatWaitsDelaysNoMessage: parked messages that become due are applied while the sweep of the inbox waits for a row that another
+// transaction has locked. The sweep deletes the row when the lock is gone.
+func TestASweepThatWaitsDelaysNoMessage(t *testing.T) {
+	testenv.Prove(t)
+	t.Parallel()
+	g := newPgx(t)
+	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, Policy: soon(1)})
+	letter := ordered("dead", 1)
+	o, err := in.Handle(t.Context(), letter, g.failing(func(message.Message) bool { return true }))
+	want(t, o, err, inbox.DeadLettered)
+	letters := func() int { return g.count(t, "select count(*) from once_deadletter") }
+	if n := g.exec(t, "update once_deadletter set state = 'discarded', resolved_at = AGO(?)", (1000 * time.Hour).Microseconds()); n != 1 {
+		t.Fatalf("%d letters", n)
+	}
+	unlock := make(chan struct{})
+	locked, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- g.store.Within(t.Context(), store.ReadCommitted, func(ctx context.Context, r sqlplane.Runner) error {
+			_, err := r.Exec(ctx, g.text("update once_deadletter set state = state"))
+			close(locked)
+			<-unlock
+			return err
+		})
+	}()
+	<-locked
+	waiting := func() bool {
+		return g.count(t, "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'") > 0
+	}
+	in, _ = g.inbox(t, inbox.Config{Order: inbox.InOrder, Policy: soon(5)})
+	run(t, in, g.book, func() bool {
+		until(t, waiting)
+		for n := range 3 {
+			g.park(t, in, "healthy", fmt.Sprintf("k%d", n))
+			until(t, func() bool { return len(g.booked(t)) == 2*(n+1) })
+		}
+		if !waiting() || letters() != 1 {
+			t.Errorf("vacuous: the sweep does not wait any more; %d letters", letters())
+		}
+		close(unlock)
+		must(t, <-ended)
+		until(t, func() bool { return letters() == 0 })
+		return true
+	})
 }
 
 // TestParkedBesideUnreadable: a parked message that cannot be read, because a key of the encryption is missing, is tried less and less
