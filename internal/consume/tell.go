@@ -10,8 +10,7 @@ import (
 const (
 	tellEvery = 10 * time.Second
 
-	// tellAfter is how long a message that is ready may wait for a handler until the operator
-	// hears of it.
+	// tellAfter is how long a ready message may wait for a handler before the log says so.
 	tellAfter = time.Minute
 )
 
@@ -36,7 +35,7 @@ func (p *Pool) Backlog() (b inbox.Backlog) {
 	return b
 }
 
-// tell logs what waits for long, once for each such time, until ctx ends.
+// tell logs that messages wait for a long time, or that handlers hang, until ctx ends. It logs each such period once.
 func (p *Pool) tell(ctx context.Context) {
 	ticker := time.NewTicker(tellEvery)
 	defer ticker.Stop()
