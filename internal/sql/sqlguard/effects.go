@@ -1,7 +1,6 @@
 package sqlguard
 
-// SQLiteEffects reports whether a text of SQLite's does nothing but read, and whether it
-// contains a PRAGMA.
+// SQLiteEffects reports whether a text of SQLite only reads, and whether it contains a PRAGMA.
 func SQLiteEffects(text string) (reads, pragma bool) {
 	p := parser{lexer{text: text, dialect: SQLite}}
 	reads = true
