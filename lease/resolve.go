@@ -244,14 +244,14 @@ func (how Resolution) change(s saved) (c store.Change, err error) {
 	return c, err
 }
 
-// goesOn parks the operation, so that the next owner continues it.
+// goesOn returns the change after which the operation waits, so that the next owner continues it.
 func (how Resolution) goesOn(s saved, was decided) (c store.Change, err error) {
 	switch {
 	case s.Call == nil && how.CallValue != nil:
 		return c, errors.New("the operation has no call that could have returned a value. Try: Result")
 	case how.KeyVoided && (s.Call == nil || s.Call.Tx):
 		return c, errors.New("the operation has no call whose key could be voided. Try: RunAgain alone")
-	case s.Call == nil && s.isEmpty(): // an engine without leases has begun the work, and takes over nothing
+	case s.Call == nil && s.isEmpty(): // an engine without leases has begun the work: the operation is released, and begins again
 		return c, nil
 	case s.Call == nil:
 	case how.CallValue != nil:
@@ -268,7 +268,7 @@ func (how Resolution) goesOn(s saved, was decided) (c store.Change, err error) {
 	return c, nil
 }
 
-// audited is the entry of the audit, if one is wanted.
+// audited returns the statement that writes the entry of the audit, if one is wanted.
 func (how Resolution) audited(ops store.Operations, id store.ID, rec store.Record, s saved) ([]store.Statement, error) {
 	if how.Who == "" {
 		return nil, nil
@@ -284,7 +284,7 @@ func (how Resolution) audited(ops store.Operations, id store.ID, rec store.Recor
 	return []store.Statement{audit.Insert(db.Dialect(), e)}, nil
 }
 
-// words describe a resolution.
+// words describes a resolution for the audit, and for an error of a later decision.
 func (how Resolution) words(s saved) string {
 	what := ""
 	switch {
