@@ -18,7 +18,7 @@ import (
 func (r *Runner[TX]) Wake(ctx context.Context, tx TX, id ID) error {
 	rec, err := r.ops.Read(ctx, id.store())
 	if err != nil || rec.State != store.StateRunning && rec.State != store.StateWaiting {
-		return err //nolint:wrapcheck // it is of the store // nolint:wrapcheck // the store's error is clear by itself
+		return err //nolint:wrapcheck // the store's error is clear by itself
 	}
 	if r.plane != nil {
 		// A row of due also ends the next wait of a saga that runs now, so the record need not be locked.

@@ -99,7 +99,7 @@ func decrypt(e once.Encrypter, encrypted, label []byte) ([]byte, error) {
 	if e == nil {
 		return nil, errNoEncrypter
 	}
-	return e.Decrypt(encrypted, label) //nolint:wrapcheck // its callers wrap it // nolint:wrapcheck // the callers wrap it
+	return e.Decrypt(encrypted, label) //nolint:wrapcheck // the callers wrap it
 }
 
 // sealResult encrypts the result of a saga.

@@ -166,7 +166,7 @@ func (h *Handle[Out]) await(ctx context.Context) (store.Record, error) {
 		case rec.State == store.StateAbsent, rec.State == store.StateDone, rec.State == store.StateUnknown:
 			return rec, nil
 		case rec.Idle() && h.compare(rec) != nil:
-			return rec, nil //nolint:nilerr // Result compares it again, and returns the error // nolint:nilerr // Result compares the record again, and returns the error
+			return rec, nil //nolint:nilerr // Result compares the record again, and returns the error
 		case rec.Idle() && !h.n.isStopping():
 			over, pause := h.n.isOver(ctx, h.id, rec)
 			// Another node may run the saga, or a wake may end the wait, so the next look comes after Every at the latest.

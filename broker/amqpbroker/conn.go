@@ -31,7 +31,7 @@ type Conn struct {
 	mu      sync.Mutex
 	current *amqp.Connection
 	closed  bool
-	over    context.Context //nolint:containedctx // ends with Close // nolint:containedctx // ends when Close is called
+	over    context.Context //nolint:containedctx // ends when Close is called
 	end     context.CancelFunc
 }
 
@@ -88,7 +88,7 @@ func (c *Conn) open() (*amqp.Connection, error) {
 	if c.current != nil && !c.current.IsClosed() {
 		return c.current, nil
 	}
-	return nil, nil //nolint:nilnil // not connected yet // nolint:nilnil // no connection yet
+	return nil, nil //nolint:nilnil // no connection yet
 }
 
 // connect returns a connection that is probably open. It makes one if necessary.

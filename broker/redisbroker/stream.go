@@ -44,7 +44,7 @@ func (s *stream) readAll(ctx context.Context) error {
 			failures = 0
 			continue
 		case ctx.Err() != nil:
-			return nil //nolint:nilerr // Consume was ended // nolint:nilerr // ctx has ended
+			return nil //nolint:nilerr // ctx has ended
 		// At the start, a refused user is a mistake in the configuration. Later it may be temporary.
 		case errors.Is(err, redis.ErrClosed), !known && refusesUser(err):
 			return classify(s.stream, err)
@@ -211,7 +211,7 @@ func (s *stream) delivery(r *receipt, m redis.XMessage, delivery int) *consume.D
 		d.Message.ID, d.Message.Source = fmt.Sprintf("%s/%s", s.stream, m.ID), "redis"
 	}
 	if !has && len(d.Message.Payload) == 0 {
-		d.Message.Payload, _ = json.Marshal(m.Values) //nolint:errchkjson // all fields, for the person who looks at it // nolint:errchkjson // all fields, for the person who looks at the dead letter
+		d.Message.Payload, _ = json.Marshal(m.Values) //nolint:errchkjson // all fields, for the person who looks at the dead letter
 	}
 	return d
 }

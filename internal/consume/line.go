@@ -38,7 +38,7 @@ func (a *agenda) Less(i, j int) bool { return (*a)[i].at.Before((*a)[j].at) }
 func (a *agenda) Swap(i, j int)      { (*a)[i], (*a)[j] = (*a)[j], (*a)[i] }
 
 // Push implements [heap.Interface].
-func (a *agenda) Push(x any) { *a = append(*a, x.(*again)) } //nolint:forcetypeassert // nothing else is pushed // nolint:forcetypeassert // only entries of this type are pushed
+func (a *agenda) Push(x any) { *a = append(*a, x.(*again)) } //nolint:forcetypeassert // only entries of this type are pushed
 
 // Pop implements [heap.Interface].
 func (a *agenda) Pop() any {

@@ -32,7 +32,7 @@ type Owner struct {
 	closed  bool      // the owner writes nothing more
 	taken   bool      // another owner has taken the record over
 
-	ended context.Context //nolint:containedctx // when the lease is lost // nolint:containedctx // ends when the lease is lost
+	ended context.Context //nolint:containedctx // ends when the lease is lost
 	end   context.CancelFunc
 }
 

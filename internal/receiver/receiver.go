@@ -299,5 +299,5 @@ func writeProblem(w http.ResponseWriter, p problem) {
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) //nolint:errchkjson // texts and a number; a sender that is gone reads nothing // nolint:errchkjson // texts and a number always encode; a sender that is gone reads nothing
+	_ = json.NewEncoder(w).Encode(p) //nolint:errchkjson // texts and a number always encode; a sender that is gone reads nothing
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Problem is an error that the server returns instead of the answer of the handler.
-type Problem struct { //nolint:errname // it is an answer, which happens to travel as an error // nolint:errname // it is an answer that is returned as an error
+type Problem struct { //nolint:errname // it is an answer that is returned as an error
 	Code       Code
 	Reason     string // the reason of a google.rpc.ErrorInfo
 	Message    string // for the client

@@ -37,7 +37,7 @@ func tracersOf(conn *pgx.Conn) *tracers {
 // queryTrace is one call of Exec, Query or QueryRow whose start was reported to a tracer.
 type queryTrace struct {
 	tracer pgx.QueryTracer // nil without a tracer
-	ctx    context.Context //nolint:containedctx // the tracer's, for the rest of the call // nolint:containedctx // the context of the tracer, for the rest of the call
+	ctx    context.Context //nolint:containedctx // the context of the tracer, for the rest of the call
 	conn   *pgx.Conn
 }
 

@@ -175,7 +175,7 @@ type entry struct {
 }
 
 func entryOf(element *list.Element) *entry {
-	return element.Value.(*entry) //nolint:forcetypeassert // the list has nothing else // nolint:forcetypeassert // the list contains only entries
+	return element.Value.(*entry) //nolint:forcetypeassert // the list contains only entries
 }
 
 // entrySize is the memory of an entry in addition to its texts and bytes: the entry itself, its place in the map, and the

@@ -30,7 +30,7 @@ func (m measurer) Stored(ctx context.Context, after store.ID, limit int) (list [
 		var key string
 		var n int
 		if err := row.Scan(&s.Scope, &key, &n, &s.Bytes); err != nil {
-			return err //nolint:wrapcheck // it is of the driver // nolint:wrapcheck // the driver's error is clear by itself
+			return err //nolint:wrapcheck // the driver's error is clear by itself
 		}
 		list, read = append(list, s), read+n
 		if next = (store.ID{}); read == limit { // the page is full, so the next page begins after this row
@@ -39,7 +39,7 @@ func (m measurer) Stored(ctx context.Context, after store.ID, limit int) (list [
 		return nil
 	})
 	if err != nil {
-		return nil, store.ID{}, err //nolint:wrapcheck // it is of the store // nolint:wrapcheck // the store's error is clear by itself
+		return nil, store.ID{}, err //nolint:wrapcheck // the store's error is clear by itself
 	}
 	return list, next, nil
 }

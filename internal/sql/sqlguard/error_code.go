@@ -113,7 +113,7 @@ func walk(err error, visit func(error) bool) bool {
 	if visit(err) {
 		return true
 	}
-	switch e := err.(type) { //nolint:errorlint // this is what unwraps // nolint:errorlint // this function unwraps the errors itself
+	switch e := err.(type) { //nolint:errorlint // this function unwraps the errors itself
 	case interface{ Unwrap() error }:
 		return walk(e.Unwrap(), visit)
 	case interface{ Unwrap() []error }:

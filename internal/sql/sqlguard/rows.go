@@ -12,7 +12,7 @@ import (
 type rows struct {
 	driver.Rows
 
-	ctx      context.Context //nolint:containedctx // of the statement; see Close // nolint:containedctx // the context of the statement; see Close
+	ctx      context.Context //nolint:containedctx // the context of the statement; see Close
 	txn      *Txn            // nil: only prepared is used
 	call     call            // the call that has begun the statement
 	query    string

@@ -13,7 +13,7 @@ type stmt struct {
 	query string
 
 	checker   driver.NamedValueChecker // the checker of the statement, otherwise of the connection; nil if neither has one
-	converter driver.ColumnConverter   //nolint:staticcheck // deprecated for authors of drivers, not for their users // nolint:staticcheck // deprecated only for authors of drivers
+	converter driver.ColumnConverter   //nolint:staticcheck // deprecated only for authors of drivers
 
 	cmd    command // valid if parsed
 	parsed bool

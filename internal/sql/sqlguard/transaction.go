@@ -14,7 +14,7 @@ type transaction struct {
 	conn  *conn
 	base  driver.Tx       // nil if the guard sent BEGIN itself
 	txn   *Txn            // nil while it is not guarded
-	ctx   context.Context //nolint:containedctx // driver.Tx passes no context to Commit and Rollback // nolint:containedctx // driver.Tx passes no context to Commit and Rollback
+	ctx   context.Context //nolint:containedctx // driver.Tx passes no context to Commit and Rollback
 	group GroupTx         // nil if the transaction has a separate COMMIT
 	done  bool
 

@@ -17,7 +17,7 @@ type memberTx struct {
 
 	// bound ends all statements of the member. The contexts of the statements themselves cancel only reads: if a write is
 	// cancelled, SQLite rolls back the whole transaction, and with it the whole group.
-	bound context.Context //nolint:containedctx // the member's only context // nolint:containedctx // the only context of the member
+	bound context.Context //nolint:containedctx // the only context of the member
 
 	over   chan struct{} // closed when COMMIT or ROLLBACK has ended
 	gone   atomic.Bool   // its rollback has rolled back the whole group, so the transaction has ended

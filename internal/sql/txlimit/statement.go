@@ -8,7 +8,7 @@ import (
 
 // Statement is the time limit of one statement. A nil Statement has no limit.
 type Statement struct {
-	ctx    context.Context //nolint:containedctx // of the statement, for as long as it has rows // nolint:containedctx // the context of the statement, as long as it has rows
+	ctx    context.Context //nolint:containedctx // the context of the statement, as long as it has rows
 	cancel context.CancelCauseFunc
 	limit  time.Duration
 	left   time.Duration

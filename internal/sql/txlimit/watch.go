@@ -13,7 +13,7 @@ type Watch struct {
 	limits Limits
 	began  time.Time
 	end    func()
-	ended  context.Context    //nolint:containedctx // done when end has returned // nolint:containedctx // ends when end has returned
+	ended  context.Context    //nolint:containedctx // ends when end has returned
 	closed context.CancelFunc // ends the context ended
 
 	mu    sync.Mutex
