@@ -151,7 +151,7 @@ func (c *driverConn) write(call func() error) error {
 		return errCut
 	}
 	err := call()
-	if act == passes || err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+	if act == passes || err == driver.ErrSkip { //nolint:errorlint // database/sql compares it in the same way
 		return err
 	}
 	_ = c.close()

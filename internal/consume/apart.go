@@ -34,11 +34,13 @@ func (p *Pool) setApart(d *Delivery) {
 	p.aside.count++
 	p.aside.bytes += d.size()
 	d.Receipt.Apart(d.size())
+	// The message no longer counts, so there may be room for another one.
 	p.room.Broadcast()
 }
 
 // givesBack returns a message that waits for its key to the broker, if the pool has as many such messages as other messages.
 // It returns false if the pool has room, or if the broker does not accept the message.
+// A message that only waits can wait at the broker as well.
 func (p *Pool) givesBack(d *Delivery) bool {
 	full := p.aside.count >= p.cfg.Prefetch || p.aside.bytes >= p.cfg.PrefetchBytes
 	return full && d.Receipt.Again(givenBack)

@@ -24,6 +24,7 @@ func (p *Pool) Backlog() (b inbox.Backlog) {
 	for d := range p.held {
 		count, oldest := &b.Ready, &b.ReadyOldest
 		switch s := d.line; {
+		// A handler has it, so it does not wait.
 		case d.inHand:
 			continue
 		case d.class != healthy, s.held, s.slow, p.backlog.suspects.has(d):

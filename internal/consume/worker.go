@@ -41,6 +41,7 @@ func (p *Pool) take(ctx context.Context) *work {
 		now := time.Now()
 		wake := p.backlog.due(now)
 		if p.backlog.hasReady() {
+			// Every worker would only get the same refusal, so all of them wait for the end of the pause.
 			if now.Before(p.pressure.until) {
 				wake = sooner(wake, p.pressure.until)
 			} else if c, ok := p.choose(now); ok {
@@ -76,6 +77,7 @@ func (p *Pool) begin(c class) *work {
 		w.release = release
 		places = max(1, min(places, p.cfg.Capacity.Limit()-len(p.working)))
 	}
+	// An even share, so that one worker does not take all messages while others are idle.
 	share := (p.backlog.waiting + places - 1) / places
 	if c == hung { // a message that may hang must not take others with it
 		share = 1
@@ -149,6 +151,7 @@ func (p *Pool) apply(ctx context.Context, messages []message.Message) []inbox.Re
 	if results != nil {
 		return results
 	}
+	// No result: every message of the batch counts as failed, because nobody knows how far the handler came.
 	results = make([]inbox.Result, n)
 	for i := range results {
 		results[i].Err = errGoexit
@@ -172,6 +175,7 @@ func (p *Pool) answer(w *work, results []inbox.Result) {
 			continue
 		}
 		wait := time.Duration(0)
+		// An untried message has not failed, so it is tried again at once and its failures do not count.
 		if !isUntried(err) {
 			d.failures++
 			wait = delay(max(d.failures, d.Message.Delivery), err)
@@ -187,6 +191,7 @@ func (p *Pool) answer(w *work, results []inbox.Result) {
 		kept[d.line].list = append(kept[d.line].list, d)
 	}
 
+	// All under one lock, so that no worker sees a line before its failed messages are back.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.working, w)
@@ -229,6 +234,7 @@ func (p *Pool) judge(d *Delivery, err error, refused bool) {
 		delete(p.backlog.suspects, suspectKey(d))
 		return
 	case isUntried(err), refused && d.failures < refusedOften:
+		// The database has refused the whole batch, which says nothing about this message.
 		return
 	case errors.Is(err, inbox.ErrHandlerTimeout):
 		p.backlog.suspects.add(d)

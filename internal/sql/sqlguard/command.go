@@ -47,6 +47,7 @@ func (d Dialect) parse(text string) command {
 		if !empty {
 			statements++
 		}
+		// The most restrictive statement of the text decides.
 		if cmd.verb > found.verb {
 			found = cmd
 		}
@@ -102,13 +103,14 @@ func (p *parser) command(first token) command {
 		}
 		return p.named(rollbackTo, p.inside())
 	case "PREPARE":
-		if p.dialect == PostgreSQL && p.inside().is("TRANSACTION") { // the first phase of two
+		if p.dialect == PostgreSQL && p.inside().is("TRANSACTION") { // the first phase of a two-phase commit
 			return command{verb: transactionControl}
 		}
 	default:
 		if p.dialect != MySQL {
 			break
 		}
+		// SET STATEMENT ... FOR runs another statement, which decides.
 		if inner, ok := p.setStatement(string(keyword)); ok {
 			return p.command(inner)
 		}
@@ -136,6 +138,7 @@ func (p *parser) named(v verb, t token) command {
 // rest moves past the end of the statement. Semicolons inside the body of a created object do not end the statement: functions
 // of PostgreSQL have BEGIN ATOMIC ... END, and triggers of SQLite have BEGIN ... END.
 func (p *parser) rest(creates bool) (more bool) {
+	// Most texts have no semicolon, and need no further lexing.
 	if strings.IndexByte(p.text[p.pos:], ';') < 0 {
 		p.pos = len(p.text)
 		return false
@@ -168,6 +171,7 @@ func (d Dialect) fold(t token) (name string, ok bool) {
 	switch {
 	case t.kind == tokenWord:
 	case t.kind == tokenQuoted, t.kind == tokenString && d == SQLite:
+		// In MySQL the meaning of a backslash depends on sql_mode.
 		if d == MySQL && strings.ContainsRune(name, '\\') {
 			return "", false
 		}

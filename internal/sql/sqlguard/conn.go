@@ -128,7 +128,7 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 		result, err = c.exec(ctx, c.opening(query), args)
 		c.opened(err)
 	}
-	if err = k.end(err, false); err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+	if err = k.end(err, false); err == driver.ErrSkip { //nolint:errorlint // database/sql compares it in the same way
 		t.skipped()
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 		result, s, err = c.rows(within, c.opening(query), args)
 		c.opened(err)
 	}
-	if err = k.end(err, true); err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+	if err = k.end(err, true); err == driver.ErrSkip { //nolint:errorlint // database/sql compares it in the same way
 		t.skipped()
 		return nil, err
 	}
@@ -241,7 +241,7 @@ func (c *conn) convert(arg *driver.NamedValue) error {
 		return nil // the statement will be prepared, and its arguments converted for it
 	}
 	if c.checker != nil {
-		if err := c.checker.CheckNamedValue(arg); err != driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+		if err := c.checker.CheckNamedValue(arg); err != driver.ErrSkip { //nolint:errorlint // database/sql compares it in the same way
 			return err
 		}
 	}
@@ -305,7 +305,7 @@ func (c *conn) runs(ctx context.Context, query string) (driver.Result, error) {
 	if c.execer != nil {
 		r, err := c.exec(ctx, query, nil)
 		// The driver wants the statement prepared.
-		if err != driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+		if err != driver.ErrSkip { //nolint:errorlint // database/sql compares it in the same way
 			return r, err
 		}
 	}

@@ -8,7 +8,9 @@ func SQLiteEffects(text string) (reads, pragma bool) {
 		first := p.inside()
 		switch {
 		case first.is("PRAGMA"):
+			// A PRAGMA may write or change the connection, whatever its name says.
 			reads, pragma = false, true
+		// A WITH clause may end in an INSERT, UPDATE or DELETE.
 		case first.is("WITH"):
 			reads = reads && p.reads()
 		case !first.ends() && !first.is("SELECT") && !first.is("VALUES") && !first.is("EXPLAIN"):

@@ -33,6 +33,7 @@ func sqliteCode(err error) (code int, ok bool) {
 		return e.Code(), true
 	}
 	v := reflect.ValueOf(err)
+	// By reflection, because this package must not import the drivers.
 	if m := v.MethodByName("ExtendedCode"); m.IsValid() && m.Type().NumIn() == 0 && m.Type().NumOut() == 1 {
 		return integer(m.Call(nil)[0])
 	}
@@ -54,6 +55,7 @@ func MySQLCode(err error) (code int, ok bool) {
 
 func mysqlCode(err error) (code int, ok bool) {
 	v := reflect.ValueOf(err)
+	// Other types have a field Number as well, but not a text Message beside it.
 	if field(v, "Message").Kind() == reflect.String {
 		return integer(field(v, "Number"))
 	}
@@ -88,6 +90,7 @@ func IsMissing(err error) bool {
 	if code, ok := MySQLCode(err); ok {
 		return code == 1146 || code == 1054
 	}
+	// SQLite has one code for all errors of this kind, so the text decides.
 	return err != nil && (strings.Contains(err.Error(), "no such table") || strings.Contains(err.Error(), "no such column"))
 }
 

@@ -62,6 +62,7 @@ func (l *lexer) scan() tokenKind {
 		for l.pos < len(l.text) && isWordByte(l.text[l.pos]) {
 			l.pos++
 		}
+		// E'...' is a string in which a backslash is an escape.
 		if l.dialect == PostgreSQL && strings.EqualFold(l.text[start:l.pos], "e") && l.at("'") {
 			l.escapeString()
 			return tokenString
@@ -120,6 +121,7 @@ func (l *lexer) dollar() tokenKind {
 	}
 	tag := l.text[l.pos+1 : end]
 	switch {
+	// A parameter such as $1 is not the beginning of a quoted string.
 	case tag != "" && isDigit(tag[0]):
 		for l.pos++; l.pos < len(l.text) && isDigit(l.text[l.pos]); l.pos++ {
 		}
@@ -187,6 +189,7 @@ func (l *lexer) comment() {
 	case l.dialect == MySQL && (l.at("/*!") || l.at("/*M!") || l.at("/*m!")):
 		l.inHint = true
 		l.pos += strings.IndexByte(l.text[l.pos:], '!') + 1
+		// A version number may follow, such as in /*!50000.
 		for l.pos < len(l.text) && isDigit(l.text[l.pos]) {
 			l.pos++
 		}

@@ -37,6 +37,7 @@ func (p *parser) setCommits() bool {
 		return true
 	}
 	for ; !t.ends(); t = p.inside() {
+		// autocommit = 1 commits. The value may be an expression, so every assignment counts.
 		if name, ok := MySQL.fold(t); ok && name == "autocommit" {
 			return true
 		}

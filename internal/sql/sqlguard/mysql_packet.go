@@ -17,6 +17,7 @@ import (
 // guard uses such packets from now on.
 func (s Session) TakesSeveral(ctx context.Context) (bool, error) {
 	err := s.conn.run(ctx, "DO 0; DO 0")
+	// This is how a server answers that accepts only one statement.
 	if code, _ := MySQLCode(err); code == mysqlSyntax {
 		return false, nil
 	}
@@ -67,7 +68,7 @@ func (c *conn) opening(query string) string {
 
 // opened records that the text of opening was sent, unless the driver wants to prepare the text.
 func (c *conn) opened(err error) {
-	if c.tx == nil || len(c.tx.pending) == 0 || err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+	if c.tx == nil || len(c.tx.pending) == 0 || err == driver.ErrSkip { //nolint:errorlint // database/sql compares it in the same way
 		return
 	}
 	c.tx.pending = nil
@@ -174,6 +175,7 @@ func (c *conn) oneStatement(ctx context.Context, t *Txn, query string) error {
 		return nil
 	}
 	s, err := prepare(ctx, c.base, query)
+	// The server has parsed it as one statement, so it is harmless.
 	if code, _ := MySQLCode(err); code == mysqlUnpreparable {
 		return nil
 	}
@@ -209,6 +211,7 @@ func (tx *transaction) commitMySQL(ctx context.Context) error {
 		}
 		list = append(list, statement)
 	}
+	// COMMIT comes last, so that nothing is committed if an earlier statement fails.
 	list = append(list, textArgs{text: "COMMIT"})
 	if after := t.doesAfter(""); after != "" {
 		list = append(list, textArgs{text: after})
@@ -239,7 +242,7 @@ func (c *conn) packet(ctx context.Context, list []textArgs) error {
 		}
 	}
 	if text := strings.Join(texts, "; "); !c.prepares(text, args) {
-		if _, err := c.exec(ctx, text, args); err != driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+		if _, err := c.exec(ctx, text, args); err != driver.ErrSkip { //nolint:errorlint // database/sql compares it in the same way
 			return err
 		}
 	}
@@ -295,6 +298,7 @@ func (tx *transaction) rollbackPacket(ctx context.Context) (incomplete bool, err
 	if closed := rows.Close(); err == nil {
 		err = closed
 	}
+	// With warnings, the expressions of DoAfter were not evaluated: writes that remain must be recorded first.
 	if err == nil && !warnings {
 		t.isDoneAfter()
 	}

@@ -51,6 +51,7 @@ func (c *conn) noteRollback(ctx context.Context, t *Txn) {
 	if c.dialect != MySQL || !t.fatal || t.noted {
 		return
 	}
+	// Once only: the statement that asks for warnings deletes them.
 	t.noted = true
 	if c.warned(ctx) && !c.onlyTemporary(ctx, t) {
 		t.incomplete.Store(&ErrIncomplete)
@@ -106,6 +107,7 @@ func (tx *transaction) undoMySQL(ctx context.Context) (incomplete bool, err erro
 			tx.txn.isDoneAfter()
 		}
 		return false, nil
+	// The driver has begun this transaction, so the driver must end it.
 	case tx.base != nil:
 		err = tx.base.Rollback()
 	case c.takesSeveral() && c.queryer != nil:

@@ -23,6 +23,7 @@ func (c *conn) noteSession(ctx context.Context, t *Txn, query string) {
 		return
 	}
 	if changesSession(query) {
+		// The connection is closed after use, because the driver cannot reset the session.
 		c.broken = true
 		if contains(query, "temporary") {
 			t.temporary.Store(true)
@@ -60,6 +61,7 @@ func changesSession(text string) bool {
 			return true
 		}
 	}
+	// GET_LOCK holds a lock of the session, and can be a part of any statement.
 	return contains(text, "get_lock")
 }
 
@@ -115,6 +117,7 @@ func (p *parser) sets() bool {
 	depth, begins := 0, true // an assignment
 	for t := p.inside(); !t.ends(); t = p.inside() {
 		if begins {
+			// "@name" is a user variable. "@@name", or a name without "@", is a setting of the session or the server.
 			if t.text != "@" || p.inside().text == "@" {
 				return true
 			}

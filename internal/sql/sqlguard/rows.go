@@ -37,7 +37,7 @@ func watch(ctx context.Context, base driver.Rows, t *Txn, k call, query string, 
 
 func (r *rows) note(err error) error {
 	r.ended = err != nil
-	if err != nil && err != io.EOF && r.txn != nil { //nolint:errorlint // database/sql compares it so, too
+	if err != nil && err != io.EOF && r.txn != nil { //nolint:errorlint // database/sql compares it in the same way
 		r.txn.fail(r.since, r.query, err)
 	}
 	return err
@@ -56,6 +56,7 @@ func (r *rows) Close() error {
 	}
 	cut := !r.ended
 	err := r.note(r.call.again(true, r.Rows.Close))
+	// database/sql does not tell the driver why it closes a result early.
 	if err == nil && cut {
 		_ = r.note(r.ctx.Err())
 	}

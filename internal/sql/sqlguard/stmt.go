@@ -135,7 +135,7 @@ func (s *stmt) CheckNamedValue(arg *driver.NamedValue) error {
 
 func (s *stmt) convert(arg *driver.NamedValue) error {
 	if s.checker != nil {
-		if err := s.checker.CheckNamedValue(arg); err != driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+		if err := s.checker.CheckNamedValue(arg); err != driver.ErrSkip { //nolint:errorlint // database/sql compares it in the same way
 			return err
 		}
 	}

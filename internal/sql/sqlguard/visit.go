@@ -34,6 +34,7 @@ func (c *conn) visited(ctx context.Context) (visited bool, err error) {
 // visitTx runs fn on the connection of tx. guarded is false if the connection is not guarded.
 func visitTx(ctx context.Context, tx *sql.Tx, fn func(*conn) error) (guarded bool, err error) {
 	v := &visit{run: fn}
+	// WithoutCancel, because database/sql does not reach the connection after ctx has ended.
 	_, err = tx.ExecContext(context.WithValue(context.WithoutCancel(ctx), visitKey{}, v), visitText)
 	return v.arrived, err
 }
@@ -47,6 +48,7 @@ func (t *Txn) JoinTx(ctx context.Context, tx *sql.Tx, query string) error {
 		if err == nil {
 			_, err = c.enter(t.Join(ctx), query)
 		}
+		// The transaction has no guard yet. It gets one, so that the guard can refuse the commit.
 		if err != nil && c.tx != nil && c.tx.txn == nil && t.claim() == nil {
 			c.tx.txn, t.isolation = t, c.tx.isolation
 		}
