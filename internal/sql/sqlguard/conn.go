@@ -63,11 +63,13 @@ func (c *conn) enter(ctx context.Context, query string) (*Txn, error) {
 	switch {
 	case asked == current, asked == nil:
 		return current, nil
+	// A Join uses the guard of the transaction that it joins.
 	case current != nil && joins(ctx) && asked.phase.Load() == unused:
 		asked.view.Store(current)
 		return current, nil
 	case current != nil:
 		return nil, current.refuse(query, errForeign)
+	// A statement that asks for a guard must not run outside a transaction: it would commit alone.
 	case c.tx == nil:
 		return nil, errOutside
 	default:
@@ -77,9 +79,11 @@ func (c *conn) enter(ctx context.Context, query string) (*Txn, error) {
 
 // admit decides whether a statement of the open transaction may reach the database.
 func (c *conn) admit(ctx context.Context, t *Txn, cmd command, query string) error {
+	// This savepoint belongs to the group, and a handler that used it would undo the work of other members.
 	if c.tx != nil && c.tx.group != nil && cmd.name == GroupSavepoint {
 		return t.refuse(query, errSavepoint)
 	}
+	// First, because the statement itself would delete the warning of the server.
 	c.noteRollback(ctx, t)
 	if err := t.admit(cmd, query); err != nil {
 		return err
@@ -118,6 +122,7 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	if err := c.admit(ctx, t, cmd, query); err != nil {
 		return nil, err
 	}
+	// An error may be undone by a rollback to a savepoint, so its place among the savepoints is kept.
 	since := t.made
 	ctx, k, err := c.begin(ctx, t, query)
 	if err != nil {
@@ -129,6 +134,7 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 		c.opened(err)
 	}
 	if err = k.end(err, false); err == driver.ErrSkip { //nolint:errorlint // database/sql compares it in the same way
+		// database/sql now prepares the text and executes it again, so this call must not count.
 		t.skipped()
 		return nil, err
 	}
@@ -231,6 +237,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 func (c *conn) CheckNamedValue(arg *driver.NamedValue) error {
 	err := c.convert(arg)
 	if t := c.guarded(); t != nil && rejects(err) {
+		// database/sql returns this error to the handler, which could ignore it and commit.
 		t.fail(t.made, "", err)
 	}
 	return err
@@ -238,7 +245,7 @@ func (c *conn) CheckNamedValue(arg *driver.NamedValue) error {
 
 func (c *conn) convert(arg *driver.NamedValue) error {
 	if c.execer == nil && c.queryer == nil { // the statement will be prepared, and its arguments are then converted for it
-		return nil // the statement will be prepared, and its arguments converted for it
+		return nil
 	}
 	if c.checker != nil {
 		if err := c.checker.CheckNamedValue(arg); err != driver.ErrSkip { //nolint:errorlint // database/sql compares it in the same way
@@ -270,6 +277,7 @@ func (c *conn) Ping(ctx context.Context) error {
 
 // ResetSession is called before the pool hands out a used connection again.
 func (c *conn) ResetSession(ctx context.Context) error {
+	// A guarded transaction was not ended, so the pool must not reuse the connection.
 	if c.broken || c.guarded() != nil {
 		return driver.ErrBadConn
 	}
