@@ -43,7 +43,7 @@ func (b *Batch) Add(s store.Statement) {
 func init() { //nolint:gochecknoinits // for packages that this one cannot import
 	declared.Writes = func(b any) []store.Statement { return b.(*Batch).writes } //nolint:forcetypeassert // of package saga
 	current.Bind = func(b any, o *current.Operation) { b.(*Batch).of = o }       //nolint:forcetypeassert // likewise
-	current.OfBatch = func(b any) *current.Operation {                           // of package outbox
+	current.OfBatch = func(b any) *current.Operation {                           // called by package outbox
 		if o := b.(*Batch).of; o != nil && !o.ID.IsZero() { //nolint:forcetypeassert // likewise
 			return o
 		}

@@ -33,15 +33,15 @@ type call[TX any] struct {
 	e       *Engine[TX]
 	op      Operation
 	id      store.ID
-	request []byte // op.Request, encrypted; nil before the first use, or if it is not to be kept
+	request []byte // op.Request, encrypted; nil before the first use, or if it is not kept
 	start   time.Time
-	waited  time.Duration // for a duplicate in flight
-	runs    int           // of the handler, and tries after which the store has asked to try again
+	waited  time.Duration // how long the call has waited for a duplicate in flight
+	runs    int           // runs of the handler, and tries after which the store has asked for another try
 	report  report
 
 	seen      replay.Mark   // set when this process has seen the operation done
-	ticket    replay.Ticket // of the cache, from before the last COMMIT
-	sent      time.Time     // when that COMMIT was sent, if its answer is to be shared; zero: the answer was lost
+	ticket    replay.Ticket // the ticket of the cache from before the last COMMIT
+	sent      time.Time     // when that COMMIT was sent, if its result is to be shared; zero: the answer was lost
 	lookUp    lookUp
 	lostClaim lostClaim
 }
@@ -53,11 +53,11 @@ type handler[TX any] struct {
 	batch func(context.Context, *Batch) (Answer, error) // declares its writes
 }
 
-// lookUp holds the reads of a call before Begin, each at most once.
+// lookUp records the reads of a call before Begin. Each is made at most once.
 type lookUp struct {
 	done   bool
 	shared bool          // Config.Shared was asked
-	took   time.Duration // how much of the time for a connection the reads have used up; the next Begin has the rest
+	took   time.Duration // how much of the time for a connection the reads have used; the next Begin gets the rest
 }
 
 // lostClaim is the state of an earlier try of this call whose commit also claims the operation (see
@@ -67,7 +67,7 @@ type lostClaim uint8
 const (
 	claimNotLost   lostClaim = iota // no answer was lost, or the outcome of that commit is known
 	claimMayArrive                  // the commit may still reach the server
-	claimAwaited                    // as claimMayArrive, and the call waits longer for an operation in flight, which may be its own commit
+	claimAwaited                    // as claimMayArrive; the call also waits longer for an operation in flight, which may be its own commit
 )
 
 // begin initializes c. The rest of the call must use the returned context, because a [Tracer] may have replaced
@@ -81,7 +81,7 @@ func (c *call[TX]) begin(ctx context.Context, e *Engine[TX], op *Operation) cont
 	}
 	if e.tracer != nil {
 		began, trace := e.tracer.TraceStart(ctx, c.named(Event{Trace: op.Attempt.Trace}))
-		if len(trace) > traceparent.Max || !printable.Is(trace) { // the record could not be stored
+		if len(trace) > traceparent.Max || !printable.Is(trace) { // a record with this trace could not be stored
 			trace = ""
 		}
 		ctx, c.report.trace = began, cmp.Or(trace, op.Attempt.Trace)
@@ -131,9 +131,8 @@ func (c *call[TX]) exec(ctx context.Context, h handler[TX]) verdict {
 
 var errNested = errors.New("this call runs inside the handler of another operation of the same engine: it would wait for a second connection, and would commit separately. Try: once.Join")
 
-// follow waits for the leader of a flight. ok is false if the caller must join a flight again. The wait for the
-// news that the operation runs is not longer than the caller itself would wait for the store: a look-up, a
-// connection and an answer.
+// follow waits for the leader of a flight. ok is false if the caller must join a flight again. The caller waits no longer for the news that
+// the operation runs than it would wait for the store itself: for a look-up, a connection and an answer.
 func (c *call[TX]) follow(ctx context.Context, f *flight.Flight, until time.Time) (v verdict, ok bool) {
 	t := c.terms()
 	rec, end, err := f.Wait(ctx, flight.Patience{
@@ -154,7 +153,7 @@ func (c *call[TX]) follow(ctx context.Context, f *flight.Flight, until time.Time
 	case flight.EndUnknown:
 		return verdict{err: c.fail(CodeUnavailable, EffectNotApplied, errNoAnswer)}, true
 	}
-	if c.e.irrevocable { // the claim is a record, which has the fingerprint to compare
+	if c.e.irrevocable { // the claim is a record with the fingerprint to compare
 		if rec, err := c.e.read(ctx, &c.op, c.id); err == nil && rec.State != store.StateAbsent {
 			return c.found(rec), true
 		}
@@ -164,10 +163,10 @@ func (c *call[TX]) follow(ctx context.Context, f *flight.Flight, until time.Time
 
 var errNoAnswer = errors.New("another call in this process is reading the same operation, and the store has not answered in time. Try: check that the database is running and reachable")
 
-// lead repeats try until there is a verdict, as the leader of a flight since began.
+// lead repeats try until there is a verdict. The call has been the leader of the flight f since began.
 func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time.Time, h handler[TX]) (v verdict) {
 	final := false
-	defer func() { f.End(c.id, v.rec, final) }() // also when h panics
+	defer func() { f.End(c.id, v.rec, final) }() // even if h panics
 	delay := firstDelay
 	for collisions := 0; ; began = time.Now() {
 		v = c.try(ctx, f, began, h)
@@ -175,18 +174,18 @@ func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time
 		code := CodeOf(v.err)
 		switch {
 		case v.err == nil, code == CodeUnknown:
-			final = !v.superseded // otherwise the record is not the current one, so followers must ask for themselves
+			final = !v.superseded // a superseded record is not the current one, so followers must ask for themselves
 			return v
 		case code == CodeMismatch:
-			final = v.rec.State != store.StateRunning && v.rec.State != store.StateWaiting // followers may want to wait for the end of the running operation
+			final = v.rec.State != store.StateRunning && v.rec.State != store.StateWaiting // followers may want to wait until the running operation ends
 			return v
 		// Only this caller has gone. The flight ends without a record, so that a follower leads the next try.
 		case ctx.Err() != nil:
 			return v
-		case store.KindOf(v.err) == store.KindTaken && v.again && collisions < maxCollisions:
+		case store.KindOf(v.err) == store.KindTaken && v.again && collisions < maxCollisions: // the winner has committed or is about to, so the next look-up finds its record
 			collisions++ // the winner has committed or is about to: the next look-up finds its record
 		case v.again && c.runs < c.e.cfg.Runs:
-			// A random pause: two calls that have met in a deadlock would meet again.
+			// A random pause, because two calls that have met in a deadlock would meet again.
 			if !sleep.For(ctx, rand.N(delay)) {
 				return v
 			}
@@ -221,8 +220,8 @@ func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time
 	}
 }
 
-// waitLimit returns until when this call waits for a duplicate in flight. After a commit that claims was lost,
-// it waits for Config.Settle at least: the operation in flight may be its own commit.
+// waitLimit returns until when this call waits for a duplicate in flight. After the answer to a claiming commit was lost, that is at least
+// Config.Settle from now: the operation in flight may be the call's own commit.
 func (c *call[TX]) waitLimit(until time.Time) time.Time {
 	if c.lostClaim != claimMayArrive {
 		return until
@@ -234,20 +233,20 @@ func (c *call[TX]) waitLimit(until time.Time) time.Time {
 	return until
 }
 
-// refusedForAll reports whether the store would have refused the followers as well, in a try that began when
-// this one did. It is false if the handler has run, and if the leader's own context may have ended the try.
+// refusedForAll reports whether the store would also have refused the followers, if they had begun a try at the same time. It is false if the
+// handler has run, or if the leader's own context may have ended the try.
 func (c *call[TX]) refusedForAll(ctx context.Context, began time.Time) bool {
 	deadline, ok := ctx.Deadline()
 	return c.runs == 0 && (!ok || deadline.After(began.Add(c.terms().Timeouts.Acquire)))
 }
 
-// terms are the demands of this call on the store.
+// terms returns what this call demands of the store.
 func (c *call[TX]) terms() flight.Terms {
 	return flight.Terms{Timeouts: c.e.timeouts(&c.op), Isolation: c.op.Isolation}
 }
 
-// try asks the store once, and executes if there is something to execute. It begins at now. Work without an
-// operation has no flight.
+// try asks the store once, and executes the operation if it is absent. The try begins at now. Work without an operation
+// has no flight.
 func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, h handler[TX]) verdict {
 	c.report.from = ""
 	if v, done := c.askShared(ctx, f); done {
@@ -257,7 +256,7 @@ func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, h h
 		return v
 	}
 	txn, rec, err := c.claim(ctx, f, h.batch != nil)
-	// The look-up was paid for by this Begin: a later Begin has the whole time for a connection again.
+	// This Begin has paid for the look-up, so a later Begin has the whole time for a connection again.
 	c.lookUp.took = 0
 	c.report.lookUp += c.e.since(now)
 	switch {
@@ -270,22 +269,22 @@ func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, h h
 	case f == nil:
 	case txn.blind:
 		f.SetMaybeRunning()
-	case txn.optimistic: // it reports that itself with its first statement
+	case txn.optimistic: // an optimistic claim reports that itself, with its first statement
 	default:
 		if txn.expiring != nil {
 			f.SetLost(txn.expiring.Ended())
 		}
 		f.SetRunning()
 	}
-	if c.e.irrevocable { // work that calls other services must be finished, even if its caller is gone
+	if c.e.irrevocable { // work that calls other services must be finished, even if its caller has gone
 		ctx = context.WithoutCancel(ctx)
 	}
 	return c.execute(ctx, txn, h)
 }
 
-// askShared asks Config.Shared, for all of the flight.
+// askShared looks the operation up in Config.Shared, on behalf of the whole flight.
 func (c *call[TX]) askShared(ctx context.Context, f *flight.Flight) (v verdict, done bool) {
-	// Once for a call, because each question may take sharedTimeout. A first attempt is in no cache.
+	// Once in a call, because each request may take sharedTimeout. A first attempt is in no cache.
 	if c.e.shared == nil || c.lookUp.shared || c.id.IsZero() || c.op.Attempt.Number == 1 {
 		return v, false
 	}
@@ -301,9 +300,8 @@ func (c *call[TX]) askShared(ctx context.Context, f *flight.Flight) (v verdict, 
 	return c.found(rec), true
 }
 
-// readFirst reads an operation that is probably done, because this process has seen it done or because the
-// caller has asked before: a replay then needs no transaction. With Config.Synced it does not read, because
-// only Begin can wait until a record is durable.
+// readFirst reads an operation that is probably done: this process has seen it done, or the caller has asked before. Then a replay needs
+// no transaction. With Config.Synced it does not read, because only Begin can wait until a record is durable.
 func (c *call[TX]) readFirst(ctx context.Context) (v verdict, done bool) {
 	if c.lookUp.done || c.e.cfg.Synced || c.id.IsZero() || c.op.Attempt.Number < 2 && !c.seen.IsSet() {
 		return v, false
@@ -313,27 +311,27 @@ func (c *call[TX]) readFirst(ctx context.Context) (v verdict, done bool) {
 	rec, err := c.e.read(waits.With(ctx, c.report.waits), &c.op, c.id)
 	c.lookUp.took = time.Since(began)
 	if err != nil || rec.State != store.StateDone {
-		return v, false // also if the pool is exhausted: Begin returns that error
+		return v, false // also if the pool is exhausted: Begin then returns that error
 	}
 	c.report.lookUp = c.lookUp.took
 	return c.found(rec), true
 }
 
-// read reads a record. It does not wait longer for a connection than Begin would.
+// read reads a record. It waits for a connection no longer than Begin would.
 func (e *Engine[TX]) read(ctx context.Context, op *Operation, id store.ID) (store.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.timeouts(op).Acquire)
 	defer cancel()
 	return e.store.Read(ctx, id)
 }
 
-// transaction is a transaction of the store, and the abilities of its claim.
+// transaction is a transaction of the store, with the abilities of its claim.
 type transaction[TX any] struct {
 	store.Transaction[TX]                  // nil if there is nothing to execute
 	expiring              ability.Expiring // nil if the store does not end the transaction by itself
-	byCommit              bool             // nothing is claimed before its Commit
-	blind                 bool             // Begin has not looked anything up either
+	byCommit              bool             // only its Commit claims the operation
+	blind                 bool             // Begin has not looked the operation up
 	optimistic            bool             // claim and look-up are sent with the handler's first statement
-	joined                bool             // it is a part of the caller's transaction, so that the caller decides whether it commits
+	joined                bool             // a part of the caller's transaction: the caller decides whether it commits
 }
 
 func transactionOf[TX any](txn store.Transaction[TX]) transaction[TX] {
@@ -366,8 +364,8 @@ func (c *call[TX]) claim(ctx context.Context, f *flight.Flight, batch bool) (tra
 	}
 	txn, rec, err := c.e.store.Begin(ctx, opts)
 	if opts.First && err == nil && txn == nil && rec.State == store.StateRunning {
-		// Another call has the claim, but the operation may be done all the same: a call that finds an
-		// operation done holds the claim for a moment.
+		// Another call has the claim, but the operation may be done: even a call that finds an operation done holds the
+		// claim for a moment.
 		opts.First = false
 		txn, rec, err = c.e.store.Begin(ctx, opts)
 	}
@@ -383,7 +381,7 @@ func (c *call[TX]) claim(ctx context.Context, f *flight.Flight, batch bool) (tra
 	return cl, rec, nil
 }
 
-// describe adds the operation's details for a store whose claim is a record.
+// describe adds the details of the operation, for a store whose claim is a record.
 func (c *call[TX]) describe(opts *store.BeginOptions) (err error) {
 	opts.Trace, opts.Name, opts.Retain = c.report.trace, c.op.Name, c.e.retain(&c.op)
 	opts.Encrypter = c.e.cfg.Encrypter
@@ -394,17 +392,17 @@ func (c *call[TX]) describe(opts *store.BeginOptions) (err error) {
 	return err
 }
 
-// isFirst reports whether the look-up may be skipped.
+// isFirst reports whether the store may skip the look-up.
 func (c *call[TX]) isFirst() bool {
 	// After a run or a wait, another call may have done the operation meanwhile.
 	return c.op.Attempt.Number == 1 && !c.id.IsZero() && c.runs == 0 && c.waited == 0
 }
 
-// youngKey is the age up to which a key that contains a time probably belongs to a first attempt: clients retry
-// after a second or more.
+// youngKey is the age up to which a key with a time probably belongs to a first attempt: clients wait for a second or more before
+// they retry.
 const youngKey = 2 * time.Second
 
-// isOptimistic reports whether the look-up may come with the handler's first statement.
+// isOptimistic reports whether the store may look the operation up together with the handler's first statement.
 func (c *call[TX]) isOptimistic(opts *store.BeginOptions) bool {
 	if !c.op.Optimistic || c.id.IsZero() || c.e.irrevocable || opts.First || opts.Batch || c.runs > 0 || c.waited > 0 {
 		return false
@@ -440,7 +438,7 @@ func (c *call[TX]) execWithoutKey(ctx context.Context, h handler[TX]) verdict {
 	}
 }
 
-// finish ends the call: it remembers the result for the next one, and reports the last event.
+// finish ends the call. It remembers the result for later calls, and reports the last event.
 func (c *call[TX]) finish(ctx context.Context, v verdict) {
 	if v.err == nil && !c.id.IsZero() && !v.provisional {
 		c.seen.Set()

@@ -14,8 +14,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// commit commits the answer of a run. If the handler's writes are to be rolled back, it stores the answer
-// alone.
+// commit commits the answer of a run. If the handler's writes must be rolled back, it stores only the
+// answer.
 func (c *call[TX]) commit(ctx context.Context, txn transaction[TX], r ran) verdict {
 	uncancelled := c.uncancelled(ctx)
 	defer uncancelled.end()
@@ -25,15 +25,15 @@ func (c *call[TX]) commit(ctx context.Context, txn transaction[TX], r ran) verdi
 		c.sent = time.Now()
 	}
 	began := c.e.clock()
-	if txn.byCommit && (r.rollback || !txn.blind) { // another call may have done the operation, and a sweeper may have deleted the record, since Begin checked whether it is too late
+	if txn.byCommit && (r.rollback || !txn.blind) { // since Begin has checked this, another call may have done the operation, and a sweeper may have deleted the record
 		r.change.StaleAfter = c.e.tooLateFrom(&c.op)
 	}
 	if r.rollback {
 		switch err := txn.Rollback(uncancelled); store.KindOf(err) {
-		case store.KindEnded, store.KindRetry, store.KindBusy, store.KindTaken: // the rollback did not simply undo the writes: its error counts, and not the handler's answer
+		case store.KindEnded, store.KindRetry, store.KindBusy, store.KindTaken: // the rollback has found more than the handler's error says
 			return c.committed(ctx, txn, r.change, err)
 		}
-		if !txn.joined { // the Commit of a join may follow its Rollback, and writes the record alone
+		if !txn.joined { // the Commit of a join may follow its Rollback, and then writes only the record
 			return c.swap(ctx, uncancelled, r.change)
 		}
 	}
@@ -47,17 +47,17 @@ func (c *call[TX]) commit(ctx context.Context, txn transaction[TX], r ran) verdi
 	return v
 }
 
-// change is the change that the store must commit when the operation is done.
+// change returns the change that the store must commit when the operation is done.
 func (c *call[TX]) change(res store.Result) (change store.Change, err error) {
-	if c.id.IsZero() { // the store writes no record; the caller gets the result all the same
+	if c.id.IsZero() { // the store writes no record, but the caller gets the result
 		change.Next.Result = res
 		return change, fits(change.Next)
 	}
-	var own struct { // one allocation
+	var own struct { // both in one allocation
 		claim       [16]byte
 		fingerprint Fingerprint
 	}
-	// A lost COMMIT is recognised by this nonce, and not taken for that of another call.
+	// By this nonce the call recognises its own record after the answer to COMMIT was lost.
 	rand.Read(own.claim[:])
 	change = store.Change{
 		ID:     c.id,
@@ -73,7 +73,7 @@ func (c *call[TX]) change(res store.Result) (change store.Change, err error) {
 	return change, fits(change.Next)
 }
 
-// encryptedRequest returns Operation.Request, encrypted; nil if it is empty or the engine has no Encrypter.
+// encryptedRequest returns Operation.Request, encrypted. It returns nil if the request is empty, or if the engine has no Encrypter.
 func (c *call[TX]) encryptedRequest() (_ []byte, err error) {
 	if c.e.cfg.Encrypter != nil && len(c.op.Request) > 0 && c.request == nil {
 		c.request, err = c.e.cfg.Encrypter.Encrypt(c.op.Request, seal.Label(c.id.Scope, c.id.Key))
@@ -98,7 +98,7 @@ func fits(rec store.Record) error {
 	return &toolarge.Error{Bytes: n, Max: maxRecord, Try: "a smaller result, such as the name of a file"}
 }
 
-// committed is the verdict on the answer to a commit.
+// committed returns the verdict on the answer to a commit.
 func (c *call[TX]) committed(ctx context.Context, txn transaction[TX], ch store.Change, err error) verdict {
 	if err == nil {
 		if !c.id.IsZero() {
@@ -127,21 +127,20 @@ func (c *call[TX]) swap(ctx, uncancelled context.Context, ch store.Change) verdi
 	}
 	v := c.committed(ctx, transaction[TX]{}, ch, err)
 	if store.KindOf(err) == store.KindLost && v.again {
-		// A Swap that is in flight holds no claim. So if the record is absent, the Swap may still be applied
-		// later, and another run could not be sure either.
+		// A Swap in flight holds no claim. So if the record is absent, the Swap may still be applied later, and another run
+		// could not be sure either.
 		v = c.storeFailed(unsettled, err)
 	}
 	return v
 }
 
-// wasDoneBefore reports whether a commit that claims has failed because the operation was done before. It must
-// look, because a store may refuse a statement before it has sent the claim, and then the error does not say
-// so.
+// wasDoneBefore reports whether a claiming commit has failed because the operation was done before. It must read the record: a store may
+// refuse a statement before it has sent the claim, and then the error does not tell.
 func (c *call[TX]) wasDoneBefore(ctx context.Context, err error) bool {
 	if err == nil || c.id.IsZero() || ctx.Err() != nil {
 		return false
 	}
-	// Errors of these kinds describe the state of the claim themselves.
+	// Errors of these kinds already tell the state of the claim.
 	switch store.KindOf(err) {
 	case store.KindTaken, store.KindLost, store.KindStale, store.KindRetry:
 		return false
@@ -150,16 +149,15 @@ func (c *call[TX]) wasDoneBefore(ctx context.Context, err error) bool {
 	return state != store.StateAbsent
 }
 
-// uncancelled is a context for work that must be finished even if the caller has gone. It has the caller's
-// values and a deadline of its own. Its timer is made only when the store waits for the deadline, and not when
-// the store only reads it.
+// uncancelled is a context for work that must be finished even if the caller has gone. It has the caller's values, and its own deadline.
+// Its timer is made only when somebody waits for the deadline, and not when the store only reads it.
 type uncancelled struct {
 	lazy.Context
 
 	caller callersValues
 }
 
-// uncancelled returns one for the next Config.Settle. Its owner ends it.
+// uncancelled returns an [uncancelled] that lasts for Config.Settle. The caller must call end.
 func (c *call[TX]) uncancelled(ctx context.Context) *uncancelled {
 	u := &uncancelled{caller: callersValues{ctx}}
 	u.Parent, u.Until = &u.caller, lazy.Now().Add(c.e.cfg.Settle)
@@ -169,9 +167,8 @@ func (c *call[TX]) uncancelled(ctx context.Context) *uncancelled {
 // end stops the timer.
 func (u *uncancelled) end() { u.Cancel(nil) }
 
-// callersValues is the context that context.WithoutCancel returns, in a form that can be embedded. It does not
-// hide the caller's cause from [context.Cause]; the context that embeds it does, as soon as that context has
-// ended itself.
+// callersValues is what context.WithoutCancel returns, in a form that can be embedded. [context.Cause] still finds the caller's cause in
+// it. A context that embeds it hides that cause as soon as it has ended itself.
 type callersValues struct {
 	context.Context //nolint:containedctx // the context of the caller
 }
@@ -180,11 +177,11 @@ func (callersValues) Deadline() (time.Time, bool) { return time.Time{}, false }
 func (callersValues) Done() <-chan struct{}       { return nil }
 func (callersValues) Err() error                  { return nil }
 
-// settle finds out whether a commit was applied whose answer was lost. Either the record exists, or the claim
-// can be taken again.
+// settle finds out whether a commit was applied whose answer was lost: either the record exists, or the claim can be taken
+// again.
 func (c *call[TX]) settle(ctx context.Context, txn transaction[TX], ch store.Change, lost error) verdict {
 	c.observe(ctx, EventInDoubt, lost)
-	c.sent = time.Time{} // Config.Shared gets only results whose COMMIT was answered, and this one is known by a look-up
+	c.sent = time.Time{} // Config.Shared gets only results whose COMMIT was answered
 	if ch.ID.IsZero() {
 		return verdict{err: c.fail(CodeUnavailable, EffectInDoubt, lost)}
 	}
@@ -206,22 +203,22 @@ func (c *call[TX]) settle(ctx context.Context, txn transaction[TX], ch store.Cha
 				c.observe(ctx, EventSettled, nil)
 				return verdict{rec: ch.Next}
 			}
-		case again != nil: // the claim is free: if the commit had a claim, it is over, or can no longer be applied
+		case again != nil: // the claim is free: the commit's own claim is over, so the commit can no longer be applied
 			_ = again.Rollback(ctx)
 			if c.isAbsent(ctx, ch) {
 				switch {
 				case c.lostClaim != claimNotLost:
-				case txn.byCommit: // no claim excludes the lost commit, which the server may still receive: when this call runs again, the key decides which of the two is applied
+				case txn.byCommit: // no claim excludes the lost commit, which may still arrive: if this call runs again, the key decides which of the two is applied
 					c.lostClaim = claimMayArrive
 				default:
 					c.observe(ctx, EventSettled, lost)
 				}
 				return verdict{err: c.fail(CodeUnavailable, EffectNotApplied, lost), again: true}
 			}
-		case err == nil && rec.State == store.StateDone && applied: // after the retention the operation may even have been done again
+		case err == nil && rec.State == store.StateDone && applied: // after the retention, another call may have done the operation again
 			c.observe(ctx, EventSettled, nil)
 			return verdict{rec: ch.Next, superseded: !bytes.Equal(rec.Nonce, ch.Next.Nonce)}
-		case err == nil && rec.State == store.StateDone: // the record is of another call: ours was not applied
+		case err == nil && rec.State == store.StateDone: // the record of another call, so ours was not applied
 			c.observe(ctx, EventSettled, lost)
 			return c.found(rec)
 		}
@@ -231,8 +228,8 @@ func (c *call[TX]) settle(ctx context.Context, txn transaction[TX], ch store.Cha
 	}
 }
 
-// isAbsent looks once more, after the claim was seen to be free. The look-up of Begin may have used a snapshot
-// from before its claim, and may so have missed a commit that was applied just then.
+// isAbsent looks once more after the claim was found free. The look-up of Begin may have used a snapshot from before its claim, and may
+// have missed a commit that was applied just then.
 func (c *call[TX]) isAbsent(ctx context.Context, ch store.Change) bool {
 	rec, err := c.e.store.Read(ctx, ch.ID)
 	return err == nil && rec.State == store.StateAbsent && !bytes.Equal(rec.Nonce, ch.Next.Nonce)

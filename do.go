@@ -37,26 +37,26 @@ func Do[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(ctx
 	return do(ctx, e, &op, handler[TX]{inTx: answer(e.cfg.MaxResult, fn, &value)}, &value)
 }
 
-// do is [Do] for a handler that leaves the value of its last run, which is the one that
-// commits, in value.
+// do is [Do] for a handler that stores the value of each run in value. The last run is the one that
+// commits.
 func do[T, TX any](ctx context.Context, e *Engine[TX], op *Operation, h handler[TX], value *T) (Result[T], error) {
 	var c call[TX]
 	ctx = c.begin(ctx, e, op)
-	if op.isZero() { // the program forgot to set scope and key, and the handler must not run unprotected
+	if op.isZero() { // the program forgot scope and key, and its handler must not run unprotected
 		return decode(ctx, &c, c.invalid(e.check(&c.op)), value)
 	}
 	return decode(ctx, &c, c.exec(ctx, h), value)
 }
 
-// answer wraps fn so that the value of its last run, which is the one that commits, is left in value. The
-// stored answer has at most limit bytes.
+// answer wraps fn. After the last run, which is the one that commits, value holds its value. The stored answer has at most
+// limit bytes.
 func answer[T, TX any](limit int64, fn func(context.Context, TX) (T, error), value *T) func(context.Context, TX) (Answer, error) {
 	return func(ctx context.Context, tx TX) (Answer, error) {
 		v, err := fn(ctx, tx)
 		*value = v
 		if f := (*Failure)(nil); errors.As(err, &f) {
 			if f == nil {
-				return Answer{}, errNilFailure // err itself may not even be printed
+				return Answer{}, errNilFailure // err itself must not be used, because even printing it may panic
 			}
 			b, err := marshal(f, limit)
 			return Answer{Result: store.Result{Kind: store.ResultFailure, Body: b}, Rollback: !f.CommitWrites}, err
@@ -85,8 +85,8 @@ func marshal(v any, limit int64) ([]byte, error) {
 
 var errNilFailure = errors.New("the handler has returned a nil *once.Failure as its error, which is not nil. Try: return nil, or var err error in place of var f *once.Failure")
 
-// decode turns a verdict into the results of Do, and reports it: a stored result that
-// cannot be decoded is an error of the call.
+// decode turns a verdict into the results of Do, and reports the end of the call. A stored result that cannot be decoded is
+// an error of the call.
 func decode[T, TX any](ctx context.Context, c *call[TX], v verdict, value *T) (r Result[T], err error) {
 	var final *Failure
 	if v.err == nil {

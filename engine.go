@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	defaultRetain  = 72 * time.Hour // a failure on Friday evening can be retried on Monday
+	defaultRetain  = 72 * time.Hour // so that a failure on Friday evening can be retried on Monday
 	defaultRuns    = 3
 	defaultSettle  = 5 * time.Second
 	defaultAcquire = 5 * time.Second
@@ -216,8 +216,8 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	}
 }
 
-// minRetain is the shortest retention: a call that has lost the answer to its COMMIT must still find the record
-// when it looks.
+// minRetain returns the shortest retention. A call that has lost the answer to its COMMIT must still find the record when it
+// looks.
 func (c Config) minRetain() time.Duration { return max(time.Minute, 4*c.Settle) }
 
 // Check reports whether the engine can reach the store, and whether the store has its tables. The text of an
@@ -236,7 +236,7 @@ func (e *Engine[TX]) Check(ctx context.Context) error {
 // engine has no cache, InvalidateCache does nothing. If Config.Shared returns an error, InvalidateCache returns
 // this error, and the shared cache may return the old result for up to CacheFor.
 func (e *Engine[TX]) InvalidateCache(ctx context.Context, scope, key string) (err error) {
-	// The caller may have the key itself, or its stored hash.
+	// The caller may know the key itself, or only its stored hash.
 	keys := []string{key}
 	if e.cfg.HashKeys {
 		keys = append(keys, keyname.Hashed(key))

@@ -74,7 +74,7 @@ func (e *Error) RetryClass() (class string, after time.Duration, causeFirst bool
 	case CodeInFlight:
 		return "in flight", e.After, false
 	case CodeUnknown:
-		if e.After > 0 { // the called service is asked when the next caller comes
+		if e.After > 0 { // the next caller makes the engine ask the called service
 			return "unknown", e.After, false
 		}
 		return "final", 0, false
@@ -95,7 +95,7 @@ func (e *Error) RetryClass() (class string, after time.Duration, causeFirst bool
 // CodeOf returns the code of the first *Error in err's chain, or "" if the chain has no *Error.
 func CodeOf(err error) Code {
 	if err == nil {
-		return "" // asked on every success: costs no allocation
+		return "" // this is called after every success, and must not allocate
 	}
 	var e *Error
 	if errors.As(err, &e) {

@@ -62,8 +62,8 @@ var errSame = errors.New("this Join uses the key of the operation it runs inside
 
 var errNoJoin = errors.New("this store cannot join a transaction of the caller")
 
-// joinFailed is the verdict on a handler that has returned the error of a Join which has met another call: the
-// whole outer operation can be tried again.
+// joinFailed returns the verdict on a handler that has returned the error of an inner Join which has met another call. The whole outer
+// operation can then be tried again.
 func (c *call[TX]) joinFailed(txn transaction[TX], err error) (v verdict, is bool) {
 	var inner *Error
 	if !errors.As(err, &inner) || inner.Effect != EffectNotApplied || inner.Code != CodeInFlight && inner.Code != CodeConflict {

@@ -31,5 +31,5 @@ func DeriveKey(parts ...string) string {
 	return keyname.Shorten(key)
 }
 
-// "~" is escaped too: a short key can never look like a shortened one.
+// escapePart also escapes "~", so that a short key can never look like a shortened key.
 var escapePart = strings.NewReplacer("%", "%25", ":", "%3A", "~", "%7E")

@@ -132,11 +132,11 @@ type Tracer interface {
 
 // report collects the data for the last event of a call.
 type report struct {
-	from                    string       // the operation's state, as the call has found it
-	trace                   string       // that is kept with it
-	keyHash                 string       // of the key, when an event has asked for it
-	cached                  bool         // the record that it has found is from Config.Cache or Config.Shared
-	waits                   *waits.Waits // of its Begins; nil if they are not measured
+	from                    string       // the state of the operation, as the call has found it
+	trace                   string       // the trace that is stored with the operation
+	keyHash                 string       // the hash of the key, if an event has needed it
+	cached                  bool         // the record was found in Config.Cache or Config.Shared
+	waits                   *waits.Waits // the waits of its Begins; nil if nobody measures them
 	lookUp, handler, commit time.Duration
 }
 
@@ -155,12 +155,12 @@ func (discard) Observe(context.Context, Event) {}
 // observer, because each call would have to read the clock several times.
 func (e *Engine[TX]) measures() bool { return e.cfg.Observer != nil && !e.alarms }
 
-// shows reports whether the observer is shown ev.
+// shows reports whether the observer receives ev.
 func (e *Engine[TX]) shows(ev Event) bool {
 	return e.cfg.Observer != nil && (!e.alarms || levelOf(ev) >= slog.LevelWarn)
 }
 
-// clock reads the time if the observer receives durations.
+// clock returns the time, or zero if the observer receives no durations.
 func (e *Engine[TX]) clock() (now time.Time) {
 	if e.measures() {
 		now = time.Now()
@@ -168,7 +168,7 @@ func (e *Engine[TX]) clock() (now time.Time) {
 	return now
 }
 
-// since returns the time since began if the observer receives durations.
+// since returns the time since began, or 0 if the observer receives no durations.
 func (e *Engine[TX]) since(began time.Time) (d time.Duration) {
 	if e.measures() {
 		d = time.Since(began)
@@ -183,13 +183,13 @@ func (c *call[TX]) observe(ctx context.Context, t EventType, err error) {
 	}
 }
 
-// observeEnd reports the end of the call.
+// observeEnd reports the last event of the call.
 func (c *call[TX]) observeEnd(ctx context.Context, v verdict) {
 	e := Event{Type: EventFinished, Outcome: OutcomeExecuted, Effect: v.effect(), Err: v.err}
 	switch {
 	case v.err != nil:
 		e.Outcome, e.Effect = Outcome(CodeOf(v.err)), EffectOf(v.err)
-		var answer interface{ NotStored() bool } // of a transport
+		var answer interface{ NotStored() bool } // an answer of a transport
 		if e.Outcome == Outcome(CodeFailed) && errors.As(v.err, &answer) && answer.NotStored() {
 			e.Outcome = OutcomeNotStored
 		}
@@ -203,7 +203,7 @@ func (c *call[TX]) observeEnd(ctx context.Context, v verdict) {
 	}
 	e.From, e.To, e.Trace = c.report.from, c.stateAfter(e, v), v.rec.Trace
 	e.Cached = v.replayed && c.report.cached
-	if e.Outcome == Outcome(CodeConflict) && c.e.currentFrame(ctx) == nil { // for a Join, the call around it reports the deadlock
+	if e.Outcome == Outcome(CodeConflict) && c.e.currentFrame(ctx) == nil { // for a Join, the outer call reports the deadlock
 		e.Deadlock = c.isDeadlock(v.err)
 	}
 	c.send(ctx, e)
@@ -215,7 +215,7 @@ func (c *call[TX]) isDeadlock(err error) bool {
 	return ok && d.IsDeadlock(err)
 }
 
-// stateAfter is the state in which the call has left its operation.
+// stateAfter returns the state in which the call has left its operation, or "" if that is not known.
 func (c *call[TX]) stateAfter(e Event, v verdict) string {
 	switch {
 	case c.id.IsZero(), v.provisional: // the caller's transaction decides
@@ -242,7 +242,7 @@ func (c *call[TX]) send(ctx context.Context, e Event) {
 	c.e.cfg.Observer.Observe(ctx, e)
 }
 
-// named returns e with the operation that it is about.
+// named returns e with the fields that name the operation.
 func (c *call[TX]) named(e Event) Event {
 	e.Name, e.Scope, e.Fingerprint, e.Attempt, e.TraceID = c.op.Name, c.op.Scope, c.op.Fingerprint, c.op.Attempt, traceparent.TraceID(c.report.trace)
 	if c.op.Key != "" && c.report.keyHash == "" {
@@ -252,8 +252,8 @@ func (c *call[TX]) named(e Event) Event {
 	return e
 }
 
-// observeEffectOutside reports a success whose handler has not used its transaction: if the handler had an
-// effect elsewhere, nothing prevents a repetition of the effect.
+// observeEffectOutside reports a success of a handler that has not used its transaction. If that handler had an effect elsewhere, nothing
+// prevents a second effect.
 func (c *call[TX]) observeEffectOutside(ctx context.Context, txn transaction[TX], a Answer, writes int) {
 	if c.e.cfg.Observer == nil || a.Result.Kind == store.ResultFailure || a.Result.Status >= 300 || writes > 0 {
 		return
@@ -283,7 +283,7 @@ func (o observers) Observe(ctx context.Context, e Event) {
 	}
 }
 
-// tracers are observers at least one of which is a Tracer.
+// tracers are observers of which at least one is a Tracer.
 type tracers struct{ observers }
 
 // TraceStart implements [Tracer].

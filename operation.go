@@ -16,7 +16,7 @@ import (
 // MaxKey is the maximum length of a key, in bytes. A scope may have 512 bytes.
 const MaxKey = keyname.MaxKey // 255
 
-// maxName is how many bytes a name has at most.
+// maxName is the length of the longest name, in bytes.
 const maxName = 255
 
 // Operation is one intent. A caller that asks again with the same scope and key means the same intent, and gets
@@ -113,7 +113,7 @@ type Attempt struct {
 // waitingSize is the memory of a waiting call without its strings and byte slices.
 const waitingSize = 4 << 10
 
-// size is how much memory a call takes while it waits, about.
+// size returns about how much memory a call takes while it waits.
 func (op *Operation) size() int64 {
 	return waitingSize + op.Attempt.Bytes + int64(len(op.Scope)+len(op.Key)+len(op.Request))
 }
@@ -167,12 +167,12 @@ func (e *Engine[TX]) id(scope, key string) store.ID {
 	return store.ID{Scope: scope, Key: key}
 }
 
-// skew is how far the caller's clock may be from the database's.
+// skew returns by how much the caller's clock may differ from the database's.
 func (e *Engine[TX]) skew(op *Operation) time.Duration {
 	return or(e.cfg.Skew, min(defaultSkew, e.retain(op)/4))
 }
 
-// timeouts returns the timeouts of op, or of Config where op has none.
+// timeouts returns the timeouts of op. A field that op does not set comes from Config.
 func (e *Engine[TX]) timeouts(op *Operation) store.Timeouts {
 	t, otherwise := op.Timeouts, e.cfg.Timeouts
 	return store.Timeouts{
@@ -181,13 +181,13 @@ func (e *Engine[TX]) timeouts(op *Operation) store.Timeouts {
 	}
 }
 
-// retain is how long op is kept.
+// retain returns how long op is kept.
 func (e *Engine[TX]) retain(op *Operation) time.Duration { return or(op.Retain, e.cfg.Retain) }
 
-// tooLateFrom is when the record of a first attempt of op may have expired: it was written
-// after the attempt was sent, and expires a retention after that. Zero: never.
+// tooLateFrom returns when the record of a first attempt of op may have expired. The record was written after the attempt was sent, and
+// expires one retention later. Zero means never.
 func (e *Engine[TX]) tooLateFrom(op *Operation) time.Time {
-	if op.Attempt.FirstSent.IsZero() || e.retain(op) == Forever { // without an expiry, a record that is absent was never written
+	if op.Attempt.FirstSent.IsZero() || e.retain(op) == Forever { // a record that never expires and is absent was never written
 		return time.Time{}
 	}
 	return op.Attempt.FirstSent.Add(e.retain(op) - e.skew(op))
@@ -206,8 +206,8 @@ func FingerprintOf(parts ...[]byte) Fingerprint { return fingerprint.Of(parts...
 // isZero reports whether f is the zero fingerprint, which is never compared.
 func (f Fingerprint) isZero() bool { return f == Fingerprint{} }
 
-// matches reports whether a request with f may have the result of one that was
-// stored with s.
+// matches reports whether a request with the fingerprint f may get a result that was stored with the fingerprint
+// s.
 func (f Fingerprint) matches(s []byte) bool {
 	return f.isZero() || !fingerprint.Differ(f[:], s)
 }

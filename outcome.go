@@ -8,18 +8,18 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// verdict is how one try has ended.
+// verdict is the end of one try.
 type verdict struct {
 	rec        store.Record
 	replayed   bool
 	err        error
 	again      bool // nothing was applied, and another try may succeed
-	superseded bool // rec was written by this call, but the operation has expired and was done again since
+	superseded bool // this call has written rec, but the operation has expired and was done again since
 
 	provisional bool // the result is valid only if the caller's transaction commits
 }
 
-// effect returns the effect of a stored answer: its writes are committed, unless they were rolled back before it was
+// effect returns the effect of a stored answer. Its writes are committed, unless they were rolled back before the answer was
 // stored.
 func (v verdict) effect() Effect {
 	if v.rec.Result.RolledBack {
@@ -28,7 +28,7 @@ func (v verdict) effect() Effect {
 	return EffectApplied
 }
 
-// outcome is the meaning of a store's error for the call.
+// outcome is what a store's error means for the call.
 type outcome struct {
 	code   Code
 	effect Effect
@@ -51,19 +51,19 @@ var (
 // outcomes has the outcome of one kind of store error for each place where the error may come from.
 type outcomes struct {
 	begin   outcome // Begin or Join: the handler has not run
-	handler outcome // the handler, which was rolled back: an error of the handler itself fails the call, whatever it wraps
-	commit  outcome // Commit or Swap; or Rollback, if its error says more than the handler's
+	handler outcome // the handler, whose writes were rolled back: its own error fails the call, whatever error it wraps
+	commit  outcome // Commit or Swap; or Rollback, if its error tells more than the handler's error
 }
 
-// outcomesByKind is the one table from kinds to outcomes.
+// outcomesByKind is the only table from the kinds of store errors to outcomes.
 var outcomesByKind = [...]outcomes{
-	store.KindOther:       {begin: unavailable, handler: failed, commit: failed}, // in COMMIT, a deferred constraint or a write that travelled with it
+	store.KindOther:       {begin: unavailable, handler: failed, commit: failed}, // in COMMIT: a deferred constraint, or a write that was sent with it
 	store.KindTaken:       {begin: unavailable, handler: failed, commit: conflict},
 	store.KindRetry:       {begin: conflict, handler: conflict, commit: conflict},
 	store.KindAborted:     {begin: aborted, handler: failed, commit: aborted},
 	store.KindMisused:     {begin: misuse, handler: failed, commit: misuse},
 	store.KindUnavailable: {begin: unavailable, handler: failed, commit: unavailable},
-	store.KindLost:        {begin: unavailable, handler: failed, commit: unsettled}, // unless settle finds out
+	store.KindLost:        {begin: unavailable, handler: failed, commit: unsettled}, // unless settle finds out the outcome
 	store.KindEnded:       {begin: misuse, handler: misuseInDoubt, commit: misuseInDoubt},
 	store.KindBusy:        {begin: unavailable, handler: unavailable, commit: unavailable},
 	store.KindStale:       {begin: tooLate, handler: failed, commit: tooLate},
@@ -79,28 +79,28 @@ func outcomesOf(k store.Kind) outcomes {
 	return outcomesByKind[k]
 }
 
-// storeFailed is the verdict on err, which has outcome o.
+// storeFailed returns the verdict on err, whose outcome is o.
 func (c *call[TX]) storeFailed(o outcome, err error) verdict {
 	return verdict{err: c.fail(o.code, o.effect, err), again: o.again}
 }
 
-// beginFailed is the verdict on the error of a Begin or Join.
+// beginFailed returns the verdict on the error of a Begin or Join.
 func (c *call[TX]) beginFailed(err error) verdict {
 	kind := store.KindOf(err)
 	if kind == store.KindRetry {
-		c.runs++ // so that the loop ends even if a store always returns Retry
+		c.runs++ // the loop must end even if a store always returns KindRetry
 	}
 	return c.storeFailed(outcomesOf(kind).begin, err)
 }
 
 var errMismatch = errors.New("the key was used with another Operation.Fingerprint. Try: what was asked the first time, or a key of its own for another intent")
 
-// found returns the verdict on a record because of which this call does not run.
+// found returns the verdict on a record that makes it unnecessary or impossible to run.
 func (c *call[TX]) found(rec store.Record) verdict {
 	v := verdict{rec: rec}
 	c.report.from = rec.State.String()
 	if rec.State == store.StateDone {
-		c.lostClaim = claimNotLost // or the lost commit still arrives, and fails because the key is taken
+		c.lostClaim = claimNotLost // either that commit was applied, or it will fail because the key is taken
 	}
 	switch {
 	case !c.op.Fingerprint.matches(rec.Fingerprint):
@@ -113,7 +113,7 @@ func (c *call[TX]) found(rec store.Record) verdict {
 			cause = ability.ErrCheckable
 		}
 		v.err = c.fail(CodeUnknown, EffectInDoubt, cause)
-	default: // this includes a call whose lease is over: its owner may still store the answer, until a later caller has stored that the outcome is unknown
+	default: // also if the lease is over: its owner may still store the answer, until a later caller has stored that the outcome is unknown
 		v.err = c.fail(CodeInFlight, EffectNotApplied, nil)
 	}
 	return v
@@ -123,17 +123,17 @@ func (c *call[TX]) invalid(cause error) verdict {
 	return verdict{err: c.fail(CodeInvalid, EffectNotApplied, cause)}
 }
 
-// fail returns the error that the caller gets.
+// fail returns the error for the caller.
 func (c *call[TX]) fail(code Code, effect Effect, cause error) error {
 	if c.lostClaim != claimNotLost && effect == EffectNotApplied {
-		effect = EffectInDoubt // this try has applied nothing, but an earlier one may still be applied
+		effect = EffectInDoubt // this try has applied nothing, but an earlier try may still be applied
 	}
 	err := &Error{Code: code, Effect: effect, Scope: c.op.Scope, Key: c.id.Key, Err: cause}
 	switch code {
 	case CodeInFlight, CodeUnavailable, CodeConflict:
 		err.After = time.Second
 	case CodeUnknown:
-		if errors.Is(cause, ability.ErrCheckable) { // the next caller asks
+		if errors.Is(cause, ability.ErrCheckable) { // the next caller makes the store ask
 			err.After = time.Second
 		}
 	}

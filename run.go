@@ -11,17 +11,17 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// frame is a run of a handler. It is the context that the handler gets.
+// frame is one run of a handler. It is also the context that the handler gets.
 type frame struct {
 	context.Context //nolint:containedctx // it is a context itself
 
 	engine any // the engine that runs the handler
-	tx     any // or the *Batch, if no transaction exists yet
+	tx     any // the transaction, or the *Batch if no transaction exists yet
 	id     store.ID
-	outer  *frame // of a Join: the handler that called it
+	outer  *frame // the frame of the handler that has called this Join; else nil
 	over   atomic.Bool
 
-	current current.Operation // for packages that write next to the handler, such as an outbox
+	current current.Operation // for packages that add writes of their own, such as an outbox
 }
 
 // Value implements [context.Context].
@@ -45,12 +45,12 @@ func (e *Engine[TX]) currentFrame(ctx context.Context) *frame {
 	return f
 }
 
-// ran is how a run of the handler has ended.
+// ran is the end of one run of the handler.
 type ran struct {
 	change   store.Change
 	rollback bool  // the handler's writes must be undone before the change is made
 	err      error // not nil: the run has no change, and the transaction was rolled back
-	undo     error // the error of that Rollback
+	undo     error // the error of the rollback that followed
 }
 
 // ErrClaimLost is the cause ([context.Cause]) with which a handler's context ends if the store has ended the
@@ -58,7 +58,7 @@ type ran struct {
 // over. No later write of the handler is committed.
 var ErrClaimLost = errors.New("the store has ended the claim of this operation while the handler was running, so its writes were not committed. Try: a longer Timeouts.Idle or lease, or a shorter handler")
 
-// execute runs the handler on an open transaction and commits.
+// execute runs the handler in an open transaction, and commits.
 func (c *call[TX]) execute(ctx context.Context, txn transaction[TX], h handler[TX]) verdict {
 	c.runs++
 	if !c.id.IsZero() && !txn.blind {
@@ -67,7 +67,7 @@ func (c *call[TX]) execute(ctx context.Context, txn transaction[TX], h handler[T
 	within := ctx
 	if txn.expiring != nil {
 		own, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil) // not before the transaction has ended: rows may be open
+		defer cancel(nil) // only after the transaction has ended, because rows may be open until then
 		defer txn.expiring.OnEnd(func() { cancel(ErrClaimLost) })()
 		within = own
 	}
@@ -78,9 +78,8 @@ func (c *call[TX]) execute(ctx context.Context, txn transaction[TX], h handler[T
 	return c.commit(ctx, txn, r)
 }
 
-// run runs the handler, within its context, on an open transaction. If the run ends without a change, the
-// transaction is rolled back: on an error, on runtime.Goexit, and on a panic of any
-// code (the handler, the encryption, the observer).
+// run runs the handler in an open transaction. within is the handler's context. If the run ends without a change, the transaction is rolled
+// back: after an error, after runtime.Goexit, and after a panic of any code (the handler, the encryption, the observer).
 func (c *call[TX]) run(ctx, within context.Context, txn transaction[TX], h handler[TX]) (r ran) {
 	returned := false
 	began := c.e.clock()
@@ -88,7 +87,7 @@ func (c *call[TX]) run(ctx, within context.Context, txn transaction[TX], h handl
 		if returned && r.err == nil {
 			return
 		}
-		// Before finish, so that the last event contains the result of the rollback.
+		// Before finish, so that the last event knows the result of the rollback.
 		r.undo = c.undo(ctx, txn)
 		if !returned {
 			c.report.handler = c.e.since(began)
@@ -99,11 +98,11 @@ func (c *call[TX]) run(ctx, within context.Context, txn transaction[TX], h handl
 	tx := txn.Tx()
 	own := &frame{Context: within, engine: c.e, tx: tx, id: c.id}
 	own.current.ID = c.id
-	defer own.over.Store(true) // also if the handler panics
+	defer own.over.Store(true) // even if the handler panics
 	if txn.joined {
 		own.outer, _ = ctx.Value(c.e).(*frame)
 	}
-	// A batch only declares its writes. A Join runs within a handler that has a watch of its own.
+	// A batch only declares its writes. A Join runs within a handler that has its own watch.
 	if h.batch == nil && !txn.joined && c.e.cfg.SlowHandler > 0 {
 		defer c.watch(ctx)()
 	}
@@ -126,7 +125,7 @@ func (c *call[TX]) run(ctx, within context.Context, txn transaction[TX], h handl
 		}
 		r.change, r.err = c.change(a.Result)
 	}
-	// A batch that is rolled back stores its answer alone.
+	// A batch that is rolled back stores only its answer.
 	if !a.Rollback {
 		r.change.Writes = writes
 	}
@@ -139,7 +138,7 @@ func (c *call[TX]) run(ctx, within context.Context, txn transaction[TX], h handl
 
 var errPanic = errors.New("the handler panicked")
 
-// panicked is the verdict on a handler that does not return.
+// panicked returns the verdict on a handler that has not returned.
 func (c *call[TX]) panicked(undo error) verdict {
 	switch kind := store.KindOf(undo); kind {
 	case store.KindEnded, store.KindPartial, store.KindUncertain:
@@ -150,29 +149,29 @@ func (c *call[TX]) panicked(undo error) verdict {
 	return verdict{err: c.fail(CodeFailed, EffectNotApplied, errPanic)}
 }
 
-// undo rolls back, even if ctx is cancelled.
+// undo rolls the transaction back, even if ctx is cancelled.
 func (c *call[TX]) undo(ctx context.Context, txn transaction[TX]) error {
 	uncancelled := c.uncancelled(ctx)
 	defer uncancelled.end()
 	return txn.Rollback(uncancelled)
 }
 
-// runFailed is the verdict after a run that has failed.
+// runFailed returns the verdict on a run that has failed.
 func (c *call[TX]) runFailed(ctx context.Context, txn transaction[TX], r ran) verdict {
 	err, unanswered := r.err, false
 	switch kind := store.KindOf(r.undo); kind {
-	case store.KindEnded, store.KindPartial, store.KindUncertain: // the record in the database cannot tell whether the handler's writes were committed
+	case store.KindEnded, store.KindPartial, store.KindUncertain: // the record cannot show whether the handler's writes were committed
 		return c.storeFailed(outcomesOf(kind).commit, errors.Join(r.undo, err))
-	case store.KindTaken: // the claim was delayed, and another call has taken it: the handler may have wrapped or ignored that error
+	case store.KindTaken: // another call has taken the delayed claim, and the handler may have wrapped or ignored that error
 		return c.storeFailed(conflict, r.undo)
 	case store.KindRetry, store.KindBusy:
-		err = errors.Join(r.undo, err) // first, because the kind of the rollback's error counts, and not the kind of the handler's
+		err = errors.Join(r.undo, err) // first, because the kind of the rollback's error counts
 	default:
-		if unanswered = r.undo != nil; unanswered && txn.joined { // the caller's transaction is not usable
+		if unanswered = r.undo != nil; unanswered && txn.joined { // the caller's transaction is no longer usable
 			err = errors.Join(err, r.undo)
 		}
 	}
-	if store.KindOf(err) == store.KindEnded { // a Join inside the handler has met that error
+	if store.KindOf(err) == store.KindEnded { // a Join inside the handler has returned this error
 		return c.storeFailed(outcomesOf(store.KindEnded).handler, err)
 	}
 	// A lost race may look like an error of the handler, such as a duplicate key that the winner has inserted.
@@ -183,7 +182,7 @@ func (c *call[TX]) runFailed(ctx context.Context, txn transaction[TX], r ran) ve
 			return verdict{err: c.fail(CodeUnavailable, EffectInDoubt, errors.Join(err, errMayHaveCommitted))}
 		case state == store.StateUnknown && unanswered:
 			return verdict{err: c.fail(CodeMisuse, EffectInDoubt, errors.Join(err, errCommitted))}
-		case state == store.StateDone, state == store.StateUnknown: // by another call: the next try finds its record
+		case state == store.StateDone, state == store.StateUnknown: // another call has done the operation, and the next try finds its record
 			return verdict{err: c.fail(CodeConflict, EffectNotApplied, &store.Error{Kind: store.KindTaken, Err: err}), again: true}
 		}
 	}
@@ -191,17 +190,16 @@ func (c *call[TX]) runFailed(ctx context.Context, txn transaction[TX], r ran) ve
 		return v
 	}
 	o := outcomesOf(kind.In(c.e.store, err)).handler
-	if !o.again && ctx.Err() != nil { // whatever error the handler has made of the end of its context
+	if !o.again && ctx.Err() != nil { // the end of ctx is the cause, whatever error the handler has made of it
 		o = unavailable
 	}
 	return c.storeFailed(o, err)
 }
 
-// stateNow reads the stored state after a handler has failed. [store.StateDone] means that another call was
-// faster. Begin may have missed that (because Attempt.Number is 1, or because its snapshot is older than its
-// claim), and then the handler has failed because of an effect of its own operation. [store.StateUnknown] means
-// that the handler has ended its transaction with a COMMIT of its own, if the store can detect that; it does
-// not mean that a ROLLBACK was not answered. known is false if the store did not answer.
+// stateNow reads the stored state after a handler has failed. [store.StateDone] means that another call was faster. Begin may have
+// missed that, because Attempt.Number is 1 or because its snapshot is older than its claim. The handler has then failed because of
+// an effect of its own operation. [store.StateUnknown] means that the handler has ended its transaction with a COMMIT of its own, if
+// the store can detect that. It does not mean that a ROLLBACK was not answered. known is false if the store did not answer.
 func (c *call[TX]) stateNow(ctx context.Context) (state store.State, known bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // a short time, because the answer only makes the error more precise
 	defer cancel()

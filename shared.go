@@ -37,27 +37,27 @@ type SharedCache interface {
 }
 
 const (
-	sharedTimeout  = 100 * time.Millisecond // of a look-up and of an Add
-	sharedDrop     = 2 * time.Second        // of removing a result: longer, because a person waits for it
-	sharedFailures = 5                      // failures in a row after which the cache is not asked: a busy host misses one or two
-	sharedPause    = time.Second            // how long it is not asked; then one look-up tries again
-	sharedQueue    = 1000                   // results that wait to be added
-	sharedBytes    = 8 << 20                // their bytes together
-	sharedLargest  = 1 << 20                // bytes of one result
-	sharedWriters  = 4                      // the maximum of goroutines that empty the queue
+	sharedTimeout  = 100 * time.Millisecond // limit of a look-up and of an Add
+	sharedDrop     = 2 * time.Second        // limit of the removal of a result; longer, because a person waits for it
+	sharedFailures = 5                      // failures in a row after which the cache is not asked; a busy host causes one or two
+	sharedPause    = time.Second            // how long the cache is not asked; then one look-up tries again
+	sharedQueue    = 1000                   // results that may wait to be added
+	sharedBytes    = 8 << 20                // bytes of these results together
+	sharedLargest  = 1 << 20                // bytes of the largest result
+	sharedWriters  = 4                      // goroutines that empty the queue
 )
 
-// shared is the engine's side of Config.Shared.
+// shared is what the engine keeps for Config.Shared.
 type shared struct {
 	cache      SharedCache
 	encrypter  Encrypter
-	life, hold time.Duration // of a result, and of the note that it was forgotten
+	life, hold time.Duration // how long a result stays, and how long the note that it was forgotten stays
 
 	mu       sync.Mutex
-	failures int       // in a row
-	resumes  time.Time // when the cache is asked again, after too many of them
+	failures int       // failures in a row
+	resumes  time.Time // when the cache is asked again after too many failures
 	queue    []sharedResult
-	bytes    int // in queue
+	bytes    int // bytes in the queue
 	writers  int
 
 	hits, misses, skipped, errors uint64
@@ -79,15 +79,15 @@ func newShared(cfg Config) *shared {
 	return &shared{cache: cfg.Shared, encrypter: cfg.Encrypter, life: life, hold: life + or(cfg.Skew, defaultSkew)}
 }
 
-// get returns the result of id, if it is in the cache. A value is ignored if it does not say that the operation is done, or if it has expired by the clock of this
-// process.
+// get returns the result of id, if the cache has it. A value is ignored if it does not say that the operation is done, or if it has expired by the clock of
+// this process.
 func (s *shared) get(ctx context.Context, id store.ID) (rec store.Record, ok bool) {
 	if !s.admits() {
 		return rec, false
 	}
 	timeout := sharedTimeout
 	if deadline, has := ctx.Deadline(); has {
-		timeout = min(timeout, time.Until(deadline)/2) // the database needs the rest
+		timeout = min(timeout, time.Until(deadline)/2) // the database needs the rest of the time
 	}
 	var value []byte
 	err := s.ask(ctx, timeout, func(ctx context.Context) (err error) {
@@ -112,12 +112,12 @@ func (s *shared) get(ctx context.Context, id store.ID) (rec store.Record, ok boo
 	return rec, false
 }
 
-// put queues the result of id for the cache and does not wait. sent is when its COMMIT, which was answered, was sent.
+// put queues the result of id for the cache, and does not wait. sent is when its COMMIT was sent, which was answered.
 func (s *shared) put(id store.ID, rec store.Record, retain time.Duration, sent time.Time) {
 	r := sharedResult{id, rec, sent.Add(min(s.life, retain/2)), len(rec.Result.Body) + head.Size(rec.Result.Header)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// If the cache is slow, results are not shared; a slow cache must cost neither memory nor the time of a
+	// If the cache is slow, results are not shared: a slow cache must cost neither memory nor the time of a
 	// call.
 	if r.size > sharedLargest || s.bytes+r.size > sharedBytes || len(s.queue) == sharedQueue {
 		s.skipped++
@@ -133,7 +133,7 @@ func (s *shared) put(id store.ID, rec store.Record, retain time.Duration, sent t
 // write adds the queued results to the cache, and ends when the queue is empty.
 func (s *shared) write() {
 	for r, ok := s.next(); ok; r, ok = s.next() {
-		// Dropped, because a queue that waits for the cache would grow, and a missing result only costs a
+		// Dropped: a queue that waits for the cache would grow, and a missing result costs only a
 		// look-up.
 		if !s.admits() {
 			continue
@@ -156,7 +156,7 @@ func (s *shared) next() (r sharedResult, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.queue) == 0 {
-		s.queue = nil // else the slice would keep the results in memory
+		s.queue = nil // otherwise the slice would keep the results in memory
 		s.writers--
 		return r, false
 	}
@@ -165,7 +165,7 @@ func (s *shared) next() (r sharedResult, ok bool) {
 	return r, true
 }
 
-// drop has the result of id forgotten, and kept out if it is on its way.
+// drop makes the cache forget the result of id. A result that is on its way to the cache is kept out.
 func (s *shared) drop(ctx context.Context, id store.ID) error {
 	// The empty value stays longer than a call can take to add its result: Add does not overwrite it.
 	err := s.ask(ctx, sharedDrop, func(ctx context.Context) error {
@@ -177,8 +177,8 @@ func (s *shared) drop(ctx context.Context, id store.ID) error {
 	return nil
 }
 
-// admits reports whether the cache is asked. After too many failures it is left alone for a while. Then one
-// call asks, and the others go on without until it is answered.
+// admits reports whether the cache may be asked. After too many failures nobody asks for a while. Then one call asks, and other calls
+// continue without the cache until it has an answer.
 func (s *shared) admits() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,14 +196,14 @@ func (s *shared) admits() bool {
 
 var errNoSharedAnswer = errors.New("it has not answered in time")
 
-// ask calls f, and waits no longer than timeout, even if f does not end then. It notes whether f has answered. If the caller has gone
-// before the answer, that counts as a failure, too: callers give up because they wait.
+// ask calls f, and waits for it no longer than timeout, even if f continues. It notes whether f has answered. If the caller goes away before
+// the answer, this counts as a failure, too: callers give up because they have to wait.
 func (s *shared) ask(ctx context.Context, timeout time.Duration, f func(context.Context) error) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoSharedAnswer)
 	defer cancel()
-	// With room for one: the goroutine ends also if no one waits for its answer any more.
+	// With room for one value, so that the goroutine ends even if nobody waits for its answer any more.
 	answer := make(chan error, 1)
-	// A client of the cache may ignore the end of ctx.
+	// In a goroutine, because a client of the cache may ignore the end of ctx.
 	go func() { answer <- f(ctx) }()
 	select {
 	case err = <-answer:
@@ -223,7 +223,7 @@ func (s *shared) ask(ctx context.Context, timeout time.Duration, f func(context.
 	return err
 }
 
-// open reads a value. Nothing is a record that is absent.
+// open decodes a value. An empty value is an absent record.
 func (s *shared) open(id store.ID, value []byte) (rec store.Record, until time.Time, err error) {
 	if s.encrypter != nil && len(value) > 0 {
 		value, err = s.encrypter.Decrypt(value, sharedLabel(id))
@@ -234,7 +234,7 @@ func (s *shared) open(id store.ID, value []byte) (rec store.Record, until time.T
 	return replay.Decode(value) //nolint:wrapcheck // so is this one
 }
 
-// sharedKey names id in the cache. The key of an operation may be personal, so it is a hash.
+// sharedKey returns the name of id in the cache. It is a hash, because the key of an operation may be personal data.
 func sharedKey(id store.ID) string {
 	hash := sha256.Sum256([]byte(strconv.Itoa(len(id.Scope)) + " " + id.Scope + id.Key))
 	return base64.RawURLEncoding.EncodeToString(hash[:])

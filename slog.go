@@ -31,8 +31,8 @@ func LogSampled(l *slog.Logger, n int) Observer {
 	return logObserver{l: l, oneIn: uint64(n)}
 }
 
-// logObserver without a logger is the default of Config.Observer: it writes to the logger that
-// slog.Default() returns at the moment of the event.
+// logObserver without a logger is the default of Config.Observer. It writes to the logger that slog.Default() returns at the
+// moment of the event.
 type logObserver struct {
 	l     *slog.Logger
 	oneIn uint64 // the sample of events below Warn; 0 and 1: all events
@@ -56,7 +56,7 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	text("scope", e.Scope)
 	text("idempotency_key", e.KeyHash)
 	if !e.Fingerprint.isZero() {
-		text("payload_hash", hex.EncodeToString(e.Fingerprint[1:9])) // behind the version
+		text("payload_hash", hex.EncodeToString(e.Fingerprint[1:9])) // without the version byte
 	}
 	if e.Outcome != "" {
 		attrs = append(attrs, slog.String("outcome", string(e.Outcome)), slog.String("effect", e.Effect.String()))
@@ -74,7 +74,7 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	if executed := traceparent.TraceID(e.Trace); executed != e.TraceID {
 		text("executed_trace_id", executed)
 	}
-	if o.l != nil { // otherwise not measured
+	if o.l != nil { // otherwise these times were not measured
 		attrs = append(attrs, slog.Duration("acquire_wait", e.Acquire), slog.Duration("lock_wait", e.LockWait), slog.Duration("look_up", e.LookUp), slog.Duration("waited", e.Waited),
 			slog.Duration("handler", e.Handler), slog.Duration("commit", e.Commit))
 	}
@@ -85,19 +85,19 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	l.LogAttrs(ctx, level, "once: "+string(e.Type), attrs...)
 }
 
-// samples reports whether e is of the part that is written.
+// samples reports whether e belongs to the sample that is written.
 func (o logObserver) samples(e Event) bool {
 	if o.oneIn <= 1 {
 		return true
 	}
 	n, err := strconv.ParseUint(e.KeyHash, 16, 64)
-	if err != nil { // there is no key
+	if err != nil { // the call has no key
 		n = rand.Uint64()
 	}
 	return n%o.oneIn == 0
 }
 
-// errorCode names the error: the cause if it has a name, else the code in the caller's error.
+// errorCode returns the name of the error: that of its cause, or else the code of the caller's error.
 func errorCode(e Event) string {
 	switch e.Outcome {
 	case "", OutcomeExecuted, OutcomeReplayed, OutcomeDeclined, OutcomeNotStored:
@@ -138,7 +138,7 @@ func levelOf(e Event) slog.Level {
 	case CodeMismatch, CodeConflict, CodeNoResult, CodeFailed:
 		return slog.LevelWarn
 	}
-	if e.KeyHash == "" && (e.Outcome == OutcomeExecuted || e.Outcome == OutcomeNotStored) { // a transaction without an operation, such as an inbox's, which logs its messages itself
+	if e.KeyHash == "" && (e.Outcome == OutcomeExecuted || e.Outcome == OutcomeNotStored) { // a transaction without an operation, such as that of an inbox, which logs its messages itself
 		return slog.LevelDebug
 	}
 	return slog.LevelInfo

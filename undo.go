@@ -60,10 +60,10 @@ type undone struct {
 	Undone bool `json:"undone"`
 }
 
-// undo returns the operation that undoes op; the look-up of op took that long. The undo has no FirstSent: its record is kept at least as long as that of op.
+// undo returns the operation that undoes op. took is how long the look-up of op took. The undo has no FirstSent, because its record is kept at least as long as that of op.
 func (op *Operation) undo(took time.Duration) (own Operation) {
 	own = *op
-	// So that the key of another operation that looks like an undo is refused, and not replayed.
+	// The fingerprint refuses another operation whose key looks like that of an undo. Otherwise that operation would be replayed.
 	own.Fingerprint = FingerprintOf([]byte("undo"), []byte(op.Key))
 	own.Key = keyname.Undo(op.Key)
 	own.Attempt.FirstSent = time.Time{}
@@ -71,8 +71,8 @@ func (op *Operation) undo(took time.Duration) (own Operation) {
 	return own
 }
 
-// void makes sure that op is not executed any more: if no record exists, it stores a [Failure] with [FailureUndone]. It returns
-// the record of op. Transports can do the same with [Engine.Exec].
+// void makes sure that op is not executed any more: if no record exists, it stores a [Failure] with [FailureUndone]. It returns the
+// record of op. Transports can do the same with [Engine.Exec].
 func (e *Engine[TX]) void(ctx context.Context, op Operation) (store.Record, error) {
 	c := call[TX]{e: e, op: op, id: e.id(op.Scope, op.Key)}
 	if err := e.check(&op); err != nil || e.irrevocable {

@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/internal/sql/attempts"
 )
 
-// These are the longest stored texts, in bytes. The limits keep the memory of the queue bounded.
+// These are the longest stored texts, in bytes. They bound the memory of the queue.
 const (
 	maxID    = 128
 	maxCause = 32
@@ -26,7 +26,7 @@ func attemptOf(e once.Event) attempts.Attempt {
 	}
 }
 
-// short cuts s to at most n bytes, and does not keep the rest in memory.
+// short cuts s to at most n bytes. The result does not keep the rest of s in memory.
 func short(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -34,7 +34,7 @@ func short(s string, n int) string {
 	return strings.Clone(s[:n])
 }
 
-// clean makes texts that a caller may have chosen fit for any database. The engine refuses an invalid scope, but its attempt is logged too.
+// clean makes the texts of an attempt acceptable for every database. The engine refuses an operation with an invalid scope, but the log has its attempt, too.
 func clean(a *attempts.Attempt) {
 	for _, s := range []*string{&a.Scope, &a.Cause, &a.RequestID, &a.CorrelationID, &a.Node} {
 		*s = strings.Map(func(r rune) rune {

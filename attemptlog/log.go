@@ -84,23 +84,23 @@ type Log struct {
 
 	mu      sync.Mutex
 	queue   queue
-	id      [16]byte // of the next attempt: the first half is this log's own, the second counts
+	id      [16]byte // of the next attempt: the first half identifies this log, the second half counts
 	dropped int64
-	told    int64 // dropped attempts that a row counts, or that came after Close
+	told    int64 // dropped attempts that need no further row: a row counts them, or they came after Close
 	closed  bool
 
-	full chan struct{} // a batch is waiting
+	full chan struct{} // signals that a batch is waiting
 	quit chan struct{}
 	done chan struct{}
 	stop context.CancelFunc
 
-	failing error     // of the last write; the writer's own
-	sweepAt time.Time // the writer's own
+	failing error     // the error of the last write; only run uses it until done is closed
+	sweepAt time.Time // when to sweep next; only run uses it
 }
 
 var _ once.Observer = (*Log)(nil)
 
-// journal keeps attempts: it is an *attempts.Table.
+// journal stores attempts: it is an *attempts.Table, or a fake in tests.
 type journal interface {
 	Write(ctx context.Context, list []attempts.Attempt) error
 	Sweep(ctx context.Context, keep time.Duration, limit int) (int, error)
@@ -158,7 +158,7 @@ func (l *Log) Observe(_ context.Context, e once.Event) {
 	defer l.mu.Unlock()
 	switch {
 	case l.closed:
-		l.dropped, l.told = l.dropped+1, l.told+1 // counted without a row: otherwise Close would have another row to write after each write
+		l.dropped, l.told = l.dropped+1, l.told+1 // without a row: otherwise Close would have another row to write after each write
 	case l.queue.n == len(l.queue.list):
 		l.dropped++
 	default:
@@ -166,7 +166,7 @@ func (l *Log) Observe(_ context.Context, e once.Event) {
 	}
 }
 
-// push queues a, for which there is room.
+// push adds a to the queue. The caller has checked that there is room.
 func (l *Log) push(a *attempts.Attempt) {
 	a.ID, a.Ended = l.id, time.Now()
 	binary.BigEndian.PutUint64(l.id[8:], binary.BigEndian.Uint64(l.id[8:])+1)
@@ -174,6 +174,7 @@ func (l *Log) push(a *attempts.Attempt) {
 	if l.queue.n == l.cfg.Batch {
 		select {
 		case l.full <- struct{}{}:
+		// The signal is already set, and run has not taken it yet.
 		default:
 		}
 	}
@@ -199,6 +200,7 @@ func (l *Log) Close(ctx context.Context) error {
 	var cause error
 	select {
 	case <-l.done:
+		// done is closed, so run no longer writes failing.
 		cause = l.failing
 	case <-ctx.Done():
 		cause = ctx.Err()

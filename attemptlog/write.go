@@ -7,8 +7,8 @@ import (
 	"github.com/oncelib/once/internal/sql/attempts"
 )
 
-// run writes and sweeps until the log is closed. While the database is down, run tries once in each interval, because the signal that a batch is full
-// comes only once for a queue that is not written.
+// run writes and sweeps until the log is closed. While the database is down, run tries once in each interval: the signal that a batch is full
+// comes only once as long as the queue is not written.
 func (l *Log) run(ctx context.Context) {
 	defer close(l.done)
 	tick := time.NewTicker(l.cfg.Interval)
@@ -28,7 +28,7 @@ func (l *Log) run(ctx context.Context) {
 	}
 }
 
-// write writes batches until fewer than least attempts are left or one fails.
+// write writes batches until fewer than least attempts are left, or a batch fails.
 func (l *Log) write(ctx context.Context, batch []attempts.Attempt, least int) {
 	for {
 		l.mu.Lock()
@@ -38,11 +38,13 @@ func (l *Log) write(ctx context.Context, batch []attempts.Attempt, least int) {
 		}
 		batch = l.queue.peek(batch[:0])
 		l.mu.Unlock()
+		// Here and not in Observe, so that no request pays for it.
 		for i := range batch {
 			clean(&batch[i])
 		}
 		before := l.failing
 		if l.failing = bounded(ctx, func(ctx context.Context) error { return l.journal.Write(ctx, batch) }); l.failing != nil {
+			// Only the first failure of an outage is reported.
 			if before == nil {
 				l.cfg.Failed(l.failing)
 			}
@@ -68,11 +70,10 @@ func (l *Log) written(n int) {
 const (
 	sweepEvery = time.Hour
 	sweepBatch = 1000
-	sweepTurns = 10 // in one tick
+	sweepTurns = 10 // the most batches in one tick
 )
 
-// sweep deletes rows that are too old. If some are left after its turns, it goes on
-// with the next tick.
+// sweep deletes rows that are too old. If rows are left after its turns, the next tick continues.
 func (l *Log) sweep(ctx context.Context) {
 	if l.cfg.Retain < 0 || l.failing != nil || time.Now().Before(l.sweepAt) {
 		return
@@ -93,6 +94,7 @@ func (l *Log) sweep(ctx context.Context) {
 	}
 }
 
+// bounded calls do with the time limit of one statement.
 func bounded(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()

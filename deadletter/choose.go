@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// page is how many letters one transaction changes.
+// page is how many letters one transaction changes at most.
 const page = 1000
 
 // firstCanary is the value of the column canary until a canary is chosen.
@@ -37,12 +37,12 @@ type run struct {
 	who       string
 	reason    string
 	last      string    // the letter that was chosen last
-	next, now time.Time // when the next one is due
+	next, now time.Time // when the next letter is due, and the time of the database
 }
 
-// choose chooses the next letters of a redrive, in the transaction r. It locks the redrive, so that other callers wait until it ends.
+// choose chooses the next letters of a redrive, in the transaction r. It locks the redrive, so that concurrent callers wait.
 func (l *Letters) choose(ctx context.Context, r sqlplane.Runner, uid string) (step, error) {
-	if _, err := r.Exec(ctx, l.statement("update once_deadletter_redrive set total = total where uid = ?", uid)); err != nil { // it locks the row on every database
+	if _, err := r.Exec(ctx, l.statement("update once_deadletter_redrive set total = total where uid = ?", uid)); err != nil { // it changes nothing, and locks the row on every database
 		return stepEnd, err
 	}
 	runs, err := collect(ctx, r, l.statement("select filter, rate, canary, state, who, reason, last_uid, last_at, NOW from once_deadletter_redrive where uid = ?", uid), scanRun)
@@ -90,17 +90,18 @@ func scanRun(row sqlplane.Row) (r run, err error) {
 	return r, json.Unmarshal(filter, &r.plan)
 }
 
-// judge looks at the canary. done means that the other letters follow, or that the redrive is stopped.
+// judge looks at the canary. done is true if the other letters may follow, or if the redrive is stopped.
 func (l *Letters) judge(ctx context.Context, r sqlplane.Runner, uid string, is *run) (done bool, err error) {
 	list, err := l.locked(ctx, r, "uid = ?", is.canary)
 	if err != nil {
 		return false, err
 	}
-	applied := len(list) == 0 // it was applied, and then swept
+	applied := len(list) == 0 // without a letter: the canary was applied, and its row was swept
 	for _, c := range list {
 		switch {
 		case c.State == letter.StateApplied || c.State == letter.StateStale:
 			applied = true
+		// The canary waits for its attempt.
 		case c.State == letter.StateDead && c.Redrive == uid && !c.RedriveAt.IsZero():
 			return false, nil
 		}
@@ -130,7 +131,7 @@ func (l *Letters) schedule(ctx context.Context, r sqlplane.Runner, uid string, i
 		return err
 	}
 	due := is.next
-	if due.Before(is.now) { // also if it was killed, and resumed late
+	if due.Before(is.now) { // a redrive that was resumed late does not catch up at once
 		due = is.now
 	}
 	var interval time.Duration
@@ -148,7 +149,7 @@ func (l *Letters) schedule(ctx context.Context, r sqlplane.Runner, uid string, i
 		if canary == firstCanary {
 			canary = one.UID
 		}
-		at := dialect.StoredTime(l.db.Dialect(), due) // not from NOW, which changes while the page is written
+		at := dialect.StoredTime(l.db.Dialect(), due) // not NOW plus an offset, because NOW changes while the page is written
 		if err := r.Append(ctx, l.statement("update once_deadletter set redrive = ?, redrive_at = ? where uid = ?", uid, at, one.UID)); err != nil {
 			return err
 		}
@@ -166,7 +167,7 @@ func (l *Letters) schedule(ctx context.Context, r sqlplane.Runner, uid string, i
 // outboxMessage names a message in the tables of the outbox.
 type outboxMessage struct{ part, id int64 }
 
-// messageName names a message of an outbox: the sender chooses the ID.
+// messageName identifies a message of an outbox. The ID alone does not, because the sender chooses it.
 type messageName struct {
 	id, topic, key string
 	seq            int64
@@ -203,8 +204,8 @@ func (l *Letters) outboxMessages(ctx context.Context, r sqlplane.Runner, list []
 	return found, err
 }
 
-// gone returns the letters of an outbox whose messages no longer exist: a relay without dead letters has delivered them. Without this they would wait
-// for ever.
+// gone returns the letters of an outbox whose messages no longer exist, because a relay without dead letters has delivered them. Without this,
+// the letters would wait for ever.
 func (l *Letters) gone(ctx context.Context, r sqlplane.Runner, list []letter.Letter, failed map[messageName]outboxMessage) (map[string]bool, error) {
 	var ids []any
 	gone, uids := map[string]bool{}, map[messageName]string{}
@@ -217,7 +218,7 @@ func (l *Letters) gone(ctx context.Context, r sqlplane.Runner, list []letter.Let
 	if len(ids) == 0 {
 		return gone, nil
 	}
-	query := "select " + nameColumns + " from once_outbox o where o.event_id in (?" + strings.Repeat(", ?", len(ids)-1) + ")" // a marker waits there
+	query := "select " + nameColumns + " from once_outbox o where o.event_id in (?" + strings.Repeat(", ?", len(ids)-1) + ")" // the message waits as a marker, and has not failed
 	err := r.Query(ctx, l.statement(query, ids...), func(row sqlplane.Row) error {
 		var name messageName
 		err := row.Scan(name.dest()...)
@@ -227,7 +228,7 @@ func (l *Letters) gone(ctx context.Context, r sqlplane.Runner, list []letter.Let
 	return gone, err
 }
 
-// resolveGone resolves a letter whose message was delivered.
+// resolveGone resolves a letter whose message was delivered already.
 func (l *Letters) resolveGone(ctx context.Context, r sqlplane.Runner, redrive, uid string) error {
 	if err := r.Append(ctx, l.statement("update once_deadletter set redrive = ? where uid = ?", redrive, uid)); err != nil {
 		return err

@@ -48,7 +48,7 @@ func (l *Letters) Discard(ctx context.Context, f Filter, who, reason string) (di
 	return discarded, nil
 }
 
-// discard gives letters up that are locked.
+// discard discards letters that the transaction has locked.
 func (l *Letters) discard(ctx context.Context, r sqlplane.Runner, f Filter, list []letter.Letter, who, reason string) error {
 	messages, err := l.outboxMessages(ctx, r, list)
 	if err != nil {
@@ -80,21 +80,21 @@ func (l *Letters) discard(ctx context.Context, r sqlplane.Runner, f Filter, list
 	return r.Append(ctx, audit.Insert(l.db.Dialect(), audit.Entry{Who: who, Action: "discard", Scope: scopeOf(f), Reason: reason, Detail: detail}))
 }
 
-// What package outbox writes in place of a message that was skipped.
+// What package outbox writes in place of a skipped message.
 const (
 	typeSkipped      = "once.skipped"
 	headerSkipReason = "once-skip-reason"
 )
 
-// Classes of letters of an inbox that hold no place in an order: it is that of another message, or it is not known.
+// Classes of inbox letters that have no place of their own in an order: the place belongs to another message, or is not known.
 const (
 	classMismatch  = "mismatch"
 	classMalformed = "malformed"
 	classJump      = "seq_jump"
 )
 
-// leaveInbox gives up the place of a letter: a redelivery of its message is a duplicate, and its key goes on. A
-// message has one place: its ID, or its position in its key. A message that was refused has its ID, even with a Seq.
+// leaveInbox gives up the place of a letter, so that a redelivery of its message is a duplicate and later messages of its key continue. A
+// message has one place: its ID, or its position in its key. A refused message has its ID, even if it has a Seq.
 func (l *Letters) leaveInbox(ctx context.Context, r sqlplane.Runner, one *letter.Letter) error {
 	n, err := r.Exec(ctx, l.statement("update once_inbox set processed_at = NOW where consumer = ? and source = ? and event_id = ? and payload_hash = ? and (envelope is null or envelope = ?) and processed_at is null",
 		one.Consumer, one.Source, one.EventID, one.Hash, letter.Envelope(one.Topic, one.Key, one.Type)))

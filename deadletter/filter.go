@@ -35,7 +35,7 @@ type Filter struct {
 	Most  int    `json:"-"` // for List, Count, Groups and a dry run: how many letters of the state are read at most, the oldest first; 0 means all
 }
 
-// where is the condition on once_deadletter.
+// where returns the condition of f on once_deadletter, and its arguments.
 func (f Filter) where(d sqlplane.Dialect) (text string, args []any, err error) {
 	switch f.State {
 	case "":
@@ -67,8 +67,8 @@ func (f Filter) where(d sqlplane.Dialect) (text string, args []any, err error) {
 	return text, args, nil
 }
 
-// table is the letters among which f chooses, with its arguments: all, or the oldest of its state. A condition that few letters meet
-// would have a database read all of them.
+// table returns the table among whose letters f chooses, and its arguments. The table has all letters, or the oldest f.Most letters of a state:
+// for a condition that few letters meet, a database would otherwise read all letters.
 func (f Filter) table() (text string, args []any) {
 	if f.Most <= 0 || f.UID != "" {
 		return "once_deadletter", nil

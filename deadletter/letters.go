@@ -121,7 +121,7 @@ func (l *Letters) Show(ctx context.Context, uid string) (Letter, []Attempt, erro
 		shown.Headers, failed = headers(stored)
 		shown.Payload = stored.Payload
 	}
-	return shown, attempts, failed // the other fields are shown
+	return shown, attempts, failed // the other fields are valid even if the payload cannot be read
 }
 
 func headers(l *letter.Letter) (h map[string]string, err error) {
@@ -168,7 +168,7 @@ func (l *Letters) List(ctx context.Context, f Filter) (list []Letter, next strin
 // end returns the last letter that f.Most allows to read, or "" if fewer exist.
 func (l *Letters) end(ctx context.Context, f Filter) (uid string, err error) {
 	all := Filter{State: f.State, After: f.After, Limit: f.Limit, Most: f.Most}
-	if f.Most <= 0 || f.UID != "" || f == all { // every read letter matches, so Limit bounds the read
+	if f.Most <= 0 || f.UID != "" || f == all { // every letter that is read matches, so Limit bounds the read
 		return "", nil
 	}
 	if f.State == "" {
@@ -203,7 +203,7 @@ func (l *Letters) Count(ctx context.Context, f Filter) (n int64, more bool, err 
 	return n, more, err
 }
 
-// count counts the letters that meet a condition, and the ones that also meet a second one, among the letters that f.Most allows to read.
+// count counts the letters that meet a condition, and those that meet a second condition as well. It reads only letters that f.Most allows.
 func (l *Letters) count(ctx context.Context, f Filter, where string, args []any, also string, alsoArgs ...any) (n, both int64, more bool, err error) {
 	table, tableArgs := f.table()
 	var read int64
@@ -234,7 +234,7 @@ func (l *Letters) Groups(ctx context.Context, f Filter) ([]Group, error) {
 	})
 }
 
-// statement is a query, written as package dialect says, with its arguments.
+// statement returns a query with its arguments. The query is written as package dialect says.
 func (l *Letters) statement(query string, args ...any) store.Statement {
 	return store.Statement{SQL: dialect.Text(l.db.Dialect(), query), Args: args}
 }

@@ -64,7 +64,7 @@ type Redrive struct {
 	More      bool   // in a dry run: Filter.Most has ended the count, so that Total and Left may be greater
 	Canary    string // the UID of the letter that is tried first; the remaining letters wait until this letter is applied
 
-	chosen bool // no letter is left to choose
+	chosen bool // no letter is left that could be chosen
 }
 
 // Redrive makes letters due again for the processes that handle them: [Inbox.Run] and relays. Redrive returns
@@ -81,9 +81,9 @@ func (l *Letters) Redrive(ctx context.Context, f Filter, o RedriveOptions) (Redr
 		return Redrive{}, err
 	}
 	f.State = StateDead
-	// A limit on the rows that are read would silently leave letters out.
+	// All matching letters must be chosen: a limit on the rows that are read would silently leave letters out.
 	if !o.DryRun {
-		f.Most = 0 // all matching letters are chosen
+		f.Most = 0
 	}
 	plan, left, err := l.plan(ctx, f, &o)
 	if err != nil {
@@ -101,14 +101,14 @@ func (l *Letters) Redrive(ctx context.Context, f Filter, o RedriveOptions) (Redr
 	return done, err
 }
 
-// minRate is one letter in about three hours: a page of letters is due within four months.
+// minRate is one letter in about three hours. Then a page of letters is due within four months.
 const (
 	minRate = 1e-4
 	maxRate = 1e6
 )
 
 func (o *RedriveOptions) check() error {
-	if o.Rate != 0 && !(o.Rate >= minRate && o.Rate <= maxRate) { // NaN is refused as well
+	if o.Rate != 0 && !(o.Rate >= minRate && o.Rate <= maxRate) { // this form refuses NaN as well
 		return fmt.Errorf("deadletter: the rate %v is not between 0.0001 and 1,000,000 letters per second. Try: 0, which redrives all letters at once", o.Rate)
 	}
 	if o.DryRun {
@@ -137,17 +137,17 @@ func checkSigned(who, reason string) error {
 	return nil
 }
 
-// plan is the letters that a redrive chooses. It is stored as JSON.
+// plan describes the letters that a redrive chooses. The database stores it as JSON.
 type plan struct {
 	Filter
 
-	DeadUntil   time.Time `json:"dead_until"`            // later letters are not chosen
-	FailedSince time.Time `json:"failed_since,omitzero"` // time of the first failure
+	DeadUntil   time.Time `json:"dead_until"`            // letters that became dead later are not chosen
+	FailedSince time.Time `json:"failed_since,omitzero"` // letters whose first failure was earlier are not chosen
 	count       int64
-	more        bool // more may exist
+	more        bool // the count has ended at Filter.Most
 }
 
-// where is the condition on letters that can be chosen.
+// where returns the condition on the letters that the plan can choose.
 func (p *plan) where(d sqlplane.Dialect) (string, []any, error) {
 	where, args, err := p.Filter.where(d)
 	where, args = where+" and redrive_at is null and dead_at <= ?", append(args, dialect.StoredTime(d, p.DeadUntil))
@@ -161,7 +161,7 @@ func (p *plan) where(d sqlplane.Dialect) (string, []any, error) {
 func (l *Letters) plan(ctx context.Context, f Filter, o *RedriveOptions) (p plan, left int64, err error) {
 	d := l.db.Dialect()
 	p.Filter = f
-	// By the database's clock, which has also written the times of the letters.
+	// The database's clock has written the times of the letters, so it must give this time as well.
 	err = l.db.Pool().Query(ctx, l.statement("select NOW"), func(row sqlplane.Row) error { return row.Scan((*dialect.Time)(&p.DeadUntil)) })
 	if err != nil {
 		return p, 0, err
@@ -184,7 +184,7 @@ func (l *Letters) plan(ctx context.Context, f Filter, o *RedriveOptions) (p plan
 	return p, all - p.count, err
 }
 
-// create stores a redrive. To run it again does no harm.
+// create stores a redrive. It may run twice for one redrive.
 func (l *Letters) create(ctx context.Context, uid string, p plan, o RedriveOptions) error {
 	filter, err := json.Marshal(p)
 	if err != nil {
@@ -205,7 +205,7 @@ func (l *Letters) create(ctx context.Context, uid string, p plan, o RedriveOptio
 	})
 }
 
-// scopeOf is the scope of a change in the audit.
+// scopeOf returns the scope of a change in the audit.
 func scopeOf(f Filter) string { return strings.TrimSpace("deadletter " + f.Origin + " " + f.Consumer) }
 
 // Progress returns a redrive, and counts the results of its letters.
@@ -240,7 +240,7 @@ func (l *Letters) redrives(ctx context.Context, where string, args ...any) ([]Re
 	})
 }
 
-// counted counts the letters of r.
+// counted returns r with the results of its letters.
 func (l *Letters) counted(ctx context.Context, r Redrive) (Redrive, error) {
 	query := "select state, count(*), count(redrive_at) from once_deadletter where redrive = ? group by state"
 	err := l.db.Pool().Query(ctx, l.statement(query, r.UID), func(row sqlplane.Row) error {
@@ -277,6 +277,7 @@ func (l *Letters) Cancel(ctx context.Context, uid, who, reason string) (Redrive,
 		return Redrive{}, err
 	}
 	err = letter.Within(ctx, l.db, func(ctx context.Context, r sqlplane.Runner) error {
+		// Another Cancel was faster. Its letters may not all be called back yet, so the loop runs in any case.
 		n, err := r.Exec(ctx, l.statement("update once_deadletter_redrive set state = 'cancelled' where uid = ? and state in ('running', 'done')", uid))
 		if err != nil || n == 0 {
 			return err
@@ -296,7 +297,7 @@ func (l *Letters) Cancel(ctx context.Context, uid, who, reason string) (Redrive,
 	return l.Progress(ctx, uid)
 }
 
-// callBack makes letters of a cancelled redrive wait for a person.
+// callBack makes a page of letters of a cancelled redrive wait for a person. more is true if letters may be left.
 func (l *Letters) callBack(ctx context.Context, r sqlplane.Runner, uid string) (more bool, err error) {
 	if err := l.write(ctx, r); err != nil {
 		return false, err
@@ -322,7 +323,7 @@ func (l *Letters) callBack(ctx context.Context, r sqlplane.Runner, uid string) (
 	return len(list) == page, nil
 }
 
-// write makes sure that a transaction that reads first can write: SQLite does not let a reader upgrade to a writer after another write.
+// write makes the transaction a writer before it reads. SQLite does not let a reader become a writer after another transaction has written.
 func (l *Letters) write(ctx context.Context, r sqlplane.Runner) error {
 	if l.db.Dialect() != sqlplane.SQLite {
 		return nil
@@ -331,7 +332,7 @@ func (l *Letters) write(ctx context.Context, r sqlplane.Runner) error {
 	return err
 }
 
-// locked returns letters that where chooses.
+// locked returns the letters that where chooses. With FOR UPDATE in where, it locks them.
 func (l *Letters) locked(ctx context.Context, r sqlplane.Runner, where string, args ...any) ([]letter.Letter, error) {
 	return collect(ctx, r, l.statement("select "+letter.ListColumns+" from once_deadletter where "+where, args...), letter.Scan)
 }
@@ -352,7 +353,7 @@ func (l *Letters) Resume(ctx context.Context, uid string) (Redrive, error) {
 			return Redrive{UID: uid, State: RedriveRunning}, err
 		case is == stepEnd:
 			return l.Progress(ctx, uid)
-		// Another process tries the canary, so its result can only be polled.
+		// Another process tries the canary, so this process can only ask again.
 		case is == stepCanary:
 			waits++
 			if err := pause(ctx, uid, min(time.Duration(waits)*20*time.Millisecond, time.Second)); err != nil {
@@ -362,6 +363,7 @@ func (l *Letters) Resume(ctx context.Context, uid string) (Redrive, error) {
 	}
 }
 
+// pause waits for d. Its error says how to continue the redrive.
 func pause(ctx context.Context, uid string, d time.Duration) error {
 	if sleep.For(ctx, d) {
 		return nil

@@ -23,7 +23,7 @@ func Operations(s upkeep.Backlogger) Func {
 			{Name: gaugename.UnknownOperations, Number: float64(b.Unknown.Number)}, {Name: gaugename.UnknownOldestAge, Number: b.Unknown.Oldest.Seconds()},
 			{Name: gaugename.ExpiredOperations, Number: float64(b.Expired.Number)}, {Name: gaugename.ExpiredOldestAge, Number: b.Expired.Oldest.Seconds()},
 		}
-		for _, name := range slices.Sorted(maps.Keys(b.Names)) { // sorted, because the first ones keep their names
+		for _, name := range slices.Sorted(maps.Keys(b.Names)) { // sorted, so that the same names get values of their own after a restart
 			n := b.Names[name]
 			values = append(values, Value{Name: gaugename.NamedUnfinishedOperations, Label: name, Number: float64(n.Running + n.Waiting)},
 				Value{Name: gaugename.NamedWaitingOperations, Label: name, Number: float64(n.Waiting)},

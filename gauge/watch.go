@@ -32,13 +32,13 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// rounds is how long the values of a source are valid if it does not answer again, in multiples of Config.Every.
+// rounds is how long the values of a source stay valid without a new answer, in multiples of Config.Every.
 const rounds = 3
 
 // Watch calls sources in the background and keeps their last values.
 type Watch struct {
 	cfg     Config
-	mu      sync.Mutex // of sources and running
+	mu      sync.Mutex // protects sources and running
 	sources []*watched
 	running bool
 	labels  map[string]*label.Set // by the name of the label
@@ -50,8 +50,8 @@ type watched struct {
 
 	mu      sync.Mutex
 	values  []Value
-	since   time.Time // the watch was made
-	at      time.Time // of the answer
+	since   time.Time // when the watch was made
+	at      time.Time // when the source has answered
 	failing bool
 }
 
@@ -90,7 +90,7 @@ func (w *Watch) Add(sources ...Source) {
 	}
 }
 
-// all returns the sources.
+// all returns the sources of the watch.
 func (w *Watch) all() []*watched {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,7 +112,7 @@ func (w *Watch) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// watch asks one source until ctx ends, also one that has failed.
+// watch asks one source until ctx ends, even if the source fails.
 func (w *Watch) watch(ctx context.Context, s *watched) {
 	next := time.NewTicker(w.cfg.Every)
 	defer next.Stop()
@@ -125,12 +125,13 @@ func (w *Watch) watch(ctx context.Context, s *watched) {
 	}
 }
 
-// ask asks one source once.
+// ask asks a source once, and logs the first of several failures.
 func (w *Watch) ask(ctx context.Context, s *watched) {
 	bounded, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
 	defer cancel()
 	values, err := s.Gauges(bounded)
 	first := s.end(values, err, time.Now())
+	// The end of ctx is no failure of the source.
 	if !first || ctx.Err() != nil {
 		return
 	}
@@ -141,10 +142,11 @@ func (w *Watch) ask(ctx context.Context, s *watched) {
 	l.WarnContext(ctx, "gauge: a source of gauges has failed; if it keeps failing, its values will be missing from the metrics. Try: check that the database is reachable", slog.Any("error", err))
 }
 
-// end keeps an answer, and reports whether it is the first failure after a success.
+// end stores an answer. It returns true for the first failure after a success.
 func (s *watched) end(values []Value, err error, now time.Time) (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// The old values stay. last drops them when they are too old.
 	if err != nil {
 		first, s.failing = !s.failing, true
 		return first
@@ -176,7 +178,7 @@ func (w *Watch) Values() []Value {
 	now, found := time.Now(), map[series]float64{}
 	add := func(v Value) {
 		in := byName[v.Name]
-		if in == nil { // of a newer version
+		if in == nil { // an unknown name: a source of a newer version may return it
 			return
 		}
 		at := series{v.Name, ""}
@@ -203,6 +205,7 @@ func (w *Watch) Values() []Value {
 	return values
 }
 
+// of combines two values of the same name and label.
 func (f fold) of(a, b float64) float64 {
 	switch f {
 	case highest:

@@ -14,7 +14,7 @@ import (
 	"github.com/oncelib/once/oncehttp"
 )
 
-// forward sends r to a region, and its answer back.
+// forward sends r to a region, and sends the region's answer to the client.
 func forward(cfg *Config, w http.ResponseWriter, r *http.Request, region string) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, cfg.MaxBody))
 	switch {
@@ -48,7 +48,7 @@ var (
 	errSwitched = errors.New("the region has switched protocols, where an answer was due")
 )
 
-// send sends a request once, and reads all of the answer.
+// send sends a request once, and reads the whole answer.
 func (cfg *Config) send(ctx context.Context, in *http.Request, body []byte, region string) (*http.Response, []byte, error) {
 	at := cfg.URL(region)
 	if at == nil {
@@ -60,7 +60,7 @@ func (cfg *Config) send(ctx context.Context, in *http.Request, body []byte, regi
 	onward.StripHop(out.Header)
 	out.Header[HopHeader] = []string{cfg.Region}
 	if _, said := out.Header["User-Agent"]; !said {
-		out.Header["User-Agent"] = nil // net/http must not say one
+		out.Header["User-Agent"] = nil // nil, so that net/http adds none
 	}
 	if peer, _, err := net.SplitHostPort(in.RemoteAddr); err == nil {
 		out.Header["X-Forwarded-For"] = []string{strings.Join(append(in.Header["X-Forwarded-For"], peer), ", ")}
@@ -71,7 +71,7 @@ func (cfg *Config) send(ctx context.Context, in *http.Request, body []byte, regi
 		return nil, nil, err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusSwitchingProtocols { // its body does not end
+	if resp.StatusCode == http.StatusSwitchingProtocols { // the body of such an answer does not end
 		return nil, nil, errSwitched
 	}
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, cfg.MaxBody+1))
@@ -80,15 +80,17 @@ func (cfg *Config) send(ctx context.Context, in *http.Request, body []byte, regi
 		return nil, nil, err
 	case int64(len(answer)) > cfg.MaxBody:
 		return nil, nil, errTooLong
+	// Such a body ends with its connection, so it may have been cut.
 	case onward.IsCloseDelimited(resp) && resp.Body != http.NoBody:
 		return nil, nil, errHalf
 	}
 	return resp, answer, nil
 }
 
-// notAnswered answers in place of a region. The home may have executed the request: a retry with the same key finds out, and without a key nothing can.
+// notAnswered answers in place of a region that gave no answer. The region may have executed the request. A retry with the same key finds out; without a key nothing can.
 func notAnswered(w http.ResponseWriter, r *http.Request, region string, err error) {
 	dial := (*net.OpError)(nil)
+	// Without a connection, the region has received nothing.
 	unsent := errors.As(err, &dial) && dial.Op == "dial"
 	if unsent || isRepeatable(r) {
 		oncehttp.WriteProblem(w, problem(http.StatusServiceUnavailable, ProblemUnavailable, region, "The region where this tenant lives cannot be asked now."))
@@ -100,7 +102,7 @@ func notAnswered(w http.ResponseWriter, r *http.Request, region string, err erro
 	})
 }
 
-// isRepeatable reports whether a request that may have been executed can be sent again: it has a key, or its method means the same twice.
+// isRepeatable reports whether a request that may have been executed can be sent again. It can if it has a key, or if its method has the same effect twice.
 func isRepeatable(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodPost, http.MethodPatch, http.MethodConnect:

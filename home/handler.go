@@ -58,7 +58,7 @@ func Handler(cfg Config, next http.Handler) http.Handler {
 	}
 	cfg.Timeout, cfg.MaxBody = cmp.Or(cfg.Timeout, 30*time.Second), cmp.Or(cfg.MaxBody, 16<<20)
 	if cfg.Transport == nil {
-		cfg.Transport = &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Second, DisableCompression: true} // idle for less than the keep-alive of most servers
+		cfg.Transport = &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Second, DisableCompression: true} // closes idle connections before most servers close them
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		tenant := cfg.Tenant(r)
@@ -66,6 +66,7 @@ func Handler(cfg Config, next http.Handler) http.Handler {
 		switch hops := r.Header.Values(HopHeader); {
 		case tenant == "" || home.Region == cfg.Region:
 			next.ServeHTTP(w, r)
+		// A request is forwarded once at most. Otherwise it could circulate between regions whose maps differ.
 		case len(hops) > 0:
 			p := problem(http.StatusMisdirectedRequest, ProblemMisdirected, home.Region, "The regions do not agree yet where this tenant lives.")
 			p.Extra["home_epoch"] = home.Epoch
@@ -76,7 +77,7 @@ func Handler(cfg Config, next http.Handler) http.Handler {
 	})
 }
 
-// problem returns an error after which the same request may be sent again.
+// problem returns a problem after which the client may send the same request again.
 func problem(status int, code oncehttp.ProblemCode, region, detail string) oncehttp.Problem {
 	return oncehttp.Problem{
 		Status: status, Code: code, Detail: detail + " Send the same request with the same key again.",

@@ -60,6 +60,7 @@ func (m *Map) Home(tenant string) Pin {
 func (m *Map) Pin(tenant string, p Pin) (news bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	// A later move has the higher epoch, and pins may arrive in any order.
 	if p.Epoch <= m.pins[tenant].Epoch {
 		return false
 	}

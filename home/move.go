@@ -87,7 +87,7 @@ func (m Mover) Move(ctx context.Context, tenant, to string) error {
 	list, failed := m.Show(ctx, tenant)
 	from := slices.IndexFunc(list, func(s Standing) bool { return s.Owned })
 	for i, s := range list {
-		if from >= 0 && i != from && s.Moving != "" { // the target owns the tenant already; only the end of that move is missing
+		if from >= 0 && i != from && s.Moving != "" { // the target owns the tenant already, and only the end of that move is missing
 			if err := m.end(ctx, s, list[from]); err != nil {
 				return err
 			}
@@ -95,7 +95,7 @@ func (m Mover) Move(ctx context.Context, tenant, to string) error {
 	}
 	switch {
 	case from >= 0:
-	case failed != nil: // the region that did not answer may be the owner
+	case failed != nil: // the region that has not answered may be the owner
 		return failed
 	case len(list) == 0: // a new tenant begins in the first region, so that concurrent calls insert the same row
 		first := slices.Min(slices.Collect(maps.Keys(m.Regions)))
@@ -104,7 +104,7 @@ func (m Mover) Move(ctx context.Context, tenant, to string) error {
 			return err
 		}
 		return m.Move(ctx, tenant, to)
-	default: // among the regions that have given the tenant away, the last one has its data
+	default: // no region owns the tenant: the last one that has given it away has its data
 		for i, s := range list {
 			if s.Moving != "" && (from < 0 || s.Epoch > list[from].Epoch) {
 				from = i
@@ -123,7 +123,7 @@ func (m Mover) Move(ctx context.Context, tenant, to string) error {
 	return m.run(ctx, list[from], to, highest(list)+1)
 }
 
-// check refuses a move that is not possible.
+// check returns an error if the move is not possible.
 func (m Mover) check(tenant, to string) error {
 	switch {
 	case m.Regions[to] == nil:
@@ -139,6 +139,7 @@ func (m Mover) check(tenant, to string) error {
 	return nil
 }
 
+// highest returns the highest epoch in list.
 func highest(list []Standing) (epoch int64) {
 	for _, s := range list {
 		epoch = max(epoch, s.Epoch)
@@ -146,10 +147,10 @@ func highest(list []Standing) (epoch int64) {
 	return epoch
 }
 
-// run moves a tenant. Each run has an epoch of its own, which the target gets first. So the region that owns the tenant has the highest epoch, and later writes of an
-// earlier run are refused.
+// run moves a tenant. Each run has its own epoch, which the target gets first. So the region that owns the tenant has the highest epoch, and the
+// database refuses later writes of an earlier run.
 func (m Mover) run(ctx context.Context, from Standing, to string, epoch int64) error {
-	err := m.prepare(ctx, from.Tenant, to, epoch) // the tenant stays where it is while the target cannot be reached
+	err := m.prepare(ctx, from.Tenant, to, epoch) // first, so that the tenant stays where it is if the target cannot be reached
 	if err == nil && from.Moving == "" {
 		err = m.mark(ctx, from, to)
 	}
@@ -172,7 +173,7 @@ func (m Mover) run(ctx context.Context, from Standing, to string, epoch int64) e
 	return m.publish(ctx, from.Tenant, Pin{to, epoch})
 }
 
-// prepare gives the target the epoch of a run. It removes the rest of an earlier move there.
+// prepare gives the target the epoch of a run, and removes what an earlier move has left there.
 func (m Mover) prepare(ctx context.Context, tenant, to string, epoch int64) error {
 	return m.within(ctx, to, func(t tx) error {
 		err := t.exec(ctx, 1, "insert into once_home (tenant, owned, epoch, region) values (?, false, ?, ?) UPSERT(tenant) epoch = NEW(epoch), region = NEW(region) "+
@@ -184,7 +185,7 @@ func (m Mover) prepare(ctx context.Context, tenant, to string, epoch int64) erro
 	})
 }
 
-// mark begins a move: from here on the region refuses the tenant, which it still owns.
+// mark begins a move. From now on the region refuses the tenant, although it still owns it.
 func (m Mover) mark(ctx context.Context, from Standing, to string) error {
 	return m.within(ctx, from.Region, func(t tx) error {
 		if err := t.mustFind(ctx, "select 1 from once_home where tenant = ? and owned FOR SHARE", from.Tenant); err != nil {
@@ -194,7 +195,7 @@ func (m Mover) mark(ctx context.Context, from Standing, to string) error {
 	})
 }
 
-// drain ends the ownership of the region that a tenant leaves. It waits until no transaction of the tenant is committing.
+// drain ends the ownership of the region that a tenant leaves. It waits for the transactions of the tenant that are committing.
 func (m Mover) drain(ctx context.Context, from Standing, epoch int64) error {
 	return m.within(ctx, from.Region, func(t tx) error {
 		if err := t.exec(ctx, 1, "update once_home_move set target = target where tenant = ? and target = ?", from.Tenant, from.Moving); err != nil {
@@ -204,18 +205,18 @@ func (m Mover) drain(ctx context.Context, from Standing, epoch int64) error {
 	})
 }
 
-// raise makes a region the owner, in one transaction with the operations that it takes along.
+// raise makes the target the owner, in one transaction with the operations that it receives.
 func (m Mover) raise(ctx context.Context, from Standing, epoch int64) error {
 	return m.within(ctx, from.Moving, func(t tx) error {
 		if err := t.exec(ctx, 1, "update once_home set owned = true where tenant = ? and epoch = ? and not owned", from.Tenant, epoch); err != nil {
 			return err
 		}
 		return m.each(ctx, from, func(of table) error {
-			if err := of.remove(ctx, t, from.Tenant); err != nil { // rows from an earlier stay of the tenant in this region
+			if err := of.remove(ctx, t, from.Tenant); err != nil { // rows from an earlier time in which the tenant lived in this region
 				return err
 			}
 			return m.within(ctx, from.Region, func(source tx) error {
-				// The write is refused by a standby, which may lack the last records: clean would delete them after it.
+				// A standby refuses this write. It may lack the last records, which clean would then delete.
 				if err := source.exec(ctx, 1, "update once_home_move set target = target where tenant = ? and target = ?", from.Tenant, from.Moving); err != nil {
 					return err
 				}
@@ -225,7 +226,7 @@ func (m Mover) raise(ctx context.Context, from Standing, epoch int64) error {
 	})
 }
 
-// clean ends a move in the region that the tenant has left.
+// clean ends a move in the region that the tenant has left. It deletes the rows that the target has copied.
 func (m Mover) clean(ctx context.Context, from Standing, epoch int64) error {
 	return m.within(ctx, from.Region, func(t tx) error {
 		err := t.exec(ctx, 1, "update once_home set owned = false where tenant = ? and epoch = ? and not owned", from.Tenant, epoch)
@@ -239,8 +240,8 @@ func (m Mover) clean(ctx context.Context, from Standing, epoch int64) error {
 	})
 }
 
-// end ends a move that was killed when another region was the owner already. The owner is asked once more: if it has the same epoch, it was the owner when
-// the other region was read.
+// end ends a move that was killed after the target had become the owner. The target is asked once more: if it still has the same epoch, it was
+// the owner when the other region was read.
 func (m Mover) end(ctx context.Context, left, owner Standing) error {
 	err := m.pool(owner.Region).mustFind(ctx, "select 1 from once_home where tenant = ? and owned and epoch = ?", owner.Tenant, owner.Epoch)
 	if err != nil {

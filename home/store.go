@@ -22,10 +22,10 @@ type Store[TX any] struct {
 	writer  upkeep.Writer[TX]
 	seen    visible[TX]
 	regions *Map
-	owned   string // the check
+	owned   string // the statement that checks the ownership
 }
 
-// visible are the abilities of the store below. A [upkeep.Taker] is left out, which takes over operations without a check.
+// visible has the abilities of the wrapped store. It has no [upkeep.Taker], which would take over operations without the check.
 type visible[TX any] struct {
 	sqlplane.SQL[TX]
 	sqlplane.Reserver
@@ -76,19 +76,21 @@ func New[TX any](s store.Store[TX], regions *Map) *Store[TX] {
 // Unwrap gives [store.As] access to the optional interfaces of the store that s wraps.
 func (s *Store[TX]) Unwrap() any { return s.seen }
 
-// owned are statements that fail unless this region owns the tenant and no move has begun. A row that a move has locked is skipped like a missing
-// row, so that no transaction waits for a move. The lock that the statement takes keeps a move from beginning before the commit.
+// owned holds the statements that fail unless this region owns the tenant and no move has begun. A row that a move has locked is skipped like a
+// missing row, so that no transaction waits for a move. The lock of the statement keeps a move from beginning before the commit.
 var owned = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: "select case count(*) when 1 then 1 else (count(*) || ' rows of once_home')::int end from (" +
 		"select 1 from once_home h where h.tenant = $1 and h.owned and " + stays + " for share of h skip locked) as here",
 	sqlplane.SQLite: "update once_home as h set owned = owned where h.tenant = ? and h.owned and " + stays,
 }
 
-// stays is false as soon as a move has begun. Otherwise new transactions could take share locks for ever, and the move would never get its lock.
+// stays is false as soon as a move has begun. Without it, new transactions could take share locks again and again, and the move would never get its lock.
 const stays = "not exists (select 1 from once_home_move m where m.tenant = h.tenant)"
 
+// check returns the statement that fails unless this region owns tenant.
 func (s *Store[TX]) check(tenant string) store.Statement {
 	st := store.Statement{SQL: s.owned, Args: []any{tenant}}
+	// The statement of SQLite does not fail by itself if no row matches.
 	if s.seen.Dialect() == sqlplane.SQLite {
 		st.Rows = 1
 	}
@@ -101,7 +103,7 @@ func (s *Store[TX]) Require(ctx context.Context, tx TX, tenant string) error {
 	return s.refused(ctx, tenant, s.seen.On(tx).Append(ctx, s.check(tenant)))
 }
 
-// under adds the check to a change.
+// under returns c with the check of its tenant.
 func (s *Store[TX]) under(c store.Change) store.Change {
 	if !c.ID.IsZero() {
 		c.Writes = append(slices.Clip(c.Writes), s.check(TenantOf(c.ID.Scope)))
@@ -123,7 +125,7 @@ func (e *NotHomeError) Error() string {
 	return fmt.Sprintf("home: the tenant %.40q lives in %s, or is moved there. Try: the same key again", e.Tenant, e.Region)
 }
 
-// refused finds out whether a commit has failed because of the check.
+// refused returns a [NotHomeError] if err comes from the check, and otherwise err.
 func (s *Store[TX]) refused(ctx context.Context, tenant string, err error) error {
 	if err == nil || store.KindOf(err) != store.KindOther || !strings.Contains(err.Error(), "once_home") {
 		return err
@@ -131,6 +133,7 @@ func (s *Store[TX]) refused(ctx context.Context, tenant string, err error) error
 	e := &NotHomeError{Tenant: tenant}
 	read := store.Statement{SQL: dialect.Text(s.seen.Dialect(), "select region, epoch from once_home where tenant = ?"), Args: []any{tenant}}
 	err = s.seen.Pool().Query(ctx, read, func(row sqlplane.Row) error { return row.Scan(&e.Region, &e.Epoch) })
+	// The database knows a later move than this process.
 	if err == nil && e.Epoch > 0 {
 		s.regions.Pin(tenant, e.Pin)
 	}
@@ -165,6 +168,7 @@ func (s *Store[TX]) Join(ctx context.Context, tx TX, opts store.BeginOptions) (s
 	return s.checked(s.joiner.Join(ctx, tx, opts))
 }
 
+// checked wraps the transaction of a successful Begin or Join.
 func (s *Store[TX]) checked(t store.Transaction[TX], rec store.Record, err error) (store.Transaction[TX], store.Record, error) {
 	if t == nil {
 		return nil, rec, err
@@ -172,7 +176,7 @@ func (s *Store[TX]) checked(t store.Transaction[TX], rec store.Record, err error
 	return &transaction[TX]{t, s}, rec, err
 }
 
-// transaction commits with the check.
+// transaction is a transaction whose commit includes the check.
 type transaction[TX any] struct {
 	store.Transaction[TX]
 

@@ -11,19 +11,19 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// table is a table with rows that belong to operations. Its first two columns are scope and key.
+// table is a table whose rows belong to operations. Its first two columns are scope and key.
 type table struct {
 	name    string
 	columns []string
 }
 
-// tables go along with a tenant.
+// tables are the tables whose rows move with a tenant.
 var tables = []table{
 	{"once_operation", strings.Fields("scope KEY state fence claim fingerprint status kind head body request point calling data lease_until since expires_at trace name")},
 	{"once_saga_due", strings.Fields("scope KEY due_at name")},
 }
 
-// each calls fn for each table that is in the region which a tenant leaves.
+// each calls fn for each table that exists in the region which the tenant leaves.
 func (m Mover) each(ctx context.Context, from Standing, fn func(of table) error) error {
 	for _, of := range tables {
 		err := m.pool(from.Region).query(ctx, "select 1 from "+of.name+" where 1 = 0", nil, nil)
@@ -40,7 +40,7 @@ func (m Mover) each(ctx context.Context, from Standing, fn func(of table) error)
 	return nil
 }
 
-// remove deletes the rows of a tenant.
+// remove deletes the rows of a tenant from the table.
 func (of table) remove(ctx context.Context, t tx, tenant string) error {
 	where, args := "where 1 = 0", []any(nil)
 	for _, s := range spansOf(tenant) {
@@ -49,7 +49,7 @@ func (of table) remove(ctx context.Context, t tx, tenant string) error {
 	return t.exec(ctx, 0, "delete from "+of.name+" "+where, args...)
 }
 
-// copy copies the rows of a tenant. Nothing writes them meanwhile: the region does not own the tenant.
+// copy copies the rows of a tenant. No region owns the tenant meanwhile, so nothing writes these rows.
 func (of table) copy(ctx context.Context, from, to tx, tenant string) error {
 	for _, s := range spansOf(tenant) {
 		if err := of.copySpan(ctx, from, to, s); err != nil {
@@ -59,7 +59,7 @@ func (of table) copy(ctx context.Context, from, to tx, tenant string) error {
 	return nil
 }
 
-// page is how many rows are read and written at a time. A row may be large.
+// page is how many rows are read and written at a time. It is small, because a row may be large.
 const page = 20
 
 func (of table) copySpan(ctx context.Context, from, to tx, s span) error {
@@ -90,7 +90,7 @@ func (of table) copySpan(ctx context.Context, from, to tx, s span) error {
 	}
 }
 
-// tx runs statements in the words of [dialect.Text].
+// tx runs statements that are written as [dialect.Text] says.
 type tx struct {
 	r sqlplane.Runner
 	d sqlplane.Dialect
@@ -108,7 +108,7 @@ func (m Mover) within(ctx context.Context, region string, fn func(t tx) error) e
 
 var errOvertaken = errors.New("home: another move of the tenant has been here meanwhile. Try: once home show, and then again")
 
-// exec runs a statement that must affect so many rows; 0: any number.
+// exec runs a statement. If rows is not 0, the statement must affect exactly that many rows.
 func (t tx) exec(ctx context.Context, rows int, query string, args ...any) error {
 	_, err := t.r.Exec(ctx, store.Statement{SQL: dialect.Text(t.d, query), Args: args, Rows: rows})
 	if errors.Is(err, store.ErrRows) {
@@ -121,7 +121,7 @@ func (t tx) query(ctx context.Context, query string, args []any, each func(sqlpl
 	return t.r.Query(ctx, store.Statement{SQL: dialect.Text(t.d, query), Args: args}, each)
 }
 
-// mustFind fails unless a query returns a row.
+// mustFind returns an error unless the query returns a row.
 func (t tx) mustFind(ctx context.Context, query string, args ...any) error {
 	found := false
 	err := t.query(ctx, query, args, func(sqlplane.Row) error { found = true; return nil })

@@ -8,7 +8,7 @@ import (
 	"github.com/oncelib/once/internal/owner"
 )
 
-// owners are the possible beginnings of a scope before its tenant.
+// owners are the texts with which a scope may begin before its tenant.
 var owners = []string{"", string(owner.Saga), string(owner.Gateway)}
 
 // ends are the texts that may follow the tenant in a scope. The last one is an escaped slash.
@@ -31,10 +31,10 @@ func TenantOf(scope string) string {
 	return tenant
 }
 
-// span is the scopes from the first one on, and before the last one, in the order of their bytes.
+// span is a range of scopes, ordered by their bytes: from the first one up to, but not including, before.
 type span struct{ from, before string }
 
-// spansOf returns the scopes of a tenant.
+// spansOf returns the ranges that have all scopes of a tenant.
 func spansOf(tenant string) (list []span) {
 	for _, o := range owners {
 		alone := o + url.PathEscape(tenant)

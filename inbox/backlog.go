@@ -27,13 +27,14 @@ type Waiting struct {
 
 // Older compares w with the parameter other, and returns the Waiting that has waited longer.
 func (w Waiting) Older(other Waiting) Waiting {
+	// A zero Since means that nothing waits, so it never counts as the longer wait.
 	if w.Since.IsZero() || !other.Since.IsZero() && other.Since.Before(w.Since) {
 		return other
 	}
 	return w
 }
 
-// waitingOf is a message that waits.
+// waitingOf returns the Waiting of a message that has waited since the given time.
 func waitingOf(m *message.Message, since time.Time) Waiting {
 	return Waiting{Source: m.Source, Topic: m.Topic, Key: m.Key, Since: since}
 }
@@ -60,18 +61,20 @@ func (in *Inbox[TX]) Hanging() int {
 // modules for brokers call Attach.
 func (in *Inbox[TX]) Attach(of func() Backlog) (detach func()) { return in.consumers.add(of) }
 
-// consumers are the functions that return the backlogs of consumers.
+// consumers holds the functions that return the backlogs of the attached consumers.
 type consumers struct {
 	mu   sync.Mutex
 	list map[*func() Backlog]struct{}
 }
 
+// add adds a function. The returned remove removes this function again.
 func (c *consumers) add(of func() Backlog) (remove func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.list == nil {
 		c.list = map[*func() Backlog]struct{}{}
 	}
+	// The key of the map is the address of the parameter of, because functions cannot be compared.
 	c.list[&of] = struct{}{}
 	return func() {
 		c.mu.Lock()
@@ -80,6 +83,7 @@ func (c *consumers) add(of func() Backlog) (remove func()) {
 	}
 }
 
+// all returns a copy of the list, so that the caller calls the functions without the lock.
 func (c *consumers) all() (list []func() Backlog) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,22 +93,24 @@ func (c *consumers) all() (list []func() Backlog) {
 	return list
 }
 
-// hanging has the handlers that are still running after their time, by message.
+// hanging holds the handlers that still run after Config.HandlerTimeout, by message.
 type hanging struct {
 	mu   sync.Mutex
 	list map[identity]hangingCall
 }
 
+// hangingCall is one call of a handler that hangs.
 type hangingCall struct {
 	Waiting
 
-	ended *bool // names the call
+	ended *bool // shared with the goroutine of the handler; its address identifies the call
 }
 
-// begin notes a handler that is still running after its time. began is its start. If it has ended meanwhile, nothing is noted.
+// begin records a handler that still runs after its time limit. The parameter began is the time of its start.
 func (h *hanging) begin(m *message.Message, ended *bool, began time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	// The handler may have returned between the timer and this lock: then it does not hang.
 	if *ended {
 		return
 	}
@@ -119,12 +125,13 @@ func (h *hanging) end(m *message.Message, ended *bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	*ended = true
+	// The entry of the message may belong to a later call, which must stay.
 	if id := (identity{m.Source, m.ID}); h.list[id].ended == ended {
 		delete(h.list, id)
 	}
 }
 
-// since reports whether a handler of a message hangs, and when it began.
+// since reports whether a handler of a message hangs, and returns when the handler began.
 func (h *hanging) since(m *message.Message) (time.Time, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

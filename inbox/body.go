@@ -23,12 +23,13 @@ func (in *Inbox[TX]) noteBodies(ctx context.Context, r sqlplane.Runner, items ..
 	return nil
 }
 
-// withBody returns the applied items whose bodies are noted.
+// withBody returns the applied items whose payload hashes are stored for Config.ReportSameBody.
 func (in *Inbox[TX]) withBody(items []*item) (list []*item) {
 	if !in.cfg.ReportSameBody {
 		return nil
 	}
 	for _, it := range items {
+		// Payloads without content are all equal, so their hashes would always match.
 		if it.outcome == Applied && it.err == nil && len(it.m.Payload) > 0 {
 			list = append(list, it)
 		}
@@ -36,12 +37,14 @@ func (in *Inbox[TX]) withBody(items []*item) (list []*item) {
 	return list
 }
 
-// tellSameBodies tells the observer which items have the same body as another message. The items are committed.
+// tellSameBodies tells the observer which items have the same payload as another message. The caller calls it
+// after the commit of the items.
 func (in *Inbox[TX]) tellSameBodies(ctx context.Context, items ...*item) {
 	const most = 32 // in one statement
 	for rest := in.withBody(items); len(rest) > 0; {
 		n := min(len(rest), most)
 		if err := in.tellSome(ctx, rest[:n]); err != nil {
+			// When the caller ends, the look-up is cut off. The report is lost, but the database has not failed.
 			if ctx.Err() == nil {
 				in.tell(ctx, Event{Type: EventDatabase, Err: err})
 			}
@@ -51,6 +54,7 @@ func (in *Inbox[TX]) tellSameBodies(ctx context.Context, items ...*item) {
 	}
 }
 
+// tellSome looks up the hashes of some items in one statement, and reports each hash that another ID also has.
 func (in *Inbox[TX]) tellSome(ctx context.Context, items []*item) error {
 	const other = "(select b.event_id from once_inbox_body b where b.consumer = ? and b.source = ? and b.payload_hash = ? and b.event_id <> ? order by b.event_id limit 1)"
 	var parts []string
@@ -64,6 +68,7 @@ func (in *Inbox[TX]) tellSome(ctx context.Context, items []*item) error {
 		var i int
 		var id *string
 		err := row.Scan(&i, &id)
+		// The sub-select returns null if no other message has this payload.
 		if id != nil {
 			others[i] = *id
 		}
@@ -80,10 +85,11 @@ func (in *Inbox[TX]) tellSome(ctx context.Context, items []*item) error {
 	return nil
 }
 
-// sweepBodies deletes bodies whose retention is over.
+// sweepBodies deletes stored payload hashes that are older than the retention.
 func (in *Inbox[TX]) sweepBodies(ctx context.Context) error {
 	query := `delete from once_inbox_body where (consumer, source, payload_hash, event_id) in (
  select consumer, source, payload_hash, event_id from once_inbox_body where consumer = ? and source = ? and applied_at <= AGO(?) order by applied_at limit ? FOR UPDATE SKIP LOCKED)`
+	// MySQL allows no limit in a sub-select with "in".
 	if in.db.Dialect() == sqlplane.MySQL {
 		query = "delete from once_inbox_body where consumer = ? and source = ? and applied_at <= AGO(?) order by applied_at limit ?"
 	}

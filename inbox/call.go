@@ -14,15 +14,15 @@ import (
 // handler was rolled back.
 var ErrHandlerTimeout = errors.New("inbox: the handler has not returned within Config.HandlerTimeout. Try: a handler that returns when its context ends, or a longer HandlerTimeout")
 
-// longestGrace is how long a handler may still run after the end of its time, when its context has ended.
+// longestGrace is how long a handler may still run after its time limit, so that it can react to its ended context.
 const longestGrace = time.Second
 
 var errGoexit = errors.New("the handler has ended its goroutine (runtime.Goexit). Try: return an error")
 
-// call calls the handler in a goroutine of its own, so that a panic, runtime.Goexit and the end of its time
-// fail the message, and do not stop the consumer. A handler that still does not return is abandoned: the store
-// closes its transaction to it. While such a handler is running, further attempts of its message fail without a
-// call, so that a hanging message occupies only one place.
+// call runs the handler in a separate goroutine. A panic, runtime.Goexit and a timeout of the handler
+// therefore fail the message, and do not stop the consumer. A handler that does not return after its time limit
+// is abandoned: the store closes the transaction of the handler. While an abandoned handler runs, further
+// attempts of its message fail without a call, so a hanging message occupies only one place.
 func (in *Inbox[TX]) call(ctx context.Context, tx TX, m message.Message, fn Handler[TX]) error {
 	if since, hangs := in.hanging.since(&m); hangs {
 		return stillRunsError{since}
@@ -30,9 +30,11 @@ func (in *Inbox[TX]) call(ctx context.Context, tx TX, m message.Message, fn Hand
 	most := in.cfg.HandlerTimeout
 	ctx, cancel := context.WithTimeoutCause(ctx, most, ErrHandlerTimeout)
 	defer cancel()
+	// The channel has room for the result, so that the goroutine of an abandoned handler can still end.
 	began, returned := time.Now(), make(chan error, 1)
 	ended := new(bool)
 	go func() {
+		// runtime.Goexit runs the deferred function without a panic: then err keeps this value.
 		err := errGoexit
 		defer func() {
 			if p := recover(); p != nil {
@@ -43,11 +45,12 @@ func (in *Inbox[TX]) call(ctx context.Context, tx TX, m message.Message, fn Hand
 		}()
 		err = in.traced(ctx, tx, m, fn)
 	}()
+	// The context ends first. The timer ends later, so that a handler that reacts to its context counts as returned.
 	over := time.NewTimer(most + min(most, longestGrace))
 	defer over.Stop()
 	select {
 	case err := <-returned:
-		if err != nil && errors.Is(context.Cause(ctx), ErrHandlerTimeout) { // an error after the timeout says nothing about the database
+		if err != nil && errors.Is(context.Cause(ctx), ErrHandlerTimeout) { // the ended context has caused the error, not the message or the database
 			return fmt.Errorf("%w; the handler had %v, and returned after that: %v", ErrHandlerTimeout, most, err) //nolint:errorlint // on purpose
 		}
 		return err
@@ -66,12 +69,13 @@ func (e stillRunsError) Error() string {
 
 func (e stillRunsError) Unwrap() error { return ErrHandlerTimeout }
 
-// isTimeout reports whether an error says that a called handler has not returned in time. Its transaction can no longer be used.
+// isTimeout reports whether err says that a called handler has not returned in time. The transaction of the
+// handler can no longer be used.
 func isTimeout(err error) bool {
 	return errors.Is(err, ErrHandlerTimeout) && !errors.As(err, new(stillRunsError))
 }
 
-// timedOut returns the first of items whose handler has not returned in time, or nil.
+// timedOut returns the first item whose handler has not returned in time, or nil.
 func timedOut(items []*item) *item {
 	for _, it := range items {
 		if isTimeout(it.err) {
@@ -81,7 +85,8 @@ func timedOut(items []*item) *item {
 	return nil
 }
 
-// untriedError is the error of messages that came after a timed out one in the same batch.
+// untriedError is the error of a message that was not tried, because the handler of an earlier message of the
+// same batch has timed out.
 type untriedError struct{ error }
 
 // Untried says to a consumer that the message has not failed, and can be delivered again at once.
@@ -89,7 +94,7 @@ func (untriedError) Untried() bool { return true }
 
 var errUntried = untriedError{errors.New("the message was not applied, because the handler of an earlier message of the same batch has not returned in time. Try: deliver the message again")}
 
-// panicError is a panic of the handler.
+// panicError is the error of a handler that has panicked.
 type panicError struct {
 	value any
 	stack []byte

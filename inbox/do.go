@@ -37,8 +37,10 @@ func Do[T, TX any](ctx context.Context, in *Inbox[TX], m message.Message, fn fun
 		}
 		result, err := json.Marshal(value)
 		if err != nil {
+			// Another attempt would return the same value, so the message becomes a dead letter at once.
 			return retry.Permanent(fmt.Errorf("the result of the handler cannot be stored: %w", err))
 		}
+		// The result is written in the transaction of the handler, so it is stored exactly if the message is applied.
 		return in.db.On(tx).Append(ctx, store.Statement{SQL: in.sql.setResult, Args: []any{result, in.cfg.Consumer, m.Source, m.ID}, Rows: 1})
 	})
 	switch {
@@ -51,6 +53,7 @@ func Do[T, TX any](ctx context.Context, in *Inbox[TX], m message.Message, fn fun
 		return r, ErrDeadLettered
 	}
 	r.Replayed = true
+	// Handle has stored the message under the default source, so the look-up must use it too.
 	if m.Source == "" {
 		m.Source = defaultSource
 	}
@@ -58,7 +61,7 @@ func Do[T, TX any](ctx context.Context, in *Inbox[TX], m message.Message, fn fun
 	if err != nil {
 		return r, fmt.Errorf("inbox: the stored result of message %s cannot be read: %w", m.ID, err)
 	}
-	if k == nil { // Handle has seen the row: this server lags, or a sweep has deleted it since
+	if k == nil { // Handle has seen the row; a replica may lag, or a sweep may have deleted the row since then
 		return r, fmt.Errorf("inbox: the result of message %s cannot be read now. Try: call Do again", m.ID)
 	}
 	err = errors.New("the result was not kept")
@@ -66,6 +69,7 @@ func Do[T, TX any](ctx context.Context, in *Inbox[TX], m message.Message, fn fun
 		err = json.Unmarshal(k.result, &r.Value)
 	}
 	if err != nil {
+		// The effect of the message exists, so the caller must not try again.
 		return r, &once.Error{Code: once.CodeNoResult, Effect: once.EffectApplied, Scope: in.op.Name, Key: m.ID, Err: err}
 	}
 	return r, nil

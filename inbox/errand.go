@@ -9,31 +9,32 @@ import (
 )
 
 const (
-	keysAtOnce = 4           // that Run works on at once; as many slow ones in addition
-	slowAfter  = time.Second // then a key counts as slow and frees its place
+	keysAtOnce = 4           // the number of keys that Run works on at the same time; the same number of slow keys can run in addition
+	slowAfter  = time.Second // after this time a key counts as slow, and releases its place
 )
 
-// errands are the keys that Run works on concurrently. A slow key does not delay other keys: it frees its
-// place, and continues among the slow ones. A key that has failed is not tried again for a while; other keys
-// continue.
+// errands is the set of keys that Run works on concurrently. A slow key does not delay other keys: it
+// releases its place, and continues in a place for slow keys. After a failure of a key, Run waits before it tries
+// this key again; other keys continue.
 type errands struct {
 	places, slow chan struct{}
 	more         chan struct{} // holds one element if a finished key may have more work
 	working      sync.WaitGroup
 
-	// The next look begins after these, so that many keys that fail or are slow do not hide others. nil and the
-	// zero key mean the beginning. Only the goroutine that looks uses these fields.
+	// The next look begins after these two, so that many failing or slow keys do not hide the keys behind
+	// them. nil and the zero key mean the beginning. Only the goroutine of Run uses these fields.
 	lastLetter *letter.Letter
 	lastKey    stream
 
 	mu   sync.Mutex
-	keys map[stream]*errand // that are being worked on, or wait after a failure
+	keys map[stream]*errand // keys that Run works on, or that wait after a failure
 }
 
+// errand is the state of the work of one key.
 type errand struct {
-	works    bool
+	works    bool      // a goroutine works on the key now
 	failures int       // in a row
-	until    time.Time // it is not tried before
+	until    time.Time // the key is not tried before this time
 }
 
 func newErrands() *errands {
@@ -56,14 +57,15 @@ func (e *errands) taken() map[stream]bool {
 	return keys
 }
 
-// start does the work of a key that is not taken, as soon as a place is free. It returns false if no place
-// became free for a while. Only one goroutine may call it.
+// start does the work of a key in a new goroutine, as soon as a place is free. It returns false if no
+// place became free within the pause idle. Only the goroutine of Run calls start.
 func (e *errands) start(ctx context.Context, s stream, work func() (more bool, err error)) bool {
 	wait := time.NewTimer(idle)
 	defer wait.Stop()
 	select {
 	case e.places <- struct{}{}:
 	case <-wait.C:
+		// All places are taken. Run does its other work meanwhile, such as the report of gaps.
 		return false
 	case <-ctx.Done():
 		return false
@@ -85,8 +87,8 @@ func (e *errands) start(ctx context.Context, s stream, work func() (more bool, e
 	return true
 }
 
-// give moves new work to the slow ones if it takes long. The returned leave releases the place that the work
-// has at that time.
+// give moves work that takes long from its place to a place for slow work. The returned function leave
+// releases the place that the work has at that time.
 func (e *errands) give() (leave func()) {
 	var mu sync.Mutex
 	place, ended := e.places, false
@@ -94,6 +96,7 @@ func (e *errands) give() (leave func()) {
 	slow = time.AfterFunc(slowAfter, func() {
 		mu.Lock()
 		defer mu.Unlock()
+		// The work has ended and has released its place already.
 		if ended {
 			return
 		}
@@ -115,6 +118,7 @@ func (e *errands) give() (leave func()) {
 	}
 }
 
+// ended records the end of the work of a key.
 func (e *errands) ended(s stream, more bool, err error) {
 	e.mu.Lock()
 	k := e.keys[s]
@@ -129,6 +133,7 @@ func (e *errands) ended(s stream, more bool, err error) {
 	e.mu.Unlock()
 	if more && err == nil {
 		select {
+		// An element in the channel is enough: one look finds the work of all keys.
 		case e.more <- struct{}{}:
 		default:
 		}

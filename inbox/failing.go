@@ -25,8 +25,8 @@ func (f Failing) String() string {
 	return fmt.Sprintf("was received, and its handler has failed %s (last error: %s)", words.Either(f.Attempts == 1, "once", fmt.Sprintf("%d times", f.Attempts)), words.Shown(f.Error))
 }
 
-// silence is how long a failing message may have no attempt until its key counts as one that waits for a
-// missing message, because the broker may have lost the message.
+// silence is how long a failing message may have no new attempt. After this time the alarm treats the
+// message as missing, because the broker may have lost it.
 func (c *Config) silence() time.Duration { return max(time.Hour, 2*c.Policy.Cap, c.GapAlarm) }
 
 const (
@@ -39,15 +39,17 @@ const (
 	failingColumns = "(select a.event_id" + newest + ", (select a.attempt" + newest + ", (select a.at" + newest + ", (select a.error" + newest
 )
 
-// scanned is a Failing whose columns are null if there is no attempt.
+// scanned receives the columns of a Failing, which are null if the message has no attempt.
 type scanned struct {
 	event, failure *string
 	attempts       *int64
 	at             dialect.Time
 }
 
+// columns returns the targets for the columns failingColumns, in their order.
 func (s *scanned) columns() []any { return []any{&s.event, &s.attempts, &s.at, &s.failure} }
 
+// failing returns the zero Failing if the columns were null.
 func (s *scanned) failing() Failing {
 	if s.event == nil || s.attempts == nil || s.failure == nil {
 		return Failing{}
@@ -55,9 +57,10 @@ func (s *scanned) failing() Failing {
 	return Failing{EventID: *s.event, Attempts: *s.attempts, LastAt: time.Time(s.at), Error: *s.failure}
 }
 
-// failingAt returns the attempts of a message of a key, which is no dead letter.
+// failingAt returns the failed attempts of the message seq of a key. The message must not be a dead letter.
 func (in *Inbox[TX]) failingAt(ctx context.Context, r sqlplane.Runner, s stream, seq int64) (Failing, error) {
 	var one scanned
+	// Two messages may have the same Seq. Then the message with the most attempts counts.
 	query := in.statement(`select event_id, attempt, at, error from once_deadletter_attempt
  where origin = ? and consumer = ? and source = ? and topic = ? and KEY = ? and seq = ? order by attempt desc, event_id desc limit 1`, append([]any{letter.OriginInbox}, in.parkedArgs(s, seq)...)...)
 	err := r.Query(ctx, query, func(row sqlplane.Row) error { return row.Scan(one.columns()...) })

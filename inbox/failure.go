@@ -19,13 +19,13 @@ import (
 
 // Classes of dead letters.
 const (
-	classExhausted = "exhausted" // its attempts are used up
-	classPermanent = "permanent" // its handler has returned a permanent error
-	classPanic     = "panic"     // its attempts are used up, and the last one has panicked
-	classMismatch  = "mismatch"  // another message has its ID or its position
-	classJump      = "seq_jump"  // its Seq is too far beyond the last one: see Config.MaxJump
-	classMalformed = "malformed" // it is not a valid message
-	classTooLarge  = "too_large"
+	classExhausted = "exhausted" // the attempts of the message are used up
+	classPermanent = "permanent" // the handler has returned a permanent error
+	classPanic     = "panic"     // the attempts of the message are used up, and the last attempt has panicked
+	classMismatch  = "mismatch"  // another message has the same ID or the same position
+	classJump      = "seq_jump"  // the Seq of the message is too far after the last applied Seq: see Config.MaxJump
+	classMalformed = "malformed" // the message is not valid
+	classTooLarge  = "too_large" // the payload is longer than Config.MaxPayload
 )
 
 var errSameID = errors.New("a message with the same source and ID, but with another body, topic, key or type, was handled before. Try: a sender that gives every message an ID of its own")
@@ -54,14 +54,15 @@ func (in *Inbox[TX]) Refuse(ctx context.Context, m message.Message, class string
 		class = classMalformed
 	}
 	it := in.newItem(m)
+	// The Seq of a message that cannot be decoded is not reliable, so the message must not block its key.
 	it.ordered = false
 	in.refuse(ctx, it, class, reason)
 	return it.result.Err
 }
 
-// refuse makes a message a dead letter without an attempt, and sets its result.
+// refuse makes a dead letter of a message without an attempt, and sets the result of the message.
 func (in *Inbox[TX]) refuse(ctx context.Context, it *item, class string, reason error) {
-	// Messages of the other classes have passed the checks of a valid message already.
+	// Messages of these three classes were valid, so that their texts can be stored as they are.
 	if class != classMismatch && class != classTooLarge && class != classJump {
 		it.m = storable(it.m)
 		if !it.isMarker() {
@@ -69,13 +70,14 @@ func (in *Inbox[TX]) refuse(ctx context.Context, it *item, class string, reason 
 		}
 	}
 	if len(it.m.Payload) > in.cfg.MaxPayload {
-		it.m.Payload = nil // its hash distinguishes it from others
+		it.m.Payload = nil // the stored hash of the payload still distinguishes this message from others
 	}
 	outcome := DeadLettered
 	err := letter.Within(ctx, in.db, func(ctx context.Context, r sqlplane.Runner) (err error) {
 		outcome, err = in.bury(ctx, r, it, &letter.Letter{Class: class, Error: reason.Error(), Attempts: 1})
 		return err
 	})
+	// The message cannot become a dead letter before its turn, so the broker must deliver it again later.
 	if errors.Is(err, ErrTooFarAhead) {
 		it.result.Err = retry.After(errors.Join(err, reason), in.firstPause())
 		return
@@ -87,23 +89,24 @@ func (in *Inbox[TX]) refuse(ctx context.Context, it *item, class string, reason 
 	in.finishDead(ctx, it, outcome, class, 1, reason)
 }
 
-// failed stores a failed attempt, and sets the result of the message: another delivery, or a dead letter.
+// failed stores a failed attempt of a message, and sets its result: another delivery, or a dead letter.
 func (in *Inbox[TX]) failed(ctx context.Context, it *item, failure error) {
 	it.err = failure
 	in.failedAll(ctx, []*item{it})
 }
 
-// failedAll is failed for several messages, which have their errors: in one transaction, or in one for each if the first one fails.
+// failedAll does the same as failed for several messages, whose errors are set already. It uses one transaction.
+// If this transaction fails, failedAll uses one transaction for each message.
 func (in *Inbox[TX]) failedAll(ctx context.Context, items []*item) {
 	if ctx.Err() != nil {
-		// The caller has ended: a message that was interrupted has not failed.
+		// The caller has ended, and has interrupted the handlers: an interrupted message has not failed.
 		for _, it := range items {
 			it.result.Err = it.err
 		}
 		return
 	}
 	items = slices.Clone(items)
-	slices.SortFunc(items, func(a, b *item) int { // all processes lock rows in one order
+	slices.SortFunc(items, func(a, b *item) int { // all processes lock rows in the same order, so that they do not deadlock
 		return cmp.Or(cmp.Compare(a.m.Source, b.m.Source), cmp.Compare(a.m.Topic, b.m.Topic), cmp.Compare(a.m.Key, b.m.Key), cmp.Compare(a.m.Seq, b.m.Seq), cmp.Compare(a.m.ID, b.m.ID))
 	})
 	fates := make([]fate, len(items))
@@ -114,6 +117,7 @@ func (in *Inbox[TX]) failedAll(ctx context.Context, items []*item) {
 				return err
 			}
 			if !f.dead {
+				// The key begins with this message, although the message has failed: see begin.
 				err = in.begin(ctx, r, it)
 			} else {
 				f.outcome, err = in.bury(ctx, r, it, f.letter(it.err))
@@ -124,7 +128,7 @@ func (in *Inbox[TX]) failedAll(ctx context.Context, items []*item) {
 		}
 		return nil
 	})
-	if err != nil && len(items) > 1 && store.KindOf(err) != store.KindLost { // one of them may be the cause
+	if err != nil && len(items) > 1 && store.KindOf(err) != store.KindLost { // one message may be the cause of the error, so each gets its own transaction; after a lost COMMIT the attempts may be stored already
 		for _, it := range items {
 			in.failedAll(ctx, []*item{it})
 		}
@@ -132,7 +136,7 @@ func (in *Inbox[TX]) failedAll(ctx context.Context, items []*item) {
 	}
 	for i, it := range items {
 		switch f := &fates[i]; {
-		case err != nil: // the attempt is not counted
+		case err != nil: // the attempt is not counted, so the message may have one attempt more than the policy allows
 			it.result.Err = fmt.Errorf("inbox: the handler failed, and the failed attempt cannot be stored: %w; the error of the handler: %w", err, it.err)
 		case f.dead:
 			in.finishDead(ctx, it, f.outcome, f.class, f.attempt, it.err)
@@ -143,7 +147,8 @@ func (in *Inbox[TX]) failedAll(ctx context.Context, items []*item) {
 	}
 }
 
-// parkedFailed is failed for a parked message.
+// parkedFailed does the same as failed for a parked message. No broker redelivers a parked message, so the row
+// gets the time of the next attempt.
 func (in *Inbox[TX]) parkedFailed(ctx context.Context, it *item, failure error) error {
 	var f fate
 	err := letter.Within(ctx, in.db, func(ctx context.Context, r sqlplane.Runner) (err error) {
@@ -169,7 +174,8 @@ func (in *Inbox[TX]) parkedFailed(ctx context.Context, it *item, failure error) 
 	return nil
 }
 
-// finishDead sets the result of a buried message. If another process was faster, the message is a duplicate.
+// finishDead sets the result of a message after bury. If another process has applied the message meanwhile,
+// the outcome is not DeadLettered.
 func (in *Inbox[TX]) finishDead(ctx context.Context, it *item, outcome Outcome, class string, attempt int, failure error) {
 	it.outcome = outcome
 	*it.result = Result{Outcome: outcome}
@@ -180,7 +186,7 @@ func (in *Inbox[TX]) finishDead(ctx context.Context, it *item, outcome Outcome, 
 	in.tell(ctx, Event{Type: EventDeadLettered, Message: it.m, From: it.from, To: StateDeadLettered, Err: failure, Attempt: attempt, Class: class})
 }
 
-// fate is the consequence of a failed attempt.
+// fate is the decision after a failed attempt: the pause before the next attempt, or the class of the dead letter.
 type fate struct {
 	attempt int
 	first   time.Time // time of the first failed attempt
@@ -194,7 +200,7 @@ func (f *fate) letter(failure error) *letter.Letter {
 	return &letter.Letter{Class: f.class, Error: failure.Error(), Attempts: f.attempt, FirstFailedAt: f.first}
 }
 
-// note stores a failed attempt and decides the consequence.
+// note stores a failed attempt, and asks the policy whether the message is tried again.
 func (in *Inbox[TX]) note(ctx context.Context, r sqlplane.Runner, it *item, failure error) (f fate, err error) {
 	n, first, now, err := letter.Note(ctx, r, in.db.Dialect(), in.letterID(&it.m), letter.Attempt{Node: in.cfg.Node, Error: failure.Error(), Trace: it.m.Trace})
 	if err != nil {
@@ -205,7 +211,7 @@ func (in *Inbox[TX]) note(ctx context.Context, r sqlplane.Runner, it *item, fail
 	var stop retry.Reason
 	f.wait, stop = in.cfg.Policy.Next(retry.FailedAttempt{Attempt: n, Class: class, After: after, Elapsed: now.Sub(first), Random: rand.Float64()})
 	switch {
-	case stop == retry.ReasonOverBudget: // an empty budget says nothing about the message
+	case stop == retry.ReasonOverBudget: // the retry budget of the process is used up, which is no reason to give this message up
 		f.wait = max(in.cfg.Policy.Cap, in.firstPause())
 	case stop != "":
 		f.dead, f.class = true, classOf(class, failure)
@@ -213,6 +219,7 @@ func (in *Inbox[TX]) note(ctx context.Context, r sqlplane.Runner, it *item, fail
 	return f, nil
 }
 
+// classOf returns the class of the dead letter of a failed message.
 func classOf(class retry.Class, failure error) string {
 	switch {
 	case class == retry.ClassFinal:
@@ -235,8 +242,8 @@ func (in *Inbox[TX]) letterID(m *message.Message) letter.ID {
 	return letter.ID{Origin: letter.OriginInbox, Consumer: in.cfg.Consumer, Source: m.Source, EventID: m.ID, Topic: m.Topic, Key: m.Key, Seq: m.Seq}
 }
 
-// bury makes a dead letter of a message, which has its class, error and attempts already. If the message was applied meanwhile, the outcome is
-// another one.
+// bury makes a dead letter of a message. The class, the error and the number of attempts of l are set
+// already. If another process has applied the message meanwhile, bury writes no letter and returns another outcome.
 func (in *Inbox[TX]) bury(ctx context.Context, r sqlplane.Runner, it *item, l *letter.Letter) (Outcome, error) {
 	o, err := in.giveUp(ctx, r, it, l.Class)
 	if o != DeadLettered || err != nil {
@@ -249,6 +256,7 @@ func (in *Inbox[TX]) bury(ctx context.Context, r sqlplane.Runner, it *item, l *l
 	m := &it.m
 	l.ID, l.Type = in.letterID(m), m.Type
 	l.Headers, l.Payload, l.Hash, l.Trace, l.CreatedAt = headers, m.Payload, it.hash, m.Trace, m.CreatedAt
+	// The letter is encrypted after its ID is set, because the ID is part of the encryption.
 	if err := l.Seal(in.cfg.Encrypter); err != nil {
 		return "", err
 	}
@@ -259,7 +267,7 @@ func (in *Inbox[TX]) bury(ctx context.Context, r sqlplane.Runner, it *item, l *l
 // run when the message is delivered again.
 func (in *Inbox[TX]) giveUp(ctx context.Context, r sqlplane.Runner, it *item, class string) (Outcome, error) {
 	switch {
-	case class == classMismatch || class == classJump: // the position belongs to another message
+	case class == classMismatch || class == classJump: // the position of this Seq belongs to another message, or the Seq is wrong
 		return DeadLettered, nil
 	case it.ordered:
 		return in.giveUpPosition(ctx, r, it)
@@ -270,16 +278,19 @@ func (in *Inbox[TX]) giveUp(ctx context.Context, r sqlplane.Runner, it *item, cl
 	}
 	if k != nil {
 		o, same := k.outcome(it)
+		// Another message has this ID, so nothing is stored under the ID.
 		if !same {
 			o = DeadLettered
 		}
 		return o, nil
 	}
+	// The row has no processed_at: so a redelivery finds a dead letter, and a redrive can still apply the message.
 	_, err = r.Exec(ctx, in.statement("insert into once_inbox (consumer, source, event_id, payload_hash, envelope, received_at) values (?, ?, ?, ?, ?, NOW)",
 		in.cfg.Consumer, it.m.Source, it.m.ID, it.hash, it.envelope))
 	return DeadLettered, err
 }
 
+// giveUpPosition marks the position of a message that becomes a dead letter, so that its key waits for a decision.
 func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r sqlplane.Runner, it *item) (Outcome, error) {
 	positions, err := in.lock(ctx, r, []stream{it.stream()})
 	if err != nil {
@@ -287,7 +298,7 @@ func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r sqlplane.Runner, it *
 	}
 	at := positions[it.stream()]
 	if in.cfg.beginsAt(at) {
-		if it.m.Seq > in.cfg.MaxJump { // a wrong Seq must not become the first one of the key
+		if it.m.Seq > in.cfg.MaxJump { // a wrong Seq must not become the first Seq of the key
 			return DeadLettered, nil
 		}
 		at.seq = it.m.Seq - 1
@@ -297,11 +308,13 @@ func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r sqlplane.Runner, it *
 		return Duplicate, nil
 	case it.m.Seq < at.seq:
 		return Stale, nil
+	// The key does not wait for this message, because a later version may be applied without it.
 	case in.cfg.Order == LatestVersion:
 		return DeadLettered, nil
-	case it.m.Seq > at.seq+1: // a dead letter ahead of its turn would not block its key later
+	case it.m.Seq > at.seq+1: // the letter would not block the key when the turn of the message comes
 		return "", fmt.Errorf("%w: the message has Seq %d, and the inbox has already applied Seq %d of this key", ErrTooFarAhead, it.m.Seq, at.seq)
 	}
+	// The message may also be parked: the letter replaces the parked row.
 	if at.parked > 0 {
 		n, err := in.unpark(ctx, r, at.stream, it.m.Seq)
 		if err != nil {
@@ -313,8 +326,8 @@ func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r sqlplane.Runner, it *
 	return DeadLettered, in.write(ctx, r, positions)
 }
 
-// begin starts the sequence of a key with a failed message if it is the first message of its key, so that a
-// later message does not become the first one.
+// begin stores the beginning of the sequence of a key if the failed message is the first message of its
+// key. Otherwise, a later message that arrives during the pause would become the first message.
 func (in *Inbox[TX]) begin(ctx context.Context, r sqlplane.Runner, it *item) error {
 	if !it.ordered || !in.cfg.FromAny {
 		return nil

@@ -30,7 +30,7 @@ type Sighting struct {
 	Failing Failing // Failing has the failed attempts, with StateFailing and StateParked. The message may have been applied since then, if its ID was deleted after Config.Retain.
 }
 
-// mostInboxes is how many pairs of consumer and source Find looks at.
+// mostInboxes limits the number of pairs of consumer and source that Find searches.
 const mostInboxes = 200
 
 // Find returns the states of at most 64 events in the inboxes of a database, by the IDs of the messages. If a
@@ -73,13 +73,13 @@ func Find(ctx context.Context, db sqlplane.Database, events ...message.Message) 
 // inboxOf is a consumer and one source of its messages.
 type inboxOf struct{ consumer, source string }
 
-// sighted names a sighting.
+// sighted identifies a sighting.
 type sighted struct {
 	inboxOf
 	event string
 }
 
-// finding is one call of [Find].
+// finding holds the state of one call of [Find].
 type finding struct {
 	db    sqlplane.Database
 	found []*Sighting
@@ -90,7 +90,7 @@ func (f *finding) query(ctx context.Context, query string, args []any, each func
 	return f.db.Pool().Query(ctx, store.Statement{SQL: dialect.Text(f.db.Dialect(), query), Args: args}, each)
 }
 
-// of returns the sighting of an event, and makes one if it does not exist.
+// of returns the sighting of an event in an inbox. It adds a new sighting if the event has none.
 func (f *finding) of(p inboxOf, event string) *Sighting {
 	name := sighted{p, event}
 	if f.at[name] == nil {
@@ -100,7 +100,7 @@ func (f *finding) of(p inboxOf, event string) *Sighting {
 	return f.at[name]
 }
 
-// places returns consumers and their sources, each by one look-up in an index.
+// places returns the pairs of consumer and source that may have handled the events.
 func (f *finding) places(ctx context.Context, events []message.Message) (list []inboxOf, err error) {
 	only := map[string]bool{} // sources
 	for _, m := range events {
@@ -110,6 +110,7 @@ func (f *finding) places(ctx context.Context, events []message.Message) (list []
 	for _, table := range []string{"once_inbox", "once_inbox_position"} {
 		err := f.each(ctx, "select min(consumer) from "+table+" where consumer > ?", nil, func(consumer string) error {
 			return f.each(ctx, "select min(source) from "+table+" where consumer = ? and source > ?", []any{consumer}, func(source string) error {
+				// An event without a source may belong to any source.
 				if p := (inboxOf{consumer, source}); !seen[p] && (only[""] || only[source]) {
 					seen[p] = true
 					list = append(list, p)
@@ -124,12 +125,14 @@ func (f *finding) places(ctx context.Context, events []message.Message) (list []
 	return list[:min(len(list), mostInboxes)], nil
 }
 
-// each calls do with the values that a query returns one by one, from the smallest.
+// each calls do with each value that a query returns, in ascending order. The query returns the smallest value
+// that is greater than its last argument.
 func (f *finding) each(ctx context.Context, query string, args []any, do func(string) error) error {
 	last := ""
 	// One look-up for each value, because "distinct" would read the whole index.
 	for range mostInboxes {
 		var next *string
+		// The capacity of args is cut, so that append does not write into the slice of the caller.
 		err := f.query(ctx, query, append(args[:len(args):len(args)], last), func(row sqlplane.Row) error { return row.Scan(&next) })
 		if err != nil || next == nil {
 			return err
@@ -142,7 +145,7 @@ func (f *finding) each(ctx context.Context, query string, args []any, do func(st
 	return nil
 }
 
-// among is a condition on event_id. Its arguments follow others.
+// among returns a condition on event_id, and all arguments of the query: args, followed by the IDs of the events.
 func among(events []message.Message, args ...any) (condition string, all []any) {
 	for _, m := range events {
 		args = append(args, m.ID)
@@ -150,6 +153,7 @@ func among(events []message.Message, args ...any) (condition string, all []any) 
 	return "event_id in (?" + strings.Repeat(", ?", len(events)-1) + ")", args
 }
 
+// byID finds the events whose IDs an inbox has stored.
 func (f *finding) byID(ctx context.Context, p inboxOf, events []message.Message) error {
 	where, args := among(events, p.consumer, p.source)
 	return f.query(ctx, "select event_id, received_at, processed_at from once_inbox where consumer = ? and source = ? and "+where, args, func(row sqlplane.Row) error {
@@ -167,6 +171,7 @@ func (f *finding) byID(ctx context.Context, p inboxOf, events []message.Message)
 	})
 }
 
+// parked finds the events that are parked in any inbox.
 func (f *finding) parked(ctx context.Context, events []message.Message) error {
 	where, args := among(events)
 	return f.query(ctx, "select consumer, source, event_id, parked_at from once_inbox_parked where "+where, args, func(row sqlplane.Row) error {
@@ -185,7 +190,7 @@ func (f *finding) parked(ctx context.Context, events []message.Message) error {
 	})
 }
 
-// sourceOf is the source of the event with an ID, or "" if it is not known.
+// sourceOf returns the source of the event with this ID, or "" if the caller does not know it.
 func sourceOf(events []message.Message, id string) string {
 	for _, m := range events {
 		if m.ID == id {
@@ -195,7 +200,7 @@ func sourceOf(events []message.Message, id string) string {
 	return ""
 }
 
-// letters finds the dead letters. A database without their tables has no letters.
+// letters finds the dead letters of the events. A database without tables for dead letters has none.
 func (f *finding) letters(ctx context.Context, p inboxOf, events []message.Message) error {
 	where, args := among(events, letter.OriginInbox, p.consumer, p.source)
 	err := f.query(ctx, "select event_id, uid, state, dead_at from once_deadletter where origin = ? and consumer = ? and source = ? and "+where+" order by uid", args, func(row sqlplane.Row) error {
@@ -210,6 +215,7 @@ func (f *finding) letters(ctx context.Context, p inboxOf, events []message.Messa
 		if state == letter.StateDead || s.State == "" {
 			s.State = StateDeadLettered
 		}
+		// A letter without a row in once_inbox tells at least when the message had arrived.
 		if s.ReceivedAt.IsZero() {
 			s.ReceivedAt = time.Time(at)
 		}
@@ -224,7 +230,8 @@ func (f *finding) letters(ctx context.Context, p inboxOf, events []message.Messa
 	return err
 }
 
-// byNumber finds out which events an inbox with an order has applied: it stores no IDs.
+// byNumber finds the events that an inbox with an order has applied. Such an inbox stores no IDs, so the Seq of
+// the event is compared with the position of its key.
 func (f *finding) byNumber(ctx context.Context, p inboxOf, events []message.Message) error {
 	for _, m := range events {
 		if m.Key == "" || m.Seq == 0 || m.Source != "" && m.Source != p.source || f.at[sighted{p, m.ID}] != nil {
@@ -242,7 +249,7 @@ func (f *finding) byNumber(ctx context.Context, p inboxOf, events []message.Mess
 	return nil
 }
 
-// isBehind reports whether the key of a message has passed its number.
+// isBehind reports whether the position of the key of a message has reached the Seq of this message.
 func (f *finding) isBehind(ctx context.Context, p inboxOf, m message.Message) (is bool, err error) {
 	err = f.query(ctx, "select seq from once_inbox_position where consumer = ? and source = ? and topic = ? and KEY = ?", []any{p.consumer, p.source, m.Topic, m.Key}, func(row sqlplane.Row) error {
 		var seq int64
@@ -253,8 +260,8 @@ func (f *finding) isBehind(ctx context.Context, p inboxOf, m message.Message) (i
 	return is, err
 }
 
-// failing finds the events for which only failed attempts are known. If an inbox with an order has applied such
-// a message since, the number in its attempts shows that.
+// failing finds the events for which only failed attempts are stored. An inbox with an order may have
+// applied such an event since then; the position of the key shows this.
 func (f *finding) failing(ctx context.Context, events []message.Message) error {
 	attempts := map[sighted]message.Message{}
 	err := f.each(ctx, "select min(consumer) from once_deadletter_attempt where origin = 'inbox' and consumer > ?", nil, func(consumer string) error {
@@ -268,6 +275,7 @@ func (f *finding) failing(ctx context.Context, events []message.Message) error {
 				}
 				name := sighted{inboxOf{consumer, source}, m.ID}
 				one.event = &m.ID
+				// A parked message stays parked while its attempts fail.
 				if seen := f.at[name]; seen != nil && seen.State == StateParked {
 					seen.Failing = one.failing()
 				}
@@ -282,6 +290,7 @@ func (f *finding) failing(ctx context.Context, events []message.Message) error {
 			})
 		})
 	})
+	// A database without the table of attempts has no failed attempts.
 	if sqlguard.IsMissing(err) {
 		return nil
 	}

@@ -32,7 +32,7 @@ type Gap struct {
 	Failing Failing // Failing is set if the message has arrived and fails: then repair its handler. It is zero if the message has not arrived, or if Dead is set.
 }
 
-// maxGaps is how many gaps are listed.
+// maxGaps limits the number of gaps in one list.
 const maxGaps = 1000
 
 // Gaps lists the keys that wait for a message, at most 1,000, the longest wait first.
@@ -40,15 +40,17 @@ func (in *Inbox[TX]) Gaps(ctx context.Context) ([]Gap, error) {
 	return in.gaps(ctx, "and not exists ("+nextIsParked+" and k.next_at is null)")
 }
 
-// alarming lists the gaps that need an alarm. It leaves out gaps whose message is being retried, because
-// EventFailed reports these.
+// alarming lists the gaps that need an alarm. It omits gaps whose message is being retried, because
+// EventFailed reports the failed attempts.
 func (in *Inbox[TX]) alarming(ctx context.Context) ([]Gap, error) {
 	return in.gaps(ctx, "and p.moved_at <= AGO(?) and not exists ("+nextIsParked+") and (p.dead or not exists (select 1"+attemptOf+" and a.at > AGO(?)))",
 		in.cfg.GapAlarm.Microseconds(), in.cfg.silence().Microseconds())
 }
 
+// nextIsParked selects the parked message that is next in the key p.
 const nextIsParked = "select 1 from once_inbox_parked k where k.consumer = p.consumer and k.source = p.source and k.topic = p.topic and k.KEY = p.KEY and k.seq = p.seq + 1"
 
+// gaps lists the keys with parked messages that fulfil a condition, with the longest wait first.
 func (in *Inbox[TX]) gaps(ctx context.Context, condition string, args ...any) (list []Gap, err error) {
 	query := "select p.source, p.topic, p.KEY, p.seq + 1, p.parked, p.moved_at, p.dead, " + failingColumns + " from once_inbox_position p where p.consumer = ? and p.parked > 0 " + condition + " order by p.moved_at limit ?"
 	args = append(append([]any{in.cfg.Consumer}, args...), maxGaps)
@@ -60,10 +62,11 @@ func (in *Inbox[TX]) gaps(ctx context.Context, condition string, args ...any) (l
 	return list, err
 }
 
-// scanGap reads a gap, and what more its row has.
+// scanGap reads a gap from a row. The parameter more holds targets for further columns of the row.
 func scanGap(row sqlplane.Row, more ...any) (g Gap, err error) {
 	var failing scanned
 	columns := append([]any{&g.Source, &g.Topic, &g.Key, &g.Seq, &g.Parked, (*dialect.Time)(&g.Since), &g.Dead}, failing.columns()...)
+	// A dead letter has used up its attempts, so the attempts say nothing new.
 	if err = row.Scan(append(columns, more...)...); err == nil && !g.Dead {
 		g.Failing = failing.failing()
 	}
@@ -81,11 +84,13 @@ func GapsUpTo(ctx context.Context, db sqlplane.Database, consumer string, most i
 	err = db.Pool().Query(ctx, store.Statement{SQL: dialect.Text(db.Dialect(), query), Args: []any{consumer, int64(most)}}, func(row sqlplane.Row) error {
 		var there int64
 		g, err := scanGap(row, &there)
+		// If the next message is parked and due, the key does not wait for a message: Run applies it soon.
 		if read++; there == 0 {
 			list = append(list, g)
 		}
 		return err
 	})
+	// The query has a limit without an order, so that it never sorts more than most rows.
 	slices.SortFunc(list, func(a, b Gap) int {
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Key, b.Key))
 	})
@@ -122,7 +127,7 @@ func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq in
 		at := positions[s]
 		switch {
 		case seq <= at.seq:
-			return nil
+			return nil // an earlier call has skipped it, or it was applied
 		case seq > at.seq+1:
 			return fmt.Errorf("%w: the key waits for the message with Seq %d. Try: skip that message first", ErrNotNext, at.seq+1)
 		}
@@ -174,7 +179,7 @@ func (in *Inbox[TX]) StartAt(ctx context.Context, source, topic, key string, seq
 		if at.seq >= seq {
 			return fmt.Errorf("inbox: StartAt: the key has applied messages up to Seq %d already, and cannot be set back to %d, because messages would be applied twice", at.seq, seq)
 		}
-		// The key already begins there, so a repeated call changes nothing.
+		// The key already begins at seq, so a repeated call changes nothing.
 		if at.seq == seq-1 {
 			return nil
 		}
@@ -192,9 +197,10 @@ func (in *Inbox[TX]) StartAt(ctx context.Context, source, topic, key string, seq
 	})
 }
 
-// maxSigned bounds the name and the reason of an operator, in bytes.
+// maxSigned limits the length of the name and of the reason of an operator, in bytes.
 const maxSigned = 500
 
+// checkSigned checks the name and the reason of an operator.
 func checkSigned(who, reason string) error {
 	for _, field := range [...]struct{ name, value, try string }{
 		{"name (who)", who, "the name of the person or service that asks for it"}, {"reason", reason, "why, such as the number of a ticket"},
@@ -209,7 +215,7 @@ func checkSigned(who, reason string) error {
 	return nil
 }
 
-// audit writes an operator's change of a key to the audit.
+// audit writes the change of a key by an operator to the audit.
 func (in *Inbox[TX]) audit(ctx context.Context, r sqlplane.Runner, action string, s stream, who, reason, detail string) error {
 	scope := printable.Cut(in.cfg.Consumer+" "+s.source+" "+s.topic, keyname.MaxScope)
 	_, err := r.Exec(ctx, audit.Insert(in.db.Dialect(), audit.Entry{
@@ -218,11 +224,12 @@ func (in *Inbox[TX]) audit(ctx context.Context, r sqlplane.Runner, action string
 	return err
 }
 
-// target checks the key that an operator names.
+// target checks the key and the Seq that an operator has given, and returns the stream of the key.
 func (in *Inbox[TX]) target(source, topic, key string, seq int64) (stream, error) {
 	if in.cfg.Order != InOrder {
 		return stream{}, errors.New("inbox: this inbox applies messages in any order, so that no key waits for a message. Try: an inbox with Config.Order InOrder")
 	}
+	// The ID is not used; checked requires one.
 	m, err := in.cfg.checked(message.Message{ID: "-", Source: source, Topic: topic, Key: key, Seq: seq})
 	switch {
 	case err != nil:
@@ -233,6 +240,7 @@ func (in *Inbox[TX]) target(source, topic, key string, seq int64) (stream, error
 	return stream{m.Source, topic, key}, nil
 }
 
+// isParked reports whether the message seq of a key is parked.
 func (in *Inbox[TX]) isParked(ctx context.Context, r sqlplane.Runner, s stream, seq int64) (is bool, err error) {
 	err = r.Query(ctx, in.statement("select seq from once_inbox_parked where "+isParked, in.parkedArgs(s, seq)...), func(sqlplane.Row) error {
 		is = true

@@ -11,17 +11,18 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// age is how long it has waited; 0 if nothing waits.
+// age returns how long the message or partition has waited, or 0 if nothing waits.
 func (w Waiting) age() time.Duration {
 	if w.Since.IsZero() {
 		return 0
 	}
-	return max(0, time.Since(w.Since))
+	return max(0, time.Since(w.Since)) // a clock that was set back must not give a negative age
 }
 
 // Gauges implements [gauge.Source]. Gauges returns the number of parked messages of the consumer, the longest
 // wait of a key, and [Inbox.Backlog].
 func (in *Inbox[TX]) Gauges(ctx context.Context) ([]gauge.Value, error) {
+	// Both limits keep the query fast when very many messages are parked.
 	const query = `select (select count(*) from (select 1 from once_inbox_parked where consumer = ? limit ?) m), NOW,
  (select min(moved_at) from (select moved_at from once_inbox_position where consumer = ? and parked > 0 limit ?) p)`
 	var parked int64

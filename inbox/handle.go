@@ -64,11 +64,11 @@ func (in *Inbox[TX]) HandleBatch(ctx context.Context, messages []message.Message
 		}
 		pending = append(pending, it)
 	}
-	if redelivered && len(pending) > 1 { // it saves a transaction that would fail
+	if redelivered && len(pending) > 1 { // the look-up saves a transaction that would fail
 		pending = in.skipKnown(ctx, pending)
 	}
 	in.handle(ctx, pending, fn)
-	for _, it := range large { // after the messages before them
+	for _, it := range large { // after pending, because a large message may follow the pending messages in its key
 		in.refuse(ctx, it, classTooLarge, errTooLarge(len(it.m.Payload), in.cfg.MaxPayload))
 	}
 	results := make([]Result, len(items))
@@ -82,10 +82,10 @@ func (in *Inbox[TX]) HandleBatch(ctx context.Context, messages []message.Message
 	return results
 }
 
-// skipKnown finishes the items that are known, and returns the others.
+// skipKnown finishes the items whose IDs are stored already, and returns the other items.
 func (in *Inbox[TX]) skipKnown(ctx context.Context, items []*item) (rest []*item) {
 	if found, err := in.findAll(ctx, items); found == 0 || err != nil {
-		return items // the transaction will find them
+		return items // nothing is known, or the look-up failed: the transaction finds stored IDs by itself
 	}
 	for _, it := range items {
 		if it.outcome == "" {
@@ -97,27 +97,29 @@ func (in *Inbox[TX]) skipKnown(ctx context.Context, items []*item) (rest []*item
 	return rest
 }
 
-// finishDuplicate finishes a message that has the same ID as an earlier one of the batch.
+// finishDuplicate finishes a message with the same ID as an earlier message of the batch.
 func (in *Inbox[TX]) finishDuplicate(ctx context.Context, it *item) {
 	first := it.twin
 	*it.result = *first.result
+	// Both messages have the same error, and both are delivered again.
 	if it.result.Err != nil {
 		return
 	}
+	// The same ID with other content is not a duplicate, but a mistake of the sender.
 	if !sameBody(it.hash, first.hash) || !sameBody(it.envelope, first.envelope) {
 		it.refuse(classMismatch, errSameID)
 		in.finish(ctx, it)
 		return
 	}
-	// The handler has run for the first message, and not for this one.
+	// The handler has run for the first message only.
 	if it.outcome = it.result.Outcome; it.outcome == Applied || it.outcome == Skipped {
 		it.outcome = Duplicate
 	}
 	in.finish(ctx, it)
 }
 
-// maxPasses bounds how often the messages of a call run again, because other processes have handled some of them meanwhile or the answer to a COMMIT
-// was lost.
+// maxPasses limits how many passes one call makes. A further pass is needed if other processes have handled
+// some of the messages meanwhile, or if the answer to a COMMIT was lost.
 const maxPasses = 10
 
 // handle applies items and sets their results.
@@ -134,7 +136,8 @@ func (in *Inbox[TX]) handle(ctx context.Context, items []*item, fn Handler[TX]) 
 			in.hung(ctx, items, hung, fn)
 			return
 		case errors.Is(err, errKnown) && passes < maxPasses:
-			// Some of them are known already, perhaps from another process meanwhile: the others run again without them.
+			// Some IDs are stored already, perhaps by another process since the pass began. The other items run again
+			// without them.
 			if _, e := in.findAll(ctx, items); e != nil {
 				in.fail(items, e)
 				return
@@ -148,28 +151,29 @@ func (in *Inbox[TX]) handle(ctx context.Context, items []*item, fn Handler[TX]) 
 				}
 			}
 			items = rest
-		case store.KindOf(err) == store.KindLost && ctx.Err() == nil && passes < maxPasses: // the rows show whether it was applied
-		case len(items) > 1 && in.isBusy(ctx, items, err): // a message that waits too long must not block the others
+		case store.KindOf(err) == store.KindLost && ctx.Err() == nil && passes < maxPasses: // the next pass finds out from the rows whether the COMMIT has applied
+		case len(items) > 1 && in.isBusy(ctx, items, err): // a message that waits too long for a lock must not block the other messages
 			in.handleAlone(ctx, items, fn)
 			return
+		// The messages are not the cause, so no attempt is counted.
 		case !in.blames(ctx, err):
 			in.fail(items, err)
 			return
 		case len(items) == 1:
 			in.failed(ctx, items[0], cause(items[0].err, err))
 			return
-		case separately: // perhaps at the commit: it is not known which message is the cause
+		case separately: // the error came perhaps at the COMMIT, which does not show the message that is the cause
 			in.handleAlone(ctx, items, fn)
 			return
 		default:
-			// One of them has failed: under a savepoint each, the others need not fail with it.
+			// One message has failed. With a savepoint for each message, the other messages can be applied.
 			separately = true
 		}
 	}
 }
 
-// hung finishes items after the handler of one of them has not returned in time. Items before it are applied again. Items after it are not tried by
-// this call, because each may take as long.
+// hung finishes items after the handler of one item has timed out. The items before it are applied again,
+// because the timeout has rolled back the transaction. The items after it are not tried, because each may take as long.
 func (in *Inbox[TX]) hung(ctx context.Context, items []*item, hung *item, fn Handler[TX]) {
 	failure := hung.err
 	var before []*item
@@ -196,7 +200,7 @@ func (in *Inbox[TX]) handleAlone(ctx context.Context, items []*item, fn Handler[
 	var hung *item
 	for _, it := range inTurn(items) {
 		s := it.stream()
-		// Each further message may take as long, and the caller has to answer in time.
+		// Each further message may take as long, and the caller must answer the broker in time.
 		if hung != nil {
 			it.result.Err = errUntried
 			continue
@@ -210,14 +214,15 @@ func (in *Inbox[TX]) handleAlone(ctx context.Context, items []*item, fn Handler[
 	}
 }
 
-// fail sets an error that asks for another delivery of items. It does not count as an attempt: the messages are not the cause.
+// fail asks for another delivery of items, with an error that does not count as an attempt: the messages are not
+// the cause of the error.
 func (in *Inbox[TX]) fail(items []*item, err error) {
 	for _, it := range items {
 		it.result.Err = err
 	}
 }
 
-// finishAll finishes items after a committed pass, and applies the parked messages of keys that have moved.
+// finishAll finishes items after a committed pass. Then it applies the parked messages whose turn has come.
 func (in *Inbox[TX]) finishAll(ctx context.Context, items []*item, fn Handler[TX]) {
 	moved := map[stream]bool{}
 	var streams []stream
@@ -239,17 +244,17 @@ func (in *Inbox[TX]) finishAll(ctx context.Context, items []*item, fn Handler[TX
 	in.tellSameBodies(ctx, items...)
 	for _, s := range streams {
 		if _, err := in.drain(ctx, s, fn); err != nil && ctx.Err() == nil {
-			in.tell(ctx, Event{Type: EventDatabase, Err: err}) // Run goes on with it
+			in.tell(ctx, Event{Type: EventDatabase, Err: err}) // the messages are committed; Run applies the remaining parked messages later
 		}
 	}
 }
 
-// finish sets the result of a message after its last pass.
+// finish sets the result of a message after the last pass of the message.
 func (in *Inbox[TX]) finish(ctx context.Context, it *item) {
 	switch {
 	case it.failed():
 		in.failed(ctx, it, it.err)
-	case it.err != nil: // it was not tried
+	case it.err != nil: // the handler was not called, because an earlier message of the key has failed
 		it.result.Err = retry.After(it.err, in.firstPause())
 	case it.refusal != nil:
 		in.refuse(ctx, it, it.class, it.refusal)
@@ -273,7 +278,7 @@ func (in *Inbox[TX]) tellOutcome(ctx context.Context, it *item) {
 		e.Type = EventSkipped
 	case Parked:
 		e.Type, e.To = EventParked, StateParked
-	case DeadLettered: // the dead letter itself was reported before
+	case DeadLettered: // an earlier delivery has reported the dead letter already
 		e.Type, e.From, e.To = EventDuplicate, StateDeadLettered, StateDeadLettered
 	}
 	if it.reused {

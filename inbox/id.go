@@ -14,11 +14,11 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// errKnown says that the ID of a message is already stored. The transaction of such a duplicate has changed
-// nothing, and ends.
+// errKnown says that the ID of a message is already stored. The transaction of the duplicate is rolled back.
 var errKnown = notStoredError{errors.New("a message with this ID was handled before")}
 
-// notStoredError is a normal end of a transaction without a commit: observers of the engine do not report it as a failure.
+// notStoredError ends a transaction without a commit, as planned. Observers of the engine do not report this end
+// as a failure.
 type notStoredError struct{ error }
 
 func (e notStoredError) Unwrap() error   { return e.error }
@@ -51,6 +51,7 @@ func (in *Inbox[TX]) addIDs(ctx context.Context, r sqlplane.Runner, items []*ite
 			}
 		}
 		switch added, err := r.Exec(ctx, s); {
+		// On PostgreSQL, addOne inserts no row for a stored ID, and returns no error.
 		case errors.Is(err, sqlplane.ErrDuplicate), err == nil && added < int64(n):
 			return errKnown
 		case err != nil:
@@ -65,15 +66,16 @@ func compareIDs(a, b *message.Message) int {
 	return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.ID, b.ID))
 }
 
-// known is a row of once_inbox.
+// known is a row of once_inbox: a message that was applied or given up.
 type known struct {
 	hash      []byte
-	envelope  []byte // nil if not known
-	processed bool   // otherwise its dead letter waits
+	envelope  []byte // nil in rows without an envelope
+	processed bool   // false if the message was given up, and its dead letter waits
 	result    []byte
 }
 
-// outcome is the outcome of a message with the ID of k. same is false if the message has another body, topic, key or type.
+// outcome returns the outcome of a message with the ID of k. The result same is false if the message has another
+// payload, topic, key or type than k.
 func (k *known) outcome(it *item) (o Outcome, same bool) {
 	same = sameBody(k.hash, it.hash) && sameBody(k.envelope, it.envelope)
 	if !k.processed {
@@ -82,10 +84,11 @@ func (k *known) outcome(it *item) (o Outcome, same bool) {
 	return Duplicate, same
 }
 
-// sameBody compares the hashes of two payloads, or of two envelopes. An empty hash, of a marker, equals any other: the marker replaces its message.
+// sameBody reports whether two hashes of payloads, or of envelopes, are equal. A marker has an empty hash, which
+// equals every hash, because the marker replaces its message.
 func sameBody(a, b []byte) bool { return len(a) == 0 || len(b) == 0 || bytes.Equal(a, b) }
 
-// find reads the row of a message, or returns nil if it has none.
+// find returns the row of a message, or nil if the message has no row.
 func (in *Inbox[TX]) find(ctx context.Context, r sqlplane.Runner, m *message.Message) (k *known, err error) {
 	s := in.statement("select payload_hash, envelope, case when processed_at is null then 0 else 1 end, result from once_inbox where consumer = ? and source = ? and event_id = ?",
 		in.cfg.Consumer, m.Source, m.ID)
@@ -99,7 +102,7 @@ func (in *Inbox[TX]) find(ctx context.Context, r sqlplane.Runner, m *message.Mes
 	return k, err
 }
 
-// findAll sets the outcome of each item whose ID is stored.
+// findAll sets the outcome of each item whose ID is stored, and returns the number of these items.
 func (in *Inbox[TX]) findAll(ctx context.Context, items []*item) (found int, err error) {
 	byID := make(map[identity]*item, len(items))
 	for _, it := range items {
@@ -111,8 +114,10 @@ func (in *Inbox[TX]) findAll(ctx context.Context, items []*item) (found int, err
 	for _, it := range byID {
 		rest = append(rest, it)
 	}
+	// The result of a message is not read: only Do needs it.
 	const columns = "select i.source, i.event_id, i.payload_hash, i.envelope, case when i.processed_at is null then 0 else 1 end from once_inbox i "
 	for len(rest) > 0 {
+		// Databases limit the number of arguments of a statement.
 		n := min(len(rest), 100)
 		query, args := columns, []any{in.cfg.Consumer}
 		if in.db.Dialect() == sqlplane.PostgreSQL {

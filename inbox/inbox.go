@@ -172,10 +172,11 @@ const defaultJump = 1 << 42
 // Config returns the configuration of the inbox, with its defaults.
 func (in *Inbox[TX]) Config() Config { return in.cfg }
 
-// complete returns c with defaults for empty fields.
+// complete returns a copy of c with defaults for empty fields.
 func (c *Config) complete() Config {
 	full := *c
 	full.Retain = cmp.Or(full.Retain, 7*24*time.Hour)
+	// The caller may change the map later.
 	full.RetainOf = maps.Clone(full.RetainOf)
 	full.MaxJump = cmp.Or(full.MaxJump, defaultJump)
 	full.GapAlarm = cmp.Or(full.GapAlarm, time.Minute)
@@ -185,11 +186,12 @@ func (c *Config) complete() Config {
 	if full.Policy != nil {
 		policy = *full.Policy
 	}
-	if policy.Budget == nil { // the budget of the process is for calls to others
+	if policy.Budget == nil { // without retry budget: the budget of the process protects other services, not this database
 		policy.Budget = &retry.Budget{Burst: -1}
 	}
 	full.Policy = &policy
 	if full.Node == "" {
+		// Without a name of the host, the attempts have no node. This is no reason to fail.
 		full.Node, _ = os.Hostname()
 	}
 	if full.Observer == nil {
@@ -231,7 +233,7 @@ func (c *Config) checkRetain(name string, d time.Duration) error {
 	return nil
 }
 
-// retain is how long the IDs of a source are kept.
+// retain returns how long the IDs of a source are kept.
 func (c *Config) retain(source string) time.Duration {
 	if d, ok := c.RetainOf[source]; ok {
 		return d
@@ -239,7 +241,7 @@ func (c *Config) retain(source string) time.Duration {
 	return c.Retain
 }
 
-// statement is a query, written as package dialect says, with its arguments.
+// statement returns a statement with its arguments. The query uses the placeholders of package dialect.
 func (in *Inbox[TX]) statement(query string, args ...any) store.Statement {
 	return store.Statement{SQL: dialect.Text(in.db.Dialect(), query), Args: args}
 }

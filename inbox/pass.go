@@ -14,13 +14,14 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// pass applies items in one transaction. If it returns nil, the items have their outcomes; after an error nothing was applied, unless the answer to
-// the commit was lost. If separately is set, each message has a savepoint, and a failing message fails alone; otherwise the first failure is the
-// error.
+// pass applies items in one transaction. If the error is nil, the items have their outcomes. After an error
+// nothing was applied, unless the answer to the COMMIT was lost. If separately is true, each message has a savepoint,
+// and a message can fail alone. Otherwise the first failed message ends the pass with an error.
 func (in *Inbox[TX]) pass(ctx context.Context, items []*item, separately bool, fn Handler[TX]) error {
 	asked, runs := time.Now(), 0
 	_, _, err := in.engine.Exec(ctx, in.op, func(ctx context.Context, tx TX) (once.Answer, error) {
 		if runs++; runs == 1 {
+			// Later runs of the engine do not count: their wait includes the work of earlier runs.
 			wait := time.Since(asked)
 			for _, it := range items {
 				it.wait = max(it.wait, wait)
@@ -32,7 +33,7 @@ func (in *Inbox[TX]) pass(ctx context.Context, items []*item, separately bool, f
 	return err
 }
 
-// pass is the state of one transaction.
+// pass is the state of one transaction that applies messages.
 type pass[TX any] struct {
 	in         *Inbox[TX]
 	tx         TX
@@ -41,15 +42,16 @@ type pass[TX any] struct {
 	fn         Handler[TX]
 
 	positions map[stream]*position
-	failed    map[stream]bool               // a message of the key has failed in this pass
-	parked    map[*position]map[int64]*item // in this pass
+	failed    map[stream]bool               // keys with a failed message in this pass
+	parked    map[*position]map[int64]*item // the messages that this pass has parked
 }
 
+// run applies items. The IDs come first and the positions second in every process, so that two passes do not deadlock.
 func (p *pass[TX]) run(ctx context.Context, items []*item) (err error) {
 	var byID []*item
 	var streams []stream
 	for _, it := range items {
-		// The engine may run this again after a deadlock: an outcome of the run before must not stay.
+		// The engine may run this again after a deadlock, so the outcomes of the earlier run are cleared.
 		it.forget()
 		if it.ordered {
 			streams = append(streams, it.stream())
@@ -68,7 +70,7 @@ func (p *pass[TX]) run(ctx context.Context, items []*item) (err error) {
 			return err
 		}
 	}
-	for _, it := range byID { // an ID without an applied message is deleted again
+	for _, it := range byID { // a message that was not applied must be new at its next delivery
 		if it.err != nil {
 			if err := p.r.Append(ctx, store.Statement{SQL: p.in.sql.removeID, Args: []any{p.in.cfg.Consumer, it.m.Source, it.m.ID}, Rows: 1}); err != nil {
 				return err
@@ -81,10 +83,10 @@ func (p *pass[TX]) run(ctx context.Context, items []*item) (err error) {
 	return p.in.write(ctx, p.r, p.positions)
 }
 
-// apply applies one message, if it is its turn.
+// apply applies one message if the turn of the message has come.
 func (p *pass[TX]) apply(ctx context.Context, it *item) error {
 	s := it.stream()
-	// A later message of the key could have an effect that assumes the effect of the failed one.
+	// The later message may rely on the effect of the earlier one.
 	if it.m.Key != "" && p.failed[s] {
 		it.err, it.behind = errBehind, true
 		return nil
@@ -103,7 +105,7 @@ func (p *pass[TX]) apply(ctx context.Context, it *item) error {
 	}
 	if it.err != nil {
 		p.failed[s] = true
-		return nil //nolint:nilerr // the message has failed, the pass has not
+		return nil //nolint:nilerr // the message has failed, the pass has not // the message has failed, but the pass continues
 	}
 	it.outcome = Applied
 	if it.isMarker() {
@@ -121,7 +123,8 @@ var errBehind = errors.New("the message was not tried, because an earlier messag
 // the database because its payload is longer than Config.MaxPayload. Deliver the message again later.
 var ErrTooFarAhead = errors.New("inbox: the message cannot be applied yet, because earlier messages of its key are missing, and its payload is too large to be stored until they arrive")
 
-// turn reports whether a message with a position is the next one of its key. If not, it sets the outcome or error of the message.
+// turn reports whether a message is the next message of its key. If it is not, turn sets the outcome or the error
+// of the message.
 func (p *pass[TX]) turn(ctx context.Context, it *item, at *position) (bool, error) {
 	seq := it.m.Seq
 	it.reused = seq <= at.seq && at.recent.other(seq, it.m.ID)
@@ -131,7 +134,7 @@ func (p *pass[TX]) turn(ctx context.Context, it *item, at *position) (bool, erro
 			it.outcome = Stale
 		case seq == at.seq:
 			it.outcome = Duplicate
-		case it.isMarker(): // the message that it replaces is never applied
+		case it.isMarker(): // the marker replaces a message that is never applied
 			it.outcome = Skipped
 		case seq-at.seq > p.in.cfg.MaxJump:
 			it.refuse(classJump, errJump(seq, at.seq, p.in.cfg.MaxJump))
@@ -141,10 +144,12 @@ func (p *pass[TX]) turn(ctx context.Context, it *item, at *position) (bool, erro
 		return false, nil
 	}
 	switch {
+	// Also a message that was applied before: with InOrder every smaller Seq was applied or skipped.
 	case seq <= at.seq:
 		it.outcome = Duplicate
 	case p.in.cfg.beginsAt(at) && seq > p.in.cfg.MaxJump:
 		it.refuse(classJump, errJump(seq, at.seq, p.in.cfg.MaxJump))
+	// A dead letter blocks its key, except for the marker that replaces the message.
 	case p.in.cfg.beginsAt(at), seq == at.seq+1 && (!at.dead || it.isMarker()):
 		return true, nil
 	case seq == at.seq+1:
@@ -159,13 +164,13 @@ func (p *pass[TX]) turn(ctx context.Context, it *item, at *position) (bool, erro
 	return false, nil
 }
 
-// starts reports whether a message ahead of its turn is the first one of its key since the sender was renumbered, and no earlier message is parked or
-// a dead letter.
+// starts reports whether the message is the first message of its key after the sender was renumbered (see
+// Renumber). It is not if an earlier message of the key is parked or is a dead letter.
 func (p *pass[TX]) starts(ctx context.Context, it *item, at *position) (is bool, err error) {
 	if at.dead {
 		return false, nil
 	}
-	for seq := range p.parked[at] { // their rows may still wait for the commit
+	for seq := range p.parked[at] { // a query may not find these rows yet, because they may be sent with the COMMIT
 		if seq < it.m.Seq {
 			return false, nil
 		}
@@ -177,8 +182,8 @@ func (p *pass[TX]) starts(ctx context.Context, it *item, at *position) (is bool,
 	return is, err
 }
 
-// blocked is turn for a message at the position of a dead letter, usually its own letter. If the letter does not hold this message, the message is
-// not acknowledged as dead-lettered.
+// blocked does the work of turn for a message whose position belongs to a dead letter. This is usually the
+// letter of the same message. If it is not, the message must not be acknowledged as dead-lettered.
 func (p *pass[TX]) blocked(ctx context.Context, it *item) (bool, error) {
 	own, err := letter.IsDead(ctx, p.r, p.in.db.Dialect(), p.in.letterID(&it.m), it.hash)
 	if own || err != nil {
@@ -192,21 +197,22 @@ func (p *pass[TX]) blocked(ctx context.Context, it *item) (bool, error) {
 	if err := p.r.Query(ctx, s, func(row sqlplane.Row) error { return row.Scan(&holder) }); err != nil {
 		return false, err
 	}
-	if holder == "" { // no letter holds the position, so the key has nothing to wait for
+	if holder == "" { // no letter belongs to the position any more, so the key has nothing to wait for
 		return true, nil
 	}
 	it.refuse(classMismatch, fmt.Errorf("another message of the key, %s, has the same Seq %d, and is a dead letter. Try: a sender that numbers its messages without repeating a number", holder, it.m.Seq))
 	return false, nil
 }
 
-// call runs the handler. It returns an error only if the pass must end.
+// call runs the handler, and stores the error of the handler in the item. It returns an error only if the pass
+// must end.
 func (p *pass[TX]) call(ctx context.Context, it *item) error {
 	switch {
-	// A marker has no content, and no handler expects it.
+	// A marker has no content, so no handler can use it.
 	case it.isMarker():
 		return nil
-	// Without savepoints, which cost round trips, the first failure ends the whole pass. Then the caller
-	// repeats it separately.
+	// Savepoints cost round trips. Without them the first failure ends the whole pass, and the caller
+	// repeats the pass with savepoints.
 	case !p.separately:
 		if it.err = p.in.call(ctx, p.tx, it.m, p.fn); it.err != nil {
 			return notStoredError{it.err}
@@ -222,35 +228,35 @@ func (p *pass[TX]) call(ctx context.Context, it *item) error {
 			return nil
 		}
 	}
-	// After a timeout the handler may still use the transaction, so the transaction must not commit.
-	if isTimeout(it.err) || !p.in.blames(ctx, it.err) { // a deadlock, for example, ends the whole transaction
+	// After a timeout the handler may still use the transaction, so it must not commit.
+	if isTimeout(it.err) || !p.in.blames(ctx, it.err) { // an error such as a deadlock ends the whole transaction
 		return it.err
 	}
-	// The end of ctx must not leave the savepoint, and what it has written, in the transaction of the others.
+	// If ctx has ended, the savepoint must still be rolled back: other messages share the transaction.
 	return claim.Rollback(context.WithoutCancel(ctx))
 }
 
-// move moves the position to an applied message.
+// move advances the position of a key to an applied message.
 func (p *pass[TX]) move(ctx context.Context, at *position, it *item) error {
 	at.move(&it.m)
-	// Saves a statement: no row of the key can have to be deleted.
+	// No row of the key is parked, so no row can need a delete. This saves a statement.
 	if at.parked == 0 {
 		return nil
 	}
-	n, err := p.in.unpark(ctx, p.r, at.stream, it.m.Seq) // it was delivered again while it was parked
+	n, err := p.in.unpark(ctx, p.r, at.stream, it.m.Seq) // the message may have been delivered again while it was parked
 	at.parked -= n
 	it.drains = at.parked > 0
 	return err
 }
 
-// blames reports whether a message or its handler has caused an error, so that it counts as an attempt. Failures of the database, and the end of ctx,
-// do not count.
+// blames reports whether a message or its handler has caused an error, so that the error counts as an
+// attempt. A failure of the database, and the end of ctx, do not count.
 func (in *Inbox[TX]) blames(ctx context.Context, err error) bool {
 	if ctx.Err() != nil || errors.Is(err, errKnown) {
 		return false
 	}
 	switch once.CodeOf(err) {
-	// Otherwise an outage of the database would use up the attempts of every message.
+	// An outage of the database would otherwise use up the attempts of every message.
 	case once.CodeUnavailable, once.CodeConflict, once.CodeInFlight:
 		return false
 	}
@@ -261,8 +267,8 @@ func (in *Inbox[TX]) blames(ctx context.Context, err error) bool {
 	return true
 }
 
-// isBusy reports whether the handler of one of items has failed because of a timeout, such as the time for a statement. Then the error of the
-// transaction says nothing about the other items.
+// isBusy reports whether the handler of an item has failed because a wait of the database was too long, such
+// as a wait for a lock. Then the error of the transaction says nothing about the other items.
 func (in *Inbox[TX]) isBusy(ctx context.Context, items []*item, err error) bool {
 	if ctx.Err() != nil || kind.In(in.engine.Store(), err) != store.KindBusy && once.CodeOf(err) != once.CodeInFlight {
 		return false

@@ -22,6 +22,7 @@ type Place struct {
 	Failing Failing // Failing is set if the next message, Seq + 1, has arrived and fails. It is zero if this message has not arrived, or if Dead is set.
 }
 
+// mostBelow limits the number of messages that Below counts, so that the query stays fast.
 const mostBelow = 10_000
 
 // Place returns the position of a key. The parameter seq is the number of a message of the key. The fields
@@ -79,6 +80,7 @@ func ParkedOf(ctx context.Context, db sqlplane.Database, consumer, source, topic
 // Consumers finds each name by two look-ups in indexes.
 func Consumers(ctx context.Context, db sqlplane.Database, after string, most int) (list []string, err error) {
 	query := dialect.Text(db.Dialect(), "select min(c) from (select min(consumer) c from once_inbox_position where consumer > ? union all select min(consumer) from once_inbox where consumer > ?) x")
+	// One look-up for each name, because "distinct" would read the whole index.
 	for last := after; len(list) < most; {
 		var next *string
 		err := db.Pool().Query(ctx, store.Statement{SQL: query, Args: []any{last, last}}, func(row sqlplane.Row) error { return row.Scan(&next) })

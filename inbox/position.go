@@ -14,43 +14,45 @@ import (
 // stream is a source, a topic and an ordering key. The messages of a stream have an order.
 type stream struct{ source, topic, key string }
 
+// compareStreams is the order in which all processes lock positions.
 func compareStreams(a, b stream) int {
 	return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.topic, b.topic), cmp.Compare(a.key, b.key))
 }
 
-// position is a row of once_inbox_position.
+// position is a row of once_inbox_position: the progress of one key.
 type position struct {
 	stream
 
-	seq    int64 // of the last message that was applied or skipped
+	seq    int64 // the Seq of the last message that was applied or skipped
 	parked int64
-	dead   bool // the message seq + 1 is a dead letter
+	dead   bool // the message seq+1 is a dead letter
 	recent recent
 
-	before stored // as it was read
+	before stored // the values when the row was read
 }
 
-// stored has the fields of a position in the database, without its stream.
+// stored holds the values of a position that show whether it must be written.
 type stored struct {
 	seq, parked int64
 	dead        bool
 }
 
-// beginsAt reports whether the next message of a key begins its sequence, whatever its Seq is.
+// beginsAt reports whether the next message of a key begins the sequence of the key, whatever its Seq is.
 func (c *Config) beginsAt(p *position) bool {
 	return c.Order == InOrder && c.FromAny && p.seq == 0 && p.parked == 0 && !p.dead
 }
 
-// move moves p to an applied message.
+// move advances p to an applied message.
 func (p *position) move(m *message.Message) {
 	p.seq, p.dead, p.recent = m.Seq, false, p.recent.with(m.Seq, m.ID)
 }
 
-// changed reports whether p must be written.
+// changed reports whether p differs from its row.
 func (p *position) changed() bool { return stored{p.seq, p.parked, p.dead} != p.before }
 
-// lock reads the positions of streams and locks them until the transaction ends. Missing positions are inserted first, because a missing row cannot
-// be locked. All are locked in one order.
+// lock reads the positions of streams, and locks them until the transaction ends. It first inserts missing
+// positions, because a missing row cannot be locked. It locks all positions in one order, so that two transactions do
+// not deadlock.
 func (in *Inbox[TX]) lock(ctx context.Context, r sqlplane.Runner, streams []stream) (map[stream]*position, error) {
 	list := make(map[stream]*position, len(streams))
 	if len(streams) == 0 {
@@ -59,7 +61,7 @@ func (in *Inbox[TX]) lock(ctx context.Context, r sqlplane.Runner, streams []stre
 	streams = slices.Clone(streams)
 	slices.SortFunc(streams, compareStreams)
 	streams = slices.Compact(streams)
-	if in.db.Dialect() == sqlplane.MySQL { // a look-up without a row would lock the gap, and others would deadlock with it
+	if in.db.Dialect() == sqlplane.MySQL { // a locking read that finds no row would lock the gap in the index, and two such transactions deadlock
 		if err := in.newPositions(ctx, r, streams); err != nil {
 			return nil, err
 		}
@@ -74,10 +76,11 @@ func (in *Inbox[TX]) lock(ctx context.Context, r sqlplane.Runner, streams []stre
 	if err := in.newPositions(ctx, r, missing); err != nil {
 		return nil, err
 	}
+	// Another process may have inserted these rows meanwhile, so their values must be read.
 	return list, in.readPositions(ctx, r, missing, list)
 }
 
-// newPositions inserts the positions of streams that do not exist.
+// newPositions inserts the positions of those streams that have none.
 func (in *Inbox[TX]) newPositions(ctx context.Context, r sqlplane.Runner, streams []stream) error {
 	for rest := streams; len(rest) > 0; {
 		n := in.sql.chunk(len(rest))
@@ -105,7 +108,7 @@ func rowsOfStreams(streams []stream) [][]any {
 	return rows
 }
 
-// readPositions adds the positions of streams that exist to list, and locks them.
+// readPositions locks the existing positions of streams, and adds them to list.
 func (in *Inbox[TX]) readPositions(ctx context.Context, r sqlplane.Runner, streams []stream, list map[stream]*position) error {
 	for rest := streams; len(rest) > 0; {
 		n, s := in.sql.chunk(len(rest)), store.Statement{}
@@ -135,7 +138,7 @@ func (in *Inbox[TX]) readPositions(ctx context.Context, r sqlplane.Runner, strea
 	return nil
 }
 
-// write writes the changed positions. On pgxstore they travel with the commit.
+// write writes the changed positions. pgxstore sends these writes with the COMMIT.
 func (in *Inbox[TX]) write(ctx context.Context, r sqlplane.Runner, list map[stream]*position) error {
 	var changed []*position
 	for _, p := range list {

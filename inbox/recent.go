@@ -6,12 +6,13 @@ import (
 	"encoding/binary"
 )
 
-// recent is what a position keeps of the last messages of its key: the Seq of the newest one in 8 bytes, then 8 bytes of the hash of
-// each ID, the newest first. Zeros are a message that is not known: it was skipped, or an older program has applied it.
+// recent holds the last messages of a key: the Seq of the newest message in 8 bytes, then the first 8 bytes of
+// the hash of each ID, with the newest ID first. Zeros mean that the ID is not known, because the message was
+// skipped, or because an older release of this program has applied it.
 type recent []byte
 
 const (
-	recentIDs = 8 // how many are kept
+	recentIDs = 8 // the number of IDs that are kept
 	idSize    = 8
 )
 
@@ -20,16 +21,17 @@ func idHash(id string) []byte {
 	return h[:idSize]
 }
 
-// with returns r after the message seq with an ID.
+// with returns r with the message seq added as the newest one.
 func (r recent) with(seq int64, id string) recent {
 	list := append(binary.BigEndian.AppendUint64(nil, uint64(seq)), idHash(id)...) // a Seq is not negative
+	// The skipped numbers between both messages get zeros. If too many are skipped, no old ID can stay.
 	if newest, ids := r.split(); newest < seq && seq-newest < recentIDs {
 		list = append(append(list, make([]byte, idSize*(seq-newest-1))...), ids...)
 	}
 	return list[:min(len(list), idSize*(1+recentIDs))]
 }
 
-// other reports whether the message seq is known to have another ID.
+// other reports whether the message seq is known to have had another ID.
 func (r recent) other(seq int64, id string) bool {
 	newest, ids := r.split()
 	back := newest - seq
@@ -40,9 +42,10 @@ func (r recent) other(seq int64, id string) bool {
 	return !bytes.Equal(have, make([]byte, idSize)) && !bytes.Equal(have, idHash(id))
 }
 
+// split returns the Seq of the newest message, and the hashes of the IDs.
 func (r recent) split() (newest int64, ids []byte) {
 	if len(r) < idSize {
 		return 0, nil
 	}
-	return int64(binary.BigEndian.Uint64(r)), r[idSize:] // with has written it
+	return int64(binary.BigEndian.Uint64(r)), r[idSize:] // the value is a Seq that with has written, so it fits
 }

@@ -12,12 +12,14 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// redrive applies a dead letter whose redrive time has come. The error is an error of the database: a failure of the message is stored.
+// redrive applies a dead letter whose redrive time has come. It returns only errors of the database. If the message
+// fails, redrive stores the failed attempt.
 func (in *Inbox[TX]) redrive(ctx context.Context, l *letter.Letter, fn Handler[TX]) error {
 	it, failure := in.itemOf(l)
 	if failure == nil {
 		var handlers error
 		_, _, err := in.engine.Exec(ctx, in.op, func(ctx context.Context, tx TX) (once.Answer, error) {
+			// The engine may run this function again, so the results of the earlier run are cleared.
 			it.forget()
 			handlers = nil
 			return once.Answer{}, in.applyLetter(ctx, tx, l, it, func() error {
@@ -27,6 +29,7 @@ func (in *Inbox[TX]) redrive(ctx context.Context, l *letter.Letter, fn Handler[T
 		})
 		switch {
 		case err == nil:
+			// The outcome is empty if another process has taken the letter first.
 			if it.outcome != "" {
 				in.tellOutcome(ctx, it)
 				in.tellSameBodies(ctx, it)
@@ -49,7 +52,7 @@ func (in *Inbox[TX]) redrive(ctx context.Context, l *letter.Letter, fn Handler[T
 	return nil
 }
 
-// itemOf returns the message of a letter, or an error that says why it cannot be applied.
+// itemOf returns the message of a letter, or an error that says why the message cannot be applied.
 func (in *Inbox[TX]) itemOf(l *letter.Letter) (*item, error) {
 	it := &item{from: StateDeadLettered, hash: l.Hash, envelope: letter.Envelope(l.Topic, l.Key, l.Type), result: new(Result)}
 	it.m = message.Message{ID: l.EventID, Source: l.Source, Topic: l.Topic, Key: l.Key, Type: l.Type, Seq: l.Seq, Trace: l.Trace, CreatedAt: l.CreatedAt}
@@ -57,7 +60,7 @@ func (in *Inbox[TX]) itemOf(l *letter.Letter) (*item, error) {
 	switch {
 	case l.Class == classMismatch:
 		return it, errSameID
-	case l.Class == classMalformed: // the stored message may be made up: see storable
+	case l.Class == classMalformed: // some fields of the message may come from storable, not from the sender
 		return it, errors.New("the message is malformed, so it is not given to a handler. Try: have the sender send a well-formed message, and discard this dead letter")
 	case l.Class == classTooLarge && len(l.Payload) == 0:
 		return it, errors.New("the payload of the message was too large and was not stored. Try: have the sender send the message again, and discard this dead letter")
@@ -71,9 +74,10 @@ func (in *Inbox[TX]) itemOf(l *letter.Letter) (*item, error) {
 	return it, err
 }
 
-// applyLetter applies the message of a letter in a transaction, which also resolves the letter.
+// applyLetter applies the message of a letter, and resolves the letter in the same transaction.
 func (in *Inbox[TX]) applyLetter(ctx context.Context, tx TX, l *letter.Letter, it *item, apply func() error) error {
 	r, d := in.db.On(tx), in.db.Dialect()
+	// The letter may be gone: another process has resolved it, or an operator has discarded it.
 	if ok, err := letter.Take(ctx, r, d, l.UID); !ok || err != nil {
 		return err
 	}
@@ -86,11 +90,13 @@ func (in *Inbox[TX]) applyLetter(ctx context.Context, tx TX, l *letter.Letter, i
 		}
 		at := positions[it.stream()]
 		switch {
+		// A message with this Seq or a later one was applied, so the letter comes too late.
 		case it.m.Seq <= at.seq:
 			it.outcome, state = Stale, letter.StateStale
 		case in.cfg.Order == InOrder && it.m.Seq > at.seq+1 && !in.cfg.beginsAt(at):
 			return notStoredError{fmt.Errorf("earlier messages of the key are missing: this message has Seq %d, and the last applied message has Seq %d. Try: redrive the dead letter again when the missing messages have arrived", it.m.Seq, at.seq)}
 		default:
+			// The position moves before the handler runs. A failed handler rolls it back.
 			at.move(&it.m)
 			it.outcome, it.drains = Applied, at.parked > 0
 		}
@@ -113,8 +119,8 @@ func (in *Inbox[TX]) applyLetter(ctx context.Context, tx TX, l *letter.Letter, i
 	return letter.Resolve(ctx, r, d, l.UID, state)
 }
 
-// revive marks the ID of a dead letter as the ID of an applied message. The outcome is Duplicate if it was applied before. The error is errSameID if
-// the ID belongs to another message.
+// revive marks the ID of a dead letter as the ID of an applied message. It returns Duplicate if the message
+// was applied before. It returns errSameID if the ID belongs to another message.
 func (in *Inbox[TX]) revive(ctx context.Context, r sqlplane.Runner, it *item) (Outcome, error) {
 	n, err := r.Exec(ctx, in.statement("update once_inbox set processed_at = NOW where consumer = ? and source = ? and event_id = ? and payload_hash = ? and (envelope is null or envelope = ?) and processed_at is null",
 		in.cfg.Consumer, it.m.Source, it.m.ID, it.hash, it.envelope))
@@ -130,5 +136,6 @@ func (in *Inbox[TX]) revive(ctx context.Context, r sqlplane.Runner, it *item) (O
 	if k != nil || err != nil {
 		return Duplicate, err
 	}
+	// The letter may have no row, for example because the inbox had an order when the message failed.
 	return Applied, in.addIDs(ctx, r, []*item{it})
 }

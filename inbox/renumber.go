@@ -38,6 +38,7 @@ func (in *Inbox[TX]) Renumber(ctx context.Context, source string, after int64, w
 		}))
 		return err
 	})
+	// The list is read in pages, because each page is written before the next one is read.
 	for last := (stream{source: s.source}); err == nil; {
 		var some []stream
 		if some, err = in.waitingAt(ctx, last, after+1); err != nil || len(some) == 0 {
@@ -54,7 +55,7 @@ func (in *Inbox[TX]) Renumber(ctx context.Context, source string, after int64, w
 	return keys, err
 }
 
-// waitingAt lists keys after one whose first parked message is seq.
+// waitingAt lists a page of the keys that sort after the key after, and whose first parked message is seq.
 func (in *Inbox[TX]) waitingAt(ctx context.Context, after stream, seq int64) (list []stream, err error) {
 	const query = `select k.topic, k.KEY from once_inbox_parked k join once_inbox_position p on p.consumer = k.consumer and p.source = k.source and p.topic = k.topic and p.KEY = k.KEY
  where k.consumer = ? and k.source = ? and (k.topic > ? or k.topic = ? and k.KEY > ?) and k.seq = ? and p.seq < k.seq - 1 and not p.dead and not exists (

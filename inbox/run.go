@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	idle       = 500 * time.Millisecond // pause after a look that finds nothing
+	idle       = 500 * time.Millisecond // the pause after a look that finds no work
 	sweepEvery = time.Minute
-	minIdle    = 25 * time.Millisecond // pause after the first failure of the database
-	maxIdle    = 25 * time.Second      // longest pause after many failures
-	dueLetters = 20                    // letters in one read: each may have a payload
+	minIdle    = 25 * time.Millisecond // the pause after the first failure of the database
+	maxIdle    = 25 * time.Second      // the longest pause after many failures
+	dueLetters = 20                    // the letters in one read; few, because each may have a payload
 	dueStreams = 100
-	maxTaken   = 100 // keys that one look leaves out
+	maxTaken   = 100 // the number of keys that one look can leave out
 
 	sweepRows = 1000
 )
@@ -38,8 +38,9 @@ func (in *Inbox[TX]) Run(ctx context.Context, fn Handler[TX]) error {
 	for failures := 0; ; {
 		more, err := in.look(ctx, errands, fn)
 		var e error
-		told, e = in.tellGaps(ctx, told) // also if a message cannot be applied
+		told, e = in.tellGaps(ctx, told) // also if look fails
 		err = errors.Join(err, e)
+		// The random part spreads the looks of many processes.
 		wait, early := idle/2+rand.N(idle), errands.more
 		switch {
 		case ctx.Err() != nil:
@@ -47,7 +48,7 @@ func (in *Inbox[TX]) Run(ctx context.Context, fn Handler[TX]) error {
 		case err != nil:
 			failures++
 			in.tell(ctx, Event{Type: EventDatabase, Err: err})
-			wait, early = pause(failures), nil
+			wait, early = pause(failures), nil // no early look while the database fails
 		case more:
 			failures = 0
 			continue
@@ -87,13 +88,15 @@ func (in *Inbox[TX]) sweepAgain(ctx context.Context) {
 	}
 }
 
-// pause is the pause after so many failures in a row.
+// pause returns the pause after a number of failures in a row. The pause doubles with each failure.
 func pause(failures int) time.Duration { return min(minIdle<<min(failures, 10), maxIdle) }
 
-// look finds due work after the last find of earlier looks, and starts it; after the end it begins again at the first. It waits for no handler, and
-// reports whether more work may be due now.
+// look starts the due work that comes after the last find of earlier looks. At the end of the list, the next
+// look begins at the first key again. look does not wait for handlers. The result more reports whether more work may be
+// due now.
 func (in *Inbox[TX]) look(ctx context.Context, e *errands, fn Handler[TX]) (more bool, err error) {
 	taken := e.taken()
+	// The query also returns keys that are taken, so it must return some more.
 	limit := dueStreams + min(len(taken), maxTaken)
 	left := except(taken)
 	left.UpTo = e.lastLetter
@@ -103,6 +106,7 @@ func (in *Inbox[TX]) look(ctx context.Context, e *errands, fn Handler[TX]) (more
 	}
 	started, full := 0, false
 	start := func(s stream, work func() (bool, error)) {
+		// Only one goroutine works on a key, so that its messages stay in order.
 		if full || taken[s] {
 			return
 		}
@@ -118,7 +122,7 @@ func (in *Inbox[TX]) look(ctx context.Context, e *errands, fn Handler[TX]) (more
 	switch {
 	case !more:
 		e.lastLetter = nil
-	case started == 0 && !full: // the keys of all of them are taken; otherwise the letters of a key stay in order
+	case started == 0 && !full: // every letter belongs to a taken key, so the next look must begin after them; otherwise the letters of a key stay in order
 		last := &letters[len(letters)-1]
 		e.lastLetter = &letter.Letter{UID: last.UID, RedriveAt: last.RedriveAt}
 	}
@@ -138,7 +142,7 @@ func (in *Inbox[TX]) look(ctx context.Context, e *errands, fn Handler[TX]) (more
 	return full || more && started > 0, err
 }
 
-// work does the work of a key, and reports a failure to the observer.
+// work does the work of a key, and reports an error of the work to the observer.
 func (in *Inbox[TX]) work(ctx context.Context, work func() (bool, error)) (more bool, err error) {
 	more, err = work()
 	if err != nil && ctx.Err() == nil {
@@ -147,7 +151,7 @@ func (in *Inbox[TX]) work(ctx context.Context, work func() (bool, error)) (more 
 	return more, err
 }
 
-// byKey groups letters by their keys. A letter without a key is a group of its own: see alone.
+// byKey groups letters by their keys. A letter without a key is the only letter of its group: see alone.
 func byKey(letters []letter.Letter) map[stream][]*letter.Letter {
 	keys := map[stream][]*letter.Letter{}
 	for i := range letters {
@@ -161,10 +165,11 @@ func byKey(letters []letter.Letter) map[stream][]*letter.Letter {
 	return keys
 }
 
-// alone is a unique key for a letter that has no key.
+// alone returns a unique stream for a letter without a key.
 func alone(uid string) stream { return stream{key: uid} }
 
-// except leaves out letters whose keys are taken.
+// except returns the condition that excludes the letters of taken keys. Further keys than maxTaken are not
+// excluded, so that the statement stays short.
 func except(taken map[stream]bool) (x letter.Except) {
 	n := 0
 	for s := range taken {
@@ -180,7 +185,8 @@ func except(taken map[stream]bool) (x letter.Except) {
 	return x
 }
 
-// redriveAll applies the letters of a key, one after the other. A letter that cannot be applied does not block the next one.
+// redriveAll applies the letters of a key in sequence. A letter that cannot be applied does not block the next
+// letter.
 func (in *Inbox[TX]) redriveAll(ctx context.Context, letters []*letter.Letter, fn Handler[TX]) (err error) {
 	for _, l := range letters {
 		if ctx.Err() == nil {
@@ -190,9 +196,10 @@ func (in *Inbox[TX]) redriveAll(ctx context.Context, letters []*letter.Letter, f
 	return err
 }
 
-// dueStreams lists keys after one whose next message is parked and due, in order.
+// dueStreams lists the keys that sort after the key after, and whose next message is parked and due.
 func (in *Inbox[TX]) dueStreams(ctx context.Context, after stream, limit int) (list []stream, err error) {
-	// p.parked > 0 comes first in the order, although it is always true: otherwise PostgreSQL would walk the primary key, which has all keys.
+	// p.parked > 0 is always true. It comes first in the order, because otherwise PostgreSQL would walk the primary
+	// key, which contains all keys.
 	query := "select p.source, p.topic, p.KEY from once_inbox_position p" + indexParked[in.db.Dialect()] + `
  join once_inbox_parked k on k.consumer = p.consumer and k.source = p.source and k.topic = p.topic and k.KEY = p.KEY and k.seq = p.seq + 1
  where p.consumer = ? and p.parked > 0 and not p.dead and (k.next_at is null or k.next_at <= NOW)
@@ -206,13 +213,13 @@ func (in *Inbox[TX]) dueStreams(ctx context.Context, after stream, limit int) (l
 	return list, err
 }
 
-// indexParked makes a database read only the keys with parked messages.
+// indexParked makes the database use the index that contains only keys with parked messages.
 var indexParked = map[sqlplane.Dialect]string{
 	sqlplane.SQLite: " indexed by once_inbox_position_parked",
 	sqlplane.MySQL:  " force index (once_inbox_position_parked)",
 }
 
-// tellGaps reports new gaps to the observer. It returns all gaps of now.
+// tellGaps reports the gaps that are not in told to the observer. It returns all gaps that exist now.
 func (in *Inbox[TX]) tellGaps(ctx context.Context, told map[Gap]bool) (map[Gap]bool, error) {
 	if in.cfg.Order != InOrder {
 		return told, nil
@@ -223,6 +230,7 @@ func (in *Inbox[TX]) tellGaps(ctx context.Context, told map[Gap]bool) (map[Gap]b
 	}
 	now := make(map[Gap]bool, len(gaps))
 	for _, g := range gaps {
+		// The other fields change while the gap stays the same, so they are not compared.
 		same := Gap{Source: g.Source, Topic: g.Topic, Key: g.Key, Seq: g.Seq, Dead: g.Dead}
 		now[same] = true
 		if !told[same] {
@@ -252,7 +260,8 @@ func (in *Inbox[TX]) Sweep(ctx context.Context) error {
 	return letter.Sweep(ctx, in.db, max(letter.Retain, in.cfg.Retain), sweepRows)
 }
 
-// sweepSources runs a statement that deletes old rows of a table, for each source, until it finds no more.
+// sweepSources runs a statement that deletes old rows of a table. It repeats the statement for each source until
+// no old rows are left.
 func (in *Inbox[TX]) sweepSources(ctx context.Context, table, query string) error {
 	for source := ""; ; {
 		next, found, err := in.nextSource(ctx, table, source)
@@ -272,7 +281,8 @@ func (in *Inbox[TX]) sweepSources(ctx context.Context, table, query string) erro
 	}
 }
 
-// nextSource returns the next source in a table. It jumps along the primary key, because sources are few.
+// nextSource returns the first source of a table that sorts after the source after. Each call is one look-up in
+// the primary key, because there are few sources.
 func (in *Inbox[TX]) nextSource(ctx context.Context, table, after string) (source string, found bool, err error) {
 	err = in.db.Pool().Query(ctx, in.statement("select source from "+table+" where consumer = ? and source > ? order by source limit 1", in.cfg.Consumer, after), func(row sqlplane.Row) error {
 		found = true
@@ -281,8 +291,9 @@ func (in *Inbox[TX]) nextSource(ctx context.Context, table, after string) (sourc
 	return source, found, err
 }
 
-// sweep deletes at most ? IDs of a consumer and source that are older than ? microseconds. On PostgreSQL, nodes that sweep at the same time do not
-// wait for each other.
+// sweep holds the statements that delete IDs of a consumer and source. The last two arguments are the age in
+// microseconds and the largest number of rows. On PostgreSQL, processes that sweep at the same time do not wait for each
+// other.
 var sweep = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: `with old as (
   select consumer, source, event_id from once_inbox where consumer = ? and source = ? and processed_at <= AGO(?) order by processed_at limit ? FOR UPDATE SKIP LOCKED)

@@ -7,34 +7,34 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// texts are the statements that every message needs.
+// texts holds the statements that every message needs, in the dialect of the database.
 type texts struct {
 	dialect sqlplane.Dialect
 
 	addOne    string         // inserts the ID of one message; if it is already stored, affects no row or fails with sqlplane.ErrDuplicate
 	addMany   string         // PostgreSQL: inserts several IDs; fails with sqlplane.ErrDuplicate
-	addRows   map[int]string // other databases: by the number of IDs
+	addRows   map[int]string // other databases: inserts as many IDs as the key of the map says
 	removeID  string
 	setResult string
 
 	newPosition string // PostgreSQL: inserts positions, and leaves existing ones as they are
 	newRows     map[int]string
-	lockOne     string // reads a position that will be changed
+	lockOne     string // reads and locks one position
 	lockMany    string // PostgreSQL
 	lockRows    map[int]string
 	moveOne     string
 	moveMany    string // PostgreSQL
 }
 
-// rowsOf is how many rows one statement takes on databases that need an argument for each value. Many rows are split into these sizes, so that only a
-// few texts are prepared. SQLite's driver takes longer for each argument when a statement has more of them; on a server, every statement is a round
-// trip.
+// rowsOf holds the numbers of rows that one statement can take, for databases that need an argument for each
+// value. A longer list is split into these sizes, so that only a few statements are prepared. Large statements are slow
+// in the SQLite driver; small statements cost round trips to a server.
 var rowsOf = map[sqlplane.Dialect][]int{
 	sqlplane.MySQL:  {256, 64, 16, 4, 1},
 	sqlplane.SQLite: {32, 8, 1},
 }
 
-// chunk is how many of n rows the next statement takes.
+// chunk returns how many of n rows the next statement takes.
 func (t *texts) chunk(n int) int {
 	for _, size := range rowsOf[t.dialect] {
 		if size <= n {
@@ -44,6 +44,7 @@ func (t *texts) chunk(n int) int {
 	return n
 }
 
+// textsOf returns the statements for a dialect.
 func textsOf(d sqlplane.Dialect) texts {
 	const (
 		add      = "insert into once_inbox (consumer, source, event_id, payload_hash, envelope, received_at, processed_at) "
@@ -58,11 +59,12 @@ func textsOf(d sqlplane.Dialect) texts {
 		removeID:  text("delete from once_inbox where consumer = ? and source = ? and event_id = ?"),
 		setResult: text("update once_inbox set result = ? where consumer = ? and source = ? and event_id = ?"),
 		lockOne:   text(lock + "where p.consumer = ? and " + stream + " FOR UPDATE"),
-		// moved_at comes first, because MySQL would compare the new values. It is the time since which the key waits.
+		// moved_at comes first, because MySQL uses the new values of the columns that are already set. moved_at is the
+		// time since which the key waits.
 		moveOne: text("update once_inbox_position set moved_at = case when seq = ? and parked > 0 then moved_at else NOW end, seq = ?, parked = ?, dead = ?, recent = ? where consumer = ? and " + stream),
 	}
 	if d == sqlplane.PostgreSQL {
-		t.addOne += " on conflict do nothing" // the server would log the error of a duplicate
+		t.addOne += " on conflict do nothing" // otherwise the server would log an error for each duplicate
 		t.addMany = text(add + "select ?, t.source, t.event_id, t.hash, t.envelope, NOW, NOW from unnest(?::text[], ?::text[], ?::bytea[], ?::bytea[]) as t (source, event_id, hash, envelope)")
 		t.newPosition = text(position + `select ?, t.source, t.topic, t.key, 0, 0, false, NOW from unnest(?::text[], ?::text[], ?::text[]) as t (source, topic, key) on conflict do nothing`)
 		t.lockMany = text(lock + `join unnest(?::text[], ?::text[], ?::text[]) as t (source, topic, key) on p.source = t.source and p.topic = t.topic and p.key = t.key

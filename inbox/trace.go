@@ -29,10 +29,11 @@ func (in *Inbox[TX]) traced(ctx context.Context, tx TX, m message.Message, fn Ha
 	if in.cfg.Tracer == nil {
 		return fn(ctx, tx, m)
 	}
+	// A tracer must not keep payloads, which may contain personal data.
 	told := m
 	told.Payload = nil
 	ctx, end := in.cfg.Tracer.InboxSpan(ctx, Span{Consumer: in.cfg.Consumer, Message: told})
-	seen := errNoReturn // unless fn returns
+	seen := errNoReturn // stays if fn panics or ends its goroutine
 	defer func() { end(seen) }()
 	err = fn(ctx, tx, m)
 	seen = err
@@ -44,7 +45,7 @@ func (in *Inbox[TX]) traceEvent(ctx context.Context, e Event) {
 	switch e.Type { //nolint:exhaustive // the others have a handler, or no message
 	case EventDuplicate, EventStale, EventReusedSeq, EventParked, EventSkipped, EventDeadLettered:
 		_, end := in.cfg.Tracer.InboxSpan(ctx, Span{Consumer: e.Consumer, Message: e.Message, Outcome: e.Type})
-		if e.Type != EventDeadLettered { // a dead letter waits for a person
+		if e.Type != EventDeadLettered { // only a dead letter is a failure; the errors of the other events are hints
 			e.Err = nil
 		}
 		end(e.Err)

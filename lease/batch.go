@@ -45,8 +45,8 @@ func InBatch[T any](ctx context.Context, r *Run, phase string, fn func(b *once.B
 	return value, err
 }
 
-// mayWrite refuses a phase of database work that has the name of a call which was begun. It is the only phase
-// that enter allows then.
+// mayWrite returns an error if the phase has the name of a call that was begun. enter has refused every other phase in
+// that case.
 func (r *Run) mayWrite(phase string) error {
 	if c := r.saved.Call; c != nil && (!c.Tx || !c.repeats(time.Now())) {
 		return fmt.Errorf("phase %q cannot begin: it was begun as a call, or has ended its transaction itself: %w. Try: different names for calls and other phases", phase, ErrUnknown)
@@ -54,8 +54,8 @@ func (r *Run) mayWrite(phase string) error {
 	return nil
 }
 
-// write saves next together with writes. If the answer is lost, it finds out the outcome, and sends everything
-// again under the same fence if necessary, so that at most one of the writes is applied.
+// write saves next together with writes. If the answer is lost, it finds out the outcome. If necessary it sends everything again
+// under the same fence, so that at most one of the writes is applied.
 func (r *Run) write(ctx context.Context, phase string, next saved, writes []store.Statement) error {
 	c := r.running(next)
 	c.Writes = writes

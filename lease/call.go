@@ -100,19 +100,19 @@ type CallPolicy struct {
 	CheckedFor time.Duration
 }
 
-// repeats reports whether a call may be made again, at least for some time.
+// repeats reports whether the policy allows to make a call again, at least for some time.
 func (p CallPolicy) repeats() bool { return p.DedupedFor > 0 || p.DedupedFor == 0 && p.SafeToRepeat }
 
-// life is how long a call may be made again; 0 means for ever.
+// life returns how long a call may be made again. 0 means for ever.
 func (p CallPolicy) life() time.Duration { return sure(p.DedupedFor) }
 
-// sure is the part of a promised time that processes use: their clocks differ from the service's.
+// sure returns nine tenths of a promised time, because the clocks of processes differ from the service's clock.
 func sure(life time.Duration) time.Duration { return max(0, life-life/10) }
 
 // CallCheck finds out whether a call took effect. [Check] returns one.
 type CallCheck struct {
 	find func(ctx context.Context, key string) (value json.RawMessage, found Finding, err error)
-	of   reflect.Type // the type of the result
+	of   reflect.Type // the type of the value that find returns
 }
 
 // Check returns a CallCheck that calls find to ask the service whether a call took effect. find gets the key of
@@ -175,17 +175,18 @@ func (e *notSentError) Unwrap() error { return e.err }
 func Key(scope, key, phase string, voided int) string {
 	sum := sha256.Sum256([]byte(once.DeriveKey(scope, key, phase, strconv.Itoa(voided))))
 	u := sum[:16]
+	// The version and the variant of a UUID.
 	u[6], u[8] = u[6]&0x0f|0x80, u[8]&0x3f|0x80 // version 8: a hash of its inputs
 	s := hex.EncodeToString(u)
 	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 }
 
-// call is a call that is being made.
+// call is a call that a run makes.
 type call struct {
 	run     *Run
 	phase   string
 	policy  CallPolicy
-	freezes bool // its request: it is a CallWith
+	freezes bool // the call is a CallWith, whose request is stored
 	again   bool // the call may have been sent before, under the same key
 }
 
@@ -194,10 +195,10 @@ func (c *call) key() string {
 	return Key(r.id.Scope, r.id.Key, c.phase, r.saved.generation(c.phase))
 }
 
-// make makes the call, or finds out the outcome of an earlier one. Without an error its outcome is known; the next write of the run stores it.
+// make makes the call, or finds out the outcome of an earlier attempt. If it returns no error, the outcome is known, and the next write of the run stores it.
 func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Context, key string, request []byte) (any, error)) error {
 	r := c.run
-	if begun := r.saved.Call; begun != nil { // by this run, or by an earlier owner
+	if begun := r.saved.Call; begun != nil { // begun by this run, or by an earlier owner
 		frozen, err := r.frozen(begun)
 		if err != nil {
 			return fmt.Errorf("call %q is not made: %w: %w", c.phase, ErrUnknown, err)
@@ -210,19 +211,21 @@ func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Con
 			request = frozen
 		}
 		if !begun.repeats(time.Now()) {
+			// It can no longer be repeated, so the service must be asked.
 			if err := c.find(ctx, errNoAnswer); err != nil || r.saved.has(c.phase) {
 				return err
 			}
 		}
 	}
 	if r.saved.Call == nil {
+		// Voided, or never begun: the call has a new key, and was not sent under it.
 		c.again = false
 		if err := c.begin(ctx, request); err != nil {
 			return err
 		}
 	}
 	if !r.saved.Call.Repeat {
-		// A client of package retryhttp sends a request in this context once only, also if the connection breaks.
+		// In this context, a client of package retryhttp sends a request only once, even if the connection breaks.
 		ctx = atmostonce.Mark(ctx)
 	}
 	called := ctx
@@ -255,8 +258,8 @@ func (c *call) resumes(begun *intent, frozen, request []byte) error {
 	return nil
 }
 
-// codeDuplicate is the code of a failure which says that the service has applied the call before, under the same key: the
-// outcome is not that failure, but the service's answer of that time.
+// codeDuplicate is the code of a failure which says that the service has applied the call before, under the same key. The outcome is
+// not that failure, but the answer that the service gave then.
 const codeDuplicate = "PROVIDER.duplicate"
 
 var errNoAnswer = errors.New("no answer to an earlier attempt was stored")
@@ -300,7 +303,7 @@ func (c *call) answered(ctx context.Context, value any, err error) error {
 		next, err := r.done(c.phase, value)
 		return c.save(next, err)
 	case errors.As(err, &unsent) && !c.again:
-		// NotSent is only about this attempt: an earlier one under the same key may have been sent.
+		// NotSent speaks only of this attempt: an earlier attempt with the same key may have been sent.
 		r.saved.Call = nil
 		return err
 	case unsent == nil && errors.As(err, &failure) && failure != nil && failure.Code != codeDuplicate:
@@ -309,7 +312,7 @@ func (c *call) answered(ctx context.Context, value any, err error) error {
 			return err
 		}
 		return failure
-	case failure != nil: // a duplicate, which is no final answer, also if the service has voided the first one
+	case failure != nil: // a duplicate is no final answer, even if the service has voided the first request
 		err = errors.New(err.Error())
 	}
 	if c.policy.Check.find == nil || r.own.HasEnded() {
@@ -331,7 +334,7 @@ func (c *call) save(next saved, err error) error {
 	return nil
 }
 
-// find asks whether the call took effect. Without an error the outcome is saved, or the call can be made under a new key.
+// find asks the service whether the call took effect. Without an error, the outcome is in r.saved, or the call can be made under a new key.
 func (c *call) find(ctx context.Context, cause error) error {
 	r, now := c.run, time.Now().UTC()
 	switch {
@@ -363,7 +366,7 @@ func (c *call) find(ctx context.Context, cause error) error {
 
 func newCallID() string { return hex.EncodeToString(held.NewNonce()[:4]) }
 
-// callID is the name of a call that the run begins: no other run has its nonce.
+// callID returns the ID of a call that the run begins. No other run has the same ID, because no other run has the nonce.
 func (r *Run) callID(phase string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%x %d %s", r.own.Nonce, r.saved.generation(phase), phase))
 	return hex.EncodeToString(sum[:4])

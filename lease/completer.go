@@ -83,7 +83,7 @@ const (
 	pageSize  = 500    // operations that one listing reads
 	lookSize  = 5_000  // operations that a poll reads; the next poll continues after them
 	queueSize = 10_000 // operations that wait for a worker; if the queue is full, the next poll continues there
-	lookShare = 50     // a poll may take one part in so many of the time
+	lookShare = 50     // polls take at most 1/50 of the time
 )
 
 // Run resumes operations until ctx ends. Then Run waits for the operations that the Completer has begun, and
@@ -132,14 +132,14 @@ func (c Completer) Run(ctx context.Context) error {
 	}
 }
 
-// completing is a Completer that runs.
+// completing is a Completer while it runs.
 type completing struct {
 	Completer
 
 	lister upkeep.Lister
-	fresh  chan upkeep.Entry // to be resumed, for the first time
-	again  chan upkeep.Entry // to be resumed after earlier tries, or to be checked
-	after  store.ID          // where the next poll goes on; zero: at the beginning
+	fresh  chan upkeep.Entry // operations to resume for the first time
+	again  chan upkeep.Entry // operations to resume after earlier tries, or to check
+	after  store.ID          // where the next poll continues; zero: at the beginning
 
 	strange map[string]bool // names of due operations that have no handler here: each is logged once
 
@@ -148,21 +148,21 @@ type completing struct {
 	passes int // complete passes over all unfinished operations; one pass takes one poll or more
 }
 
-// tries are the tries of an operation that has not ended yet.
+// tries records how often an operation was tried. It exists until the operation is no longer due.
 type tries struct {
-	count  int
+	count  int // resumptions that have ended
 	queued bool
 	told   bool      // it was logged that the outcome is unknown
-	next   time.Time // not to be tried before this time
+	next   time.Time // the operation is not tried before this time
 	seen   int       // the last pass in which it was due
 }
 
-// longestPause is between two resumptions of an operation that fails again and again.
+// longestPause is the longest time between two resumptions of an operation that keeps failing.
 const longestPause = time.Hour
 
-// pause is the time until an operation may be resumed again. It is shorter than Every if Every is more than half an hour: the pause begins
-// when the attempt ends, after its poll, so that a pause as long as Every would skip the next poll, and wait for two hours instead of
-// one. Work that becomes due between two polls waits for the next poll, as the documentation of Every says.
+// pause returns the time until an operation may be resumed again. If Every is more than half an hour, the pause is shorter than Every. The
+// pause begins when an attempt ends, which is after its poll. So a pause as long as Every would skip the next poll, and last two
+// hours instead of one. Work that becomes due between two polls waits for the next poll, as the documentation of Every says.
 func (c *completing) pause(e upkeep.Entry, count int) time.Duration {
 	if e.State == store.StateUnknown {
 		return c.CheckEvery
@@ -177,8 +177,8 @@ func (c *completing) pause(e upkeep.Entry, count int) time.Duration {
 	return pause
 }
 
-// round polls for due operations, up to lookSize of them, and does not wait for handlers. It continues where
-// the round before has ended.
+// round polls for due operations, up to lookSize of them, and queues them. It does not wait for handlers. It continues where the last
+// round has ended.
 func (c *completing) round(ctx context.Context) error {
 	scopes := owner.Listed(ctx)
 	if c.after.IsZero() {
@@ -204,14 +204,14 @@ func (c *completing) round(ctx context.Context) error {
 			c.forget()
 			return nil
 		}
-		if owner.Check(ctx, next.Scope) != nil { // a page has operations of at most one other owner: the next page begins after its scopes
+		if owner.Check(ctx, next.Scope) != nil { // a page has operations of at most one other owner, so the next page can begin behind the scopes of that owner
 			c.after = store.ID{Scope: owner.Of(next.Scope).Scopes().Before}
 		}
 	}
 	return nil
 }
 
-// knows reports whether an operation has a handler here. It logs each other name once.
+// knows reports whether an operation has a handler here. It logs every other name once.
 func (c *completing) knows(e upkeep.Entry) bool {
 	if c.Handlers[e.Name] != nil {
 		return true
@@ -238,7 +238,7 @@ func (c *completing) read(ctx context.Context, id store.ID) (rec store.Record, s
 	return rec, s, err
 }
 
-// isTime reports whether an operation that is due may be resumed now.
+// isTime reports whether an operation that is due may be resumed now: it is not queued, and its pause is over.
 func (c *completing) isTime(id store.ID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -250,21 +250,21 @@ func (c *completing) isTime(id store.ID) bool {
 	return !t.queued && !time.Now().Before(t.next)
 }
 
-// enqueue returns false if the queue is full, and a later poll must begin with e. Operations that were tried before have a queue of their own.
+// enqueue queues an operation. It returns false if the queue is full and the next poll must begin with e.
 func (c *completing) enqueue(e upkeep.Entry) (ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tried[e.ID]
 	queue := c.fresh
-	// Separate, so that a new operation does not wait behind thousands that fail again and again, or whose
-	// outcome is not known.
+	// There are two queues, so that a new operation does not wait behind thousands that keep failing, or whose outcome is
+	// unknown.
 	if t.count > 0 || e.Fence > 1 || e.State == store.StateUnknown {
 		queue = c.again
 	}
 	select {
 	case queue <- e:
 	default:
-		// If the queue of tried operations is full, the poll still continues with others: e waits for the next
+		// A full queue of tried operations does not stop the poll: e waits for the next
 		// pass.
 		return queue == c.again
 	}
@@ -281,14 +281,14 @@ func (c *completing) forget() {
 	maps.DeleteFunc(c.tried, func(_ store.ID, t tries) bool { return !t.queued && t.seen < c.passes && time.Now().After(t.next) })
 }
 
-// endsInCall stores that an operation is unknown, if its owner has died in a call that can be neither repeated nor checked. That needs no
-// handler, and does not wait for one.
+// endsInCall marks an operation as unknown if its owner has died in a call that can be neither repeated nor checked. This needs no
+// handler, so it does not wait for a worker.
 func (c *completing) endsInCall(ctx context.Context, e upkeep.Entry) bool {
 	if !e.Idle() || !e.CallStarted {
 		return false
 	}
 	rec, s, err := c.read(ctx, e.ID)
-	if err != nil || !rec.Idle() || s.Call.resumable(time.Now()) {
+	if err != nil || !rec.Idle() || s.Call.resumable(time.Now()) { // the run that resumes the operation returns the error
 		return false // the run that resumes it returns the error
 	}
 	_, rec, err = newRun(c.Store, store.BeginOptions{ID: e.ID}).takeOver(ctx, rec)
@@ -298,7 +298,7 @@ func (c *completing) endsInCall(ctx context.Context, e upkeep.Entry) bool {
 	return err == nil
 }
 
-// work resumes one operation after the other.
+// work resumes operations, one after the other, until ctx ends.
 func (c *completing) work(ctx context.Context) {
 	for turn := 0; ctx.Err() == nil; turn++ {
 		if e, ok := c.next(ctx, turn%2 == 0); ok {
@@ -307,7 +307,7 @@ func (c *completing) work(ctx context.Context) {
 	}
 }
 
-// next waits for an operation: each queue comes first at every second turn.
+// next waits for an operation to resume. The two queues take turns in being first.
 func (c *completing) next(ctx context.Context, fresh bool) (e upkeep.Entry, ok bool) {
 	first := c.again
 	if fresh {
@@ -327,11 +327,11 @@ func (c *completing) next(ctx context.Context, fresh bool) (e upkeep.Entry, ok b
 	return e, true
 }
 
-// resumed logs how an operation has ended, and decides when it is tried again.
+// resumed logs how a resumption has ended, and sets when the operation is tried again.
 func (c *completing) resumed(e upkeep.Entry, err error, ended bool) {
 	switch {
 	case err == nil, once.CodeOf(err) == once.CodeInFlight: // another node was faster
-	case once.CodeOf(err) == once.CodeUnknown && c.hasTold(e.ID): // once for each change
+	case once.CodeOf(err) == once.CodeUnknown && c.hasTold(e.ID): // logged once, until the outcome changes
 	case once.CodeOf(err) == once.CodeUnknown:
 		c.Log.Error("the outcome of an operation is unknown", "scope", e.Scope, "idempotency_key", keyname.Hashes(e.Key)[0], "since", e.Since, "error", err)
 	case !ended:
@@ -343,7 +343,7 @@ func (c *completing) resumed(e upkeep.Entry, err error, ended bool) {
 	c.tried[e.ID] = tries{count: t.count + 1, told: once.CodeOf(err) == once.CodeUnknown, next: time.Now().Add(c.pause(e, t.count)), seen: t.seen}
 }
 
-// hasTold reports whether the last question about an operation was logged as one without an answer.
+// hasTold reports whether it was logged that the outcome of an operation is unknown.
 func (c *completing) hasTold(id store.ID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -352,7 +352,7 @@ func (c *completing) hasTold(id store.ID) bool {
 
 var errGoexit = errors.New("the handler has ended its goroutine (runtime.Goexit). Try: return an error")
 
-// resumeSafely is resume that returns a panic, or the end of its goroutine, as an error.
+// resumeSafely calls resume, and returns a panic or the end of the goroutine as an error.
 func (c *completing) resumeSafely(ctx context.Context, id store.ID) error {
 	ended := make(chan error, 1)
 	// A separate goroutine, because the handler may end its goroutine by runtime.Goexit.
@@ -375,16 +375,16 @@ func (c *completing) resume(ctx context.Context, id store.ID) error {
 	switch {
 	case err != nil:
 		return err
-	case c.Handlers[rec.Name] == nil: // another operation has the key now
+	case c.Handlers[rec.Name] == nil: // the key belongs to another operation now
 		return nil
 	case c.AskOnly && !s.Call.checks(time.Now()):
 		return nil
 	case rec.Idle():
 	case rec.State == store.StateUnknown && s.Call.checks(time.Now()):
-	default: // finished meanwhile, or only a person can decide
+	default: // finished meanwhile, or a person must decide
 		return nil
 	}
-	// An empty request may be one that was not kept: with it the handler would do something else.
+	// An empty request may be one that was not kept. With it, the handler would do something else.
 	if len(rec.Request) == 0 && !c.AskOnly {
 		return errors.New("its request was not kept. Try: Config.Encrypter of the engine, and Operation.Request (oncehttp.Config.CaptureRequest)")
 	}
@@ -401,16 +401,16 @@ func (c *completing) resume(ctx context.Context, id store.ID) error {
 	return c.Handlers[rec.Name](context.WithValue(ctx, reconciling{}, id), op)
 }
 
-// reconciling marks contexts in which an unknown operation is taken over, to be checked. The value is the operation that a
-// Completer resumes.
+// reconciling is the key of contexts in which an unknown operation is taken over, to be checked. The value is the ID of the operation
+// that a Completer resumes.
 type reconciling struct{}
 
 func reconciles(ctx context.Context) bool { return ctx.Value(reconciling{}) != nil }
 
 var errHashedKey = errors.New("a Completer cannot work for an engine with HashKeys: it knows the hash of the key, and would execute another operation. Try: an engine without HashKeys")
 
-// mayResume refuses an operation that the Completer would execute from the beginning although it should go on: the operation whose key is the hash of
-// the stored hash.
+// mayResume refuses an operation that the Completer would execute from the beginning instead of continuing it. With HashKeys, the
+// engine hashes the stored hash once more, and finds no record.
 func mayResume(ctx context.Context, id store.ID) error {
 	of, resumes := ctx.Value(reconciling{}).(store.ID)
 	if resumes && id == (store.ID{Scope: of.Scope, Key: keyname.Hashed(of.Key)}) {

@@ -70,7 +70,7 @@ func ProgressOf(id store.ID, rec store.Record) (p Progress, err error) {
 	return p, nil
 }
 
-// callID names the unknown call of a record with these phases.
+// callID returns the ID of what a person must decide in a record with these phases.
 func callID(rec store.Record, s saved) string {
 	if s.Call != nil && s.Call.ID != "" {
 		return s.Call.ID

@@ -80,12 +80,12 @@ func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolut
 	if err := owner.Check(ctx, id.Scope); err != nil {
 		return misused(err)
 	}
-	var lost error // a COMMIT was sent and not answered
+	var lost error // set after a COMMIT without an answer
 	for runs, delay := 1, held.FirstDelay; ; runs, delay = runs+1, min(2*delay, held.MaxDelay) {
 		err := how.once(ctx, ops, id, lost != nil)
 		kind := store.KindOf(err)
 		if kind == store.KindLost && lost == nil {
-			// The write may have been applied: from here on the record decides, with a time limit of its own.
+			// The write may have been applied. From here on the record decides, within a time limit of its own.
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, held.SettleTime) //nolint:fatcontext // once: lost is set now
 			defer cancel()
@@ -104,8 +104,8 @@ func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolut
 // errOvertaken says that the record has changed between the read and the write.
 var errOvertaken = errors.New("another process has changed the operation at the same time. Try: again")
 
-// once compares the decision with the record, and writes the decision. again says that an earlier write may
-// have been applied.
+// once compares the decision with the record, and writes the decision. again says that an earlier write of it may have been
+// applied.
 func (how Resolution) once(ctx context.Context, ops store.Operations, id store.ID, again bool) error {
 	rec, err := ops.Read(ctx, id)
 	if err != nil {
@@ -146,7 +146,7 @@ func (how Resolution) once(ctx context.Context, ops store.Operations, id store.I
 
 func misused(err error) error { return &store.Error{Kind: store.KindMisused, Err: err} }
 
-// mostSaved is how many bytes an operation may save.
+// mostSaved returns how many bytes an operation may save.
 func mostSaved(ops store.Operations) int {
 	if s, ok := store.As[*Store](ops); ok {
 		return s.cfg.MaxSaved
@@ -154,7 +154,7 @@ func mostSaved(ops store.Operations) int {
 	return DefaultMaxSaved
 }
 
-// compare reports whether the same decision is stored already. It returns an error if the new decision cannot be stored.
+// compare reports whether the same decision is stored already. It returns an error if another decision stands, or if nothing needs one.
 func (how Resolution) compare(rec store.Record, s saved) (stands bool, err error) {
 	taken := func(format string, args ...any) (bool, error) {
 		return false, &store.Error{Kind: store.KindTaken, Err: fmt.Errorf(format, args...)}
@@ -178,11 +178,11 @@ func (how Resolution) compare(rec store.Record, s saved) (stands bool, err error
 	return false, nil
 }
 
-// sum is a hash that distinguishes decisions.
+// sum returns a hash that tells decisions apart. Who has decided and why does not count.
 func (how Resolution) sum() string {
 	how.CallID, how.Who, how.Reason = "", "", ""
 	b, err := json.Marshal(how) //nolint:musttag // it is only hashed
-	if err != nil {             // change has refused values that are not JSON
+	if err != nil {             // cannot happen: check has refused values that are not JSON
 		panic(err)
 	}
 	sum := sha256.Sum256(b)
@@ -195,7 +195,7 @@ func isUnknown(rec store.Record, s saved) bool {
 	return rec.State == store.StateUnknown || rec.Idle() && !s.Call.resumable(time.Now())
 }
 
-// check refuses a decision that makes no sense.
+// check returns an error if the fields of the decision contradict each other.
 func (how Resolution) check() error {
 	set := 0
 	for _, is := range []bool{how.CallValue != nil, how.Result != nil, how.Answer != nil, how.Failure != nil, how.RunAgain} {
@@ -244,14 +244,14 @@ func (how Resolution) change(s saved) (c store.Change, err error) {
 	return c, err
 }
 
-// goesOn parks the operation, so that the next owner continues it.
+// goesOn returns the change after which the operation waits, so that the next owner continues it.
 func (how Resolution) goesOn(s saved, was decided) (c store.Change, err error) {
 	switch {
 	case s.Call == nil && how.CallValue != nil:
 		return c, errors.New("the operation has no call that could have returned a value. Try: Result")
 	case how.KeyVoided && (s.Call == nil || s.Call.Tx):
 		return c, errors.New("the operation has no call whose key could be voided. Try: RunAgain alone")
-	case s.Call == nil && s.isEmpty(): // an engine without leases has begun the work, and takes over nothing
+	case s.Call == nil && s.isEmpty(): // an engine without leases has begun the work: the operation is released, and begins again
 		return c, nil
 	case s.Call == nil:
 	case how.CallValue != nil:
@@ -268,7 +268,7 @@ func (how Resolution) goesOn(s saved, was decided) (c store.Change, err error) {
 	return c, nil
 }
 
-// audited is the entry of the audit, if one is wanted.
+// audited returns the statement that writes the entry of the audit, if one is wanted.
 func (how Resolution) audited(ops store.Operations, id store.ID, rec store.Record, s saved) ([]store.Statement, error) {
 	if how.Who == "" {
 		return nil, nil
@@ -284,7 +284,7 @@ func (how Resolution) audited(ops store.Operations, id store.ID, rec store.Recor
 	return []store.Statement{audit.Insert(db.Dialect(), e)}, nil
 }
 
-// words describe a resolution.
+// words describes a resolution for the audit, and for an error of a later decision.
 func (how Resolution) words(s saved) string {
 	what := ""
 	switch {

@@ -63,11 +63,12 @@ var (
 	ErrMisused = errors.New("phases are misused")
 )
 
-// enter begins a phase. leave ends it.
+// enter begins a phase. The caller must call leave when the phase ends.
 func (r *Run) enter(name string) (leave func(), err error) {
 	if err := checkName(name); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMisused, err)
 	}
+	// Not Lock: phases that run concurrently are a mistake, and waiting would hide it.
 	if !r.phase.TryLock() {
 		return nil, fmt.Errorf("%w: phase %q begins before another one has ended. Try: one after the other", ErrMisused, name)
 	}
@@ -76,7 +77,7 @@ func (r *Run) enter(name string) (leave func(), err error) {
 		err = fmt.Errorf("phase %q: %w", name, ErrLost)
 	case r.own.IsClosed():
 		err = fmt.Errorf("%w: phase %q begins after the handler has returned", ErrMisused, name)
-	case slices.Contains(r.given, name): // a second phase of this name would get the same value, and would not run
+	case slices.Contains(r.given, name): // a second phase of this name would get the value of the first, and would not run
 		err = fmt.Errorf("%w: there are two phases %q in one run of the handler. Try: a name of its own for each, such as that of the row that it is about", ErrMisused, name)
 	case r.lost != nil:
 		err = fmt.Errorf("phase %q: an earlier write may still be applied: %w", name, r.lost)
@@ -100,8 +101,8 @@ func (r *Run) enter(name string) (leave func(), err error) {
 	}, nil
 }
 
-// tellUnreached warns once if the program uses other names for phases than an earlier run: under another name a
-// phase is executed again.
+// tellUnreached warns once if the program has not reached phases that an earlier run has ended. If they have other names now,
+// they are executed again.
 func (r *Run) tellUnreached(ctx context.Context, call string) {
 	if len(r.unreached) == 0 {
 		return
@@ -115,7 +116,7 @@ func (r *Run) tellUnreached(ctx context.Context, call string) {
 // maxName is the length of the longest name of a phase that each database can store, in bytes.
 const maxName = 255
 
-// checkName refuses a name that a database would not store unchanged: the next owner would look for another
+// checkName returns an error for a name that a database would not store unchanged. The next owner would then look for another
 // name.
 func checkName(name string) error {
 	switch {
@@ -136,13 +137,13 @@ func (r *Run) record(state store.State, s saved) store.Record {
 	return store.Record{State: state, Nonce: r.own.Nonce, Data: s.encode(), RecoveryPoint: s.last(), CallStarted: s.Call != nil}
 }
 
-// running is the change that saves phases.
+// running returns the change that saves phases.
 func (r *Run) running(s saved) store.Change {
 	return store.Change{ID: r.id, Next: r.record(store.StateRunning, s), Lease: r.s.cfg.TTL}
 }
 
-// swap makes a change in a transaction of its own, as the owner. If it cannot be found out whether the change
-// was applied, the run writes nothing more.
+// swap makes a change in a transaction of its own, as the owner. If nothing shows whether the change was applied, the run
+// writes nothing more.
 func (r *Run) swap(ctx context.Context, c store.Change) error {
 	err := r.own.Swap(ctx, c)
 	if store.KindOf(err) == store.KindLost {

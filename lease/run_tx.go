@@ -31,12 +31,12 @@ func (c runTx) OnEnd(f func()) (stop func() bool) { return c.run.own.OnEnd(f) }
 // key.
 func (r *Run) stands() bool { return len(r.saved.Phases) > 0 || len(r.saved.Keys) > 0 || r.lost != nil }
 
-// standing returns an error whose kind says which committed work remains if the run ends now: KindUncertain,
-// KindPartial, or nil if no work remains.
+// standing returns an error whose kind says which committed work remains if the run ends now: KindUncertain, KindPartial, or
+// nil if nothing remains.
 func (r *Run) standing(cause error) error {
 	switch {
 	case r.saved.Call != nil && !r.saved.Call.repeats(time.Now()):
-		if r.saved.Call.checks(time.Now()) { // also if another owner has the operation now: that owner asks the service, or has asked it
+		if r.saved.Call.checks(time.Now()) { // another owner may have the operation now; it asks the service as well
 			cause = errors.Join(cause, ability.ErrCheckable)
 		}
 		return &store.Error{Kind: store.KindUncertain, Err: cause}
@@ -69,8 +69,9 @@ func (c runTx) Commit(ctx context.Context, end store.Change) error {
 	case r.lost != nil:
 		return r.standing(r.lost)
 	case r.saved.Call != nil:
-		// A result would hide the call: no later run would find out its outcome.
+		// A result would hide the call: no later run would ask for its outcome.
 		return r.park(ctx, errCallPending)
+	// The lease is over, but nobody has taken the operation. The work that was done is saved for the next owner.
 	case lost:
 		return errors.Join(r.park(ctx, ErrLost), &store.Error{Kind: store.KindUnavailable, Err: ErrLost})
 	}
@@ -91,7 +92,7 @@ func (c runTx) Commit(ctx context.Context, end store.Change) error {
 	return err
 }
 
-// lostTo returns the error for a run whose operation another owner took over.
+// lostTo returns the error for a run whose operation another owner has taken over.
 func (r *Run) lostTo(err error) error {
 	if s := r.standing(err); s != nil {
 		return s
@@ -104,7 +105,7 @@ func (r *Run) lostTo(err error) error {
 func (c runTx) Rollback(ctx context.Context) error {
 	r := c.run
 	_, taken := r.own.Close()
-	if !r.phase.TryLock() { // a phase still runs: then the lease ends by itself, and the record at that time decides
+	if !r.phase.TryLock() { // a phase still runs: the lease ends by itself, and the record at that time decides
 		return &store.Error{Kind: store.KindUncertain, Err: errLeftOpen}
 	}
 	defer r.phase.Unlock()
@@ -127,12 +128,13 @@ func (c runTx) Rollback(ctx context.Context) error {
 	return r.park(ctx, cause)
 }
 
-// park releases the operation, so that it waits for its next owner. If that cannot be written, its lease ends by itself.
+// park releases the operation, so that it waits for its next owner. If the write fails, the lease ends by itself.
 func (r *Run) park(ctx context.Context, cause error) error {
 	standing := r.standing(cause)
+	// The run has written nothing, so there is nothing to release.
 	if r.own.Fence() == 0 && r.saved.Call == nil {
 		if rec, err := r.s.ops.Read(ctx, r.id); standing == nil && err == nil && rec.State != store.StateAbsent {
-			return &store.Error{Kind: store.KindTaken, Err: cause} // perhaps the handler has failed because of an effect of its own, earlier run
+			return &store.Error{Kind: store.KindTaken, Err: cause} // the handler may have failed because of what an earlier run of it has done
 		}
 		return standing
 	}
@@ -140,14 +142,14 @@ func (r *Run) park(ctx context.Context, cause error) error {
 	next.Next.State, next.Lease = store.StateWaiting, 0
 	switch store.KindOf(standing) {
 	case store.KindUncertain:
-		// Only a person or a Check may continue the operation: the next owner would make the call again.
+		// Only a person or a Check may continue the operation, because the next owner would make the call again.
 		next.Next.State = store.StateUnknown
 	case store.KindPartial:
 	default:
 		next = store.Change{ID: r.id}
 	}
 	if err := r.swap(ctx, next); err != nil && standing == nil {
-		return &store.Error{Kind: store.KindPartial, Err: errors.Join(cause, err)} // to the next caller this is work that another owner has begun
+		return &store.Error{Kind: store.KindPartial, Err: errors.Join(cause, err)} // for the next caller, another owner has begun this work
 	}
 	return standing
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/oncelib/once"
 )
 
-// saved is the part of an operation's record that describes its phases. It is stored: names do not change.
+// saved is the part of an operation's record that describes its phases. It is stored as JSON, so its names never change.
 type saved struct {
 	Phases []phase       `json:"phases,omitempty"`
 	Call   *intent       `json:"call,omitempty"` // the call that was begun and whose outcome is not known
 	Keys   []voided      `json:"voided,omitempty"`
 	Was    []decided     `json:"decided,omitempty"` // decisions of people, including decisions about calls that have ended since
-	Retain time.Duration `json:"retain,omitempty"`  // of the result, as the first claim had it; [once.Forever]; 0: the claim had none
+	Retain time.Duration `json:"retain,omitempty"`  // how long the result is kept, as the first claim says; [once.Forever]; 0: the claim has not said it
 }
 
 // phase is a phase that has ended.
@@ -23,44 +23,44 @@ type phase struct {
 	Name    string          `json:"name"`
 	Value   json.RawMessage `json:"value,omitempty"`
 	Failure *once.Failure   `json:"failure,omitempty"`
-	Sealed  []byte          `json:"sealed,omitempty"`  // the value or the failure, encrypted; then Failure has its code only
-	ByHand  bool            `json:"by_hand,omitempty"` // a person has said that it has happened, with this value
-	Begun   *intent         `json:"begun,omitempty"`   // with ByHand: the call as it was, in case the program cannot read the value
-	Events  []string        `json:"events,omitempty"`  // that its transaction has added to an outbox
+	Sealed  []byte          `json:"sealed,omitempty"`  // the value or the failure, encrypted; Failure then has only its code
+	ByHand  bool            `json:"by_hand,omitempty"` // a person has said that the call has happened, with this value
+	Begun   *intent         `json:"begun,omitempty"`   // with ByHand: the earlier intent, in case the program cannot read the value
+	Events  []string        `json:"events,omitempty"`  // IDs of messages that the phase's transaction has added to an outbox
 }
 
 // decided is a decision that was written: see [Resolve].
 type decided struct {
-	ID   string `json:"id"`  // of the decided call
-	Sum  string `json:"sum"` // of the decision
+	ID   string `json:"id"`  // the ID of the decided call
+	Sum  string `json:"sum"` // a hash of the decision
 	What string `json:"what"`
 }
 
-// voided counts the keys of a call that can never take effect, because the provider keeps tombstones under them.
+// voided counts the keys of a call that can never take effect, because the service has tombstones for them.
 type voided struct {
 	Phase string `json:"phase"`
 	Count int    `json:"count"`
 }
 
-// intent is a call that is about to be made, and the policy if its outcome is not known.
+// intent is a call that is about to be made, and what its policy says if its outcome is not known.
 type intent struct {
 	Phase  string    `json:"phase"`
-	Tx     bool      `json:"tx,omitempty"`     // it is no call: a phase has ended its transaction itself
+	Tx     bool      `json:"tx,omitempty"`     // not a call: a phase has ended its transaction itself
 	ID     string    `json:"id,omitempty"`     // the ID of this call; it changes when a person has the call made again
-	Repeat bool      `json:"repeat,omitempty"` // under the same key
-	Until  time.Time `json:"until,omitzero"`   // with Repeat: not later than this; zero: at any time
+	Repeat bool      `json:"repeat,omitempty"` // the call may be made again under the same key
+	Until  time.Time `json:"until,omitzero"`   // with Repeat: the last time at which the call may be made again; zero: at any time
 	Check  bool      `json:"check,omitempty"`
 	Asked  time.Time `json:"asked,omitzero"` // with Check: when the service was asked last
 	Begun  time.Time `json:"begun,omitzero"` // when the intent was stored
 
-	CheckFor time.Duration `json:"check_for,omitzero"` // with Check: not longer after Begun than this; zero: at any time
+	CheckFor time.Duration `json:"check_for,omitzero"` // with Check: how long after Begun the service can be asked; zero: at any time
 
 	Request []byte `json:"request,omitzero"`  // frozen; nil: the call has no frozen request
 	Sealed  bool   `json:"sealed,omitempty"`  // Request is encrypted
 	Refused string `json:"refused,omitempty"` // why the program could not read the value that a person has entered
 }
 
-// String names the call, or the phase if it is no call.
+// String returns "call" or "phase", and the name.
 func (c *intent) String() string {
 	if c.Tx {
 		return "phase " + c.Phase
@@ -73,8 +73,8 @@ func (c *intent) repeats(now time.Time) bool {
 	return c.Repeat && (c.Until.IsZero() || now.Before(c.Until))
 }
 
-// checks reports whether the service can be asked. One that has forgotten the call cannot: that it finds nothing, and refuses the key from then on,
-// does not say that the call has had no effect.
+// checks reports whether the service can be asked. A service that has forgotten the call cannot: even if it finds nothing and refuses
+// the key from then on, the call may have had an effect.
 func (c *intent) checks(now time.Time) bool {
 	return c != nil && c.Check && c.isYounger(c.CheckFor, now)
 }
@@ -98,7 +98,7 @@ func decodeSaved(data []byte) (s saved, err error) {
 	return s, nil
 }
 
-// isEmpty reports whether nothing was saved of the work.
+// isEmpty reports whether nothing of the work was saved.
 func (s saved) isEmpty() bool {
 	return len(s.Phases) == 0 && s.Call == nil && len(s.Keys) == 0 && len(s.Was) == 0
 }
@@ -114,7 +114,7 @@ func (s saved) encode() []byte {
 	return b
 }
 
-// size is the size that MaxSaved bounds: the data of the program, without the decisions of people.
+// size returns the size that MaxSaved limits: the data of the program, without the decisions of people.
 func (s saved) size() int {
 	s.Was, s.Phases = nil, slices.Clone(s.Phases)
 	for i := range s.Phases {
@@ -137,7 +137,7 @@ func (s saved) has(name string) bool {
 	return ok
 }
 
-// with returns s with one more phase, and no call under way.
+// with returns s with one more phase, and without the call.
 func (s saved) with(p phase) saved {
 	// Clip, because the old state, which stays valid if the write fails, shares the array.
 	s.Phases = append(slices.Clip(s.Phases), p)
@@ -157,7 +157,7 @@ func (s saved) decided(d decided) saved {
 	return s
 }
 
-// ended is the part that is kept after the end of an operation, for people who ask how it ended: no value and no request.
+// ended returns the part that is kept after the end of an operation, for people who ask how it ended. It has no values and no requests.
 func (s saved) ended() (e saved) {
 	for _, p := range s.Phases {
 		if p.Failure != nil {
@@ -172,7 +172,7 @@ func (s saved) ended() (e saved) {
 	return e
 }
 
-// begun returns s with a call under way.
+// begun returns s with a call that was begun.
 func (s saved) begun(c intent) saved {
 	s.Call = &c
 	return s
@@ -193,7 +193,7 @@ func (s saved) void(phase string) saved {
 	return s
 }
 
-// generation is how many keys of a call are void.
+// generation returns how many keys of a call are void.
 func (s saved) generation(phase string) int {
 	for _, v := range s.Keys {
 		if v.Phase == phase {
@@ -203,7 +203,7 @@ func (s saved) generation(phase string) int {
 	return 0
 }
 
-// last is the name of the last phase that has ended.
+// last returns the name of the last phase that has ended.
 func (s saved) last() string {
 	if n := len(s.Phases); n > 0 {
 		return s.Phases[n-1].Name
@@ -228,6 +228,7 @@ func decode[T any](r *Run, p phase) (value T, err error) {
 // earlier returns the result of a phase of an earlier run. If a person has entered the value, and the program
 // would not have saved it in this form, the outcome of the call becomes unknown again.
 func earlier[T any](r *Run, p phase) (value T, err error) {
+	// Only the last phase: later phases have used the value already.
 	if !p.ByHand || p.Begun == nil || p.Name != r.saved.last() {
 		return decode[T](r, p)
 	}
@@ -259,7 +260,7 @@ func canonical(text []byte) ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// formOf is an empty value of a type, to show the names of its fields.
+// formOf returns the JSON of an empty value of a type, to show the names of its fields.
 func formOf[T any]() (form string) {
 	defer func() {
 		if recover() != nil {

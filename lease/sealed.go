@@ -9,8 +9,8 @@ import (
 	"github.com/oncelib/once/internal/base/seal"
 )
 
-// If the engine has an Encrypter, results of phases and frozen requests are encrypted in the record. The names of phases and the codes of
-// failures are not: people and other programs read them without its key.
+// If the engine has an Encrypter, the results of phases and the frozen requests are encrypted in the record. The names of phases and
+// the codes of failures are not encrypted, because people and other programs read them without the key.
 
 var errNoEncrypter = errors.New("it is encrypted, and the engine has no Encrypter. Try: the Config.Encrypter with which it was saved")
 
@@ -68,7 +68,7 @@ func (r *Run) freeze(c *intent, request []byte) (err error) {
 	return nil
 }
 
-// frozen is the request of a call that was begun.
+// frozen returns the request of a call that was begun.
 func (r *Run) frozen(c *intent) (request []byte, err error) {
 	if !c.Sealed {
 		return c.Request, nil
@@ -78,6 +78,7 @@ func (r *Run) frozen(c *intent) (request []byte, err error) {
 	case err != nil:
 		return nil, fmt.Errorf("its frozen request cannot be read: %w", err)
 	case request == nil:
+		// nil would mean that the call has no frozen request.
 		request = []byte{}
 	}
 	return request, nil

@@ -150,7 +150,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 		return nil, store.Record{}, err
 	}
 	r := newRun(s, opts)
-	eager := s.cfg.Eager || !opts.StaleAfter.IsZero() // with StaleAfter the claim must be written first, because the store compares its clock when it writes the claim
+	eager := s.cfg.Eager || !opts.StaleAfter.IsZero() // with StaleAfter the claim is written first, because the store compares its clock when it writes
 	if opts.First && !eager && !reconciles(ctx) {     // the first write finds out whether the operation exists
 		return runTx{r}, store.Record{}, nil
 	}
@@ -158,7 +158,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	switch {
 	case err != nil:
 		return nil, store.Record{}, err
-	case rec.State == store.StateAbsent && ctx.Value(reconciling{}) == opts.ID: // the operation has ended since the Completer has seen it, and its caller has received the result
+	case rec.State == store.StateAbsent && ctx.Value(reconciling{}) == opts.ID: // the operation has ended since the Completer has listed it
 		return nil, rec, nil
 	case rec.State == store.StateAbsent && !eager:
 		return runTx{r}, store.Record{}, nil
@@ -170,7 +170,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	return r.takeOver(ctx, rec)
 }
 
-// read reads the record. It does not wait longer for the store than the engine allows.
+// read reads the record. It waits for the store no longer than the engine allows.
 func (r *Run) read(ctx context.Context) (store.Record, error) {
 	if t := r.opts.Timeouts.Acquire; t > 0 {
 		var cancel context.CancelFunc
@@ -183,12 +183,12 @@ func (r *Run) read(ctx context.Context) (store.Record, error) {
 // takesOver reports whether the run takes over the operation of an existing record.
 func (s *Store) takesOver(ctx context.Context, rec store.Record, asked []byte) bool {
 	if fingerprint.Differ(rec.Fingerprint, asked) {
-		return false // the request is a different one
+		return false // the request is another one
 	}
 	return rec.Idle() || rec.State == store.StateUnknown && (reconciles(ctx) || s.asks(rec))
 }
 
-// asks reports whether it is time to ask about an operation that is unknown.
+// asks reports whether it is time to ask the service about an operation whose outcome is unknown.
 func (s *Store) asks(rec store.Record) bool {
 	saved, err := decodeSaved(rec.Data)
 	if err != nil || !saved.Call.checks(time.Now()) {
@@ -227,6 +227,7 @@ func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Transaction
 		// The owner has died in a call that can be neither repeated nor checked, so only a person can continue.
 		next.State = store.StateUnknown
 	}
+	// The service can no longer be asked, so the outcome stays unknown.
 	if rec.State == store.StateUnknown && !saved.Call.checks(time.Now()) {
 		return nil, rec, nil
 	}
@@ -249,12 +250,13 @@ func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Transaction
 	return runTx{r}, store.Record{}, nil
 }
 
-// isSame reports whether both are the same store: a phase commits together with the record of its operation.
+// isSame reports whether a and b are the same store. Only then can a phase commit together with the record of its operation.
 func isSame(a, b any) bool {
 	a, b = innermost(a), innermost(b)
 	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
 }
 
+// innermost returns the store that s wraps, directly or indirectly.
 func innermost(s any) any {
 	for {
 		w, wraps := s.(interface{ Unwrap() any })

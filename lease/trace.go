@@ -27,7 +27,7 @@ func (r *Run) trace(ctx context.Context, p Phase, run func(context.Context) erro
 		return run(ctx)
 	}
 	ctx, end := r.s.cfg.Tracer.PhaseStart(ctx, p)
-	err = errPanic // unless run returns
+	err = errPanic // stays if run panics
 	defer func() { end(err) }()
 	return run(ctx)
 }

@@ -60,9 +60,9 @@ type transaction[T, TX any] struct {
 	fn    func(ctx context.Context, tx TX) (T, error)
 
 	value   T     // of the last run of fn
-	lost    error // set if a COMMIT was sent and not answered, or a ROLLBACK of a transaction that fn may have committed before
+	lost    error // set if a COMMIT has no answer, or the ROLLBACK of a transaction that fn may have committed itself
 	found   bool  // that COMMIT was applied
-	written bool  // the store has the change of ifEnded, in case fn ends its transaction
+	written bool  // the store may have written the change of ifEnded, in case fn ends its transaction
 }
 
 // untilCommitted runs the phase until it is committed or has failed. After a lost answer the whole phase runs again
@@ -71,7 +71,7 @@ func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error { //nolin
 	for runs := 1; ; runs++ {
 		err, ofCommit := t.once(ctx, runs == 1)
 		if err == nil {
-			t.run.lost = nil // under this fence no other write can be applied any more
+			t.run.lost = nil // no other write with this fence can be applied any more
 			return nil
 		}
 		kind := kind.In(t.store, err)
@@ -81,10 +81,10 @@ func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error { //nolin
 		if t.isEnded() {
 			return t.unknown(err)
 		}
-		ofCommit = ofCommit || kind == store.KindTaken && t.written // the change of ifEnded, which is written before a procedure, was refused
+		ofCommit = ofCommit || kind == store.KindTaken && t.written // the refused write was the change of ifEnded, which the store writes before a procedure
 		if ofCommit && (kind == store.KindTaken || kind == store.KindLost) || t.lost != nil {
 			if kind == store.KindLost {
-				t.lost, t.run.lost = err, err // set now, because fn may panic in its next run, and because another owner may take over after the commit was applied
+				t.lost, t.run.lost = err, err // set now, because fn may panic in its next run, or another owner may take over the operation
 			}
 			switch applied, e := t.isApplied(ctx); {
 			case applied:
@@ -109,25 +109,25 @@ func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error { //nolin
 	}
 }
 
-// once runs fn in a transaction and commits. ofCommit says that the error is not one of the handler's. Only the first BEGIN travels
-// with a statement: the others replace connections that are broken.
+// once runs fn in a transaction and commits. ofCommit says that the error is the commit's, not the handler's. Only the first BEGIN
+// is sent together with a statement: later ones replace broken connections.
 func (t *transaction[T, TX]) once(ctx context.Context, first bool) (err error, ofCommit bool) {
 	r := t.run
 	opts := store.BeginOptions{Isolation: r.opts.Isolation, Timeouts: r.opts.Timeouts, IfEnded: t.ifEnded, First: first}
 	if opts.Isolation == store.DefaultIsolation {
-		opts.Isolation = store.ReadCommitted // heartbeats change the record meanwhile
+		opts.Isolation = store.ReadCommitted // renewals change the record meanwhile, which a higher level would report as a conflict
 	}
 	txn, _, err := t.store.Begin(ctx, opts)
 	if err != nil {
 		return err, false
 	}
-	// ifEnded may have locked the lease: then this transaction has written the record.
+	// ifEnded may have locked the lease, because this transaction has then written the record.
 	defer r.own.Lock(false)
 	next, err := t.runIn(ctx, txn)
 	if err != nil {
 		return err, false
 	}
-	// The caller must not cancel a COMMIT.
+	// The caller must not cancel a COMMIT: its outcome would be unknown.
 	uncancelled, cancel := context.WithTimeout(context.WithoutCancel(ctx), held.SettleTime)
 	defer cancel()
 	c := r.own.Under(r.running(next))
@@ -140,7 +140,7 @@ func (t *transaction[T, TX]) once(ctx context.Context, first bool) (err error, o
 	return nil, true
 }
 
-// runIn runs fn, and rolls back if fn returns no value that can be saved, or panics.
+// runIn runs fn. It rolls back if fn panics, or returns no value that can be saved.
 func (t *transaction[T, TX]) runIn(ctx context.Context, txn store.Transaction[TX]) (next saved, err error) {
 	returned := false
 	defer func() {
@@ -157,7 +157,7 @@ func (t *transaction[T, TX]) runIn(ctx context.Context, txn store.Transaction[TX
 			err = errors.Join(undo, err)
 		case kind == store.KindLost: // fn may have committed its writes itself
 			t.lost, t.run.lost = undo, undo
-			if !returned { // fn panics, so untilCommitted does not find out the outcome
+			if !returned { // fn has panicked, so untilCommitted does not ask for the outcome
 				_, _ = t.isApplied(ctx)
 			}
 			err = errors.Join(undo, err)
@@ -176,9 +176,9 @@ func (t *transaction[T, TX]) runIn(ctx context.Context, txn store.Transaction[TX
 	return next, err
 }
 
-// ifEnded is the change that is stored if fn ends its transaction in a way that the store cannot see: the
-// outcome of the phase is unknown. Until the transaction is over, the change keeps renewals and takeovers from
-// writing the record.
+// ifEnded returns the change that is stored if fn ends its transaction in a way that the store cannot see. It says that the
+// outcome of the phase is unknown. Until the transaction is over, it keeps renewals and takeovers from writing the
+// record.
 func (t *transaction[T, TX]) ifEnded() store.Change {
 	r := t.run
 	r.own.Lock(true)
@@ -186,14 +186,15 @@ func (t *transaction[T, TX]) ifEnded() store.Change {
 	return r.own.Under(store.Change{ID: r.id, Next: r.record(store.StateUnknown, t.ended())})
 }
 
-// ended is the saved state if fn has ended its transaction: only a person can find out which writes are committed.
+// ended returns the saved state if fn has ended its transaction. Only a person can find out which writes are committed.
 func (t *transaction[T, TX]) ended() saved {
 	return t.run.saved.begun(intent{Phase: t.phase, Tx: true, ID: t.run.callID(t.phase)})
 }
 
-// end notes that fn has ended its transaction, so that the run stores it when it ends.
+// end notes that fn has ended its transaction. The run stores this when it ends.
 func (t *transaction[T, TX]) end() { t.run.saved, t.run.lost = t.ended(), nil }
 
+// isEnded reports whether fn has ended its transaction.
 func (t *transaction[T, TX]) isEnded() bool {
 	c := t.run.saved.Call
 	return c != nil && c.Tx && !c.Repeat
@@ -204,7 +205,7 @@ func (t *transaction[T, TX]) unknown(err error) error {
 	return fmt.Errorf("phase %q has ended its transaction itself, in a procedure or dynamic SQL, or has written to tables that cannot be rolled back: its writes may be committed: %w: %w", t.phase, ErrUnknown, err)
 }
 
-// isApplied finds out whether a commit was applied whose answer was lost, or whether fn had ended the transaction before.
+// isApplied finds out whether a commit without an answer was applied, or whether fn had ended the transaction before.
 func (t *transaction[T, TX]) isApplied(ctx context.Context) (bool, error) {
 	r := t.run
 	rec, applied, err := r.own.IsApplied(ctx)
@@ -212,7 +213,7 @@ func (t *transaction[T, TX]) isApplied(ctx context.Context) (bool, error) {
 	case err != nil || !applied:
 		return false, err //nolint:wrapcheck // it is of the store
 	case rec.State == store.StateUnknown:
-		// The change of ifEnded was applied, which only happens if fn has ended the transaction itself.
+		// The change of ifEnded was applied, so fn has ended the transaction itself.
 		t.end()
 		return false, nil
 	case rec.State != store.StateRunning:
@@ -253,7 +254,7 @@ func (r *Run) failed(name string, failure once.Failure) (saved, error) {
 	return r.with(phase{Name: name, Failure: &failure})
 }
 
-// fits refuses a state that is too large to be saved.
+// fits returns an error if the state is too large to be saved.
 func (r *Run) fits(s saved) (saved, error) {
 	if n := s.size(); n > r.s.cfg.MaxSaved {
 		return s, &toolarge.Error{Bytes: int64(n), Max: int64(r.s.cfg.MaxSaved), Try: "smaller values of phases, such as the keys of rows; or a larger lease.Config.MaxSaved"}

@@ -56,8 +56,8 @@ type Limiter struct {
 
 	mu       sync.Mutex
 	queue    *fairqueue.Queue
-	lookUps  share // of replays that the store is asked for
-	cacheHit share // of replays from the engine's cache, which need no store
+	lookUps  share // slots for replays that the store is asked for
+	cacheHit share // slots for replays from the engine's cache, which need no store
 	state    State
 }
 
@@ -127,11 +127,11 @@ func (l *Limiter) Enter(r *http.Request, replay Replay) (leave func(), refused *
 	return func() { l.leave(r, ticket) }, nil
 }
 
-// ticket is a request that was admitted.
+// ticket is what a request holds while it is served.
 type ticket struct {
 	fairqueue.Ticket
 
-	places *share // of a replay, which takes no other slot; else nil
+	places *share // the share of a replay, which takes no other slot; else nil
 	tenant string
 }
 
@@ -146,7 +146,7 @@ func (l *Limiter) admit(r *http.Request, replay Replay) (ticket, *Refusal) {
 	if ok {
 		return ticket{Ticket: t}, nil
 	}
-	// Not before the queue: a replay is looked up only when no slot is free.
+	// After the queue: a replay is looked up only if no slot is free.
 	if replay != nil {
 		if places := l.replay(r, tenant, replay); places != nil {
 			return ticket{places: places, tenant: tenant}, nil
@@ -162,11 +162,11 @@ func (l *Limiter) admit(r *http.Request, replay Replay) (ticket, *Refusal) {
 	return ticket{Ticket: t}, nil
 }
 
-// replay admits r as a replay, if r is one and a slot for replays is free. It returns the share that the slot is from. A replay from the cache
-// takes no slot from replays that read the store.
+// replay admits r if it is a replay and a slot for replays is free. It returns the share to which the slot belongs. A replay from
+// the cache takes no slot from replays that read the store.
 func (l *Limiter) replay(r *http.Request, tenant string, replay Replay) *share {
+	// Cached sends nothing, so it is asked before a slot is taken.
 	if replay.Cached() {
-		// It needs no database, so that it takes no slot from a replay which does.
 		if l.take(&l.cacheHit, tenant, func() bool { return true }) {
 			return &l.cacheHit
 		}
@@ -188,7 +188,7 @@ func (l *Limiter) take(places *share, tenant string, use func() bool) (ok bool) 
 	if !taken {
 		return false
 	}
-	defer func() { // also if use panics
+	defer func() { // gives the slot back even if use panics
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if ok {
@@ -200,7 +200,7 @@ func (l *Limiter) take(places *share, tenant string, use func() bool) (ok bool) 
 	return use()
 }
 
-// await waits for the turn of r.
+// await waits until a slot is given to r, or r is refused.
 func (l *Limiter) await(r *http.Request, tenant string) (fairqueue.Ticket, fairqueue.Refusal) {
 	called := make(chan fairqueue.Refusal, 1)
 	w := &fairqueue.Waiter{Call: func(r fairqueue.Refusal) { called <- r }}
@@ -209,7 +209,7 @@ func (l *Limiter) await(r *http.Request, tenant string) (fairqueue.Ticket, fairq
 		wait = min(wait, budget)
 	}
 	l.mu.Lock()
-	t, ok := l.queue.Enter(l.now(), tenant) // a slot may have become free, while no caller was waiting
+	t, ok := l.queue.Enter(l.now(), tenant) // a slot may have become free since the first try
 	refused := fairqueue.Refusal{}
 	if !ok {
 		refused = l.queue.Wait(l.now(), tenant, budget, w)
@@ -230,13 +230,13 @@ func (l *Limiter) await(r *http.Request, tenant string) (fairqueue.Ticket, fairq
 	return w.Ticket, refused
 }
 
-// quit ends the waiting of w, unless it was called at this very moment.
+// quit ends the waiting of w.
 func (l *Limiter) quit(w *fairqueue.Waiter, called <-chan fairqueue.Refusal) fairqueue.Refusal {
 	l.mu.Lock()
 	refused, ok := l.queue.Quit(l.now(), w)
 	l.mu.Unlock()
 	if !ok {
-		// It was called at this very moment, and has a slot that must not be lost.
+		// It was called at this very moment, and the slot that it was given must not be lost.
 		return <-called
 	}
 	return refused
@@ -249,7 +249,7 @@ func (l *Limiter) leave(r *http.Request, t ticket) {
 		t.places.giveBack(t.tenant)
 		return
 	}
-	// A request that was broken off has no duration to measure.
+	// The duration of a request that was broken off says nothing about the server.
 	useful := r.Context().Err() == nil
 	l.mu.Lock()
 	l.queue.Leave(l.now(), t.Ticket, useful)
@@ -258,9 +258,9 @@ func (l *Limiter) leave(r *http.Request, t ticket) {
 
 func (l *Limiter) now() time.Duration { return time.Since(l.start) }
 
-// budget returns how long the client of r still waits. 0: not known.
+// budget returns how long the client of r still waits, or 0 if that is not known.
 func budget(r *http.Request) time.Duration {
-	d, _ := wire.Timeout(r.Header) // a malformed header is not refused here
+	d, _ := wire.Timeout(r.Header) // a malformed header counts as none
 	d = max(0, d)
 	if deadline, ok := r.Context().Deadline(); ok {
 		if left := max(1, time.Until(deadline)); d == 0 || left < d {

@@ -48,15 +48,15 @@ type Pool struct {
 	recent  [parts]waits
 }
 
-// parts of the window. The oldest one is forgotten as a whole.
+// parts is the number of parts of the window. The oldest part is dropped as a whole.
 const parts = 8
 
-// waits are the calls of one part of the window.
+// waits counts the calls of one part of the window.
 type waits struct {
-	part  int64 // since the start of the Pool
+	part  int64 // the number of the part since the start of the Pool
 	calls int
-	half  int // waited longer than half of the bound
-	over  int // waited longer than the bound
+	half  int // calls that have waited longer than half of Acquire
+	over  int // calls that have waited longer than Acquire
 }
 
 var (
@@ -94,7 +94,7 @@ func (p *Pool) Acquire() (release func(useful bool), ok bool) {
 	return p.release, true
 }
 
-func (p *Pool) release(bool) { // the wait for a connection counts also if the request was broken off
+func (p *Pool) release(bool) { // useful does not matter: the wait for a connection counts in any case
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running--
@@ -115,11 +115,11 @@ func (p *Pool) stat() (inUse, most int) {
 	return p.cfg.Stat()
 }
 
-// limit is at least 1, because only a call that uses a connection can show that connections are available again.
+// limit returns the number of slots. It is at least 1, because only a call that uses a connection can show that connections are available again.
 func (p *Pool) limit(inUse, most int) int {
 	n := p.places
 	if most > 0 {
-		others := max(0, inUse-p.running) // each request that is served may have a connection, or soon will
+		others := max(0, inUse-p.running) // each request in a slot may have a connection, or will have one soon
 		n = min(n, most-others)
 	}
 	return max(1, n)
@@ -134,7 +134,7 @@ func (p *Pool) Observe(_ context.Context, e once.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now.Add(-e.Total).Before(p.changed) {
-		return // it began before the last change: calls that have waited together count once
+		return // it began before the last change, so it says nothing about the new number
 	}
 	part := int64(now.Sub(p.start) * parts / p.cfg.Window)
 	w := &p.recent[part%parts]
@@ -151,8 +151,8 @@ func (p *Pool) Observe(_ context.Context, e once.Event) {
 	p.adapt(now, part)
 }
 
-// adapt changes the number of slots if the waits of the window up to part were too long or short. Between the two bounds nothing changes, so
-// that the number does not swing.
+// adapt changes the number of slots if the waits of the window up to part were too long or short. Between the two bounds nothing
+// changes, so that the number does not swing.
 func (p *Pool) adapt(now time.Time, part int64) {
 	var sum waits
 	for _, w := range p.recent {
@@ -161,7 +161,7 @@ func (p *Pool) adapt(now time.Time, part int64) {
 		}
 	}
 	switch {
-	case sum.over > 1 && sum.over*100 > sum.calls: // a single one may have opened a connection
+	case sum.over > 1 && sum.over*100 > sum.calls: // a single long wait may have opened a connection
 		p.change(now, p.places*3/4)
 	case sum.half*100 <= sum.calls && now.Sub(p.changed) >= p.cfg.Window:
 		p.change(now, p.places+max(1, p.places/4))
@@ -169,6 +169,7 @@ func (p *Pool) adapt(now time.Time, part int64) {
 }
 
 func (p *Pool) change(now time.Time, places int) {
+	// Earlier waits belong to the old number, so the window begins again.
 	if places = min(max(1, places), p.cfg.Limit); places != p.places {
 		p.places, p.changed, p.recent = places, now, [parts]waits{}
 	}

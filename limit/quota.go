@@ -46,23 +46,23 @@ type Quota struct {
 	measurer upkeep.Measurer
 
 	mu      sync.Mutex
-	counted map[string]int64 // by the last count; principals with little are not in it
-	added   map[string]int64 // by this process since that count began
-	since   map[string]int64 // and since the running count began; nil: no count runs
+	counted map[string]int64 // bytes of each principal by the last count, without principals that have few
+	added   map[string]int64 // bytes that this process has added since that count began
+	since   map[string]int64 // bytes that this process has added since the running count began; nil: no count runs
 	at      time.Time        // the end of the last count; zero: no count has ended yet
-	due     time.Time        // when the next one begins, about
-	failing bool             // Run has ended, or the last count has failed
-	running bool             // Run was called, or the log has the warning that it was not
+	due     time.Time        // about when the next count begins
+	failing bool             // the last count has failed, or Run has ended
+	running bool             // Run was called, or the warning that it was not called is in the log
 	made    time.Time
 	refused uint64
 }
 
 const (
 	defaultQuotaEvery = time.Minute
-	quotaPage         = 2_000            // operations that a statement reads: InnoDB reads their answers for it
-	quotaTimeout      = 10 * time.Second // of a statement
-	quotaRest         = 4                // the pause after a statement, in multiples of its duration
-	quotaRounds       = 3                // how long a count is valid, in multiples of Every
+	quotaPage         = 2_000            // operations that one statement reads; few, because InnoDB reads their answers for it
+	quotaTimeout      = 10 * time.Second // the time limit of one statement
+	quotaRest         = 4                // the pause after a statement, as a multiple of its duration
+	quotaRounds       = 3                // how long a count is valid, as a multiple of Every
 	quotaAdded        = 100_000          // principals that are remembered between two counts
 )
 
@@ -92,12 +92,12 @@ func (q *Quota) Run(ctx context.Context) error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	// No further count follows, so the last one soon becomes too old to refuse requests.
+	// No count follows, so the last count soon becomes too old to refuse requests.
 	q.failing = true
 	return ctx.Err()
 }
 
-// count reads all operations, in pages, with pauses that leave the database to others.
+// count reads all operations, in pages. The pauses between pages leave the database to others.
 func (q *Quota) count(ctx context.Context) error {
 	q.mu.Lock()
 	q.since = map[string]int64{}
@@ -106,7 +106,7 @@ func (q *Quota) count(ctx context.Context) error {
 	var principal string
 	var bytes int64
 	note := func() {
-		if bytes > q.cfg.Bytes/100 { // many principals have little: leaving them out saves memory
+		if bytes > q.cfg.Bytes/100 { // many principals have few bytes: leaving them out saves memory
 			counted[principal] = bytes
 		}
 	}
@@ -116,7 +116,7 @@ func (q *Quota) count(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, s := range list { // scopes of one principal follow one another
+		for _, s := range list { // scopes of one principal come one after the other
 			if p := principalOf(s.Scope); p != principal {
 				note()
 				principal, bytes = p, 0
@@ -132,7 +132,7 @@ func (q *Quota) count(ctx context.Context) error {
 	note()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	// The count may lack the operations that were stored while it ran, so that since is kept.
+	// The count may lack operations that were stored while it ran, so their bytes are kept.
 	q.counted, q.added, q.at = counted, q.since, time.Now()
 	return nil
 }
@@ -143,9 +143,10 @@ func (q *Quota) page(ctx context.Context, after store.ID) (list []upkeep.Stored,
 	return q.measurer.Stored(ctx, after, quotaPage)
 }
 
-// end notes whether a count has succeeded.
+// end notes whether a count has succeeded. It logs the first of several failures.
 func (q *Quota) end(ctx context.Context, err error, began time.Time) {
 	q.mu.Lock()
+	// The end of ctx is no failure of the count.
 	first := err != nil && !q.failing && ctx.Err() == nil
 	q.since, q.failing, q.due = nil, err != nil, began.Add(q.cfg.Every)
 	q.mu.Unlock()
@@ -190,7 +191,7 @@ func (q *Quota) Admit(scope string, begun func() bool) (after time.Duration, ok 
 	return after, false
 }
 
-// full reports whether the principal of scope has used its quota up, and after which time to try again.
+// full reports whether the principal of scope has used up its quota, and after which time to try again.
 func (q *Quota) full(scope string) (after time.Duration, full bool) {
 	p := principalOf(scope)
 	q.mu.Lock()
@@ -215,14 +216,14 @@ func (q *Quota) Add(ctx context.Context, scope string, bytes int) {
 	p, n := principalOf(scope), int64(upkeep.RecordSize+bytes)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, m := range []map[string]int64{q.added, q.since} {
+	for _, m := range []map[string]int64{q.added, q.since} { // above quotaAdded, further principals are not counted until the next count
 		if _, known := m[p]; m != nil && (known || len(m) < quotaAdded) {
 			m[p] += n
 		}
 	}
 }
 
-// forgotten returns true, at its first call only, if Run was not called.
+// forgotten returns true if Run was not called, but only once.
 func (q *Quota) forgotten() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -62,7 +62,7 @@ func (r *Refusal) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		SafeNewKey bool   `json:"safe_new_key"`
 	}{wire.ProblemType(r.Code), r.Title, r.Status, r.Detail, r.Code, true, false})
 	if err != nil {
-		panic(err) // texts
+		panic(err) // cannot happen: all fields are texts and numbers
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")

@@ -62,7 +62,7 @@ func CheckHeaders(h map[string]string) (map[string]string, error) {
 		return h, nil
 	}
 	lower := make(map[string]string, len(h))
-	for _, name := range slices.Sorted(maps.Keys(h)) { // so that the same headers give the same error
+	for _, name := range slices.Sorted(maps.Keys(h)) { // sorted, so that the same headers give the same error
 		value := h[name]
 		key := strings.ToLower(name)
 		switch _, twice := lower[key]; {

@@ -39,7 +39,7 @@ func NewClientInterceptor(cfg ClientConfig) connect.Interceptor {
 				return next(ctx, req)
 			}
 			s := rpc.Sent{Destination: req.Peer().Addr, Method: spec.Procedure, Keys: keysIn(req.Header()), Safe: harmless(spec)}
-			err = c.Do(ctx, s, func(ctx context.Context, n int, key string) *rpc.Fault {
+			err = c.Do(ctx, s, func(ctx context.Context, n int, key string) *rpc.Fault { // a copy: an earlier attempt may still use its header
 				header := req.Header().Clone() // a copy: the previous attempt's header may still be in use
 				header.Del(rpc.KeyHeader)
 				delete(header, rpc.KeyHeader)
@@ -60,13 +60,13 @@ func NewClientInterceptor(cfg ClientConfig) connect.Interceptor {
 	})
 }
 
-// keysIn returns the keys in a header, in whatever case its name is spelt.
+// keysIn returns the keys in a header, also under the name in lower case, which net/http does not look up.
 func keysIn(h http.Header) []string {
 	keys := h.Values(rpc.KeyHeader)
 	return append(keys[:len(keys):len(keys)], h[rpc.KeyHeader]...) //nolint:staticcheck // the other spelling is the point
 }
 
-// attempt is a request with a header of its own.
+// attempt is a request that has its own header.
 type attempt struct {
 	connect.AnyRequest
 

@@ -35,7 +35,7 @@ func messageOf(message any) (a rpc.Answer, err error) {
 	return a, err
 }
 
-// outputOf is the full name of the message that a method answers with, "" if its descriptor is not linked in.
+// outputOf returns the full name of the message that a method answers with, or "" if its descriptor is not linked in.
 func outputOf(method string) string {
 	name := strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", ".")
 	if d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name)); err == nil {
@@ -55,7 +55,7 @@ func messageFrom(a rpc.Answer) (proto.Message, error) {
 	return m, proto.Unmarshal(a.Body, m)
 }
 
-// replayed is a response whose message type is known only at run time.
+// replayed is a response with a message whose type is known only at run time.
 type replayed struct {
 	connect.AnyResponse
 
@@ -79,8 +79,8 @@ func statusOf(e *connect.Error) *rpc.Status {
 
 const typeURL = "type.googleapis.com/"
 
-// errorFrom returns an error with the status s. cause is the handler's error, the first
-// time.
+// errorFrom returns an error with the status s. cause is the handler's error when the call is executed, and nil in a
+// replay.
 func errorFrom(s *rpc.Status, cause error) *connect.Error {
 	e := connect.NewError(connect.Code(s.Code), &statusError{s.Message, cause})
 	for _, d := range s.Details {

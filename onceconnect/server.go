@@ -180,7 +180,7 @@ func serve[TX any](ctx context.Context, s *rpc.Server[TX], c rpc.Call, req conne
 		}
 		last = replay(m)
 	}
-	if answer.Status != nil { // also the first time, because the handler may return the same error value to many callers
+	if answer.Status != nil { // also when the call is executed, because the handler may return the same error value to many callers
 		err := errorFrom(answer.Status, refused)
 		addOutcome(err.Meta(), outcome, says, s.Retention())
 		return nil, err
@@ -189,8 +189,8 @@ func serve[TX any](ctx context.Context, s *rpc.Server[TX], c rpc.Call, req conne
 	return last, nil
 }
 
-// renew restores the request, and clears headers and trailers of the answer, after an
-// earlier run of the handler may have changed them.
+// renew prepares another run of the handler. It restores the request and clears the headers and trailers of the answer, which
+// the earlier run may have changed.
 func renew(ctx context.Context, req connect.AnyRequest, asked []byte) error {
 	if info, ok := connect.CallInfoForHandlerContext(ctx); ok {
 		clear(info.ResponseHeader())
@@ -199,7 +199,7 @@ func renew(ctx context.Context, req connect.AnyRequest, asked []byte) error {
 	return proto.Unmarshal(asked, req.Any().(proto.Message)) //nolint:forcetypeassert // it was marshalled
 }
 
-// addOutcome writes the outcome of the call into the header.
+// addOutcome sets the headers that tell the outcome of the call.
 func addOutcome(h http.Header, outcome, says, retention string) {
 	h.Del(rpc.ReplayedHeader)
 	h.Del(rpc.RetentionHeader)
@@ -212,8 +212,8 @@ func addOutcome(h http.Header, outcome, says, retention string) {
 	}
 }
 
-// errorOf returns the error to send for a problem. An error that the handler has made for its
-// client is sent as it is.
+// errorOf returns the error to send for a problem. An error that the handler has made for its client is sent
+// unchanged.
 func errorOf(p *rpc.Problem) error {
 	if own := (*connect.Error)(nil); p.Handler && errors.As(p.Cause, &own) {
 		return p.Cause

@@ -10,14 +10,14 @@ import (
 	"github.com/oncelib/once/internal/rpc"
 )
 
-// held is the metadata that one run of a handler has set. It is sent after the commit. The metadata of a run that is rolled back is dropped.
+// held is the metadata that one run of a handler has set. It is sent after the commit. The metadata of a run that was rolled back is dropped.
 type held struct {
 	grpc.ServerTransportStream
 
 	header, trailer metadata.MD
 }
 
-// hold returns a context whose metadata is not sent yet.
+// hold returns a context in which the metadata that a handler sets is held back.
 func hold(ctx context.Context) (context.Context, *held) {
 	h := &held{ServerTransportStream: grpc.ServerTransportStreamFromContext(ctx)}
 	if h.ServerTransportStream == nil { // not called by a server
@@ -41,12 +41,13 @@ func (h *held) SetTrailer(md metadata.MD) error {
 	return nil
 }
 
-// send passes the held metadata to the stream of ctx, with the outcome of the call.
+// send passes the held metadata to the stream of ctx, together with the outcome of the call.
 func (h *held) send(ctx context.Context, outcome, says, retention string) {
 	header := h.header.Copy()
 	if header == nil {
 		header = metadata.MD{}
 	}
+	// The handler must not be able to claim an outcome.
 	for _, name := range [...]string{rpc.StatusHeader, rpc.ReplayedHeader, rpc.RetentionHeader} {
 		header.Delete(name)
 	}
@@ -59,6 +60,6 @@ func (h *held) send(ctx context.Context, outcome, says, retention string) {
 	if outcome == wire.StatusStored || outcome == wire.StatusReplayed {
 		header.Set(rpc.RetentionHeader, retention)
 	}
-	_ = grpc.SetHeader(ctx, header) // fails without a server, or if the caller does not wait any more
+	_ = grpc.SetHeader(ctx, header) // fails without a server, or if the caller no longer waits
 	_ = grpc.SetTrailer(ctx, h.trailer)
 }

@@ -24,7 +24,7 @@ func marshal(message any) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }
 
-// fresh returns a request as it was before a handler could change it.
+// fresh returns a request as it was before a handler could change it. The request is built from its stored bytes.
 func fresh(req any, asked []byte) (proto.Message, error) {
 	m := req.(proto.Message).ProtoReflect().New().Interface() //nolint:forcetypeassert // it was marshalled
 	return m, proto.Unmarshal(asked, m)
@@ -38,7 +38,7 @@ func messageOf(message any) (a rpc.Answer, err error) {
 	return a, err
 }
 
-// outputOf is the full name of the message that a method answers with, "" if its descriptor is not linked in.
+// outputOf returns the full name of the message that a method answers with, or "" if its descriptor is not linked in.
 func outputOf(method string) string {
 	name := strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", ".")
 	if d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name)); err == nil {
@@ -76,8 +76,8 @@ func protoOf(stored *rpc.Status) *spb.Status {
 	return s
 }
 
-// harmless reports whether a method is declared to have no effect that could be made
-// twice. A method whose descriptor is not linked in is not harmless.
+// harmless reports whether the .proto file declares that a method has no effect that could be made twice. A method whose
+// descriptor is not linked in is not harmless.
 func harmless(method string) bool {
 	name := strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", ".")
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))

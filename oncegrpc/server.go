@@ -195,8 +195,8 @@ type problemError struct {
 // GRPCStatus returns the status that gRPC sends for the error.
 func (e *problemError) GRPCStatus() *status.Status { return e.status }
 
-// errorOf returns the error to send for a problem. A status that the handler has returned is
-// sent as it is.
+// errorOf returns the error to send for a problem. A status that the handler has returned is sent
+// unchanged.
 func errorOf(p *rpc.Problem) error {
 	if p.Handler {
 		if _, ok := status.FromError(p.Cause); ok {

@@ -38,7 +38,7 @@ const (
 	headerCorrelation  = "X-Correlation-Id"
 )
 
-// withBaggage returns the context of an operation with its key and correlation id in the baggage.
+// withBaggage returns ctx with the operation's key and correlation id in the baggage, if Config.Downstream says so.
 func (t *Telemetry) withBaggage(ctx context.Context, o *operation) context.Context {
 	if t.cfg.Downstream != KeyInBaggage {
 		return ctx
@@ -49,14 +49,14 @@ func (t *Telemetry) withBaggage(ctx context.Context, o *operation) context.Conte
 		if err != nil || each.value == "" {
 			continue
 		}
-		if next, err := bag.SetMember(m); err == nil { // else the baggage is full
+		if next, err := bag.SetMember(m); err == nil { // otherwise the baggage is full
 			bag = next
 		}
 	}
 	return baggage.ContextWithBaggage(ctx, bag)
 }
 
-// inject writes the trace context into the header of a request, and the operation's key and correlation id if they travel there.
+// inject writes the trace context into the header of a request. With KeyInHeader it also writes the operation's key and correlation id.
 func (t *Telemetry) inject(ctx context.Context, h http.Header) {
 	t.cfg.Propagator.Inject(ctx, propagation.HeaderCarrier(h))
 	o := t.operationOf(ctx)
@@ -71,14 +71,14 @@ func (t *Telemetry) inject(ctx context.Context, h http.Header) {
 	}
 }
 
-// set sets a field, unless net/http would refuse a request with it.
+// set sets a field, unless net/http would then refuse the request.
 func set(h http.Header, name, value string) {
 	if value != "" && !strings.ContainsFunc(value, unicode.IsControl) {
 		h.Set(name, value)
 	}
 }
 
-// has reports whether a header has a field, however it is spelt: package retryhttp hides keys from net/http by their spelling.
+// has reports whether a header has a field, in upper or lower case: package retryhttp writes keys in lower case, so that net/http does not see them.
 func has(h http.Header, name string) bool {
 	for field := range h {
 		if strings.EqualFold(field, name) {

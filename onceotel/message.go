@@ -15,10 +15,10 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// system is messaging.system of messages that no broker carries.
+// system is the attribute messaging.system of messages that no broker carries.
 const system = "once"
 
-// maxLinks is how many links the SDK keeps by default.
+// maxLinks is how many links of a span the SDK keeps by default.
 const maxLinks = 128
 
 // outcomeKey is the outcome of a message.
@@ -28,7 +28,7 @@ const outcomeKey = attribute.Key("once.outcome")
 // first 128 messages, which outbox.Config.Trace has stored.
 func (t *Telemetry) OutboxSpan(ctx context.Context, messages []message.Message) (_ context.Context, end func(errs []error)) {
 	topic, traces, ids := messages[0].Topic, make([]string, len(messages)), make([]string, len(messages))
-	for i := range messages { // copied, because the publisher owns them then
+	for i := range messages { // copied, because Publish may change the messages
 		traces[i], ids[i] = messages[i].Trace, messages[i].ID
 	}
 	attrs := append(t.messaging("send", topic), semconv.MessagingOperationTypeSend)
@@ -56,7 +56,7 @@ func (t *Telemetry) OutboxSpan(ctx context.Context, messages []message.Message) 
 	}
 }
 
-// errorTypeOf is the error.type of a delivery: the class of the error, or its Go type if it has none.
+// errorTypeOf returns the error.type of a delivery: the class of the error, or its Go type if it has no class.
 func errorTypeOf(err error) attribute.KeyValue {
 	switch {
 	case outbox.IsUnavailable(err):

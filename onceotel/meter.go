@@ -17,11 +17,11 @@ import (
 // recorder records the measurements of events.
 type recorder struct {
 	measures   meter.Meter
-	counters   [len(instrument.All)]metric.Float64Counter // or
+	counters   [len(instrument.All)]metric.Float64Counter // a counter, or else a histogram
 	histograms [len(instrument.All)]metric.Float64Histogram
 
 	mu     sync.RWMutex
-	labels map[series]*options // their number is bounded by measures
+	labels map[series]*options // measures bounds the number of entries
 }
 
 // series is an instrument with the values of its labels.
@@ -30,7 +30,7 @@ type series struct {
 	values [instrument.MaxLabels]string
 }
 
-// options are the options of a series: made once, because each measurement needs them.
+// options are the options for a series. They are made once, because each measurement needs them.
 type options struct {
 	add    []metric.AddOption
 	record []metric.RecordOption
@@ -51,7 +51,7 @@ func newRecorder(from metric.Meter) (*recorder, error) {
 	return m, errors.Join(errs...)
 }
 
-// record records a measurement. The context has the trace of exemplars.
+// record records a measurement. The context has the trace that exemplars refer to.
 func (m *recorder) record(ctx context.Context, v *instrument.Measurement) {
 	o := m.optionsOf(series{v.ID, v.Labels})
 	if h := m.histograms[v.ID]; h != nil {
@@ -90,7 +90,7 @@ func (t *Telemetry) Record(ctx context.Context, v instrument.Measurement) {
 	t.meter.record(ctx, &v)
 }
 
-// observeGauges makes the instruments of the gauges. They export the last values of a watch, and ask no source.
+// observeGauges makes the instruments of the gauges. They export the last values of a watch, and call no source.
 func observeGauges(from metric.Meter, watch *gauge.Watch) error {
 	type observable struct {
 		metric.Float64Observable

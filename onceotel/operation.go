@@ -31,14 +31,14 @@ const (
 	errorKey       = attribute.Key("once.error")
 )
 
-// operation is the context of a call of the engine. It finds the span again: the innermost span of a context may belong to
-// another observer.
+// operation is the context of a call of the engine. Through it, Observe finds the span of the call: the innermost span of a context may belong
+// to another observer.
 type operation struct {
 	context.Context //nolint:containedctx // it is a context itself
 
 	of   *Telemetry
 	span trace.Span
-	key  string // that travels downstream; "": no key does
+	key  string // the key to send downstream; "": none
 	once.Attempt
 }
 
@@ -63,7 +63,7 @@ func (t *Telemetry) TraceStart(ctx context.Context, e once.Event) (_ context.Con
 	if t.cfg.Downstream != KeyStays && e.KeyHash != "" {
 		o.key = t.cfg.DownstreamKey(ctx, e)
 	}
-	if e.Trace != "" && !trace.SpanContextFromContext(ctx).IsValid() { // there is no span of a server: the caller's is the parent
+	if e.Trace != "" && !trace.SpanContextFromContext(ctx).IsValid() { // without a span of the server, the caller's span is the parent
 		ctx = trace.ContextWithRemoteSpanContext(ctx, spanContext(e.Trace))
 	}
 	ctx, o.span = t.tracer.Start(ctx, nameOf(e)) //nolint:spancheck // Observe ends it
@@ -86,7 +86,7 @@ func (t *Telemetry) Observe(ctx context.Context, e once.Event) {
 	case !o.span.IsRecording():
 	case finished:
 		o.finish(&e)
-	case e.Type == once.EventClaimed: // the common case: it says nothing that the end does not say
+	case e.Type == once.EventClaimed: // the last event says all that this event says
 	default:
 		attrs := []attribute.KeyValue{runsKey.Int(e.Runs)}
 		if e.Type == once.EventSettled {
@@ -120,7 +120,7 @@ func (o *operation) finish(e *once.Event) {
 	}
 	o.span.SetAttributes(attrs...)
 	switch meter.DecisionOf(e) {
-	case meter.DecisionDBHit, meter.DecisionCacheHit, meter.DecisionInFlight, meter.DecisionMismatch, meter.DecisionUnknown: // the trace is another call's
+	case meter.DecisionDBHit, meter.DecisionCacheHit, meter.DecisionInFlight, meter.DecisionMismatch, meter.DecisionUnknown: // the stored trace belongs to another call
 		if sc := spanContext(e.Trace); sc.IsValid() {
 			o.span.AddLink(trace.Link{SpanContext: sc})
 		}
@@ -130,7 +130,7 @@ func (o *operation) finish(e *once.Event) {
 	}
 }
 
-// needsPerson reports whether a person should look at the end of a call: [once.Log] writes it at Error.
+// needsPerson reports whether a person should look at the end of a call. [once.Log] writes such calls at level Error.
 func needsPerson(e *once.Event) bool {
 	switch once.Code(e.Outcome) {
 	case once.CodeAborted, once.CodeMisuse, once.CodeUnknown:
@@ -143,7 +143,7 @@ func needsPerson(e *once.Event) bool {
 
 func nameOf(e once.Event) string { return cmp.Or(e.Name, "unnamed") }
 
-// effectOf is the effect in the words of the instruments.
+// effectOf returns the effect in the words that the instruments use.
 func effectOf(e *once.Event) string { return strings.ReplaceAll(e.Effect.String(), " ", "_") }
 
 func milliseconds(key attribute.Key, d time.Duration) attribute.KeyValue {

@@ -16,7 +16,7 @@ import (
 // Attributes of the spans of phases.
 const (
 	phaseKey  = attribute.Key("once.phase")
-	callsKey  = attribute.Key("once.phase.call") // whether it calls another service
+	callsKey  = attribute.Key("once.phase.call") // whether the phase calls another service
 	phaseSpan = "phase "
 )
 
@@ -30,8 +30,8 @@ func (t *Telemetry) PhaseStart(ctx context.Context, p lease.Phase) (_ context.Co
 		}
 		span.SetAttributes(semconv.ErrorType(err))
 		failure := (*once.Failure)(nil)
-		answered := errors.As(err, &failure) && !errors.Is(err, lease.ErrUnknown) // a failure may also be why nothing is known
-		if answered || errors.Is(err, lease.ErrLost) {                            // another owner goes on
+		answered := errors.As(err, &failure) && !errors.Is(err, lease.ErrUnknown) // a failure may also be the reason why the outcome is unknown
+		if answered || errors.Is(err, lease.ErrLost) {                            // another owner continues the operation
 			return
 		}
 		span.SetStatus(codes.Error, err.Error())

@@ -112,13 +112,13 @@ func spanContext(traceparent string) trace.SpanContext {
 	var traceID trace.TraceID
 	var spanID trace.SpanID
 	var flags [1]byte
-	_, _ = hex.Decode(traceID[:], []byte(s[3:35])) // wire.Trace has seen that they are hexadecimal
+	_, _ = hex.Decode(traceID[:], []byte(s[3:35])) // wire.Trace has checked that the digits are hexadecimal
 	_, _ = hex.Decode(spanID[:], []byte(s[36:52]))
 	_, _ = hex.Decode(flags[:], []byte(s[53:]))
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: traceID, SpanID: spanID, TraceFlags: trace.TraceFlags(flags[0]), Remote: true})
 }
 
-// links returns a link to each of the stored traceparents, without duplicates.
+// links returns a link to the span of each stored traceparent, without duplicates.
 func links(traceparents ...string) (list []trace.Link) {
 	seen := make(map[trace.SpanID]bool, len(traceparents))
 	for _, t := range traceparents {

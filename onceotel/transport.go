@@ -135,7 +135,7 @@ func addRetry(span trace.Span, e *retry.Event) {
 	span.AddEvent("once.retry."+string(e.Type), trace.WithAttributes(attrs...))
 }
 
-// fail says that the work of a span has failed; that its caller has gone away is no failure.
+// fail marks a span as failed. If the caller has gone away, that is no failure.
 func fail(span trace.Span, err error) {
 	span.SetAttributes(semconv.ErrorType(err))
 	if !errors.Is(err, context.Canceled) {
@@ -143,10 +143,10 @@ func fail(span trace.Span, err error) {
 	}
 }
 
-// spanName is the name of the span of a request whose route is not known, by the HTTP conventions.
+// spanName returns the name of the span of a request without a known route, as the HTTP conventions define it.
 func spanName(req *http.Request) string { return cmp.Or(knownMethod(req), "HTTP") }
 
-// knownMethod returns the method of a request if the HTTP conventions know it, else "".
+// knownMethod returns the method of a request if the HTTP conventions list it, and otherwise "".
 func knownMethod(req *http.Request) string {
 	switch req.Method {
 	case "":
@@ -158,7 +158,7 @@ func knownMethod(req *http.Request) string {
 	return ""
 }
 
-// attributesOf describes a request. User and query of its URL may be secret.
+// attributesOf returns the attributes of a request, without the user and the query of its URL, which may be secret.
 func attributesOf(req *http.Request) []attribute.KeyValue {
 	attrs := []attribute.KeyValue{semconv.HTTPRequestMethodKey.String(knownMethod(req))}
 	if knownMethod(req) == "" {

@@ -10,7 +10,7 @@ type conn struct {
 	net.Conn
 
 	process *Process
-	answer  atomic.Int32 // the action for the next bytes that come: passes, notAnswered or dies
+	answer  atomic.Int32 // what happens to the next bytes that arrive: passes, notAnswered or dies
 }
 
 func (c *conn) cut() { _ = c.Close() }
@@ -29,7 +29,7 @@ func (c *conn) Write(data []byte) (int, error) {
 	return c.Conn.Write(data)
 }
 
-// Read reads. If the test loses the answer, Read breaks the connection: at this time the server has done its work.
+// Read reads from the connection. If the test loses the answer, Read breaks the connection when the answer arrives: the server has then done its work.
 func (c *conn) Read(data []byte) (int, error) {
 	n, err := c.Conn.Read(data)
 	if n == 0 {

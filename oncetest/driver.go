@@ -22,7 +22,7 @@ func (p *Process) Open(driverName, dataSourceName string) *sql.DB {
 		p.suite.now.Fatal(err)
 	}
 	d := plain.Driver()
-	_ = plain.Close() // it has opened nothing yet
+	_ = plain.Close() // no connection was opened yet
 	var base driver.Connector = dsnConnector{dataSourceName, d}
 	if dc, ok := d.(driver.DriverContext); ok {
 		if base, err = dc.OpenConnector(dataSourceName); err != nil {
@@ -83,7 +83,7 @@ type baseConn interface {
 	driver.ConnPrepareContext
 }
 
-// driverConn is a connection of a driver. It is never closed while a call runs. (database/sql calls neither Begin nor Prepare of it.)
+// driverConn is a connection of a driver. It is never closed during a call. database/sql calls neither its Begin nor its Prepare.
 type driverConn struct {
 	baseConn
 
@@ -91,10 +91,10 @@ type driverConn struct {
 
 	mu     sync.Mutex
 	closed bool
-	open   map[io.Closer]struct{} // results and prepared statements: SQLite keeps a transaction open as long as there are any
+	open   map[io.Closer]struct{} // open results and prepared statements: SQLite keeps a transaction open as long as there are any
 }
 
-// cut closes the connection, which rolls back.
+// cut closes the connection, so that the database rolls back.
 func (c *driverConn) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +106,7 @@ func (c *driverConn) close() error {
 		return nil
 	}
 	c.closed = true
-	for _, results := range []bool{true, false} { // a statement is not closed under its result: SQLite would crash
+	for _, results := range []bool{true, false} { // results first: SQLite crashes if a statement is closed before its result
 		for o := range c.open {
 			if _, is := o.(driver.Rows); is == results {
 				_ = o.Close()
@@ -124,7 +124,7 @@ func (c *driverConn) closeOne(o io.Closer) error {
 	})
 }
 
-// read makes a call that sends nothing.
+// read makes a call that sends nothing to the database, so no fault strikes it.
 func (c *driverConn) read(call func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,11 +151,12 @@ func (c *driverConn) write(call func() error) error {
 		return errCut
 	}
 	err := call()
-	if act == passes || err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+	if act == passes || err == driver.ErrSkip { //nolint:errorlint // database/sql compares it in the same way
 		return err
 	}
 	_ = c.close()
 	if act == dies {
+		// die cuts all connections, and cut of this one needs the lock.
 		c.mu.Unlock()
 		c.process.die()
 		c.mu.Lock()

@@ -15,15 +15,15 @@ import (
 // table is a table in which effects are counted.
 type table struct {
 	name    string   // as it is written in SQL
-	shown   string   // in messages
-	numbers []column // with numbers that are no keys
+	shown   string   // the name in messages
+	numbers []column // columns with numbers that are not keys
 }
 
-// messages is the table of an outbox. Only its rows are effects.
+// messages is the table of an outbox. Only its number of rows is an effect.
 const messages = "once_outbox"
 
-// numbersOf are the queries for the tables of a database and their columns with numbers: schema, table, column or "", type. In SQLite columns without a type may
-// have numbers as well.
+// numbersOf holds the queries for the tables of a database and their columns with numbers. A row has the schema, the table, the column or "", and the type. In
+// SQLite, columns without a type may have numbers as well.
 var numbersOf = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: numbersIn("table_schema not in ('pg_catalog', 'information_schema')", "is_identity = 'NO' and coalesce(column_default, '') not like 'nextval(%'"),
 	sqlplane.MySQL:      numbersIn("table_schema = database()", "extra not like '%auto_increment%'"),
@@ -32,8 +32,8 @@ var numbersOf = map[sqlplane.Dialect]string{
  and (p.type = '' or p.type like '%int%' or p.type like '%real%' or p.type like '%num%' or p.type like '%dec%' or p.type like '%floa%' or p.type like '%double%')`,
 }
 
-// keysOf are the queries for the columns that are keys: in a primary key, in a reference to another table, or alone in a unique key. (A balance may be a part of a unique
-// key.) In MySQL a query for both at once takes minutes.
+// keysOf holds the queries for the columns that are keys: in a primary key, in a reference to another table, or alone in a unique key. A balance may be part of a
+// larger unique key. MySQL has separate queries, because one query for all kinds takes minutes there.
 var keysOf = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: `select n.nspname::text, r.relname::text, a.attname::text, '' from pg_constraint c join pg_class r on r.oid = c.conrelid
  join pg_namespace n on n.oid = r.relnamespace join pg_attribute a on a.attrelid = r.oid and a.attnum = any(c.conkey)
@@ -57,7 +57,7 @@ func numbersIn(schema, noKey string) string {
 // column is a column of a table; name is "" for the table itself.
 type column struct{ schema, table, name, kind string }
 
-// isFloat reports whether sums of the column are not exact.
+// isFloat reports whether sums of the column are inexact.
 func (c column) isFloat() bool {
 	return slices.Contains([]string{"real", "float", "double", "double precision"}, c.kind)
 }
@@ -114,7 +114,7 @@ func quoted(d sqlplane.Dialect, name string) string {
 	return quote + strings.ReplaceAll(name, quote, quote+quote) + quote
 }
 
-// effects are numbers by their names.
+// effects are numbers of effects, by their names.
 type effects map[string]*big.Rat
 
 func (e effects) add(name string, n *big.Rat) {
@@ -124,11 +124,11 @@ func (e effects) add(name string, n *big.Rat) {
 	e[name].Add(e[name], n)
 }
 
-// sumOf is the sum of a column as a text: one number, or several to be added. Sums are exact, unless the column is not.
+// sumOf holds the expression for the sum of a column as text: one number, or several numbers to add up. Sums are exact, unless the column is of floating point.
 var sumOf = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: "coalesce(sum(COLUMN), 0)::text",
 	sqlplane.MySQL:      "cast(coalesce(sum(COLUMN), 0) as char)",
-	// A sum of integers that does not fit in 64 bits is an error.
+	// SQLite fails if a sum of integers does not fit into 64 bits, so the sum is split.
 	sqlplane.SQLite: `coalesce(sum(case typeof(COLUMN) when 'integer' then COLUMN / 1000000000 end), 0) || '000000000 '
  || coalesce(sum(case typeof(COLUMN) when 'integer' then COLUMN % 1000000000 end), 0) || ' '
  || printf('%!.17g', total(case typeof(COLUMN) when 'real' then COLUMN end))`,
@@ -151,7 +151,7 @@ func (e effects) readTable(ctx context.Context, db sqlplane.Database, t table) e
 	e.add(t.shown, big.NewRat(rows, 1))
 	for i, c := range t.numbers {
 		for text := range strings.FieldsSeq(sums[i]) {
-			if n, ok := new(big.Rat).SetString(text); ok { // not Infinity or NaN
+			if n, ok := new(big.Rat).SetString(text); ok { // leaves out Infinity and NaN
 				e.add(t.shown+"."+c.name, n)
 			}
 		}
@@ -159,7 +159,7 @@ func (e effects) readTable(ctx context.Context, db sqlplane.Database, t table) e
 	return err
 }
 
-// since counts effects, and returns the differences from before.
+// since counts the effects, and returns the differences from before.
 func (s *suite) since(before effects) effects {
 	s.tb.Helper()
 	added := effects{}
@@ -168,7 +168,7 @@ func (s *suite) since(before effects) effects {
 		if b := before[name]; b != nil {
 			d.Sub(d, b)
 		}
-		if s.sums[name] { // floating point
+		if s.sums[name] { // floating point: sums differ in their last digits
 			d.SetString(d.FloatString(6))
 		}
 		if d.Sign() != 0 {
@@ -183,13 +183,13 @@ func (e effects) equal(other effects) bool {
 	return maps.EqualFunc(e, other, func(a, b *big.Rat) bool { return a.Cmp(b) == 0 })
 }
 
-// equalIn is equal for one name.
+// equalIn reports the same for one name.
 func (e effects) equalIn(name string, other effects) bool {
 	a, b := e[name], other[name]
 	return a == b || a != nil && b != nil && a.Cmp(b) == 0
 }
 
-// within reports whether e is no more than all, in the direction of all: a debit is negative.
+// within reports whether no effect in e is larger than in all, or has another sign. A debit is negative.
 func (e effects) within(all effects) bool {
 	for name, n := range e {
 		most := all[name]
@@ -219,10 +219,10 @@ func (e effects) String() string {
 	return strings.Join(list, ", ")
 }
 
-// count counts effects.
+// count returns the numbers of all effects.
 func (s *suite) count() effects {
 	s.tb.Helper()
-	if s.process.isDead() { // it has hung; its pool is gone
+	if s.process.isDead() { // the process has hung, and its pool is closed
 		s.next()
 	}
 	ctx, cancel := context.WithTimeout(s.tb.Context(), maxCall)

@@ -19,7 +19,7 @@ const (
 	FaultDeath       Fault = "death"              // the process dies after a write, and another process continues
 )
 
-// action is the fate of a write.
+// action says what happens to a write.
 type action int
 
 const (
@@ -30,14 +30,14 @@ const (
 	gone // the process is dead
 )
 
-// actions are the faults that happen to writes.
+// actions are the faults that strike writes.
 var actions = map[Fault]action{FaultNotSent: notSent, FaultNotAnswered: notAnswered, FaultDeath: dies}
 
-// plan is a fault to be caused.
+// plan is a fault that a test is about to cause.
 type plan struct {
 	fault  Fault
-	nth    int // call that it can strike, from 1
-	calls  int // of those, until now
+	nth    int // the number of the call that the fault strikes, from 1
+	calls  int // how many such calls there were until now
 	struck bool
 }
 
@@ -54,14 +54,14 @@ func (p *plan) strikes(f Fault) bool {
 	return true
 }
 
-// duplicate sends one request twice. judge sends the second one.
+// duplicate sends a request, and lets judge send it again.
 func (s *suite) duplicate() []string {
 	before, in := s.count(), s.intend()
 	a, _ := s.send(in)
 	return s.judge(in, a, before)
 }
 
-// concurrent sends one request from many callers at once.
+// concurrent sends one request from many callers at the same time.
 func (s *suite) concurrent() (wrong []string) {
 	before, in := s.count(), s.intend()
 	answers := make(chan answer, callers)
@@ -76,7 +76,7 @@ func (s *suite) concurrent() (wrong []string) {
 		a := <-answers
 		switch {
 		case a.none:
-			first = a // whatever the others say
+			first = a // an unanswered call counts, whatever the others say
 		case !a.final || first.none:
 		case !first.final:
 			first = a
@@ -87,14 +87,14 @@ func (s *suite) concurrent() (wrong []string) {
 	return append(slices.Compact(wrong), s.judge(in, first, before)...)
 }
 
-// mismatch sends another request with the key of an earlier one.
+// mismatch sends another request with the key of an earlier request.
 func (s *suite) mismatch() []string {
 	const try = " Try: Service.Other, or Skip"
 	alone, ok := s.differ(s.intend())
 	if !ok {
 		return []string{"the body has neither a digit nor a letter to change." + try}
 	}
-	if a := s.settle(alone); !a.success { // its refusal under a key that is taken would say nothing
+	if a := s.settle(alone); !a.success { // otherwise its refusal under a key that is taken would prove nothing
 		return []string{"the changed request is refused with a key of its own too: answered " + a.text + "." + try}
 	}
 	before, in := s.count(), s.intend()
@@ -117,13 +117,13 @@ func (s *suite) try(f Fault, run func() []string) {
 	}
 }
 
-// tryEach runs a fault at the first call that it can strike, then at the second one, until a request has no such call.
+// tryEach runs a fault at the first call that it can strike, then at the second call, and so on, until a request has no such call.
 func (s *suite) tryEach(f Fault, format string) {
 	s.tb.Helper()
 	if slices.Contains(s.skip, f) {
 		return
 	}
-	ran, struck := 0, 0 // -run may leave out subtests
+	ran, struck := 0, 0 // the flag -run may leave out subtests
 	s.hung = false
 	for n, goOn := 1, true; goOn && !s.hung && n <= maxFaults; n++ {
 		s.subtest(fmt.Sprintf(format, n), func() (wrong []string, skipped string) {
@@ -136,7 +136,7 @@ func (s *suite) tryEach(f Fault, format string) {
 		})
 	}
 	switch {
-	case s.hung: // it was reported already
+	case s.hung: // reported already
 	case ran > 0 && struck == 0:
 		s.tb.Errorf("oncetest: no fault of the kind %q could be injected. Try: use Store and the methods of Process for every connection of the handler, or leave this kind out with Skip", f)
 	case s.leased && f == FaultDeath && struck > 1 && s.takeovers == 0:
@@ -144,7 +144,7 @@ func (s *suite) tryEach(f Fault, format string) {
 	}
 }
 
-// tryOne sends a request with a fault, and judges the result.
+// tryOne sends a request, lets the fault strike, and judges the result.
 func (s *suite) tryOne(f Fault, nth int) (wrong []string, struck bool) {
 	before, in := s.count(), s.intend()
 	if s.process.isDead() {
@@ -155,7 +155,7 @@ func (s *suite) tryOne(f Fault, nth int) (wrong []string, struck bool) {
 	a, _ := s.send(in)
 	struck, where := p.disarm(armed)
 	if f == FaultDeath && struck {
-		p.die() // also if the write has no answer, at which it would have died
+		p.die() // even if the write at which it would have died has no answer
 		a = answer{}
 	}
 	wrong = s.judge(in, a, before)

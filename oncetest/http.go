@@ -70,7 +70,7 @@ func HTTP(t testing.TB, s Service) {
 	tests.run()
 }
 
-// request is a request that can be sent several times.
+// request is a request that the test can send several times.
 type request struct {
 	*http.Request
 
@@ -92,7 +92,7 @@ func recorded(r *http.Request) (*request, error) {
 // serve sends a request to a handler.
 func serve(ctx context.Context, h http.Handler, in intent) (a answer) {
 	defer func() {
-		if r := recover(); r != nil { // as a server does, which cuts the connection
+		if r := recover(); r != nil { // a server recovers as well, and cuts the connection
 			a = answer{text: fmt.Sprint("by a panic: ", r)}
 		}
 	}()
@@ -119,7 +119,7 @@ func serve(ctx context.Context, h http.Handler, in intent) (a answer) {
 	return a
 }
 
-// anotherBody changes a digit of a body, or else a letter. ok is false if the body has neither.
+// anotherBody returns a body with another digit or, if it has no digit, another letter. ok is false if the body has neither.
 func anotherBody(body []byte) (changed []byte, ok bool) {
 	for _, in := range []string{"0123456789", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"} {
 		if at := bytes.LastIndexAny(body, in); at >= 0 {

@@ -73,8 +73,8 @@ func (s *inTx[TX]) Swap(ctx context.Context, c store.Change) (store.Record, erro
 	return rec, errors.Join(err, e)
 }
 
-// Renew implements [store.Renewer]. It does nothing, since a heartbeat calls it while the handler runs, and a transaction has one user at a time. No other
-// process can take over the lease.
+// Renew implements [store.Renewer]. It does nothing: renewals come while the handler runs, and a transaction can have only one user at a
+// time. No other process can take over the lease.
 func (s *inTx[TX]) Renew(_ context.Context, holds []store.Hold, _ time.Duration) ([]store.Hold, error) {
 	return holds, nil
 }
@@ -96,7 +96,7 @@ func (s *inTx[TX]) Pool() sqlplane.Runner { return s.sql.On(s.tx) }
 // On implements [sqlplane.SQL].
 func (s *inTx[TX]) On(tx TX) sqlplane.Runner { return s.sql.On(tx) }
 
-// Within implements [sqlplane.Database], by a savepoint.
+// Within implements [sqlplane.Database]. It uses a savepoint in place of a transaction.
 func (s *inTx[TX]) Within(ctx context.Context, _ store.Isolation, fn func(ctx context.Context, r sqlplane.Runner) error) error {
 	claim, _, err := s.joiner.Join(ctx, s.tx, store.BeginOptions{})
 	if err != nil {

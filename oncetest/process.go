@@ -26,10 +26,10 @@ type Process struct {
 	stores    []faulty
 }
 
-// line is an open connection.
+// line is an open connection of the process.
 type line interface{ cut() }
 
-// faulty is a storetest.Faults of any type of transactions.
+// faulty is a storetest.Faults, whatever the type of its transactions is.
 type faulty interface {
 	Arm(p storetest.Plan)
 	Heal() []storetest.Point
@@ -127,14 +127,14 @@ func (s *faultyStore[TX]) Join(ctx context.Context, tx TX, opts store.BeginOptio
 	return s.Faults.Join(ctx, tx, opts)
 }
 
-// refuses is store.BeginOptions.Refuse.
+// refuses is the store.BeginOptions.Refuse of the process.
 func (p *Process) refuses() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.plan.strikes(FaultStatement)
 }
 
-// write counts a write, and returns its fate.
+// write counts a write, and returns what happens to it.
 func (p *Process) write() action {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,7 +166,7 @@ func (p *Process) isDead() bool {
 	return p.dead
 }
 
-// die cuts all connections. Goroutines of the process go on, and reach nothing.
+// die cuts all connections. The goroutines of the process continue, but reach nothing.
 func (p *Process) die() {
 	p.mu.Lock()
 	first := !p.dead
@@ -178,14 +178,14 @@ func (p *Process) die() {
 		return
 	}
 	var cut sync.WaitGroup
-	for _, l := range lines { // at once: a call of one may wait for the transaction of another, and is not cut before it ends
+	for _, l := range lines { // all at the same time: the call of one connection may wait for the transaction of another
 		cut.Go(l.cut)
 	}
 	cut.Wait()
 	close(p.died)
 }
 
-// arm plans a fault.
+// arm plans a fault at the nth call.
 func (p *Process) arm(f Fault, nth int) *plan {
 	armed := &plan{fault: f, nth: nth}
 	p.mu.Lock()
@@ -200,7 +200,7 @@ func (p *Process) arm(f Fault, nth int) *plan {
 	return armed
 }
 
-// disarm ends a plan, and reports whether the fault has struck, and in which call of the store.
+// disarm ends a plan. It reports whether the fault has struck, and at which point of the store.
 func (p *Process) disarm(armed *plan) (struck bool, where string) {
 	p.mu.Lock()
 	p.plan = nil

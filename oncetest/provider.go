@@ -29,7 +29,7 @@ type Provider struct {
 	effects  int
 	lose     int
 	answers  map[string]providerAnswer
-	attached bool // to a test that reads the complaints
+	attached bool // a test reads the complaints; otherwise tb gets them
 	wrong    []string
 }
 
@@ -110,7 +110,7 @@ func (p *Provider) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body) // the client may be gone
+	_, _ = w.Write(a.body) // fails if the client is gone
 	return nil
 }
 
@@ -122,7 +122,7 @@ func (p *Provider) complain(text string) {
 	p.tb.Error(text)
 }
 
-// complaints returns the complaints since the last call.
+// complaints returns the complaints since its last call.
 func (p *Provider) complaints() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// intent is one wish of a client. All requests for it have one key.
+// intent is one intent of a client. All requests for it have the same key.
 type intent struct {
 	key     string
 	request any
@@ -23,14 +23,14 @@ type intent struct {
 
 // answer is the result of a call.
 type answer struct {
-	final   bool   // a client does not send the request again
+	final   bool   // a client would not send the request again
 	success bool   // the work is done
-	kind    string // equal in all answers to intents like this one: the status, for HTTP
-	text    string // equal in all final answers to one intent
-	none    bool   // the call got no answer within maxCall
+	kind    string // the same in all answers to intents like this one, such as the HTTP status
+	text    string // the same in all final answers to one intent
+	none    bool   // the call had no answer within maxCall
 }
 
-// unknown is the kind of an answer that says that the outcome is unknown, so that a person must find out whether the operation had an effect.
+// unknown is the kind of answer which says that the outcome is unknown, so that a person must find out whether there was an effect.
 const unknown = "unknown"
 
 // settings are the fields that all descriptions of a test have.
@@ -46,34 +46,34 @@ type suite struct {
 	settings
 
 	tb     testing.TB
-	now    testing.TB // the subtest that runs, or tb: the one that may end
+	now    testing.TB // the subtest that runs, or tb if none runs
 	start  func(p *Process) func(ctx context.Context, in intent) answer
 	intend func() intent
 	differ func(in intent) (other intent, ok bool) // returns the intent with another request; nil if a handler has no fingerprints
-	leased bool                                    // a process must take over the work of one that has died
+	leased bool                                    // the work of a process that has died must be taken over
 
 	process   *Process // the current one
 	call      func(ctx context.Context, in intent) answer
 	providers []*Provider
-	tables    *[]table        // nil until they are known
-	expected  effects         // of one request
-	kind      string          // of the expected answer
-	sums      map[string]bool // the effects that are sums of a column; true if it is of floating point
-	unstable  map[string]bool // the sums in which two requests without a fault differ: a column with a random number, for example
-	hung      bool            // a call had no answer: the kind of fault is not tried further
-	patience  int             // how many times a request is sent before its key counts as stuck
+	tables    *[]table        // nil until the tables were read
+	expected  effects         // the effects of one request
+	kind      string          // the kind of the expected answer
+	sums      map[string]bool // the effects that are sums of a column; true if the column is of floating point
+	unstable  map[string]bool // sums that differ between two requests without a fault, such as of a column with a random number
+	hung      bool            // a call had no answer, so this kind of fault is not tried further
+	patience  int             // how many times a request is sent until its key counts as stuck
 	takeovers int64
 }
 
 const (
-	callers   = 8    // of concurrent duplicates
-	maxFaults = 1000 // of one kind
+	callers   = 8    // how many duplicates are sent at the same time
+	maxFaults = 1000 // how many faults of one kind are tried at most
 	patience  = 40
-	impatient = 6                // patience when a key was stuck before, so that a broken handler is reported soon
-	maxCall   = 10 * time.Second // a handler that takes longer waits for something that it will not get
+	impatient = 6                // the patience after a key was stuck, so that a broken handler is reported soon
+	maxCall   = 10 * time.Second // a handler that takes longer probably waits for something that never comes
 )
 
-// run runs all subtests.
+// run runs all subtests of the handler.
 func (s *suite) run() {
 	s.tb.Helper()
 	s.now, s.patience = s.tb, patience
@@ -101,8 +101,8 @@ func (s *suite) next() {
 	s.call = s.start(s.process)
 }
 
-// learn learns the expected answer and effects from three requests without a fault. The effects of the first one do not count: it may make rows that
-// later ones find.
+// learn finds out the expected answer and effects from three requests without a fault. The effects of the first request do not count, because it may make rows
+// that later requests find.
 func (s *suite) learn() bool {
 	s.tb.Helper()
 	var learned [3]effects
@@ -134,7 +134,7 @@ func (s *suite) learn() bool {
 	return false
 }
 
-// attach makes the effects of a provider count.
+// attach adds a provider whose effects count.
 func (s *suite) attach(p *Provider) {
 	if slices.Contains(s.providers, p) {
 		return
@@ -145,7 +145,7 @@ func (s *suite) attach(p *Provider) {
 	s.providers = append(s.providers, p)
 }
 
-// send sends a request to the current process. died reports that the process died before it answered.
+// send sends a request to the current process. died reports whether the process died before it answered.
 func (s *suite) send(in intent) (a answer, died bool) {
 	if s.process.isDead() {
 		s.next()
@@ -158,7 +158,7 @@ func (s *suite) send(in intent) (a answer, died bool) {
 	select {
 	case a = <-done:
 	case <-p.died:
-	case <-ctx.Done(): // a handler may wait without its context, for a lock
+	case <-ctx.Done(): // a handler may wait for a lock without watching its context
 	}
 	switch {
 	case p.isDead():
@@ -173,13 +173,13 @@ func noAnswer(text string) answer {
 	return answer{none: true, text: fmt.Sprintf("%s in %v", text, maxCall)}
 }
 
-// hangs ends a process that does not answer, as an operator who restarts it would.
+// hangs ends a process that does not answer, as an operator would who restarts it.
 func (s *suite) hangs() {
 	s.hung = true
 	s.process.die()
 }
 
-// settle sends a request until it has a final answer, or patience is over.
+// settle sends a request until it has a final answer, or until the patience is used up.
 func (s *suite) settle(in intent) (a answer) {
 	for try := range s.patience {
 		if try > 0 {
@@ -204,7 +204,7 @@ func (s *suite) settle(in intent) (a answer) {
 	return a
 }
 
-// expireLeases ends all leases, as time would: a test does not wait for the lease of a process that has died. ok is false if the pool has no connection.
+// expireLeases ends all leases, so that the test need not wait for the lease of a process that has died. ok is false if the pool has no connection.
 func (s *suite) expireLeases() (ok bool) {
 	ctx, cancel := context.WithTimeout(s.tb.Context(), maxCall)
 	defer cancel()
@@ -213,14 +213,14 @@ func (s *suite) expireLeases() (ok bool) {
 			SQL:  dialect.Text(db.Dialect(), "update once_operation set lease_until = AGO(?) where state = 1 and lease_until > NOW"),
 			Args: []any{time.Second.Microseconds()},
 		}
-		if n, err := db.Pool().Exec(ctx, expire); err == nil { // after an error the next try does it
+		if n, err := db.Pool().Exec(ctx, expire); err == nil { // after an error the next try ends the leases
 			s.takeovers += n
 		}
 	}
 	return ctx.Err() == nil
 }
 
-// judge sends a request until it has a final answer, and returns the mistakes. first is the answer to the call that had a fault.
+// judge sends a request until it has a final answer, and returns what is wrong. first is the answer to the call that had a fault.
 func (s *suite) judge(in intent, first answer, before effects) (wrong []string) {
 	a := first
 	switch {
@@ -235,7 +235,7 @@ func (s *suite) judge(in intent, first answer, before effects) (wrong []string) 
 	if a.kind != s.kind && a.kind != unknown {
 		wrong = append(wrong, fmt.Sprintf("the request was answered %s, but without the fault it is answered %s", a.text, s.kind))
 	}
-	added := s.since(before) // before the duplicate: a client that has its answer sends none, so the effects must be there now
+	added := s.since(before) // before the duplicate: a client that has its answer sends none, so the effects must be complete now
 	if text := s.compare(added, a.kind); text != "" {
 		wrong = append(wrong, text)
 	}
@@ -251,7 +251,7 @@ func (s *suite) judge(in intent, first answer, before effects) (wrong []string) 
 	return wrong
 }
 
-// compare returns "" if the effects of a request are right, else how they differ.
+// compare returns "" if the effects of a request are right, and otherwise how they differ.
 func (s *suite) compare(added effects, kind string) string {
 	if kind != unknown {
 		if added.equal(s.expected) {
@@ -259,13 +259,13 @@ func (s *suite) compare(added effects, kind string) string {
 		}
 		return fmt.Sprintf("the effects are %v, but without the fault they are %v", added, s.expected)
 	}
-	if !added.within(s.expected) { // an unknown outcome may have no effect, or some of the effects of one request
+	if !added.within(s.expected) { // an unknown outcome may have no effect, or a part of the effects of one request
 		return fmt.Sprintf("the effects are %v, which is more than the effects of one request, %v; the outcome of the request is unknown", added, s.expected)
 	}
 	return ""
 }
 
-// subtest runs a subtest. Where tb cannot have any, as a benchmark, the name is in the message.
+// subtest runs a subtest. If tb cannot have subtests, as in a benchmark, the name is in the message.
 func (s *suite) subtest(name string, run func() (wrong []string, skipped string)) {
 	s.tb.Helper()
 	t, ok := s.tb.(*testing.T)

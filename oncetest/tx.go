@@ -58,7 +58,7 @@ func RequireMessage[TX any](t testing.TB, box *outbox.Box[TX], want message.Mess
 	return found[0]
 }
 
-// differs returns the first field of want that m does not have.
+// differs returns the name of the first field of want that m does not match, or "".
 func differs(want, m message.Message) string {
 	for _, f := range []struct{ name, want, got string }{
 		{"topic", want.Topic, m.Topic},
@@ -101,7 +101,7 @@ var advances = []string{"lease_until", "expires_at"}
 // to end or a result to expire. The clock of the store does not change; later operations begin at the real time.
 func Advance(t testing.TB, s store.Operations, d time.Duration) {
 	t.Helper()
-	if clock, ok := store.As[interface{ Advance(d time.Duration) }](s); ok { // memstore
+	if clock, ok := store.As[interface{ Advance(d time.Duration) }](s); ok { // as memstore has
 		clock.Advance(d)
 		return
 	}

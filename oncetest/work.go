@@ -61,7 +61,7 @@ func (w Work) suite(t testing.TB) *suite {
 	return s
 }
 
-// recovered returns the answer of a function. A panic is no final answer.
+// recovered calls a function and returns its answer. A panic is not a final answer.
 func recovered(call func() (any, error)) (a answer) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -71,7 +71,7 @@ func recovered(call func() (any, error)) (a answer) {
 	return classified(call())
 }
 
-// classified makes the results of a function an answer.
+// classified returns the answer that the results of a function mean.
 func classified(value any, err error) answer {
 	var f *once.Failure
 	switch code := once.CodeOf(err); {

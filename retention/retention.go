@@ -118,7 +118,7 @@ func (s *Sweeper) Sweep(ctx context.Context) (rows int, err error) {
 	}
 }
 
-// patience bounds one batch: a sweep that hangs must not look like one that works.
+// patience bounds one batch, because a sweep that hangs must not look like a sweep that works.
 const patience = time.Minute
 
 var errSlow = errors.New("retention: a batch has taken too long")

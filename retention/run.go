@@ -8,7 +8,7 @@ import (
 	"github.com/oncelib/once/internal/base/sleep"
 )
 
-// firstRetry is the longest pause after a first error; it doubles up to Config.Every.
+// firstRetry is the longest pause after a first error. With each further error it doubles, up to Config.Every.
 const firstRetry = time.Second
 
 // Run calls Sweep repeatedly until ctx ends, and returns the error of ctx. Errors of the store are passed to
@@ -20,7 +20,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if _, err := s.Sweep(ctx); err != nil {
-			// Random, so that the nodes do not all come back to a database in trouble at the same moment.
+			// A random pause, so that not all nodes return to a database in trouble at the same moment.
 			pause = retry/2 + rand.N(retry/2+1)
 			retry = min(2*retry, max(firstRetry, s.cfg.Every))
 			continue
@@ -29,35 +29,35 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	}
 }
 
-// pace says how large batches are and how long the pauses between them.
+// pace decides how large batches are, and how long the pauses between them are.
 type pace struct {
-	batch, most int // rows in a transaction
+	batch, most int // rows of a transaction: now, and at most
 	rate        int // rows a second
 	keeps       bool
 	due         time.Time // when the rate allows the next batch
 }
 
-// A batch that takes longer than slow is followed by a smaller one, a quick one by a
-// larger one.
+// After a batch that takes longer than slow, the next batch is smaller. After one that takes less than quick, it is
+// larger.
 const (
 	slow  = 50 * time.Millisecond
 	quick = 10 * time.Millisecond
 	least = 10 // rows
 
-	// Pauses always last a little too long. So much is made up for; the time of a longer stall is
-	// not, because requests have to catch up after it, too.
+	// Pauses always last a little too long. The sweeper makes up for this much. It does not make up for a longer
+	// stall, because requests must recover from the stall, too.
 	behind = 20 * time.Millisecond
 )
 
-// pause returns how long to wait after a batch, and settles the size of the next one.
+// pause returns how long to wait after a batch, and sets the size of the next batch.
 func (p *pace) pause(rows int, took, held time.Duration) time.Duration {
 	now := time.Now()
-	if now.Sub(p.due) > behind { // the first batch, or so slow that it is not to be made up for
+	if now.Sub(p.due) > behind { // the first batch, or a stall that the sweeper does not make up for
 		p.due = now.Add(-took)
 	}
 	p.due = p.due.Add(time.Duration(rows) * time.Second / time.Duration(p.rate))
 	switch {
-	case p.keeps: // its time is that of the archive, during which nothing is locked
+	case p.keeps: // the time is that of the archive, and nothing is locked during it
 	case took > slow:
 		p.batch = max(min(least, p.most), p.batch/2)
 	case took < quick:

@@ -18,9 +18,10 @@ import (
 func (r *Runner[TX]) Wake(ctx context.Context, tx TX, id ID) error {
 	rec, err := r.ops.Read(ctx, id.store())
 	if err != nil || rec.State != store.StateRunning && rec.State != store.StateWaiting {
-		return err //nolint:wrapcheck // it is of the store
+		return err //nolint:wrapcheck // the store's error is clear by itself
 	}
 	if r.plane != nil {
+		// A row of due also ends the next wait of a saga that runs now, so the record need not be locked.
 		for _, s := range r.due.wake(id.store(), rec.Name) {
 			if _, err := r.plane.On(tx).Exec(ctx, s); err != nil {
 				return err //nolint:wrapcheck // likewise
@@ -40,28 +41,30 @@ func (r *Runner[TX]) Cancel(ctx context.Context, tx TX, id ID, reason string) er
 	return r.changeIn(ctx, tx, id, func(rec store.Record, s *saved) (bool, error) { return cancel(id.store(), rec, s, reason) })
 }
 
-// cancel turns s, if it can still turn.
+// cancel makes s turn, unless s cannot turn any more.
 func cancel(id store.ID, rec store.Record, s *saved, reason string) (changes bool, err error) {
 	b := s.calling()
 	switch {
 	case rec.State == store.StateDone:
 		return false, fmt.Errorf("saga: %w", ErrEnded)
+	// The saga has turned already, so a second cancel changes nothing.
 	case s.Turn != nil:
 		return false, nil
 	case s.passedPivot() != "":
 		return false, fmt.Errorf("saga: %w: %q is done", ErrPivot, s.passedPivot())
-	// If the contract allows neither a repetition nor a check, another node could not find out the outcome.
+	// Without repetition, check or cancel, no other node could find out the outcome of the call.
 	case rec.State == store.StateRunning && !rec.LeaseExpired && b != nil && !b.Call.Repeat && !b.Call.Check && !b.Call.Cancel:
 		return false, &once.Error{
 			Code: once.CodeInFlight, Effect: once.EffectNotApplied, Scope: id.Scope, Key: id.Key, After: time.Second,
 			Err: fmt.Errorf("call %q is under way, and only the node that makes it can tell its outcome", b.full()),
 		}
 	}
+	// The caller wants a new beginning: earlier tries do not count for the undo.
 	s.Turn, s.Tries, s.Stuck = &turn{once.Failure{Code: CodeCancelled, Message: reason}}, 0, ""
 	return true, nil
 }
 
-// changeIn applies how to the saga in tx. After the commit the saga waits and is due.
+// changeIn makes the change of the function how in tx. After the commit the saga waits and is due.
 func (r *Runner[TX]) changeIn(ctx context.Context, tx TX, id ID, how func(rec store.Record, s *saved) (bool, error)) error {
 	rec, err := r.ops.Read(ctx, id.store())
 	if err != nil {
@@ -69,7 +72,7 @@ func (r *Runner[TX]) changeIn(ctx context.Context, tx TX, id ID, how func(rec st
 	}
 	for range maxRuns {
 		var c store.Change
-		if rec.State == store.StateAbsent { // tx itself may have started it: no record has fence -1, so Write changes nothing and returns the record in tx
+		if rec.State == store.StateAbsent { // tx itself may have started the saga: no record has the fence -1, so Write changes nothing and returns the record as tx sees it
 			c = store.Change{ID: id.store(), KeepRequest: true, Expect: store.Expect{Fence: -1}, Next: store.Record{State: store.StateWaiting, Nonce: held.NewNonce()}}
 		} else {
 			var changes bool
@@ -81,6 +84,7 @@ func (r *Runner[TX]) changeIn(ctx context.Context, tx TX, id ID, how func(rec st
 		if err == nil || store.KindOf(err) != store.KindTaken {
 			return err //nolint:wrapcheck // likewise
 		}
+		// The record has changed since it was read, so the change is computed again.
 		if rec = now; rec.State == store.StateAbsent {
 			return fmt.Errorf("saga: %w", ErrNothing)
 		}

@@ -63,7 +63,7 @@ type Decision struct {
 	Preview bool
 }
 
-// check refuses decisions that make no sense.
+// check refuses a decision whose fields do not fit its action.
 func (d Decision) check() error {
 	isAbout := d.Action == ActionSkip || d.Action == ActionForce
 	switch {
@@ -126,15 +126,15 @@ type deciding struct {
 	ops   store.Operations
 	id    ID
 	due   due
-	nonce []byte // the same in all attempts, so that at most one is applied
-	about []byte // the nonce of the record that the first attempt read
+	nonce []byte // the same nonce in all attempts, so that at most one attempt is applied
+	about []byte // the nonce of the record that the first attempt has read
 	lost  error  // the error of an attempt without an answer
 	said  string // the detail of that attempt
 }
 
-// hasGoneOn reports whether the saga has changed since the first attempt. Either another decision was faster,
-// or this decision was applied without an answer, and a node has continued the saga. The saga may now be stuck
-// at another call, which the decision is not about.
+// hasGoneOn reports whether the saga has changed since the first attempt. Either another decision was faster, or this
+// decision was applied without an answer and a node has continued the saga. Then the saga may be stuck at another call,
+// which the decision does not concern.
 func (p *deciding) hasGoneOn(rec store.Record) bool {
 	if p.about == nil {
 		p.about = append([]byte{}, rec.Nonce...)
@@ -142,7 +142,7 @@ func (p *deciding) hasGoneOn(rec store.Record) bool {
 			return true
 		}
 	}
-	// A cancel or a wake has the same effect in every later state, and the other actions are about one step.
+	// A cancel or a wake has the same effect in every later state. The other actions concern one step.
 	isRepeatable := p.Action == ActionCancel || p.Action == ActionWake
 	return !isRepeatable && !bytes.Equal(p.about, rec.Nonce)
 }
@@ -181,7 +181,7 @@ func (p *deciding) once(ctx context.Context) (detail string, err error) {
 		return p.said, err
 	}
 	c.Writes = append(c.Writes, entry...)
-	// A saga that a node works on: its record belongs to that node, and the wake is a row of its own.
+	// A node works on the saga and owns its record, so the wake is stored in a separate row.
 	if c.ID == (store.ID{}) {
 		return p.said, write(ctx, p.ops, c.Writes)
 	}
@@ -190,11 +190,11 @@ func (p *deciding) once(ctx context.Context) (detail string, err error) {
 	return p.said, err //nolint:wrapcheck // it is of the store
 }
 
-// write executes writes in a transaction of their own. Each write can be repeated.
+// write executes writes in a separate transaction. Each write can be repeated.
 func write(ctx context.Context, ops store.Operations, writes []store.Statement) error {
 	db, ok := store.As[sqlplane.Database](ops)
 	if !ok {
-		return nil // without tables, the wake of a saga that does not wait has no effect
+		return nil // without tables, a wake has no effect on a saga that does not wait
 	}
 	return db.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r sqlplane.Runner) error { //nolint:wrapcheck // it is of the store
 		for _, s := range writes {
@@ -206,7 +206,7 @@ func write(ctx context.Context, ops store.Operations, writes []store.Statement) 
 	})
 }
 
-// apply makes the decided change to s.
+// apply makes the change of the decision to s.
 func (p *deciding) apply(rec store.Record, s *saved) (changes bool, detail string, err error) {
 	switch p.Action {
 	case ActionCancel:
@@ -234,6 +234,7 @@ func (p *deciding) apply(rec store.Record, s *saved) (changes bool, detail strin
 	default:
 		detail = "the saga goes on where it is"
 	}
+	// After a decision the saga gets the full number of tries.
 	s.Stuck, s.Tries = "", 0
 	return true, detail, err
 }
@@ -248,6 +249,7 @@ func (p *deciding) mismatch(format string, rec store.Record, more ...any) error 
 	}
 }
 
+// skip marks a step, so that the turn does not undo it.
 func (p *deciding) skip(s *saved) (string, error) {
 	i := s.find(p.Step)
 	switch {
@@ -262,11 +264,13 @@ func (p *deciding) skip(s *saved) (string, error) {
 	return fmt.Sprintf("step %q is not undone", p.Step), nil
 }
 
+// force sets the outcome of a call that a person knows.
 func (p *deciding) force(s *saved) (string, error) {
 	i := s.find(p.Step)
 	if i < 0 || s.Steps[i].State != stateCalling || s.Steps[i].Call == nil {
 		return "", fmt.Errorf("saga: step %q is not a call whose outcome is unknown. Try: a step that the status lists as calling", p.Step)
 	}
+	// The status has shown the key of the call. With another key, the decision is about an earlier attempt.
 	b := s.Steps[i]
 	if now := (&run{id: p.id.store()}).key(b); p.Call != "" && p.Call != now {
 		return "", errOtherCall
@@ -279,13 +283,12 @@ func (p *deciding) force(s *saved) (string, error) {
 		what, b.State, b.Result = fmt.Sprintf("has happened, with a result of %d bytes", len(p.Value)), stateDone, p.Value
 		b = b.kept()
 	case s.Turn != nil:
-		// After the turn a call that has not happened is not made again, because nothing of it must be undone.
+		// After the turn, a call that has not happened is not made again, and there is nothing to undo.
 		b.State, b.Call = stateFailed, nil
 	default:
 		what = "has not happened, and is made again under another key"
 		c := *b.Call
-		// The old key may belong to a request that is still in the network, so the next attempt has another
-		// key.
+		// A request with the old key may still be in the network, so the next attempt has another key.
 		c.Voided, c.NotYet = c.Voided+1, true
 		b.Call = &c
 	}
@@ -293,7 +296,7 @@ func (p *deciding) force(s *saved) (string, error) {
 	return fmt.Sprintf("call %q %s", p.Step, what), s.fits()
 }
 
-// forceSealed is force for an encrypted saga.
+// forceSealed does the same as force for an encrypted saga.
 func (p *deciding) forceSealed(s *saved) (detail string, err error) {
 	opened, err := s.open(p.Encrypter, p.id.store())
 	if err != nil {
@@ -305,7 +308,7 @@ func (p *deciding) forceSealed(s *saved) (detail string, err error) {
 	return detail, err
 }
 
-// audited is the entry of the audit, if Who is set.
+// audited returns the entry of the audit, if Who is set.
 func (p *deciding) audited(rec store.Record) ([]store.Statement, error) {
 	if p.Who == "" {
 		return nil, nil
@@ -324,7 +327,7 @@ func (p *deciding) audited(rec store.Record) ([]store.Statement, error) {
 	})}, nil
 }
 
-// dueChange returns the change that how makes to the saga. After the change the saga is due.
+// dueChange returns the change that the function how makes to the saga. After the change the saga is due.
 func dueChange(d due, id store.ID, rec store.Record, how func(rec store.Record, s *saved) (bool, error)) (c store.Change, changes bool, err error) {
 	s, err := decodeSaved(rec)
 	if err == nil {

@@ -24,10 +24,10 @@ import (
 // definitions.
 type ID struct{ Tenant, Key string }
 
-// store is the operation of the saga.
+// store returns the ID of the saga's operation.
 func (id ID) store() store.ID { return store.ID{Scope: string(owner.Saga) + id.Tenant, Key: id.Key} }
 
-// idOf is the ID of an operation, which is a saga.
+// idOf returns the ID of the saga that the operation id belongs to.
 func idOf(id store.ID) ID { return ID{strings.TrimPrefix(id.Scope, string(owner.Saga)), id.Key} }
 
 func (id ID) check() error {
@@ -97,7 +97,7 @@ func (d *Definition[In, Out]) Deadline(after time.Duration) *Definition[In, Out]
 	return d
 }
 
-// fingerprint returns a hash that distinguishes versions of a definition.
+// fingerprint returns a hash that differs between versions of a definition.
 func (d *definition) fingerprint() string {
 	h := sha256.New()
 	names := make([]string, 0, len(d.steps))
@@ -112,14 +112,14 @@ func (d *definition) fingerprint() string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// asked returns the fingerprint of a start. It detects that the same ID is used with another input or for
-// another saga.
+// asked returns the fingerprint of a start. It shows whether the same ID is used with another input or for another
+// definition.
 func (d *definition) asked(in json.RawMessage) []byte {
 	f := once.FingerprintOf([]byte(d.name), in)
 	return f[:]
 }
 
-// take runs a step of a flow.
+// take runs a step for a flow, and converts its input and its result.
 func take[In, Out any](ctx Context, s *step, key string, in In) (out Out, err error) {
 	if ctx.run == nil {
 		return out, errors.New("saga: a step outside of a flow. Try: the context that the flow was given")

@@ -16,54 +16,55 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// due records which sagas wait, and until which time.
+// due stores which sagas wait, and until which time.
 type due interface {
-	// wait returns the writes that commit together with the change to a waiting saga. If a wake was written
-	// that the saga has not seen, the wait ends at once.
+	// wait returns the writes that commit together with the change to a waiting saga. If the saga has not seen a stored
+	// wake, its wait ends at once.
 	wait(id store.ID, name string, after time.Duration) []store.Statement
 
 	// wake returns the writes that end a wait. If a node is running the saga, they end its next wait.
 	wake(id store.ID, name string) []store.Statement
 
-	// drop returns the writes that commit together with the change to a saga that no longer waits.
+	// drop returns the writes that commit together with the change to a saga that does not wait any more.
 	drop(id store.ID) []store.Statement
 
-	// drained is the statement that drops the rows of all sagas that a [upkeep.Taker] has taken.
+	// drained returns the statement that deletes the rows of all sagas that a [upkeep.Taker] has taken.
 	drained() store.Statement
 
-	// over reports whether the wait of a saga is over: its time has come, or it was woken. at is the time in its record.
+	// over reports whether the wait of a saga has ended: its time has come, or it was woken. at is the time in its record.
 	over(ctx context.Context, id store.ID, at time.Time) (bool, error)
 
-	// look returns at most n due sagas. Half of the first few are of definitions and tenants in turn.
+	// look returns at most n due sagas. Half of the first few sagas belong to different definitions and tenants, in turn.
 	look(ctx context.Context, n, few int) ([]store.ID, error)
 
-	// since returns the time since which a saga is due. Zero means that it is not due.
+	// since returns the time since which a saga is due, or the zero time if it is not due.
 	since(ctx context.Context, id store.ID) (time.Time, error)
 
-	// forget is for a saga that is stuck or has ended. at is the result of since before the record was read: a later wake stays.
+	// forget deletes the row of a saga that is stuck or has ended. at is the result of since before the record was read, so a
+	// later wake is not deleted.
 	forget(ctx context.Context, id store.ID, at time.Time) error
 
 	// push delays the next look at a saga that a node is running.
 	push(ctx context.Context, id store.ID) error
 }
 
-// dueTable is the table once_saga_due.
+// dueTable is the due of a store with tables: the table once_saga_due.
 type dueTable struct {
 	db    sqlplane.Database
-	names []string // of the definitions
+	names []string // the names of the definitions
 
 	put, delete, deleteAt, pushed, passed, oldest, each, drain string
 
 	mu    sync.Mutex
-	after map[string]string // by name of the definition: the scope of the tenant that was served last
-	first int               // index in names of the definition that was served first
+	after map[string]string // by the name of the definition: the scope of the tenant that was served last
+	first int               // the index in names of the definition that was served first
 }
 
 func newDueTable(db sqlplane.Database, names []string) *dueTable {
 	d := db.Dialect()
 	text := func(s string) string { return dialect.Text(d, s) }
 	t := &dueTable{db: db, names: names, after: map[string]string{}}
-	// An existing row is a wake that no run has seen, or the start: the saga is due now, whatever time is asked for.
+	// An existing row is a wake that no run has seen, or the start. Then the saga is due now, whatever time is given.
 	t.put = text("insert into once_saga_due (scope, KEY, name, due_at) values (?, ?, ?, AGO(?)) UPSERT(scope, KEY) due_at = NOW")
 	t.delete, t.deleteAt = free(d, "", ""), free(d, " and due_at = ?", "")
 	t.pushed = free(d, " and due_at <= NOW", "due_at = AGO(?)")
@@ -89,10 +90,10 @@ func inTurn(names int) string {
 	return "with recursive " + strings.Join(turns, ", ") + " " + strings.Join(found, " union all ") + " order by 1, 2"
 }
 
-// free returns the statement that frees the row of a saga: an UPDATE with the SET clause in the parameter set, or a DELETE if set is "". It applies
-// only if the condition more is true. It skips a row that another transaction has locked, because that
-// transaction wakes the saga, and may stay open for long; the row then ends the next wait. The rows are
-// selected with a limit, because MySQL does not change a table that a subquery reads directly.
+// free returns the statement that frees the row of a saga: an UPDATE with the SET clause set, or a DELETE if set is empty. It
+// applies only if the condition more holds. It skips a row that another transaction has locked: that transaction wakes the
+// saga and may stay open for a long time, and then its row ends the next wait. The rows are selected with a limit, because
+// MySQL does not change a table that a sub-select reads directly.
 func free(d sqlplane.Dialect, more, set string) string {
 	row := "(select scope, KEY from once_saga_due where scope = ? and KEY = ?" + more + " limit 1 FOR UPDATE SKIP LOCKED)"
 	const joined = " free straight_join once_saga_due d force index (primary) on d.scope = free.scope and d.KEY = free.KEY"
@@ -108,7 +109,8 @@ func free(d sqlplane.Dialect, more, set string) string {
 	return dialect.Text(d, "with free as "+row+" update once_saga_due set "+set+among)
 }
 
-// drains delete the rows of all sagas that a [upkeep.Taker] has taken, each by its primary key, except locked rows: see free.
+// drains contains the statements that delete the rows of all sagas that a [upkeep.Taker] has taken. They use the primary key, and
+// skip locked rows: see free.
 var drains = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: "delete from once_saga_due d using (select f.scope, f.key from taken t join once_saga_due f on f.scope = t.scope and f.key = t.key" +
 		" for update of f skip locked) free where d.scope = free.scope and d.key = free.key",
@@ -117,7 +119,7 @@ var drains = map[sqlplane.Dialect]string{
 	sqlplane.SQLite: "delete from once_saga_due where (scope, key) in (select t.scope, t.key from taken t)",
 }
 
-// dueOf returns the due for a caller that has no definitions.
+// dueOf returns the due for a caller without definitions.
 func dueOf(ops store.Operations) due {
 	if db, ok := store.As[sqlplane.Database](ops); ok {
 		return newDueTable(db, nil)
@@ -132,6 +134,7 @@ func repeat(s string, n int) (list []string) {
 	return list
 }
 
+// lock returns the lock name of a saga's row, by which a store sorts its writes.
 func lock(id store.ID) string { return "saga/due/" + id.Scope + "/" + id.Key }
 
 func (t *dueTable) wait(id store.ID, name string, after time.Duration) []store.Statement {
@@ -165,14 +168,14 @@ func (t *dueTable) push(ctx context.Context, id store.ID) error {
 	return err //nolint:wrapcheck // it is of the store
 }
 
-// over uses the clock of the database.
+// over asks the database, because the clocks of processes differ.
 func (t *dueTable) over(ctx context.Context, id store.ID, _ time.Time) (bool, error) {
 	at, err := t.since(ctx, id)
 	return !at.IsZero(), err
 }
 
-// look returns the oldest due sagas. If more sagas are due than it may return, it also selects sagas of one
-// tenant after the other, so that a tenant with many sagas does not delay the others.
+// look returns the oldest due sagas. If more sagas are due than n, it also selects one saga of each tenant in turn, so that a
+// tenant with many sagas does not delay other tenants.
 func (t *dueTable) look(ctx context.Context, n, few int) ([]store.ID, error) {
 	if len(t.names) == 0 {
 		return nil, nil
@@ -182,7 +185,8 @@ func (t *dueTable) look(ctx context.Context, n, few int) ([]store.ID, error) {
 		args = append(args, name, int64(n))
 	}
 	oldest, err := t.list(ctx, t.oldest, args...)
-	rand.Shuffle(len(oldest), func(i, j int) { oldest[i], oldest[j] = oldest[j], oldest[i] }) // other nodes see the same list, and take only a few each
+	rand.Shuffle(len(oldest), func(i, j int) { oldest[i], oldest[j] = oldest[j], oldest[i] }) // other nodes see the same list, and take only some of it
+	// All due sagas fit into the list, so no tenant is delayed.
 	if err != nil || len(oldest) < n {
 		return oldest, err
 	}
@@ -198,7 +202,7 @@ func (t *dueTable) look(ctx context.Context, n, few int) ([]store.ID, error) {
 	return list[:min(n, len(list))], nil
 }
 
-// fair returns a saga of each of the next n tenants with a due saga, of one definition after the other. It reads a row or two of each.
+// fair returns one due saga of each of the next n tenants, of each definition in turn. It reads one or two rows for each.
 func (t *dueTable) fair(ctx context.Context, n int) (list []store.ID, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -209,7 +213,7 @@ func (t *dueTable) fair(ctx context.Context, n int) (list []store.ID, err error)
 	for _, name := range t.names {
 		args = append(args, name)
 	}
-	found := make([][]store.ID, len(t.names)) // an ID without a key: the tenant has no due saga
+	found := make([][]store.ID, len(t.names)) // an ID without a key means that the tenant has no due saga
 	err = t.db.Pool().Query(ctx, store.Statement{SQL: t.each, Args: args}, func(row sqlplane.Row) error {
 		var id store.ID
 		var name, nth int64
@@ -220,7 +224,7 @@ func (t *dueTable) fair(ctx context.Context, n int) (list []store.ID, err error)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it is of the store
 	}
-	// Start with another definition each time, because n may be smaller than the number of definitions.
+	// The first definition changes each time, because n may be smaller than the number of definitions.
 	t.first = (t.first + 1) % len(t.names)
 	for nth := range n {
 		for i := range t.names {
@@ -232,7 +236,7 @@ func (t *dueTable) fair(ctx context.Context, n int) (list []store.ID, err error)
 				if ids[nth].Key != "" {
 					list = append(list, ids[nth])
 				}
-			default: // after the last tenant comes the first
+			default: // the list of tenants is at its end, so the next look begins at the first tenant
 				t.after[t.names[of]] = ""
 			}
 		}
@@ -251,7 +255,7 @@ func (t *dueTable) list(ctx context.Context, sql string, args ...any) (list []st
 	return list, err
 }
 
-// dueRecords is the due of a store without tables: it reads the records of all waiting sagas.
+// dueRecords is the due of a store without tables. It reads the records of all waiting sagas.
 type dueRecords struct {
 	ops   store.Operations
 	names map[string]*definition
@@ -271,6 +275,7 @@ func (dueRecords) over(_ context.Context, _ store.ID, at time.Time) (bool, error
 
 func (d dueRecords) look(ctx context.Context, n, _ int) (list []store.ID, err error) {
 	err = eachIdle(ctx, d.ops, store.StateWaiting, func(e upkeep.Entry) (bool, error) {
+		// Another runner has this definition.
 		if d.names[e.Name] == nil {
 			return true, nil
 		}
@@ -286,7 +291,7 @@ func (d dueRecords) look(ctx context.Context, n, _ int) (list []store.ID, err er
 	return list, err
 }
 
-// eachIdle calls each for the sagas in a state that no node is running, until it returns false.
+// eachIdle calls each for the sagas in a state that no node runs, until each returns false.
 func eachIdle(ctx context.Context, ops store.Operations, state store.State, each func(upkeep.Entry) (more bool, err error)) error {
 	lister, ok := store.As[upkeep.Lister](ops)
 	if !ok {

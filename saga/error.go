@@ -41,7 +41,7 @@ var (
 	ErrNothing = errors.New("there is no such saga")
 )
 
-// Reasons why a run of a saga stops. The saga continues on another node, or later.
+// These are the reasons why a run of a saga stops. The saga continues on another node, or later.
 var (
 	errLost   = errors.New("another node has the saga")
 	errExists = errors.New("the saga exists")
@@ -62,8 +62,10 @@ func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
 var errGoexit = errors.New("the function has ended its goroutine (runtime.Goexit). Try: return an error")
 
-// protect runs the user's code in a goroutine of its own: a panic and runtime.Goexit become errors, and leave no transaction open.
+// protect runs code of the user in a separate goroutine. A panic and runtime.Goexit become errors, so that no transaction stays
+// open.
 func protect(fn func() error) error {
+	// The channel has room, so that the goroutine never waits.
 	ended := make(chan error, 1)
 	go func() {
 		spread()
@@ -79,8 +81,8 @@ func protect(fn func() error) error {
 	return <-ended
 }
 
-// spread lets the stack of a new goroutine grow while it is still empty. JSON and a driver need that room; without spread the stack would grow in
-// four steps, each of which copies all their frames.
+// spread makes the stack of a new goroutine grow while it is empty. JSON and drivers need this space. Without spread, the stack
+// would grow in four steps, and each step would copy all frames.
 //
 //go:noinline
 func spread() byte {
@@ -88,7 +90,7 @@ func spread() byte {
 	return room[len(errGoexit.Error())]
 }
 
-// failureIn returns the "no" in err's chain, or nil. A Detail that is not JSON could not be stored: it is kept as a string.
+// failureIn returns the failure of the step in the chain of err, or nil. A Detail that is not JSON is stored as a string.
 func failureIn(err error) *once.Failure {
 	var f *once.Failure
 	if !errors.As(err, &f) || f == nil || len(f.Detail) == 0 || json.Valid(f.Detail) {

@@ -15,8 +15,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// take runs a step, or returns its earlier result. After any error except a "no" the flow can run no further step.
+// take runs a step, or returns its earlier result. After any error except a failure of the step, the flow can run no further step.
 func (r *run) take(ctx context.Context, st *step, key string, in json.RawMessage) (json.RawMessage, error) {
+	// A second step at the same time would change the state of the saga while the first one commits it.
 	if !r.flow.TryLock() {
 		return nil, fmt.Errorf("saga: step %q begins before another one has ended, or after the flow has returned. Try: one after the other", st.name)
 	}
@@ -51,7 +52,7 @@ func (r *run) take(ctx context.Context, st *step, key string, in json.RawMessage
 	return nil, r.stop(stuckf("the flow has reached step %q, which is %s already", full, b.State))
 }
 
-// permits returns an error if a flow cannot run the step at all.
+// permits returns an error if the flow must not run the step.
 func (r *run) permits(st *step, full string) error {
 	switch {
 	case r.def.steps[st.name] != st:
@@ -66,21 +67,22 @@ func (r *run) permits(st *step, full string) error {
 	return nil
 }
 
-// begins returns an error if a new step cannot begin now.
+// begins returns an error if a new step must not begin now.
 func (r *run) begins(full string) error {
-	if before := r.unreached(); before != "" { // the flow has left the path that an earlier program has begun
+	if before := r.unreached(); before != "" { // the flow has left the path of an earlier run
 		return stuckf("step %q would begin, and this time the flow has not come to step %q, which it had taken before. Try: the earlier program, and another name for the new saga", full, before)
 	}
 	switch {
 	case r.n.isStopping():
 		return errStop
+	// After the deadline the saga turns, so no new step must begin.
 	case r.isLate():
 		return lateError(r.def.deadline)
 	}
 	return nil
 }
 
-// failed decides how the saga continues after a step that has no result.
+// failed decides how the saga continues after a step without a result.
 func (r *run) failed(st *step, b begun, err error) error {
 	var again *againError
 	var stuck *stuckError
@@ -91,8 +93,7 @@ func (r *run) failed(st *step, b begun, err error) error {
 	case errors.Is(err, errLost), errors.Is(err, errExists), errors.As(err, &stuck), errors.As(err, &turning), errors.As(err, &again):
 		return r.stop(err)
 	}
-	// A failure inside an error of the store is not an answer: the step may have been rolled back for another
-	// reason.
+	// A failure inside an error of the store is no answer of the step: the step may have been rolled back for another reason.
 	if f := failureIn(err); f != nil && store.KindOf(err) == store.KindOther {
 		b.State, b.Failure, b.Result, b.Call = stateFailed, f, nil, nil
 		next := r.saved.with(b)
@@ -109,7 +110,7 @@ func (r *run) failed(st *step, b begun, err error) error {
 	return r.stop(&failedError{b, most, err})
 }
 
-// begin runs a step for the first time. If it returns nil, the step is done.
+// begin runs a step for the first time. If the error is nil, the step is done.
 func (r *run) begin(ctx context.Context, st *step, b *begun) error {
 	if st.kind == kindCall {
 		return r.call(ctx, st, b)
@@ -117,7 +118,7 @@ func (r *run) begin(ctx context.Context, st *step, b *begun) error {
 	return r.traced(ctx, SpanStep, *b, func(ctx context.Context) error { return r.local(ctx, st, b) })
 }
 
-// local runs a step that commits with the record of the saga.
+// local runs a step whose writes commit together with the record of the saga.
 func (r *run) local(ctx context.Context, st *step, b *begun) error {
 	ctx, cancel := r.bounded(ctx, st)
 	defer cancel()
@@ -128,7 +129,7 @@ func (r *run) local(ctx context.Context, st *step, b *begun) error {
 	ends := func(out json.RawMessage) (end, error) {
 		b.Result = out
 		next.saved = r.saved.with(b.stored())
-		// The step may run again, and the result of an earlier run must not remain.
+		// The step may run again, and must not keep the result of the earlier run.
 		next.result = store.Result{}
 		if st.last {
 			next.result.Body = out
@@ -139,6 +140,7 @@ func (r *run) local(ctx context.Context, st *step, b *begun) error {
 	if st.kind == kindTx {
 		err = r.commit(ctx, b.full(), func(ctx context.Context, tx any) (end, error) {
 			var out json.RawMessage
+			// Each run has its own list of events, because the events of a rolled back run do not exist.
 			own := &current.Operation{ID: r.id}
 			if err := protect(func() (err error) { out, err = st.runTx(current.With(ctx, own), tx, b.Input); return err }); err != nil {
 				return end{}, err
@@ -161,13 +163,13 @@ func (r *run) local(ctx context.Context, st *step, b *begun) error {
 	if err != nil {
 		return err
 	}
-	if i := r.saved.find(b.full()); i >= 0 && r.saved.Steps[i].Result != nil { // of the run that was applied
+	if i := r.saved.find(b.full()); i >= 0 && r.saved.Steps[i].Result != nil { // the result of the run that was applied, which may differ from the result of the last run
 		*b = r.saved.Steps[i]
 	}
 	return nil
 }
 
-// batch writes the statements that fn declares, in one round trip if the store can.
+// batch writes the statements that fn declares, in one round trip if the store supports this.
 func (r *run) batch(ctx context.Context, fn func(*once.Batch) (end, error)) error {
 	var w once.Batch
 	var e end
@@ -184,7 +186,7 @@ func (r *run) fits(s saved, full string) error {
 	return nil
 }
 
-// stored is a step as it is saved: with its input only if an undo may need it.
+// stored returns the step in its stored form. It keeps the input only if an undo may need it.
 func (b begun) stored() begun {
 	if !b.Undo {
 		b.Input = nil
@@ -193,7 +195,7 @@ func (b begun) stored() begun {
 	return b
 }
 
-// bounded bounds one try of a step.
+// bounded returns a context that limits one try of a step.
 func (r *run) bounded(ctx context.Context, st *step) (context.Context, context.CancelFunc) {
 	d := st.timeout
 	if d == 0 {
@@ -211,15 +213,15 @@ func (r *run) key(b begun) string {
 	return lease.Key(r.id.Scope, r.id.Key, b.full(), voided)
 }
 
-// undoKey is the key of the undo of a call. It is unique because no step name has a line break.
+// undoKey returns the key of the undo of a call. It is unique, because no step name contains a line break.
 func (r *run) undoKey(b begun) string {
 	return lease.Key(r.id.Scope, r.id.Key, "undo\n"+b.full(), 0)
 }
 
 // call makes a call for the first time.
 func (r *run) call(ctx context.Context, st *step, b *begun) error {
-	// An intent is also needed if another node may have taken the saga over before the call, or if the saga is
-	// here because of a "no" that is not stored: in the next run that step could answer yes.
+	// An intent is also needed if another node may have taken the saga over before the call, and if the run depends on a
+	// failure that is not stored yet: in the next run, that step could succeed.
 	if st.needsIntent() || !r.holds || r.said {
 		if err := r.intend(ctx, b, st.contract(time.Now())); err != nil {
 			return err
@@ -228,7 +230,7 @@ func (r *run) call(ctx context.Context, st *step, b *begun) error {
 	return r.send(ctx, st, b, false)
 }
 
-// intend stores the intent of a call.
+// intend stores the intent of a call, so that the next node knows of the call.
 func (r *run) intend(ctx context.Context, b *begun, c *contract) error {
 	b.State, b.Call = stateCalling, c
 	next := r.saved.with(*b)
@@ -241,12 +243,12 @@ func (r *run) intend(ctx context.Context, b *begun, c *contract) error {
 // codeDuplicate is the code of a failure which says that the service has applied the call before, but does not have its result.
 const codeDuplicate = "PROVIDER.duplicate"
 
-// send makes a call, and saves its answer, which is stored with the next commit. again says that the call may
-// have been made before with this key.
+// send makes a call, and keeps its answer, which the next commit stores. again says that the call may have been made before with
+// this key.
 func (r *run) send(ctx context.Context, st *step, b *begun, again bool) error {
 	ctx, cancel := r.bounded(ctx, st)
 	defer cancel()
-	// A client of package retryhttp sends a request in this context once only.
+	// A client of package retryhttp sends a request with this context at most once.
 	if !st.repeats {
 		ctx = atmostonce.Mark(ctx)
 	}
@@ -259,8 +261,8 @@ func (r *run) send(ctx context.Context, st *step, b *begun, again bool) error {
 	}
 	var notYet *againError
 	switch {
-	// The service has answered, so the outcome is known: NotYet allows another attempt even if the contract
-	// does not allow to repeat the call.
+	// The service has answered, so the outcome is known. NotYet allows a further attempt even if the contract does not allow
+	// repetitions.
 	case errors.As(err, &notYet):
 		if b.Call != nil {
 			c := *b.Call
@@ -270,22 +272,22 @@ func (r *run) send(ctx context.Context, st *step, b *begun, again bool) error {
 		}
 		return err
 	case lease.IsNotSent(err) && !again:
-		// NotSent is only about this attempt: an earlier one with the same key may have been sent.
+		// NotSent only concerns this attempt: an earlier attempt with the same key may have been sent.
 		r.notSent(b)
-		return errors.New(err.Error()) // a failure in it is not an answer
+		return errors.New(err.Error()) // without the chain, because a failure in it is not an answer
 	}
 	if f := failureIn(err); f != nil && f.Code != codeDuplicate && !lease.IsNotSent(err) {
 		return f
 	}
-	// Without its chain, because a Failure in it would count as an answer.
+	// The chain is dropped, because a Failure in it would count as an answer.
 	err = errors.New(err.Error())
 	if b.Call == nil || b.Call.repeats(time.Now()) || st.check != nil && b.Call.Check {
-		return err // the next run repeats it or checks it
+		return err // the next run repeats or checks the call
 	}
 	return r.unknown(st, b, err)
 }
 
-// notSent takes back an intent. If keys were voided, the intent stays, so that the next attempt has another key.
+// notSent takes the intent back. If keys were voided, the intent stays, so that the next attempt has another key.
 func (r *run) notSent(b *begun) {
 	if b.Call == nil || b.Call.Voided == 0 {
 		r.saved = r.saved.without(b.full())
@@ -297,7 +299,7 @@ func (r *run) notSent(b *begun) {
 	r.saved = r.saved.with(*b)
 }
 
-// answered saves the result of a call.
+// answered adds the result of a call to the state.
 func (r *run) answered(b *begun, out json.RawMessage) error {
 	b.State, b.Result = stateDone, out
 	next := r.saved.with(b.kept())
@@ -308,7 +310,7 @@ func (r *run) answered(b *begun, out json.RawMessage) error {
 	return nil
 }
 
-// kept is the part of an answered call that is saved. Its contract names the key.
+// kept returns the part of an answered call that is stored. The contract stays if it determines the key.
 func (b begun) kept() begun {
 	c := b.Call
 	b = b.stored()
@@ -318,9 +320,9 @@ func (b begun) kept() begun {
 	return b
 }
 
-// unknown is for a call whose outcome cannot be found out.
+// unknown returns the error of a call whose outcome cannot be found out.
 func (r *run) unknown(st *step, b *begun, err error) error {
-	// A saga cannot turn if its pivot has taken effect, or may have.
+	// A saga cannot turn if its pivot has taken effect, or may have taken effect.
 	if st.cancel != nil && b.Call.Cancel && !b.Pivot && r.saved.passedPivot() == "" {
 		return &turnError{once.Failure{Code: CodeUnknown, Message: fmt.Sprintf("the outcome of call %q is not known: %v", b.full(), err)}}
 	}
@@ -329,7 +331,7 @@ func (r *run) unknown(st *step, b *begun, err error) error {
 
 var errNoAnswer = errors.New("no answer to an earlier attempt was stored")
 
-// resume continues a call that this node or another one has begun.
+// resume continues a call that an earlier run has begun, on this node or another one.
 func (r *run) resume(ctx context.Context, st *step, b *begun) error {
 	switch {
 	case st.kind != kindCall || b.Call == nil:
@@ -337,7 +339,7 @@ func (r *run) resume(ctx context.Context, st *step, b *begun) error {
 	case r.n.isStopping():
 		return errStop
 	}
-	// A repetition could take effect twice, so only the service can give the outcome.
+	// A repetition could take effect twice, so the service must say the outcome.
 	if !b.Call.repeats(time.Now()) {
 		if st.check == nil || !b.Call.Check {
 			return r.unknown(st, b, errNoAnswer)
@@ -347,7 +349,7 @@ func (r *run) resume(ctx context.Context, st *step, b *begun) error {
 			return err
 		}
 	}
-	if b.Call.NotYet && !b.Call.Repeat || b.State != stateCalling { // another attempt may have another outcome
+	if b.Call.NotYet && !b.Call.Repeat || b.State != stateCalling { // this attempt may have another outcome than "not yet", so the permission to repeat is removed first
 		c := *b.Call
 		c.NotYet = false
 		if err := r.intend(ctx, b, &c); err != nil {
@@ -358,8 +360,8 @@ func (r *run) resume(ctx context.Context, st *step, b *begun) error {
 	return r.send(ctx, st, b, true)
 }
 
-// ask asks the service for the outcome of a call. If the service has made sure that the call never happens, the
-// call can be made under another key: then found is false, and the state of the step is empty.
+// ask asks the service for the outcome of a call. If the service has made sure that the call never happens, the call can be made
+// under another key: then found is false, and the state of the step is empty.
 func (r *run) ask(ctx context.Context, st *step, b *begun) (found bool, err error) {
 	ctx, cancel := r.bounded(ctx, st)
 	defer cancel()
@@ -369,13 +371,13 @@ func (r *run) ask(ctx context.Context, st *step, b *begun) (found bool, err erro
 		return protect(func() (err error) { out, finding, err = st.check(ctx, r.key(*b)); return err })
 	})
 	switch {
-	// Without the chain: a Failure in it is not the answer of the call.
+	// The chain is dropped, because a Failure in it is not the answer of the call.
 	case err != nil:
 		return false, errors.New(err.Error())
 	case finding == lease.Happened:
 		return true, r.answered(b, out)
 	case finding == lease.Voided:
-		// The service refuses the old key from now on, so that another one cannot take effect twice.
+		// From now on the service refuses the old key, so a call with another key cannot take effect twice.
 		c := *b.Call
 		c.Voided++
 		b.State, b.Call = "", &c

@@ -39,7 +39,7 @@ func Gauges(db sqlplane.Database) gauge.Func {
 	}
 }
 
-// age is the age of the oldest of n, in seconds.
+// age returns the age of the oldest of n items in seconds, or 0 if n is 0.
 func age(n int64, now, since dialect.Time) float64 {
 	if n == 0 {
 		return 0
@@ -47,7 +47,8 @@ func age(n int64, now, since dialect.Time) float64 {
 	return max(0, time.Time(now).Sub(time.Time(since)).Seconds())
 }
 
-// countDue counts sagas that wait although they are due. It reads only their rows: it asks for the names of definitions first, by an index.
+// countDue counts the sagas that wait although they are due. It reads only their rows: an index first returns the names of the
+// definitions.
 func countDue(ctx context.Context, db sqlplane.Database) (n int64, oldest float64, err error) {
 	var names []any
 	err = db.Pool().Query(ctx, store.Statement{SQL: `with recursive names (name) as (select min(name) from once_saga_due

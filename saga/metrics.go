@@ -20,7 +20,7 @@ func (m metrics) Observe(ctx context.Context, e Event) {
 		zero.Value = 0
 		m.to.Record(ctx, zero)
 	}
-	switch e.Type { //nolint:exhaustive // the others are not counted
+	switch e.Type { //nolint:exhaustive // the others are not counted // the other events are not counted
 	case EventDefined:
 		if e.Step != "" {
 			begin(instrument.SagaRetries, e.Step)
@@ -32,7 +32,7 @@ func (m metrics) Observe(ctx context.Context, e Event) {
 		}
 	case EventCompleted, EventCompensated, EventStuck:
 		m.to.Record(ctx, instrument.One(instrument.Sagas, e.Saga, string(e.Type)))
-	case EventRetried: // a key of a step would be a series of its own
+	case EventRetried: // without the key of the step, because each key would be a new series
 		m.to.Record(ctx, instrument.One(instrument.SagaRetries, e.Saga, e.Step))
 	}
 }

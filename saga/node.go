@@ -82,7 +82,7 @@ type Config struct {
 	Tracer Tracer
 }
 
-// or returns v, or the value otherwise if v is zero.
+// or returns v, or otherwise if v is zero.
 func or[T comparable](v, otherwise T) T {
 	var zero T
 	if v == zero {
@@ -133,7 +133,7 @@ func (n *node) stats() Stats {
 	return Stats{c.completed.Load(), c.compensated.Load(), c.stuck.Load(), c.taken.Load(), c.changed.Load()}
 }
 
-// tell counts an event and tells the observer.
+// tell counts an event, and passes it to the observer.
 func (n *node) tell(ctx context.Context, e Event) {
 	switch e.Type { //nolint:exhaustive // the others are not counted
 	case EventCompleted:
@@ -152,7 +152,7 @@ func (n *node) tell(ctx context.Context, e Event) {
 
 func (n *node) isStopping() bool { return n.stopping.Load() }
 
-// backoff is the pause after so many failed tries.
+// backoff returns the pause after a number of failed tries.
 func (n *node) backoff(tries int) time.Duration {
 	d := n.cfg.Backoff
 	for range tries - 1 {
@@ -162,11 +162,11 @@ func (n *node) backoff(tries int) time.Duration {
 		}
 		d *= 2
 	}
-	// Random, so that sagas which have failed together are not tried again together.
+	// The pause is random, so that sagas that have failed together are not tried again together.
 	return d - rand.N(d/4+1)
 }
 
-// begin returns a run of a new saga. Nothing is stored yet: the start is part of the first commit.
+// begin returns the run of a new saga. It stores nothing, because the start is part of the first commit.
 func (n *node) begin(ctx context.Context, d *definition, id store.ID, in json.RawMessage) *run {
 	own := n.heart.NewOwner(id, held.Claim{Fingerprint: d.asked(in), Name: d.name, Trace: n.traceOf(ctx)}, n.cfg.Timeouts.Acquire)
 	r := &run{n: n, def: d, id: id, own: own, saved: saved{Input: in}}
@@ -176,8 +176,8 @@ func (n *node) begin(ctx context.Context, d *definition, id store.ID, in json.Ra
 	return r
 }
 
-// takeOver makes this node the owner of a saga that waits, or whose owner has died. The error is errLost if another node was faster, or if this node
-// cannot run the saga.
+// takeOver makes this node the owner of a saga that waits, or whose owner has died. It returns errLost if another node was
+// faster, or if this node cannot run the saga.
 func (n *node) takeOver(ctx context.Context, id store.ID, rec store.Record) (*run, error) {
 	d := n.defs[rec.Name]
 	s, err := n.read(id, rec)
@@ -197,6 +197,7 @@ func (n *node) takeOver(ctx context.Context, id store.ID, rec store.Record) (*ru
 	}
 	switch err := own.Swap(ctx, c); {
 	case store.KindOf(err) == store.KindTaken:
+		// The lease is not renewed for a record that this node does not have.
 		own.Close()
 		return nil, errLost
 	case err != nil:
@@ -206,7 +207,7 @@ func (n *node) takeOver(ctx context.Context, id store.ID, rec store.Record) (*ru
 	return n.taken(ctx, id, d, own, s), nil
 }
 
-// taken is the run of a saga that this node has taken over.
+// taken returns the run of a saga that this node has taken over.
 func (n *node) taken(ctx context.Context, id store.ID, d *definition, own *held.Owner, s saved) *run {
 	r := &run{n: n, def: d, id: id, own: own, saved: s, turned: s.Turn != nil, holds: true}
 	r.tell(ctx, Event{Type: EventTaken})
@@ -216,8 +217,8 @@ func (n *node) taken(ctx context.Context, id store.ID, d *definition, own *held.
 	return r
 }
 
-// takeMany makes this node the owner of those sagas among ids that wait, in one transaction if the store can do
-// so. It returns the work to do for each saga. The other sagas are left for the next look.
+// takeMany makes this node the owner of those sagas among ids that wait, in one transaction if the store supports this. It returns
+// the work for each saga. The other sagas are left for the next look.
 func (n *node) takeMany(ctx context.Context, ids []store.ID) (runs map[store.ID]func(context.Context) error, can bool, err error) {
 	taker, can := store.As[upkeep.Taker](n.ops)
 	if !can || len(ids) == 0 {
@@ -231,17 +232,18 @@ func (n *node) takeMany(ctx context.Context, ids []store.ID) (runs map[store.ID]
 	runs = map[store.ID]func(context.Context) error{}
 	for _, e := range entries {
 		own := n.heart.NewOwner(e.ID, held.Claim{Trace: e.Trace}, n.cfg.Timeouts.Acquire)
+		// One statement has taken all entries, so they share one nonce.
 		own.Nonce = nonce
 		own.Adopt(e.Record)
 		s, bad := n.read(e.ID, e.Record)
 		if d := n.defs[e.Name]; d != nil && bad == nil {
-			// Only here it is certain that this node has the definition and can decrypt the saga.
+			// Only now it is known that this node has the definition and can decrypt the saga.
 			r := n.taken(ctx, e.ID, d, own, s)
 			r.background = true
 			runs[e.ID] = r.execute
 			continue
 		}
-		runs[e.ID] = func(ctx context.Context) error { // concurrently with the others: it may wait for a transaction that wakes the saga
+		runs[e.ID] = func(ctx context.Context) error { // concurrently, because it may wait for a transaction that wakes the saga
 			err := n.leave(ctx, own, e)
 			n.tell(ctx, Event{Type: EventLeft, Saga: e.Name, ID: idOf(e.ID), Err: errors.Join(bad, err)})
 			return err
@@ -259,7 +261,7 @@ func (n *node) read(id store.ID, rec store.Record) (saved, error) {
 	return s, err
 }
 
-// leave makes a saga wait for another node, because this node has taken it over but cannot run it.
+// leave makes a saga wait for another node, because this node has taken it but cannot run it.
 func (n *node) leave(ctx context.Context, own *held.Owner, e upkeep.Entry) error {
 	defer own.Close()
 	next := store.Record{State: store.StateWaiting, Nonce: own.Nonce, Data: e.Data, RecoveryPoint: e.RecoveryPoint, CallStarted: e.CallStarted}

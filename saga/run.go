@@ -14,7 +14,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// run is one run of a saga on this node, as the owner of its record.
+// run is one run of a saga on this node, which owns the saga's record.
 type run struct {
 	n   *node
 	def *definition
@@ -22,32 +22,32 @@ type run struct {
 	own *held.Owner
 
 	saved  saved // the stored state, with the changes that the next commit stores
-	turned bool  // the turn is stored
+	turned bool  // the turn is stored already
 	holds  bool  // the record says that this owner works on the saga
-	waits  bool  // the record may say that the saga waits: then a row of due exists
-	said   bool  // saved has a "no" that is not stored yet
-	lost   error // a write whose answer was lost may still be applied; nothing more is written
+	waits  bool  // the record may say that the saga waits, so a row of due exists
+	said   bool  // saved contains a failure of a step that is not stored yet
+	lost   error // a write without an answer may still be applied, so nothing more is written
 
-	background bool // no caller waits for it
+	background bool // no caller waits for this run
 
 	final  *store.Record // the last record, if this run has ended the saga
-	became string        // the state after the last write, as of StateOf
+	became string        // the state after the last write, as StateOf returns it
 
 	flow    sync.Mutex // locked while a step runs
 	reached map[string]bool
-	halt    error // why the flow can run no more steps in this run
+	halt    error // why the flow can run no further step in this run
 }
 
-// end is the state that a write gives to the saga.
+// end is the state of the saga after a write.
 type end struct {
 	saved
 	state  store.State
-	after  time.Duration // of a waiting saga
-	result store.Result  // of a finished one
+	after  time.Duration // how long a waiting saga waits
+	result store.Result  // the result of a finished saga
 }
 
-// execute runs the saga until it ends, waits or is stuck. After an error the saga is in none of these states,
-// because the node has lost it or cannot write. Then the saga continues when its lease is over.
+// execute runs the saga until it ends, waits or is stuck. After an error the saga is in none of these states, because this node
+// has lost it or cannot write. Then the saga continues after the end of its lease.
 func (r *run) execute(ctx context.Context) error {
 	defer r.own.Close()
 	ctx, cancel := context.WithCancel(ctx)
@@ -56,6 +56,7 @@ func (r *run) execute(ctx context.Context) error {
 	return r.tracedRun(ctx, r.toItsEnd)
 }
 
+// toItsEnd runs the saga forward or backward, until it stops.
 func (r *run) toItsEnd(ctx context.Context) error {
 	for {
 		err := r.forward
@@ -84,17 +85,17 @@ func (r *run) forward(ctx context.Context) error {
 		out, err = r.def.flow(Context{ctx, r}, r.saved.Input)
 		return err
 	})
-	// A step that outlives its flow could still commit, while this goroutine decides about the same state.
+	// A step that is still running could commit, while this goroutine decides about the same state.
 	if !r.flow.TryLock() {
 		return r.stick(ctx, "the flow has returned while one of its steps was under way")
 	}
 	defer r.flow.Unlock()
 	switch unreached := r.unreached(); {
-	case r.final != nil: // its last step has ended it
+	case r.final != nil: // the last step has ended the saga
 		return nil
 	case r.halt != nil:
 		err = r.halt
-	// A flow that panics has not chosen another path: it is tried again, and may reach the step then.
+	// A panic is no choice of another path: the flow is tried again, and may reach the step then.
 	case unreached != "" && !errors.As(err, new(*panicError)):
 		err = stuckf("the flow has returned, and this time it has not come to step %q, which it had taken before. Try: the earlier program, and another name for the new saga", unreached)
 	case err == nil:
@@ -103,7 +104,7 @@ func (r *run) forward(ctx context.Context) error {
 	return r.decide(ctx, err)
 }
 
-// unreached returns the first step that an earlier run has begun and that this run of the flow has not reached.
+// unreached returns the first step that an earlier run has begun, and that this run has not reached.
 func (r *run) unreached() string {
 	for _, b := range r.saved.Steps {
 		if !r.reached[b.full()] {
@@ -113,26 +114,26 @@ func (r *run) unreached() string {
 	return ""
 }
 
-// stop makes the flow run no more steps.
+// stop prevents further steps of the flow.
 func (r *run) stop(err error) error {
 	r.halt = cmp.Or(r.halt, err)
 	return r.halt
 }
 
-// failedError is a failed try of a step, which is tried again.
+// failedError is the error of a failed try of a step, which is tried again.
 type failedError struct {
 	step begun
-	most int // the number of tries that the step may have
+	most int // the largest number of tries of the step
 	err  error
 }
 
 func (e *failedError) Error() string { return fmt.Sprintf("step %q: %v", e.step.full(), e.err) }
 func (e *failedError) Unwrap() error { return e.err }
 
-// theFlow is the name in errors and events if the flow itself has failed, and no step.
+// theFlow is the step name in errors and events if the flow itself has failed.
 const theFlow = "the flow"
 
-// turnError turns the saga for another reason than the "no" of a step.
+// turnError makes the saga turn for another reason than a failure of a step.
 type turnError struct{ cause once.Failure }
 
 func (e *turnError) Error() string { return e.cause.Error() }
@@ -141,7 +142,7 @@ func lateError(deadline time.Duration) error {
 	return &turnError{once.Failure{Code: CodeDeadline, Message: fmt.Sprintf("the saga has not ended in %v", deadline)}}
 }
 
-// isLate reports whether the deadline turns the saga.
+// isLate reports whether the saga must turn because of its deadline.
 func (r *run) isLate() bool {
 	// A call in flight is resolved first, because its outcome decides which effects exist.
 	return !r.saved.Deadline.IsZero() && !time.Now().Before(r.saved.Deadline) && r.saved.passedPivot() == "" && r.saved.calling() == nil
@@ -161,6 +162,7 @@ func (r *run) decide(ctx context.Context, err error) error {
 	case errors.Is(err, errExists):
 		return err
 	case errors.Is(err, errStop):
+		// The node stops, so the saga is due at once for other nodes.
 		return r.park(ctx, 0)
 	case errors.As(err, &stuck):
 		return r.stick(ctx, stuck.why)
@@ -177,18 +179,18 @@ func (r *run) decide(ctx context.Context, err error) error {
 	return r.again(ctx, &failedError{begun{Name: theFlow}, r.n.cfg.Attempts, err})
 }
 
-// turn decides to compensate. The decision is stored before the first undo, or with it.
+// turn decides to undo the steps. The decision is stored before the first undo, or together with it.
 func (r *run) turn(ctx context.Context, cause once.Failure) error {
 	if pivot := r.saved.passedPivot(); pivot != "" {
 		return r.stick(ctx, fmt.Sprintf("the saga has passed its pivot %q, so it cannot be undone any more: %s", pivot, cause.Error()))
 	}
-	// The failure is the outcome of the whole saga, and the writes of its steps are undone.
+	// The failure is the outcome of the whole saga, whose writes are undone.
 	cause.CommitWrites = false
 	r.saved.Turn, r.saved.Tries, r.turned = &turn{cause}, 0, false
 	return errDirection
 }
 
-// again makes the saga try the failed step later, or turns the saga if all tries are used.
+// again makes the saga try the failed step later. If all tries are used, the saga turns.
 func (r *run) again(ctx context.Context, failed *failedError) error {
 	if r.saved.Tries++; r.saved.Tries >= failed.most {
 		return r.turn(ctx, once.Failure{Code: CodeExhausted, Message: fmt.Sprintf("%s has failed %d times, the last time with: %v", failed.step.full(), r.saved.Tries, failed.err)})
@@ -197,16 +199,16 @@ func (r *run) again(ctx context.Context, failed *failedError) error {
 	return r.park(ctx, r.n.backoff(r.saved.Tries))
 }
 
-// park makes the saga wait. Meanwhile it holds no lease.
+// park makes the saga wait. A waiting saga holds no lease.
 func (r *run) park(ctx context.Context, after time.Duration) error {
-	// The deadline turns the saga, so that it must run again by then.
+	// At the deadline the saga must turn, so it must run again by then.
 	if d := r.saved.Deadline; !d.IsZero() && r.saved.Turn == nil && r.saved.passedPivot() == "" {
 		after = max(0, min(after, time.Until(d)))
 	}
 	return r.write(ctx, end{saved: r.saved, state: store.StateWaiting, after: after})
 }
 
-// stick stores that a person must decide.
+// stick stores that a person must decide about the saga.
 func (r *run) stick(ctx context.Context, why string) error {
 	s := r.saved
 	s.Stuck = why
@@ -223,16 +225,18 @@ func (r *run) tell(ctx context.Context, e Event) {
 	r.n.tell(ctx, e)
 }
 
-// change is the write of the owner that brings the saga into e. If it returns an error, c lacks the parts that cannot be encrypted.
+// change returns the write of the owner that brings the saga into the state e. If it returns an error, c lacks the parts that
+// cannot be encrypted.
 func (r *run) change(e end) (c store.Change, err error) {
 	s := e.saved
 	s.Definition, s.Due = r.def.print, time.Time{}
 	c = store.Change{ID: r.id, Next: store.Record{State: e.state, Nonce: r.own.Nonce, RecoveryPoint: s.point(e.state == store.StateDone), CallStarted: s.calling() != nil}}
-	switch e.state { //nolint:exhaustive // no other is written
+	switch e.state { //nolint:exhaustive // no other is written // no other state is written
 	case store.StateRunning:
 		c.Lease = r.n.cfg.TTL
 	case store.StateWaiting:
 		s.Due = time.Now().Add(e.after).UTC()
+	// The data of the user is deleted at the end, because no undo needs it any more.
 	case store.StateDone:
 		if !r.n.cfg.KeepData {
 			s = s.ended()
@@ -251,7 +255,7 @@ func (r *run) change(e end) (c store.Change, err error) {
 	return r.own.Under(c), errors.Join(err, bad)
 }
 
-// write brings the saga into e, in a transaction of its own.
+// write brings the saga into the state e, in a separate transaction.
 func (r *run) write(ctx context.Context, e end, writes ...store.Statement) error {
 	if r.lost != nil {
 		return r.lost
@@ -261,9 +265,9 @@ func (r *run) write(ctx context.Context, e end, writes ...store.Statement) error
 		return err
 	}
 	c.Writes = append(c.Writes, writes...)
-	// Before the first write nothing of the saga is stored, and a taken record is another saga with this ID.
+	// Before the first write nothing of this saga is stored. Then a taken record belongs to another start of the same ID.
 	started := r.own.Fence() > 0
-	// The caller must not be able to cancel a write that the store may already have received.
+	// The caller must not cancel a write that the store may have received already.
 	err = r.own.Swap(context.WithoutCancel(ctx), c)
 	switch kind := store.KindOf(err); {
 	case err == nil:
@@ -281,7 +285,7 @@ func (r *run) write(ctx context.Context, e end, writes ...store.Statement) error
 	return err //nolint:wrapcheck // it is of the store
 }
 
-// wrote notes the new stored state.
+// wrote updates the run after a successful write.
 func (r *run) wrote(ctx context.Context, e end, next store.Record) {
 	if e.Turn != nil && !r.turned {
 		cause := e.Turn.Cause
@@ -293,7 +297,7 @@ func (r *run) wrote(ctx context.Context, e end, next store.Record) {
 	if e.state != store.StateDone {
 		return
 	}
-	if e.result.Body != nil { // it is not encrypted: see openResult
+	if e.result.Body != nil { // this result is not encrypted, in contrast to the stored one: see openResult
 		next.Result, next.Data = e.result, nil
 	}
 	r.final = &next
@@ -304,7 +308,7 @@ func (r *run) wrote(ctx context.Context, e end, next store.Record) {
 	r.tell(ctx, Event{Type: how})
 }
 
-// commit runs fn in a transaction of the store, and commits its result together with its writes.
+// commit runs fn in a transaction of the store, and commits the state that fn returns together with its writes.
 func (r *run) commit(ctx context.Context, full string, fn func(ctx context.Context, tx any) (end, error)) error {
 	if r.lost != nil {
 		return r.lost

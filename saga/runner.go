@@ -93,7 +93,7 @@ func (r *Runner[TX]) Run(ctx context.Context) error {
 	w := &watch[TX]{r: r, free: make(chan struct{}, r.cfg.Concurrency), ended: make(chan struct{}, 1), running: map[store.ID]bool{}}
 	var listed time.Time
 	for {
-		// The lease of a dead node ends after a TTL at the earliest, so more frequent lists would find nothing.
+		// The lease of a dead node ends after one TTL at the earliest, so more frequent lists would find nothing.
 		list := time.Since(listed) >= r.cfg.TTL
 		if list {
 			listed = time.Now()
@@ -102,7 +102,7 @@ func (r *Runner[TX]) Run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			r.tell(ctx, Event{Type: EventDatabase, Err: err})
 		}
-		// Random, so that nodes which have started at the same time do not look at the same time.
+		// The pause is random, so that nodes that have started at the same time do not look at the same time.
 		pause := r.cfg.Every - rand.N(r.cfg.Every/4+1)
 		timer := time.NewTimer(pause)
 		ended := w.ended
@@ -113,7 +113,7 @@ func (r *Runner[TX]) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			timer.Stop()
 			return nil
-		case <-ended: // more may be due
+		case <-ended: // more sagas may be due than the places of the last look
 			timer.Reset(r.cfg.Every / fewEvery)
 			w.gather(ctx, timer.C)
 		case <-timer.C:
@@ -122,20 +122,20 @@ func (r *Runner[TX]) Run(ctx context.Context) error {
 	}
 }
 
-// fewEvery is the part of Config.Every for which freed places wait for further ones, so that one statement takes many sagas.
+// fewEvery is the part of Config.Every for which free places wait for further ones, so that one statement takes many sagas.
 const fewEvery = 8
 
-// watch finds sagas for a runner.
+// watch finds sagas for a runner, and starts them.
 type watch[TX any] struct {
 	r       *Runner[TX]
 	free    chan struct{}
 	ended   chan struct{}
 	mu      sync.Mutex
 	running map[store.ID]bool
-	left    map[store.ID]bool // due in the last look, and not taken
+	left    map[store.ID]bool // sagas that were due in the last look and were not taken
 }
 
-// gather waits until half of the places are free, or the time is over.
+// gather waits until half of the places are free, or until the time has passed.
 func (w *watch[TX]) gather(ctx context.Context, over <-chan time.Time) {
 	for len(w.free) > cap(w.free)/2 {
 		select {
@@ -148,14 +148,14 @@ func (w *watch[TX]) gather(ctx context.Context, over <-chan time.Time) {
 	}
 }
 
-// look runs due sagas. It reports whether more may be due than this node has room for.
+// look starts due sagas. It reports whether more sagas may be due than this node has places for.
 func (w *watch[TX]) look(ctx context.Context, lists bool) (full bool, err error) {
 	free := cap(w.free) - len(w.free)
-	// A look would only find sagas that this node cannot take.
+	// A look would only find sagas that this node has no place for.
 	if free == 0 {
 		return true, nil
 	}
-	ids, err := w.r.due.look(ctx, cap(w.free), free) // some of them may be running here
+	ids, err := w.r.due.look(ctx, cap(w.free), free) // more than free, because some of them may be running on this node
 	if err == nil {
 		ids, err = w.apart(ctx, ids)
 	}
@@ -167,7 +167,7 @@ func (w *watch[TX]) look(ctx context.Context, lists bool) (full bool, err error)
 	if err := w.take(ctx, ids); err != nil {
 		return false, err
 	}
-	// Sagas of dead nodes have no row of due: they are found by reading all running sagas, which costs more.
+	// A saga of a dead node has no row of due. It is found by reading all running sagas, which costs more.
 	if !lists {
 		return full, nil
 	}
@@ -179,8 +179,8 @@ func (w *watch[TX]) look(ctx context.Context, lists bool) (full bool, err error)
 	})
 }
 
-// apart leaves out sagas that already run here and were woken meanwhile. It makes them due a little later, so
-// that they do not delay others.
+// apart removes sagas that already run on this node and were woken meanwhile. It makes them due a little later, so that they do
+// not delay other sagas.
 func (w *watch[TX]) apart(ctx context.Context, ids []store.ID) (others []store.ID, err error) {
 	for _, id := range ids {
 		w.mu.Lock()
@@ -195,16 +195,16 @@ func (w *watch[TX]) apart(ctx context.Context, ids []store.ID) (others []store.I
 	return others, nil
 }
 
-// take takes due sagas. A saga that it does not get was probably taken by another node. If the saga is still due in the next look, it is handled
-// alone: it was woken while a node runs it, or has ended.
+// take takes due sagas. A saga that is not taken was probably taken by another node. If it is still due in the next look, it is
+// handled separately: it was woken while a node runs it, or it has ended.
 func (w *watch[TX]) take(ctx context.Context, ids []store.ID) error {
-	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] }) // other nodes see the same list
+	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] }) // other nodes see the same list, and should not compete for the same sagas
 	runs, can, err := w.r.takeMany(ctx, ids)
 	if err != nil {
 		return err
 	}
 	for id, run := range runs {
-		w.start(context.WithoutCancel(ctx), id, run) // a place is reserved for it, and start must release it
+		w.start(context.WithoutCancel(ctx), id, run) // without cancel, because the saga is taken already and must run or be left
 	}
 	before := w.left
 	w.left = map[store.ID]bool{}
@@ -219,7 +219,7 @@ func (w *watch[TX]) take(ctx context.Context, ids []store.ID) error {
 	return nil
 }
 
-// start runs a saga in a goroutine, as soon as a place is free.
+// start runs a saga in a separate goroutine, as soon as a place is free.
 func (w *watch[TX]) start(ctx context.Context, id store.ID, run func(context.Context) error) {
 	w.mu.Lock()
 	busy := w.running[id]
@@ -243,11 +243,13 @@ func (w *watch[TX]) start(ctx context.Context, id store.ID, run func(context.Con
 		defer func() {
 			done()
 			<-w.free
+			// One element is enough to wake Run.
 			select {
 			case w.ended <- struct{}{}:
 			default:
 			}
 		}()
+		// The caller's context must not end a saga in the middle of a step: Run stops sagas between steps.
 		own := context.WithoutCancel(ctx)
 		if err := run(own); err != nil {
 			w.r.tell(own, Event{Type: EventInterrupted, ID: idOf(id), Err: err})
@@ -255,13 +257,13 @@ func (w *watch[TX]) start(ctx context.Context, id store.ID, run func(context.Con
 	})
 }
 
-// resume takes a saga over and runs it.
+// resume takes a saga over, and runs it.
 func (n *node) resume(ctx context.Context, id store.ID, isDue bool) error {
 	var since time.Time
 	var err error
 	if isDue {
-		// Read before the record: forget then leaves a wake alone that comes after this read.
-		if since, err = n.due.since(ctx, id); err != nil || since.IsZero() { // another node has taken it meanwhile
+		// This is read before the record, so that forget does not delete a wake that comes later.
+		if since, err = n.due.since(ctx, id); err != nil || since.IsZero() { // another node has taken the saga meanwhile
 			return err //nolint:wrapcheck // it is of the store
 		}
 	}
@@ -269,10 +271,10 @@ func (n *node) resume(ctx context.Context, id store.ID, isDue bool) error {
 	switch {
 	case err != nil:
 		return err //nolint:wrapcheck // it is of the store
-	// The saga was woken while a node runs it: that node sees the wake when the saga would wait.
+	// The saga was woken while a node runs it. That node sees the wake when the saga would wait.
 	case isDue && rec.State == store.StateRunning && !rec.Idle():
 		return n.due.push(ctx, id) //nolint:wrapcheck // likewise
-	// The saga is stuck or has ended, so its row of due is useless.
+	// The saga is stuck or has ended, so it needs no row of due.
 	case isDue && !rec.Idle():
 		return n.due.forget(ctx, id, since) //nolint:wrapcheck // likewise
 	}

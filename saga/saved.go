@@ -11,37 +11,37 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// MaxSaved is how many bytes a saga may save: its input, and the inputs and results of its steps.
+// MaxSaved is the largest size of a saga's saved data in bytes: its input, and the inputs and results of its steps.
 const MaxSaved = 64 << 10
 
-// saved is the JSON in the record of a saga: the part of its state for which [store.Record] has no field.
+// saved is the JSON in the record of a saga. It contains the part of the state for which [store.Record] has no field.
 type saved struct {
-	Definition string          `json:"definition"` // fingerprint of the program that has written this
+	Definition string          `json:"definition"` // the fingerprint of the program that has written this
 	Input      json.RawMessage `json:"input,omitempty"`
 	Steps      []begun         `json:"steps,omitempty"` // in the order in which they have begun
-	Tries      int             `json:"tries,omitempty"` // failed tries of the next step or undo
+	Tries      int             `json:"tries,omitempty"` // the failed tries of the next step or undo
 	Turn       *turn           `json:"turn,omitempty"`
 	Stuck      string          `json:"stuck,omitempty"` // why a person must decide
 	Deadline   time.Time       `json:"deadline,omitzero"`
-	Due        time.Time       `json:"due,omitzero"`     // of a waiting saga, by the clock of the process that has written it
+	Due        time.Time       `json:"due,omitzero"`     // when a waiting saga continues, by the clock of the process that has written it
 	Sealed     []byte          `json:"sealed,omitempty"` // the secrets, if the saga is encrypted
 }
 
-// turn is the decision to compensate.
+// turn is the decision to undo the steps.
 type turn struct {
-	Cause once.Failure `json:"cause"` // the failure that the caller gets in the end
+	Cause once.Failure `json:"cause"` // the failure that the caller gets at the end
 }
 
-// state is the state of a step. The words are stored: they never change.
+// state is the state of a step. The words are stored, so they never change.
 type state string
 
 const (
 	stateCalling state = "calling" // the intent of a call is stored, and its outcome is not known
 	stateDone    state = "done"
-	stateFailed  state = "failed"  // it has said no: it has no effect
-	stateUndone  state = "undone"  // or cancelled
-	stateKept    state = "kept"    // after the turn: it has no undo
-	stateSkipped state = "skipped" // after the turn: a person has decided that the program does not undo it
+	stateFailed  state = "failed"  // the step has returned a failure, so it has no effect
+	stateUndone  state = "undone"  // the step was undone, or its call was cancelled
+	stateKept    state = "kept"    // after the turn: the step has no undo, so its effect stays
+	stateSkipped state = "skipped" // after the turn: a person has decided that the step is not undone
 )
 
 // begun is a step that has begun.
@@ -53,27 +53,27 @@ type begun struct {
 	Result  json.RawMessage `json:"result,omitempty"`
 	Failure *once.Failure   `json:"failure,omitempty"`
 	Pivot   bool            `json:"pivot,omitempty"`
-	Undo    bool            `json:"undo,omitempty"` // it has an undo, or can be cancelled
+	Undo    bool            `json:"undo,omitempty"` // the step has an undo, or its call can be cancelled
 	Call    *contract       `json:"call,omitempty"`
-	Events  []string        `json:"events,omitempty"` // IDs that its transactions have added to an outbox
+	Events  []string        `json:"events,omitempty"` // the IDs of the messages that its transactions have added to an outbox
 }
 
 // contract is the part of a call's definition that applied when its intent was stored.
 type contract struct {
 	Repeat bool      `json:"repeat,omitempty"`
-	Until  time.Time `json:"until,omitzero"` // with Repeat: not later than this
+	Until  time.Time `json:"until,omitzero"` // with Repeat: the last time for a repetition
 	Check  bool      `json:"check,omitempty"`
 	Cancel bool      `json:"cancel,omitempty"`
 	NotYet bool      `json:"not_yet,omitempty"` // the service has answered "not yet"
-	Voided int       `json:"voided,omitempty"`  // keys that the service refuses
+	Voided int       `json:"voided,omitempty"`  // the number of keys that the service refuses
 }
 
-// repeats reports whether the call may be made again under its key.
+// repeats reports whether the call may be repeated under its key.
 func (c *contract) repeats(now time.Time) bool {
 	return c.NotYet || c.Repeat && (c.Until.IsZero() || now.Before(c.Until))
 }
 
-// full is the name of a step within its saga.
+// full returns the name of a step within its saga.
 func (b begun) full() string { return fullName(b.Name, b.Key) }
 
 func fullName(name, key string) string {
@@ -87,7 +87,7 @@ func (s saved) find(full string) int {
 	return slices.IndexFunc(s.Steps, func(b begun) bool { return b.full() == full })
 }
 
-// with returns s with a new or changed step.
+// with returns s with the step b, which is new or replaces its earlier state.
 func (s saved) with(b begun) saved {
 	s.Steps = slices.Clone(s.Steps)
 	if i := s.find(b.full()); i >= 0 {
@@ -95,13 +95,14 @@ func (s saved) with(b begun) saved {
 	} else {
 		s.Steps = append(s.Steps, b)
 	}
+	// A step that has ended begins a new count of tries.
 	if b.State != stateCalling {
 		s.Tries = 0
 	}
 	return s
 }
 
-// without returns s without its last step, which did not begin.
+// without returns s without the step full, which did not begin.
 func (s saved) without(full string) saved {
 	s.Steps = slices.DeleteFunc(slices.Clone(s.Steps), func(b begun) bool { return b.full() == full })
 	return s
@@ -117,7 +118,7 @@ func (s saved) calling() *begun {
 	return nil
 }
 
-// passedPivot returns the pivot, if it is done, or "". After it the saga cannot turn.
+// passedPivot returns the name of the pivot if it is done, or "". After the pivot the saga cannot turn.
 func (s saved) passedPivot() string {
 	for _, b := range s.Steps {
 		if b.Pivot && b.State == stateDone {
@@ -127,11 +128,11 @@ func (s saved) passedPivot() string {
 	return ""
 }
 
-// behindPivot is the beginning of the recovery point of a saga that has passed its pivot and not ended.
-// [Gauges] counts such sagas by it.
+// behindPivot is the beginning of the recovery point of a saga that has passed its pivot and not ended. [Gauges] counts sagas by
+// this text.
 const behindPivot = "behind the pivot: "
 
-// point is the recovery point that lists show.
+// point returns the recovery point of the record, which lists show.
 func (s saved) point(ended bool) string {
 	last := ""
 	if n := len(s.Steps); n > 0 {
@@ -139,6 +140,7 @@ func (s saved) point(ended bool) string {
 	}
 	if s.Turn != nil {
 		last = "turned"
+		// The steps are undone in reverse order, so the first undone step is the last progress.
 		for _, b := range s.Steps {
 			if b.State == stateUndone {
 				return "undone " + b.full()
@@ -152,7 +154,7 @@ func (s saved) point(ended bool) string {
 	return last
 }
 
-// ended is the state that is kept after the end of a saga: without data of the user.
+// ended returns the state that is kept after the end of a saga, without data of the user.
 func (s saved) ended() saved {
 	s.Input, s.Steps = nil, slices.Clone(s.Steps)
 	for i := range s.Steps {
@@ -163,7 +165,7 @@ func (s saved) ended() saved {
 
 func (s saved) encode() []byte {
 	b, err := json.Marshal(s)
-	if err != nil { // cannot fail: all raw messages were encoded before
+	if err != nil { // cannot fail: all raw messages are valid JSON
 		panic(err)
 	}
 	return b
@@ -187,7 +189,7 @@ func (s saved) fits() error {
 // decodeSaved reads a record. Its secrets may still be encrypted.
 func decodeSaved(rec store.Record) (s saved, err error) {
 	if rec.Result.Kind == store.ResultOmitted && len(rec.Data) == 0 {
-		return s, nil // the record is forgotten
+		return s, nil // the record was forgotten, and has no state
 	}
 	if err := json.Unmarshal(rec.Data, &s); err != nil {
 		return s, fmt.Errorf("saga: the stored state cannot be read: %w", err)

@@ -11,28 +11,30 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// With an Encrypter, the runner encrypts inputs and results of steps, texts of failures, and the result of the saga. Names and states of steps, codes
-// of failures and the reason of a stuck saga stay readable: people decide without the key.
+// With an Encrypter, the runner encrypts the inputs and results of steps, the texts of failures, and the result of the saga. The
+// names and states of steps, the codes of failures and the reason of a stuck saga stay readable, because people decide
+// without the encryption key.
 
-// secrets are the encrypted fields of a record. They are encrypted as a whole, so that a field of one step cannot be moved to another step.
+// secrets contains the encrypted fields of a record. They are encrypted together, so that a field cannot be moved to another step.
 type secrets struct {
 	Input json.RawMessage   `json:"input,omitempty"`
 	Turn  *once.Failure     `json:"turn,omitempty"`
-	Steps map[string]secret `json:"steps,omitempty"` // by their full names
+	Steps map[string]secret `json:"steps,omitempty"` // by the full names of the steps
 }
 
+// secret contains the encrypted fields of one step.
 type secret struct {
 	Input   json.RawMessage `json:"input,omitempty"`
 	Result  json.RawMessage `json:"result,omitempty"`
 	Failure *once.Failure   `json:"failure,omitempty"`
 }
 
-// label binds a ciphertext to its saga and its purpose.
+// label returns a text that binds encrypted data to its saga and its purpose.
 func label(id store.ID, what string) []byte {
 	return append(seal.Label(id.Scope, id.Key), "\x00"+what...)
 }
 
-// seal returns s with its secrets encrypted, and without them if that fails.
+// seal returns s with its secrets encrypted. If the encryption fails, it returns s without the secrets.
 func (s saved) seal(e once.Encrypter, id store.ID) (saved, error) {
 	if e == nil {
 		return s, nil
@@ -64,7 +66,7 @@ func (s saved) seal(e once.Encrypter, id store.ID) (saved, error) {
 
 var errNoEncrypter = errors.New("it is encrypted, and there is no Encrypter. Try: the Config.Encrypter with which it was saved")
 
-// open returns s as it was before it was sealed.
+// open reverts seal.
 func (s saved) open(e once.Encrypter, id store.ID) (saved, error) {
 	if s.Sealed == nil {
 		return s, nil
@@ -78,7 +80,7 @@ func (s saved) open(e once.Encrypter, id store.ID) (saved, error) {
 		return s, fmt.Errorf("saga: the stored state cannot be read: %w", err)
 	}
 	s.Sealed, s.Input = nil, x.Input
-	if s.Turn != nil && x.Turn != nil { // not if a person without the key has turned it
+	if s.Turn != nil && x.Turn != nil { // a person without the encryption key may have turned the saga
 		s.Turn = &turn{*x.Turn}
 	}
 	s.Steps = slices.Clone(s.Steps)
@@ -97,7 +99,7 @@ func decrypt(e once.Encrypter, encrypted, label []byte) ([]byte, error) {
 	if e == nil {
 		return nil, errNoEncrypter
 	}
-	return e.Decrypt(encrypted, label) //nolint:wrapcheck // its callers wrap it
+	return e.Decrypt(encrypted, label) //nolint:wrapcheck // the callers wrap it
 }
 
 // sealResult encrypts the result of a saga.
@@ -115,7 +117,7 @@ func sealResult(e once.Encrypter, id store.ID, r store.Result) (store.Result, er
 
 // openResult decrypts the result of a saga that has ended.
 func openResult(e once.Encrypter, id store.ID, rec store.Record) ([]byte, error) {
-	if rec.Data == nil { // from the run that has ended the saga: not encrypted yet
+	if rec.Data == nil { // the run that has ended the saga has the result, which is not encrypted
 		return rec.Result.Body, nil
 	}
 	s, err := decodeSaved(rec)

@@ -32,6 +32,7 @@ func Start[TX, In, Out any](ctx context.Context, r *Runner[TX], tx TX, d *Defini
 	}
 	switch rec, err := r.writer.Write(ctx, tx, c); {
 	case err == nil:
+		// The lease is not held yet: this process only may run the saga before other nodes look for it.
 		run.own.Adopt(c.Next)
 		h.run, h.until = run, time.Now().Add(r.cfg.Every)
 		return h, nil
@@ -67,8 +68,8 @@ type Handle[Out any] struct {
 	in   json.RawMessage
 	work func(func())
 
-	run   *run      // only the start is stored, and this process may run the saga first; nil if another process may do so
-	until time.Time // until then this process may run it first; zero if nothing is stored
+	run   *run      // the run, if this process may run the saga first; nil if another process may do so
+	until time.Time // until this time this process may run the saga first; zero if nothing is stored
 }
 
 func handleOf[TX, In, Out any](r *Runner[TX], d *Definition[In, Out], id ID, in In) (*Handle[Out], error) {
@@ -93,7 +94,7 @@ func (h *Handle[Out]) failed(code once.Code, effect once.Effect, err error) erro
 	return &once.Error{Code: code, Effect: effect, Scope: h.id.Scope, Key: h.id.Key, Err: err}
 }
 
-// compare refuses the record of a start with another input or definition.
+// compare returns an error if the record comes from a start with another input or definition.
 func (h *Handle[Out]) compare(rec store.Record) error {
 	if len(rec.Fingerprint) > 0 && !bytes.Equal(rec.Fingerprint, h.def.asked(h.in)) {
 		return h.failed(once.CodeMismatch, once.EffectNotApplied, errors.New("a saga was started under this ID with another input, or by another definition"))
@@ -148,7 +149,7 @@ func (h *Handle[Out]) Result(ctx context.Context) (out Out, err error) {
 	return out, nil
 }
 
-// await returns the record of the saga when it has ended, is stuck or does not exist.
+// await returns the record of the saga after it has ended, is stuck, or does not exist.
 func (h *Handle[Out]) await(ctx context.Context) (store.Record, error) {
 	if first := h.run; first != nil && (h.until.IsZero() || time.Now().Before(h.until)) {
 		h.run = nil
@@ -160,15 +161,15 @@ func (h *Handle[Out]) await(ctx context.Context) (store.Record, error) {
 		rec, err := h.n.ops.Read(ctx, h.id)
 		next := h.n.cfg.Every
 		switch {
+		// A failed read changes nothing: the handle tries again until ctx ends.
 		case err != nil:
 		case rec.State == store.StateAbsent, rec.State == store.StateDone, rec.State == store.StateUnknown:
 			return rec, nil
 		case rec.Idle() && h.compare(rec) != nil:
-			return rec, nil //nolint:nilerr // Result compares it again, and returns the error
+			return rec, nil //nolint:nilerr // Result compares the record again, and returns the error
 		case rec.Idle() && !h.n.isStopping():
 			over, pause := h.n.isOver(ctx, h.id, rec)
-			// Another node may also run the saga, or a wake may end the wait, so the handle looks again after
-			// Every at the latest.
+			// Another node may run the saga, or a wake may end the wait, so the next look comes after Every at the latest.
 			if !over {
 				next = min(next, pause)
 				break
@@ -185,7 +186,7 @@ func (h *Handle[Out]) await(ctx context.Context) (store.Record, error) {
 	}
 }
 
-// runFirst runs a saga that the handle itself has started, and reports whether the saga has ended.
+// runFirst runs a saga that this handle has started, and reports whether the saga has ended.
 func (h *Handle[Out]) runFirst(ctx context.Context, first *run) (rec store.Record, ended bool, err error) {
 	left, err := h.execute(ctx, first)
 	switch {
@@ -193,16 +194,16 @@ func (h *Handle[Out]) runFirst(ctx context.Context, first *run) (rec store.Recor
 		return rec, false, h.failed(once.CodeInFlight, once.EffectInDoubt, err)
 	case first.final != nil:
 		rec = *first.final
-		rec.Fingerprint = nil // a record of its own needs no comparison
+		rec.Fingerprint = nil // the record comes from this run, so it needs no comparison
 		return rec, true, nil
-	// Without a fence no write was applied, so nothing of the saga is stored.
+	// The fence is 0, so no write was applied and nothing of the saga is stored.
 	case err != nil && first.own.Fence() == 0 && first.lost == nil && !errors.Is(err, errExists):
 		return rec, false, h.failed(once.CodeUnavailable, once.EffectNotApplied, err)
 	}
-	return rec, false, nil // the stored record decides
+	return rec, false, nil // the stored record shows the outcome
 }
 
-// isOver reports whether a saga that no node is running can go on. If not, pause is the longest time until it can.
+// isOver reports whether a saga that no node runs can continue. If it cannot, pause is the longest time until it can.
 func (n *node) isOver(ctx context.Context, id store.ID, rec store.Record) (over bool, pause time.Duration) {
 	s, err := decodeSaved(rec)
 	if err != nil || rec.State != store.StateWaiting {
@@ -211,16 +212,16 @@ func (n *node) isOver(ctx context.Context, id store.ID, rec store.Record) (over 
 	if over, err := n.due.over(ctx, id, s.Due); err == nil && over {
 		return true, 0
 	}
-	if pause = time.Until(s.Due); pause <= 0 { // the other process has another clock
+	if pause = time.Until(s.Due); pause <= 0 { // the process that has written the time has another clock
 		pause = n.cfg.Every
 	}
 	return false, pause
 }
 
-// execute runs the saga. It returns when the saga stops or when ctx ends; then left is true, and the saga goes on.
+// execute runs the saga. It returns when the saga stops, or when ctx ends. In the second case left is true, and the saga continues.
 func (h *Handle[Out]) execute(ctx context.Context, r *run) (left bool, err error) {
 	ended := make(chan error, 1)
-	// The saga goes on when the caller's time is over: only the wait for it ends.
+	// The saga continues after the end of the caller's context: only the wait for the saga ends.
 	h.work(func() { ended <- r.execute(context.WithoutCancel(ctx)) })
 	select {
 	case err := <-ended:

@@ -27,7 +27,7 @@ const (
 	kindBatch kind = "batch"
 )
 
-// step is a step without its types. What the user has written takes and returns JSON here.
+// step is a step without the types of its values. The functions of the user take and return JSON here.
 type step struct {
 	name        string
 	kind        kind
@@ -46,25 +46,26 @@ type step struct {
 	check    func(ctx context.Context, key string) (json.RawMessage, lease.Finding, error)
 	cancel   func(ctx context.Context, key string, in json.RawMessage) error
 	repeats  bool
-	life     time.Duration // of the key at the service; 0: for ever
+	life     time.Duration // how long the service remembers the key; 0: for ever
 }
 
 func (s *step) core() *step { return s }
 
-// isUndone reports whether the turn does something about the step.
+// isUndone reports whether the turn undoes or cancels the step.
 func (s *step) isUndone() bool {
 	return s.undoTx != nil || s.revoke != nil || s.undoCall != nil || s.cancel != nil
 }
 
-// needsIntent reports whether the intent of a call must be stored before the call: because the call may have to
-// be undone, because it is the pivot, or because it must not be made twice.
+// needsIntent reports whether the intent of a call must be stored before the call. This is so if the call may have to be undone, if
+// it is the pivot, or if it must not be made twice.
 func (s *step) needsIntent() bool {
 	return s.isUndone() || s.pivot || !s.repeats || s.life > 0
 }
 
-// contract is what an intent stores.
+// contract returns the contract that an intent stores.
 func (s *step) contract(now time.Time) *contract {
 	c := &contract{Repeat: s.repeats, Check: s.check != nil, Cancel: s.cancel != nil}
+	// The reserve of one tenth is for the difference of the clocks and for the time of the call.
 	if s.life > 0 {
 		c.Until = now.Add(s.life - s.life/10).UTC()
 	}
@@ -81,10 +82,10 @@ func newStep(name string, k kind, result reflect.Type) *step {
 	return &step{name: name, kind: k, result: result}
 }
 
-// maxName is the length of the longest name that each database can store, in bytes.
+// maxName is the longest name that every database can store, in bytes.
 const maxName = 255
 
-// checkName refuses a name that would not be stored as it is.
+// checkName refuses a name that some database would change or refuse.
 func checkName(name string) error {
 	switch {
 	case name == "":
@@ -97,7 +98,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// decoded calls fn with the values of a step.
+// decoded calls fn with the decoded values of a step.
 func decoded[In, Out any](in, result json.RawMessage, fn func(In, Out) error) error {
 	var i In
 	var o Out
@@ -110,7 +111,7 @@ func decoded[In, Out any](in, result json.RawMessage, fn func(In, Out) error) er
 	return fn(i, o)
 }
 
-// encoded calls fn with the input of a step, and returns its result.
+// encoded calls fn with the decoded input of a step, and encodes the result.
 func encoded[In, Out any](in json.RawMessage, fn func(In) (Out, error)) (json.RawMessage, error) {
 	var i In
 	if err := json.Unmarshal(in, &i); err != nil {

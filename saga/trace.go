@@ -57,7 +57,7 @@ type Tracer interface {
 	SagaSpan(ctx context.Context, s Span) (_ context.Context, end func(how string, err error))
 }
 
-// traceOf returns the trace context that is stored with a saga when it is started.
+// traceOf returns the trace context that is stored at the start of a saga.
 func (n *node) traceOf(ctx context.Context) string {
 	if n.cfg.Tracer == nil {
 		return ""
@@ -65,7 +65,7 @@ func (n *node) traceOf(ctx context.Context) string {
 	return n.cfg.Tracer.SagaTrace(ctx)
 }
 
-// traced runs fn, a part of the saga, in a span of Config.Tracer. A panic in fn becomes an error: see protect.
+// traced runs fn, which is a part of the saga, in a span of Config.Tracer. A panic in fn is an error here already: see protect.
 func (r *run) traced(ctx context.Context, kind SpanKind, b begun, fn func(context.Context) error) error {
 	if r.n.cfg.Tracer == nil {
 		return fn(ctx)
@@ -93,7 +93,7 @@ func saysNo(err error) bool {
 	return f != nil && f.Code != codeDuplicate && !lease.IsNotSent(err) && store.KindOf(err) == store.KindOther
 }
 
-// tracedRun is traced for the run of a saga.
+// tracedRun does the same as traced, for a whole run of the saga.
 func (r *run) tracedRun(ctx context.Context, fn func(context.Context) error) error {
 	if r.n.cfg.Tracer == nil {
 		return fn(ctx)

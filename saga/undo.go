@@ -14,8 +14,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// compensate undoes the effects of the saga, last step first. It never runs the flow: each step is found by its name, and gets its stored input and
-// result.
+// compensate undoes the effects of the saga, the last step first. It never runs the flow. It finds each step by its name, and
+// passes the stored input and result to its undo.
 func (r *run) compensate(ctx context.Context) error {
 	for i := range slices.Backward(r.saved.Steps) {
 		b := r.saved.Steps[i]
@@ -40,7 +40,7 @@ func (r *run) compensate(ctx context.Context) error {
 	return r.write(ctx, end{saved: r.saved, state: store.StateDone, result: result})
 }
 
-// undoFailed decides how the saga goes on after a failed undo.
+// undoFailed decides how the saga continues after a failed undo.
 func (r *run) undoFailed(ctx context.Context, b begun, err error) error {
 	var again *againError
 	var stuck *stuckError
@@ -54,7 +54,7 @@ func (r *run) undoFailed(ctx context.Context, b begun, err error) error {
 	case errors.As(err, &again):
 		return r.park(ctx, again.after)
 	case failureIn(err) != nil && store.KindOf(err) == store.KindOther:
-		// A "no" of an undo is final: to try again does not help.
+		// The refusal of an undo is final, so another try would not help.
 		return r.stick(ctx, fmt.Sprintf("the undo of step %q says no: %v", b.full(), err))
 	}
 	if r.saved.Tries++; r.saved.Tries >= r.n.cfg.UndoAttempts {
@@ -64,13 +64,13 @@ func (r *run) undoFailed(ctx context.Context, b begun, err error) error {
 	return r.park(ctx, r.n.backoff(r.saved.Tries))
 }
 
-// undoStep undoes a step, or resolves a running call, after the turn.
+// undoStep undoes a step, or resolves a call in flight, after the turn.
 func (r *run) undoStep(ctx context.Context, i int) error {
 	b := r.saved.Steps[i]
 	st := r.def.steps[b.Name]
 	switch {
 	case !b.Undo && (!b.Pivot || b.State != stateCalling):
-		return r.setState(b, stateKept) // it has no undo, whatever its outcome
+		return r.setState(b, stateKept) // without an undo, the outcome of the step does not matter
 	case st == nil:
 		return stuckf("step %q may have to be undone, and this program does not have it. Try: a program that has it", b.full())
 	}
@@ -83,21 +83,21 @@ func (r *run) undoStep(ctx context.Context, i int) error {
 	switch {
 	case b.State != stateDone:
 		return nil
-	case b.Pivot: // it was running when the saga turned: if it succeeds, the saga goes forward again
+	case b.Pivot: // the pivot was running when the saga turned: because it has succeeded, the saga goes forward again
 		r.saved.Turn, r.saved.Tries = nil, 0
 		return errDirection
 	}
 	return r.traced(ctx, SpanUndo, b, func(ctx context.Context) error { return r.undo(ctx, st, b) })
 }
 
-// setState changes the state of a step, which is stored with the next commit.
+// setState changes the state of a step. The next commit stores it.
 func (r *run) setState(b begun, s state) error {
 	b.State = s
 	r.saved = r.saved.with(b)
 	return nil
 }
 
-// durable stores the turn before the turn has an effect at a service.
+// durable stores the turn, before the turn has an effect at a service.
 func (r *run) durable(ctx context.Context) error {
 	if r.turned {
 		return nil
@@ -117,7 +117,7 @@ func (r *run) undo(ctx context.Context, st *step, b begun) error {
 		return end{saved: r.saved.with(u), state: store.StateRunning}
 	}
 	switch {
-	case st.undoTx != nil: // the turn is stored by the same commit
+	case st.undoTx != nil: // the same commit stores the turn
 		return r.commit(ctx, b.full(), func(ctx context.Context, tx any) (end, error) {
 			own = &current.Operation{ID: r.id}
 			if err := protect(func() error { return st.undoTx(current.With(ctx, own), tx, b.Input, b.Result) }); err != nil {
@@ -152,7 +152,7 @@ func (r *run) undo(ctx context.Context, st *step, b begun) error {
 	return r.setState(b, stateUndone)
 }
 
-// resolve finds out the outcome of a call in flight. A call is never dropped.
+// resolve finds out the outcome of a call in flight. A call is never ignored.
 func (r *run) resolve(ctx context.Context, st *step, b begun) error {
 	if err := r.durable(ctx); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (r *run) resolve(ctx context.Context, st *step, b begun) error {
 	switch {
 	case b.Call == nil || st.kind != kindCall:
 		return stuckf("step %q was begun as a call, but is not a call in this program", b.full())
-	case st.cancel != nil && !b.Pivot: // a cancel is correct whatever the outcome is
+	case st.cancel != nil && !b.Pivot: // a cancel is correct, whatever the outcome of the call is
 		ctx, cancel := r.bounded(ctx, st)
 		defer cancel()
 		err := r.traced(ctx, SpanCancel, b, func(ctx context.Context) error {
@@ -179,18 +179,18 @@ func (r *run) resolve(ctx context.Context, st *step, b begun) error {
 	case err != nil, found:
 		return err
 	}
-	return r.setState(b, stateFailed) // the call will never happen
+	return r.setState(b, stateFailed) // the service has made sure that the call never happens
 }
 
-// redo repeats a call under its key, to learn its outcome.
+// redo repeats a call under its key, to find out its outcome.
 func (r *run) redo(ctx context.Context, st *step, b begun) error {
 	ctx, cancel := r.bounded(ctx, st)
 	defer cancel()
-	// A client of package retryhttp sends a request in this context once only.
+	// A client of package retryhttp sends a request with this context at most once.
 	if !st.repeats {
 		ctx = atmostonce.Mark(ctx)
 	}
-	if b.Call.NotYet && !b.Call.Repeat { // after this attempt the call must not be repeated
+	if b.Call.NotYet && !b.Call.Repeat { // the permission of "not yet" is for this attempt only
 		c := *b.Call
 		c.NotYet = false
 		if err := r.intend(ctx, &b, &c); err != nil {
@@ -206,12 +206,13 @@ func (r *run) redo(ctx context.Context, st *step, b begun) error {
 			return r.answered(&b, out)
 		})
 	})
-	// A duplicate says that an earlier attempt was applied, so it is not a "no".
+	// A duplicate says that an earlier attempt was applied, so it is not a refusal.
 	if f := failureIn(err); f != nil && f.Code != codeDuplicate && !lease.IsNotSent(err) {
 		b.Failure = f
 		return r.setState(b, stateFailed)
 	}
 	if err != nil && failureIn(err) != nil {
+		// Without the chain, so that the failure does not count as a refusal of the undo.
 		return errors.New(err.Error())
 	}
 	return err

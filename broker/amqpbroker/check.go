@@ -49,6 +49,7 @@ func CheckExchange(ctx context.Context, conn *Conn, exchange string) ([]string, 
 	if err != nil {
 		return nil, fmt.Errorf("amqpbroker: look up exchange %s: %w", exchange, err)
 	}
+	// The type of the exchange does not matter, so the declaration is repeated with each type until the type fits.
 	for _, kind := range []string{amqp.ExchangeTopic, amqp.ExchangeDirect, amqp.ExchangeFanout, amqp.ExchangeHeaders} {
 		err = declareAgain(ctx, conn, exchange, kind)
 		if name, _, differs := difference(err); !differs || name != "type" {
@@ -66,7 +67,9 @@ func CheckExchange(ctx context.Context, conn *Conn, exchange string) ([]string, 
 	return nil, fmt.Errorf("amqpbroker: read the settings of exchange %s: %w", exchange, err)
 }
 
+// declareAgain declares an existing exchange, so that the server names the first setting that differs.
 func declareAgain(ctx context.Context, conn *Conn, exchange, kind string) error {
+	// The server closes the channel after a refusal, so each declaration needs a new channel.
 	ch, err := conn.channel(ctx)
 	if err != nil {
 		return err
@@ -75,17 +78,19 @@ func declareAgain(ctx context.Context, conn *Conn, exchange, kind string) error 
 	return ch.ExchangeDeclare(exchange, kind, true, false, false, false, nil)
 }
 
-// settings are the settings in which a queue differs from a durable quorum queue without arguments, by name.
+// settings contains the settings in which a queue differs from a durable quorum queue without arguments, by name.
 type settings struct {
 	differs   map[string]string
-	exclusive bool // to another connection
+	exclusive bool // the queue belongs to another connection
 }
 
-// ask finds the settings of an existing queue. AMQP cannot read settings. But the server refuses a declaration that differs, and names the first
-// setting that differs and its value. So ask repeats the declaration with this value until nothing differs.
+// ask finds the settings of an existing queue. AMQP cannot read settings. But the server refuses a declaration that differs,
+// and names the first setting that differs, with its value. So ask repeats the declaration with this value until nothing
+// differs.
 func ask(ctx context.Context, conn *Conn, queue string) (settings, error) {
 	found := settings{differs: map[string]string{}}
 	durable, autoDelete, arguments := true, false, amqp.Table{queueType: quorum}
+	// The limit prevents an endless loop if the answers of a server contradict each other.
 	const most = 20
 	for range most {
 		err := declareQueue(ctx, conn, queue, durable, autoDelete, arguments)
@@ -98,6 +103,7 @@ func ask(ctx context.Context, conn *Conn, queue string) (settings, error) {
 			return found, nil
 		}
 		name, value, differs := difference(err)
+		// If the server names a setting again, the value from its answer was not accepted.
 		if _, again := found.differs[name]; !differs || again {
 			return found, err
 		}
@@ -125,6 +131,7 @@ func declareQueue(ctx context.Context, conn *Conn, queue string, durable, autoDe
 	}
 	defer func() { _ = ch.Close() }()
 	return conn.bounded(ctx, func() error {
+		// The passive declaration fails if the queue does not exist. Otherwise the second one would create the queue.
 		if _, err := ch.QueueDeclarePassive(queue, durable, autoDelete, false, false, nil); err != nil {
 			return err
 		}
@@ -133,12 +140,13 @@ func declareQueue(ctx context.Context, conn *Conn, queue string, durable, autoDe
 	})
 }
 
-// unset is how the server says that a queue does not have a setting.
+// unset is the text with which the server says that a queue does not have a setting.
 const unset = "none"
 
-// inequivalent is how the server says what differs.
+// inequivalent matches the text with which the server says which setting differs.
 var inequivalent = regexp.MustCompile(`inequivalent arg '([^']+)' for (?:queue|exchange) .*current is (?:the value )?'?([^']*)'?`)
 
+// difference returns the name and the value of the setting that differs, from the refusal of a server.
 func difference(err error) (name, value string, differs bool) {
 	var refusal *amqp.Error
 	if !errors.As(err, &refusal) || refusal.Code != amqp.PreconditionFailed {
@@ -151,6 +159,7 @@ func difference(err error) (name, value string, differs bool) {
 	return found[1], found[2], true
 }
 
+// asArgument returns the value of a setting with the type that AMQP needs.
 func asArgument(value string) any {
 	if n, err := strconv.ParseInt(value, 10, 64); err == nil {
 		return n
@@ -167,6 +176,7 @@ func checkQueue(s settings) (findings []string) {
 			findings = append(findings, fmt.Sprintf(finding, args...))
 		}
 	}
+	// A known value "none" means that the queue does not have the setting.
 	has := func(name string) bool { value, has := s.differs[name]; return has && value != unset }
 	kind := s.differs[queueType]
 	bounded := has("x-max-length") || has("x-max-length-bytes")

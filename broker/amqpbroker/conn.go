@@ -24,14 +24,14 @@ const (
 // publishers and consumers can share one Conn.
 type Conn struct {
 	url    string
-	server string // for people: the address without a password
+	server string // the address without a password, for error texts
 	config amqp.Config
-	turn   chan struct{} // its holder may dial
+	turn   chan struct{} // the goroutine that holds it may connect
 
 	mu      sync.Mutex
 	current *amqp.Connection
 	closed  bool
-	over    context.Context //nolint:containedctx // ends with Close
+	over    context.Context //nolint:containedctx // ends when Close is called
 	end     context.CancelFunc
 }
 
@@ -46,7 +46,7 @@ func Dial(url string, config amqp.Config) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("amqpbroker: the URL of the server cannot be read: %w. Try: amqp://user:password@host:5672/vhost", err)
 	}
-	config.Recovery = nil // it would send acknowledgements of one channel over another
+	config.Recovery = nil // with Recovery, the library would send acknowledgements of one channel over another one
 	if config.Heartbeat == 0 {
 		config.Heartbeat = defaultHeartbeat
 	}
@@ -61,6 +61,7 @@ func (c *Conn) Close() error {
 	current := c.current
 	c.current, c.closed = nil, true
 	c.mu.Unlock()
+	// A goroutine that connects now must stop.
 	c.end()
 	if current == nil {
 		return nil
@@ -77,7 +78,7 @@ func (c *Conn) isClosed() bool {
 	return c.closed
 }
 
-// open returns the open connection, or nil.
+// open returns the open connection, or nil if there is none.
 func (c *Conn) open() (*amqp.Connection, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,10 +88,10 @@ func (c *Conn) open() (*amqp.Connection, error) {
 	if c.current != nil && !c.current.IsClosed() {
 		return c.current, nil
 	}
-	return nil, nil //nolint:nilnil // not connected yet
+	return nil, nil //nolint:nilnil // no connection yet
 }
 
-// connect returns a connection that is probably open.
+// connect returns a connection that is probably open. It makes one if necessary.
 func (c *Conn) connect(ctx context.Context) (*amqp.Connection, error) {
 	select {
 	case c.turn <- struct{}{}:
@@ -98,6 +99,7 @@ func (c *Conn) connect(ctx context.Context) (*amqp.Connection, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("amqpbroker: connect to %s: %w", c.server, context.Cause(ctx))
 	}
+	// Another goroutine may have connected while this one waited.
 	if current, err := c.open(); current != nil || err != nil {
 		return current, err
 	}
@@ -110,6 +112,7 @@ func (c *Conn) connect(ctx context.Context) (*amqp.Connection, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// Close may have been called while this goroutine connected.
 	if c.closed {
 		_ = made.Close()
 		return nil, fmt.Errorf("amqpbroker: %s: %w", c.server, errClosed)
@@ -118,7 +121,7 @@ func (c *Conn) connect(ctx context.Context) (*amqp.Connection, error) {
 	return made, nil
 }
 
-// dial connects and logs in. The client library has no contexts: when ctx ends, its connection is closed.
+// dial connects and logs in. The client library has no contexts, so the connection is closed when ctx ends.
 func (c *Conn) dial(ctx context.Context) (*amqp.Connection, error) {
 	config := c.config
 	config.Dial = func(network, address string) (net.Conn, error) {
@@ -133,7 +136,7 @@ func (c *Conn) dial(ctx context.Context) (*amqp.Connection, error) {
 			return nil, err
 		}
 		end, _ := ctx.Deadline()
-		if err := conn.SetDeadline(end); err != nil { // of the handshake; the library removes it
+		if err := conn.SetDeadline(end); err != nil { // limits the handshake; the library removes the deadline afterwards
 			return nil, errors.Join(err, conn.Close())
 		}
 		return conn, nil
@@ -155,13 +158,14 @@ func (c *Conn) channel(ctx context.Context) (*amqp.Channel, error) {
 	return ch, nil
 }
 
-// bounded calls the server. The library waits for an answer without a timeout, and a queue without a leader may not answer: then the connection is
-// closed, so that the caller can try again.
+// bounded calls the server with a time limit. The library waits for an answer without a timeout, and a queue without a leader may
+// not answer. After the time limit the connection is closed, so that the caller can try again.
 func (c *Conn) bounded(ctx context.Context, call func() error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errSilent)
 	defer cancel()
 	defer context.AfterFunc(ctx, c.drop)()
 	if err := call(); err != nil {
+		// The closed connection has caused err, so the cause of the end is more useful.
 		if ctx.Err() != nil {
 			return fmt.Errorf("%w (%w)", context.Cause(ctx), err)
 		}
@@ -170,7 +174,7 @@ func (c *Conn) bounded(ctx context.Context, call func() error) error {
 	return nil
 }
 
-// drop closes a connection that gives no answer. The next caller connects again.
+// drop closes a connection that does not answer. The next caller connects again.
 func (c *Conn) drop() {
 	c.mu.Lock()
 	current := c.current
@@ -181,11 +185,11 @@ func (c *Conn) drop() {
 	}
 }
 
-// isGone reports whether err says that the server has no queue or exchange with a name.
+// isGone reports whether err says that a queue or an exchange does not exist.
 func isGone(err error) bool {
 	var refusal *amqp.Error
 	return errors.As(err, &refusal) && refusal.Code == amqp.NotFound
 }
 
-// permanent returns err as the error of a message that no further attempt can deliver.
+// permanent returns the error of a message that no further attempt can deliver.
 func permanent(format string, args ...any) error { return retry.Permanent(fmt.Errorf(format, args...)) }

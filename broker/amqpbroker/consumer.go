@@ -43,8 +43,8 @@ type ConsumerConfig struct {
 	Log    *slog.Logger                                   // gets warnings and errors; default: slog.Default()
 }
 
-// longestHeld is how long a message waits in this process for its next attempt, at most. The server closes the channel of a consumer that has not
-// acknowledged a message for 30 minutes (consumer_timeout).
+// longestHeld is how long this process may hold a message until its next attempt. The server closes the channel of a consumer
+// that has not acknowledged a message for 30 minutes (consumer_timeout).
 const longestHeld = 10 * time.Minute
 
 // Consume passes the messages of a queue to an inbox (the parameter in) until ctx ends. The inbox applies each message with fn. Any number of
@@ -67,11 +67,11 @@ func Consume[TX any](ctx context.Context, conn *Conn, in *inbox.Inbox[TX], fn in
 
 type consumer struct {
 	given *Conn
-	conn  *Conn // its own connection: a queue without an answer does not close the publishers' connection, and blocked publishers do not block acknowledgements
+	conn  *Conn // a separate connection: a queue that does not answer must not close the connection of publishers, and blocked publishers must not block acknowledgements
 	cfg   ConsumerConfig
 	pool  *consume.Pool
 	log   *slog.Logger
-	last  *amqp.Channel // nil if no channel was opened
+	last  *amqp.Channel // the last channel; nil if no channel was opened
 }
 
 func newConsumer(conn *Conn, sink consume.Sink, cfg ConsumerConfig) (*consumer, error) {
@@ -100,18 +100,18 @@ func (c *consumer) run(ctx context.Context) error {
 	defer context.AfterFunc(c.given.over, func() { _ = c.conn.Close() })()
 	err := c.pool.Run(ctx, c.takeAll)
 	if c.last != nil {
-		_ = c.last.Close() // the server takes back the unacknowledged messages
+		_ = c.last.Close() // the server delivers the unacknowledged messages to other consumers
 	}
 	return err
 }
 
-// takeAll fills the pool until ctx ends. While the server cannot be reached, or has no such queue, it tries again.
+// takeAll fills the pool until ctx ends. If the server cannot be reached, or has no such queue, takeAll tries again.
 func (c *consumer) takeAll(ctx context.Context) error {
 	for failures := 0; ctx.Err() == nil; {
 		began, err := c.take(ctx)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // Consume was ended
-		}
+		} // nolint:nilerr // ctx has ended
 		if c.conn.isClosed() {
 			return fmt.Errorf("amqpbroker: %s: %w", c.conn.server, errClosed)
 		}
@@ -129,7 +129,8 @@ func (c *consumer) takeAll(ctx context.Context) error {
 	return nil
 }
 
-// take puts the messages of a channel into the pool, until the channel or ctx ends. began says that the server has begun to deliver.
+// take puts the messages of one channel into the pool, until the channel or ctx ends. began reports whether the server has begun
+// to deliver.
 func (c *consumer) take(ctx context.Context) (began bool, err error) {
 	ch, err := c.conn.channel(ctx)
 	if err != nil {
@@ -141,6 +142,7 @@ func (c *consumer) take(ctx context.Context) (began bool, err error) {
 	const tag = "once"
 	var deliveries <-chan amqp.Delivery
 	err = c.conn.bounded(ctx, func() (err error) {
+		// The limit of AMQP has 16 bits. Twice Prefetch leaves room for messages that have failed.
 		if err = ch.Qos(min(2*c.pool.Config().Prefetch, math.MaxUint16), 0, false); err == nil {
 			deliveries, err = ch.Consume(c.cfg.Queue, tag, false, false, false, false, nil)
 		}
@@ -151,9 +153,9 @@ func (c *consumer) take(ctx context.Context) (began bool, err error) {
 		return false, fmt.Errorf("amqpbroker: consume queue %s: %w", c.cfg.Queue, err)
 	}
 	for {
-		// Without room nothing is read: messages wait in the library, which has no more than Qos allows.
+		// While the pool is full, nothing is read. The messages wait in the library, which never has more than Qos allows.
 		if _, err := c.pool.Room(ctx, 1); err != nil {
-			_ = ch.Cancel(tag, false) // so that the messages that are given back go to other processes
+			_ = ch.Cancel(tag, false) // the released messages must go to other processes
 			return true, nil          //nolint:nilerr // ctx has ended
 		}
 		select {
@@ -162,7 +164,7 @@ func (c *consumer) take(ctx context.Context) (began bool, err error) {
 				c.pool.Add(c.delivery(ch, d))
 				continue
 			}
-			_ = ch.Close() // it is still open if the queue was deleted
+			_ = ch.Close() // the channel is still open if the queue was deleted
 			c.forget(ch)
 			select {
 			case why := <-closed:
@@ -179,22 +181,22 @@ func (c *consumer) take(ctx context.Context) (began bool, err error) {
 	}
 }
 
-// forget removes the messages of a dead channel from the pool: the server delivers them again.
+// forget removes the messages of a closed channel from the pool, because the server delivers them again.
 func (c *consumer) forget(ch *amqp.Channel) {
 	dropping, cancel := context.WithCancel(context.Background())
-	cancel() // no wait is needed
+	cancel() // the handlers may continue: their acknowledgements have no effect
 	_ = c.pool.Drop(dropping, func(d *consume.Delivery) bool {
 		r, ok := d.Receipt.(receipt)
 		return ok && r.channel == ch
 	})
 }
 
-// delivery decodes a message.
+// delivery decodes a message of the queue.
 func (c *consumer) delivery(ch *amqp.Channel, from amqp.Delivery) *consume.Delivery {
 	d := &consume.Delivery{Receipt: receipt{ch, from.DeliveryTag, time.Now()}}
 	d.Decode(message.Message{Topic: from.RoutingKey, Payload: from.Body}, func() (message.Message, error) { return c.cfg.Decode(from) })
 	d.Message.Delivery = deliveryOf(from)
-	if d.Malformed != nil && d.Message.ID == "" { // queues have no positions: its content names it
+	if d.Malformed != nil && d.Message.ID == "" { // a queue has no positions, so the content identifies the message
 		d.Message.ID, d.Message.Source = c.cfg.Queue+"/"+digest(from), "amqp"
 		if len(d.Message.ID) > message.MaxText {
 			d.Message.ID = digest(from)
@@ -203,11 +205,12 @@ func (c *consumer) delivery(ch *amqp.Channel, from amqp.Delivery) *consume.Deliv
 	return d
 }
 
-// digest is an ID derived from the parts of a message that are the same in every delivery.
+// digest returns an ID that is made of those parts of a message that are the same in every delivery.
 func digest(d amqp.Delivery) string {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%q %q %q %q ", d.Exchange, d.RoutingKey, d.MessageId, d.ContentType)
 	for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
+		// Headers of the server change with each delivery.
 		if !isOfServer(name) {
 			_, _ = fmt.Fprintf(h, "%q %q ", name, fmt.Sprint(d.Headers[name]))
 		}
@@ -216,8 +219,8 @@ func digest(d amqp.Delivery) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// receipt answers the server over the channel that has delivered the message, because delivery numbers belong to a channel. A lost answer costs
-// another delivery, which the inbox detects.
+// receipt answers the server over the channel that has delivered the message, because delivery numbers belong to a channel. If an
+// answer is lost, the message is delivered again, and the inbox detects this.
 type receipt struct {
 	channel *amqp.Channel
 	tag     uint64
@@ -227,8 +230,8 @@ type receipt struct {
 // Ack implements [consume.Receipt].
 func (r receipt) Ack() { _ = r.channel.Ack(r.tag, false) }
 
-// Again implements [consume.Receipt]. A queue cannot delay a delivery. So Again returns false and the pool keeps the message, unless the process has
-// already held the message for too long.
+// Again implements [consume.Receipt]. A queue cannot delay a delivery. So Again returns false, and the pool keeps the message,
+// unless the process has held the message for too long already.
 func (r receipt) Again(after time.Duration) bool {
 	if after > 0 && time.Since(r.since) < longestHeld {
 		return false

@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/message/cloudevent"
 )
 
-// The AMQP binding of CloudEvents allows two prefixes for the names of attributes; senders should use the first prefix.
+// The AMQP binding of CloudEvents allows two prefixes for the names of attributes. Senders should use the first prefix.
 const (
 	attribute      = "cloudEvents_"
 	olderAttribute = "cloudevents:"
@@ -35,7 +35,7 @@ func Decode(d amqp.Delivery) (message.Message, error) {
 	return decoded, nil
 }
 
-// headers are the headers of a delivery, and its properties with the same meaning.
+// headers returns the headers of a delivery, and the properties with the same meaning as headers.
 func headers(d amqp.Delivery) func(yield func(name, value string) bool) {
 	return func(yield func(name, value string) bool) {
 		if d.ContentType != "" && !yield(mediaType, d.ContentType) {
@@ -45,6 +45,7 @@ func headers(d amqp.Delivery) func(yield func(name, value string) bool) {
 		for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
 			value, ok := text(d.Headers[name])
 			lower := strings.ToLower(name)
+			// The property wins over a header with the media type, because the AMQP binding defines the property.
 			if !ok || lower == mediaType && d.ContentType != "" || isOfServer(lower) {
 				continue
 			}
@@ -62,7 +63,7 @@ func headers(d amqp.Delivery) func(yield func(name, value string) bool) {
 	}
 }
 
-// isOfServer reports whether a header, whose name is in lower case, was added by queues on the way of a message.
+// isOfServer reports whether queues have added a header on the way of the message. name is in lower case.
 func isOfServer(name string) bool {
 	return strings.HasPrefix(name, "x-death") || strings.HasPrefix(name, "x-first-death") || strings.HasPrefix(name, "x-last-death") || name == deliveries ||
 		name == "x-acquired-count"
@@ -83,7 +84,7 @@ func text(value any) (string, bool) {
 	return "", false
 }
 
-// deliveryOf returns how often the server has delivered a message, if it counts deliveries: quorum queues do.
+// deliveryOf returns how often the server has delivered a message. Only quorum queues count the deliveries.
 func deliveryOf(d amqp.Delivery) int {
 	switch n := d.Headers[deliveries].(type) {
 	case int64:
@@ -91,6 +92,7 @@ func deliveryOf(d amqp.Delivery) int {
 	case int32:
 		return int(max(n, 0)) + 1
 	}
+	// A classic queue only says that this is not the first delivery.
 	if d.Redelivered {
 		return 2
 	}

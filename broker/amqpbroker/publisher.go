@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	onTheWay  = 512 // messages at once
-	maxName   = 255 // bytes of a topic or of the name of a header, which AMQP allows
+	onTheWay  = 512 // the largest number of messages without a confirmation
+	maxName   = 255 // the largest size of a topic or of the name of a header in AMQP, in bytes
 	mediaType = "content-type"
 
-	silence = 6 // heartbeats after which a missing confirmation is an error
+	silence = 6 // after this number of heartbeats, a missing confirmation is an error
 )
 
 // Publisher returns a publisher that sends messages to an exchange, with the topic as routing key. If exchange is "", the default exchange is used,
@@ -33,24 +33,24 @@ type publisher struct {
 	conn     *Conn
 	exchange string
 	sender   *keyed.Sender
-	turn     chan struct{} // its holder may open a link
+	turn     chan struct{} // the goroutine that holds it may open a link
 
 	link *link
 }
 
-// link is a channel with confirmations. A message that no queue takes is returned before its confirmation.
+// link is a channel with confirmations. If no queue takes a message, the server returns the message before it confirms it.
 type link struct {
 	*amqp.Channel
 
-	returns chan amqp.Return // has room for all messages on their way: the library drops returns that wait too long
+	returns chan amqp.Return // has room for all messages on the way, because the library drops a return that it cannot deliver
 	closed  chan *amqp.Error
 
 	mu       sync.Mutex
-	users    int   // messages that wait for the server's answer
-	retired  bool  // no further message is sent over it
-	cause    error // why the server has closed it
+	users    int   // the number of messages that wait for an answer of the server
+	retired  bool  // the link accepts no further message
+	cause    error // why the server has closed the channel
 	sent     uint64
-	returned map[string]string // reasons, by number
+	returned map[string]string // the reasons of returned messages, by their numbers
 }
 
 // Publish implements [outbox.Publisher].
@@ -80,15 +80,17 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 	if err != nil {
 		return p.lost(l, m, err)
 	}
-	// A sent message cannot be taken back. It keeps its place until it is confirmed, the connection is lost, or the link is given up, so that a
-	// return always finds room.
+	// A sent message cannot be taken back. It keeps its place until it is confirmed, until the connection is lost, or until the link
+	// is given up. So every return finds room.
 	confirmed, err := p.wait(confirmation)
 	switch {
 	case err != nil:
+		// Other messages on this channel may still be confirmed, but new messages need another channel.
 		l.retire()
 		return outbox.Unavailable(fmt.Errorf("amqpbroker: the server has not confirmed a message for %s: %w. Try: rabbitmq-queues quorum_status, which shows whether the queue has a leader; "+
 			"rabbitmqctl list_connections name state, which shows whether publishers are blocked", p.place(m), err))
 	case confirmed:
+		// The server confirms a returned message, too, so the confirmation is no proof of delivery.
 		if why, returned := l.isReturned(number); returned {
 			return outbox.Unavailable(fmt.Errorf("amqpbroker: the server has returned a message, because no queue receives messages of %s (%s). Try: %s", p.place(m), why, p.advice()))
 		}
@@ -99,8 +101,8 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 	return outbox.Unavailable(fmt.Errorf("amqpbroker: the server has refused a message for %s, because a queue is full or has no leader. Try: start consumers of the queue, or set a larger x-max-length", p.place(m)))
 }
 
-// wait waits for the confirmation, with a time limit, because a quorum queue without a leader never answers. It ignores the context of the caller,
-// because a sent message cannot be taken back.
+// wait waits for the confirmation, with a time limit, because a quorum queue without a leader never answers. It ignores the context
+// of the caller, because a sent message cannot be taken back.
 func (p *publisher) wait(confirmation *amqp.DeferredConfirmation) (confirmed bool, err error) {
 	longest := silence * p.conn.config.Heartbeat
 	ctx, cancel := context.WithTimeoutCause(context.Background(), longest, fmt.Errorf("the server has sent nothing for %v", longest))
@@ -126,7 +128,7 @@ func (p *publisher) advice() string {
 	return "bind a durable queue to the exchange, with amqpbroker.Declare for example"
 }
 
-// open returns the open link, or opens one.
+// open returns the open link, or opens a new one.
 func (p *publisher) open(ctx context.Context) (*link, error) {
 	select {
 	case p.turn <- struct{}{}:
@@ -152,21 +154,21 @@ func (p *publisher) open(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
-// retire makes a link refuse further messages. Messages of other queues that were sent over it are still confirmed.
+// retire makes a link refuse further messages. Messages that were sent over it are still confirmed.
 func (l *link) retire() {
 	l.mu.Lock()
 	l.retired = true
 	l.mu.Unlock()
 }
 
-// leave is called when a message no longer needs the link. The last message that leaves a retired link closes it.
+// leave is called when a message does not need the link any more. The last message that leaves a retired link closes it.
 func (l *link) leave() {
 	l.mu.Lock()
 	l.users--
 	unused := l.retired && l.users == 0
 	l.mu.Unlock()
 	if unused {
-		go func() { _ = l.Close() }() // the server may wait for the queue that does not answer; it ends with the connection at the latest
+		go func() { _ = l.Close() }() // in a goroutine, because the server may wait for the queue that does not answer
 	}
 }
 
@@ -180,7 +182,7 @@ func (l *link) enter() bool {
 	return !l.retired
 }
 
-// number returns a number that no other message of the link has. A returned message has it.
+// number returns a number that no other message of the link has. It identifies a returned message.
 func (l *link) number() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,10 +190,11 @@ func (l *link) number() string {
 	return strconv.FormatUint(l.sent, 10)
 }
 
-// isReturned reports whether a confirmed message was returned before.
+// isReturned reports whether a confirmed message was returned before, and why.
 func (l *link) isReturned(number string) (why string, returned bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// The return comes before the confirmation, so it is in the channel already.
 	for waiting := true; waiting; {
 		select {
 		case r, open := <-l.returns:
@@ -207,17 +210,17 @@ func (l *link) isReturned(number string) (why string, returned bool) {
 	return why, returned
 }
 
-// why returns the reason for which the server has closed the channel, or nil.
+// why returns the reason why the server has closed the channel, or nil.
 func (l *link) why() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if told, ok := <-l.closed; ok { // after that the library closes it
+	if told, ok := <-l.closed; ok { // the library closes the Go channel after the reason
 		l.cause = told
 	}
 	return l.cause
 }
 
-// lost returns the error for a sent message without a confirmation.
+// lost returns the error of a message that was sent and not confirmed.
 func (p *publisher) lost(l *link, m *message.Message, err error) error {
 	if l.IsClosed() {
 		if why := l.why(); why != nil {
@@ -235,7 +238,8 @@ func (p *publisher) lost(l *link, m *message.Message, err error) error {
 	return outbox.Unavailable(told)
 }
 
-// isOfSize reports whether the server says that a message of this size is too large. It closes the channel with this error, which others use too.
+// isOfSize reports whether the server says that a message of this size is too large. The server closes the channel with this error,
+// so other messages get it, too.
 func isOfSize(reason string, size int) bool {
 	var said int
 	const words = "PRECONDITION_FAILED - message size %d"
@@ -243,7 +247,7 @@ func isOfSize(reason string, size int) bool {
 	return err == nil && said == size
 }
 
-// newPublishing returns a CloudEvent in binary mode that the server stores on disk.
+// newPublishing returns a CloudEvent in binary mode. The server stores it on disk.
 func newPublishing(m *message.Message) (amqp.Publishing, error) {
 	if m.Topic == "" || len(m.Topic) > maxName {
 		return amqp.Publishing{}, permanent("amqpbroker: the topic %.40q cannot be a routing key of RabbitMQ. Try: a topic of 1 to %d bytes", m.Topic, maxName)

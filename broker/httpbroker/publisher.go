@@ -48,8 +48,8 @@ const (
 	defaultTimeout     = 10 * time.Second
 
 	topicMark   = "{topic}"
-	longestRead = 64 << 10 // of an answer; a longer one closes its connection
-	longestText = 200      // of an answer, in an error
+	longestRead = 64 << 10 // the largest part of an answer that is read; the connection of a longer answer is closed
+	longestText = 200      // the largest part of an answer in an error
 )
 
 // Publisher returns a publisher that sends each message in a POST to the URL target. The text {topic} in target is replaced by the topic of the
@@ -68,6 +68,7 @@ func Publisher(target string, cfg Config) outbox.Publisher {
 		p.cfg.Timeout = defaultTimeout
 	}
 	p.sender = keyed.NewSender(p.cfg.Concurrency)
+	// A redirect could send the message to a service that the operator has not configured.
 	p.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return p
 }
@@ -112,6 +113,7 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 	if confirmed(resp.StatusCode) {
 		return nil // the status decides, even if the rest of the answer is lost
 	}
+	// The text is only for the error, so a part of it is not shown.
 	if err != nil {
 		text = nil
 	}
@@ -121,6 +123,7 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 func (p *publisher) request(ctx context.Context, m *message.Message) (*http.Request, error) {
 	target := p.target
 	if strings.Contains(target, topicMark) {
+		// A client would remove these from the path, and send the request to another URL.
 		if m.Topic == "." || m.Topic == ".." {
 			return nil, retry.Permanent(fmt.Errorf("httpbroker: the topic %q cannot be a part of the path of a URL. Try: another topic", m.Topic))
 		}
@@ -135,7 +138,7 @@ func (p *publisher) request(ctx context.Context, m *message.Message) (*http.Requ
 	}
 	req.Header.Set(receiver.TopicHeader, cloudevent.Escape(m.Topic))
 	key := m.ID
-	if m.Type == message.TypeSkipped { // another request: under the key of the message a receiver would refuse another body
+	if m.Type == message.TypeSkipped { // the marker is another request: a receiver would refuse another body under the key of the message
 		key += ".skipped"
 	}
 	if p.cfg.Quoted {
@@ -150,12 +153,12 @@ func (p *publisher) request(ctx context.Context, m *message.Message) (*http.Requ
 	return req, nil
 }
 
-// unanswered returns the error of a request without an answer. If a receiver was connected and did not answer, this one message may be the cause. If
-// no connection was made, or it was reset, the message is not the cause.
+// unanswered returns the error of a request without an answer. If the receiver was connected and did not answer, this message may be
+// the cause. If no connection was made, or if it was reset, the message is not the cause.
 func unanswered(ctx context.Context, err error) error {
 	var ofConnection *net.OpError
 	switch {
-	case ctx.Err() != nil, // of Publish
+	case ctx.Err() != nil, // the caller of Publish has ended
 		errors.As(err, &ofConnection) && (ofConnection.Op == "dial" || ofConnection.Op == "proxyconnect"),
 		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
 		strings.Contains(err.Error(), "tls: "), strings.Contains(err.Error(), "x509: "),
@@ -169,15 +172,16 @@ func unanswered(ctx context.Context, err error) error {
 
 func confirmed(status int) bool { return status >= 200 && status < 300 }
 
-// refused returns the error for an answer that is not a confirmation.
+// refused returns the error of an answer that is not a confirmation.
 func refused(resp *http.Response, text []byte) error {
 	err := fmt.Errorf("httpbroker: the receiver answered %s: %.*q", resp.Status, longestText, text)
 	after, said := retryAfter(resp.Header.Get("Retry-After"))
 	switch resp.StatusCode {
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout: // it concerns all messages
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout: // these concern all messages of the topic
 		if said {
 			return outbox.Unavailable(retry.After(err, after))
 		}
+		// A 429 without Retry-After may concern only this message.
 		if resp.StatusCode != http.StatusTooManyRequests {
 			return outbox.Unavailable(err)
 		}
@@ -191,6 +195,7 @@ func refused(resp *http.Response, text []byte) error {
 	return err
 }
 
+// retryAfter reads a Retry-After header: a number of seconds, or a time.
 func retryAfter(value string) (time.Duration, bool) {
 	const longest = 24 * time.Hour
 	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {

@@ -39,6 +39,7 @@ func Receiver[TX any](in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ReceiverCon
 	return receiver.Of(in, fn, cfg.complete())
 }
 
+// complete returns the configuration for package receiver, with the default of Decode.
 func (cfg ReceiverConfig) complete() receiver.Config {
 	if cfg.Decode == nil {
 		cfg.Decode = Decode

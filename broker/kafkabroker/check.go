@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Names of settings of a topic.
+// These are names of settings of a topic.
 const (
 	minInSync       = "min.insync.replicas"
 	uncleanElection = "unclean.leader.election.enable"
@@ -57,6 +57,7 @@ func Check(ctx context.Context, client *kgo.Client, topics ...string) ([]string,
 	if len(settings.Resources) == 0 {
 		return findings, nil
 	}
+	// Several brokers may answer, each for a part of the topics.
 	for _, shard := range client.RequestSharded(ctx, settings) {
 		if shard.Err != nil {
 			return nil, fmt.Errorf("kafkabroker: read the settings of the topics: %w", shard.Err)
@@ -75,6 +76,7 @@ func Check(ctx context.Context, client *kgo.Client, topics ...string) ([]string,
 	return findings, nil
 }
 
+// fewestReplicas returns the number of replicas of the partition with the fewest.
 func fewestReplicas(partitions []kmsg.MetadataResponseTopicPartition) int {
 	fewest := 0
 	for i, p := range partitions {
@@ -87,6 +89,7 @@ func fewestReplicas(partitions []kmsg.MetadataResponseTopicPartition) int {
 
 func checkTopic(topic *kmsg.DescribeConfigsResponseResource) (findings []string) {
 	for _, setting := range topic.Configs {
+		// A broker may hide values of settings, and a hidden value is not reported.
 		if setting.Value == nil {
 			continue
 		}

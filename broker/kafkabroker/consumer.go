@@ -74,6 +74,7 @@ func Consume[TX any](ctx context.Context, in *inbox.Inbox[TX], fn inbox.Handler[
 	return c.run(ctx)
 }
 
+// place identifies a partition.
 type place struct {
 	topic  string
 	number int32
@@ -87,7 +88,7 @@ type consumer struct {
 
 	mu         sync.Mutex
 	partitions map[place]*partition
-	assigned   atomic.Int64 // partitions that this process has
+	assigned   atomic.Int64 // the number of partitions of this process
 }
 
 func newConsumer(sink consume.Sink, cfg ConsumerConfig) (*consumer, error) {
@@ -115,6 +116,7 @@ func newConsumer(sink consume.Sink, cfg ConsumerConfig) (*consumer, error) {
 	buffer := int32(min(pool.Config().PrefetchBytes, 32<<20))
 	options := slices.Concat([]kgo.Opt{
 		kgo.FetchMaxBytes(buffer), kgo.FetchMaxPartitionBytes(min(buffer, 1<<20)), kgo.MaxConcurrentFetches(1),
+		// One fetch at a time, so that the buffer of the client never has more than its limit.
 	}, cfg.Client, []kgo.Opt{
 		kgo.ConsumerGroup(cfg.Group), kgo.ConsumeTopics(cfg.Topics...),
 		kgo.AutoCommitMarks(), kgo.AutoCommitInterval(commitInterval), kgo.AutoCommitCallback(c.committed),
@@ -130,9 +132,10 @@ func (c *consumer) run(ctx context.Context) error {
 	err := c.pool.Run(ctx, c.pollAll)
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
+	// The last poll has blocked rebalances, which must not delay the end.
 	c.client.AllowRebalance()
 	c.commit(leaving, c.client)
-	_ = c.client.LeaveGroupContext(leaving) // otherwise the group notices its end only after a timeout
+	_ = c.client.LeaveGroupContext(leaving) // otherwise the group detects the end of this process only after a timeout
 	c.client.Close()
 	return err
 }
@@ -144,6 +147,7 @@ func (c *consumer) pollAll(ctx context.Context) error {
 		if err != nil {
 			return nil //nolint:nilerr // ctx has ended
 		}
+		// The client blocks rebalances between PollRecords and AllowRebalance, so that no partition is revoked while records are added.
 		fetches := c.client.PollRecords(ctx, n)
 		c.add(fetches)
 		c.client.AllowRebalance()
@@ -164,7 +168,7 @@ func (c *consumer) pollAll(ctx context.Context) error {
 	}
 }
 
-// add puts records into the pool. No partition can be revoked meanwhile.
+// add puts records into the pool. No partition can be revoked during this call.
 func (c *consumer) add(fetches kgo.Fetches) {
 	var list []*consume.Delivery
 	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
@@ -175,7 +179,7 @@ func (c *consumer) add(fetches kgo.Fetches) {
 		for _, r := range f.Records {
 			d := &consume.Delivery{Receipt: p.add(r)}
 			d.Decode(message.Message{Topic: r.Topic, Payload: r.Value}, func() (message.Message, error) { return c.cfg.Decode(r) })
-			if d.Malformed != nil && d.Message.ID == "" { // its position names it
+			if d.Malformed != nil && d.Message.ID == "" { // the position of the record identifies it
 				d.Message.ID, d.Message.Source = fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset), "kafka"
 			}
 			list = append(list, d)
@@ -184,6 +188,7 @@ func (c *consumer) add(fetches kgo.Fetches) {
 	c.pool.Add(list...)
 }
 
+// partition returns the state of a partition of this process.
 func (c *consumer) partition(at place) *partition {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -196,12 +201,14 @@ func (c *consumer) partition(at place) *partition {
 	return p
 }
 
-// share bounds the bytes of long-waiting records of a partition: in all partitions together they may have as many bytes as the other records.
+// share returns the limit of the bytes of long-waiting records of a partition. Such records of all partitions together may have as
+// many bytes as the other records.
 func (c *consumer) share() int {
 	return max(1, c.pool.Config().PrefetchBytes/int(max(1, c.assigned.Load())))
 }
 
-// paused returns how many partitions are not fetched because of their long-waiting records, and the first of these records.
+// paused returns how many partitions are not fetched because of their long-waiting records, and the partition that was paused
+// first.
 func (c *consumer) paused() (n int, oldest inbox.Waiting) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,20 +221,22 @@ func (c *consumer) paused() (n int, oldest inbox.Waiting) {
 	return n, oldest
 }
 
-// gained is called when this process gets partitions.
+// gained is called when this process gets partitions. It only counts them: their state begins with the first record.
 func (c *consumer) gained(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
 	for _, numbers := range partitions {
 		c.assigned.Add(int64(len(numbers)))
 	}
 }
 
-// revoked is called before partitions go to another process. It ends the work on them and commits, so that the other process does not begin with the
-// same records.
+// revoked is called before partitions go to another process. It ends the work on them and commits, so that the other process does not
+// read the same records again.
 func (c *consumer) revoked(ctx context.Context, client *kgo.Client, partitions map[string][]int32) {
 	timeout, _ := client.OptValue(kgo.RebalanceTimeout).(time.Duration)
+	// The rest of the time is for the commit and for the rebalance itself.
 	waiting, cancel := context.WithTimeout(ctx, timeout*3/4)
 	defer cancel()
 	ended := c.forget(partitions)
+	// If a handler does not end in time, the other process reads its records, too, and the inbox applies them once.
 	if err := c.drop(waiting, ended); err != nil {
 		c.log.Warn("once: kafkabroker: a partition was reassigned to another process while a handler of this process still works on its messages; the inbox applies each message once. Try: a longer kgo.RebalanceTimeout", "group", c.cfg.Group)
 	}
@@ -237,18 +246,18 @@ func (c *consumer) revoked(ctx context.Context, client *kgo.Client, partitions m
 	c.commit(ctx, client)
 }
 
-// lost is called when another process may have the partitions already.
+// lost is called when another process may already have the partitions, so no commit is allowed.
 func (c *consumer) lost(ctx context.Context, _ *kgo.Client, partitions map[string][]int32) {
 	ended := c.forget(partitions)
 	for p := range ended {
 		p.end()
 	}
 	dropping, cancel := context.WithCancel(ctx)
-	cancel() // no wait is needed
+	cancel() // no wait is needed, because the work of this process has no effect on the group any more
 	_ = c.drop(dropping, ended)
 }
 
-// forget removes partitions from the ones of this process.
+// forget removes partitions from the partitions of this process, and returns those that had records.
 func (c *consumer) forget(partitions map[string][]int32) map[*partition]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,36 +8,36 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// partition tracks the finished records of a partition.
+// partition records which records of a partition are finished.
 type partition struct {
 	client *kgo.Client
 	topic  string
 	number int32
-	most   int        // records at work, above which no more are fetched
-	window int        // records after the first one that is not done, above which no more are fetched
-	share  func() int // bytes of long-waiting records, above which no more are fetched
+	most   int        // if more records are being worked on, no more are fetched
+	window int        // if more records follow the first unfinished one, no more are fetched
+	share  func() int // returns the limit of the bytes of long-waiting records; beyond it no more records are fetched
 	log    *slog.Logger
 
 	mu      sync.Mutex
-	records []*receipt // from the first one that is not done on, by offset
-	open    int        // records that are not done
-	apart   int        // open records that wait for long: they do not count against most
-	bytes   int        // of these
+	records []*receipt // from the first unfinished record on, by offset
+	open    int        // the number of unfinished records
+	apart   int        // the number of unfinished records that wait for a long time: they do not count against most
+	bytes   int        // the size of these records
 	paused  bool
-	stuck   time.Time // when it was paused because of its waiting records; zero if it was not
+	stuck   time.Time // when the partition was paused because of its waiting records; zero if it was not
 	lost    bool      // another process has the partition
 }
 
-// receipt tracks a record until all records before it are done.
+// receipt belongs to a record until all earlier records are finished.
 type receipt struct {
 	partition *partition
 	epoch     int32
 	offset    int64
-	apart     int // its bytes, if it waits for long
+	apart     int // the size of the record, if it waits for a long time
 	done      bool
 }
 
-// add notes a record that was fetched.
+// add adds a record that was fetched.
 func (p *partition) add(r *kgo.Record) *receipt {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,6 +63,7 @@ func (r *receipt) Ack() {
 		p.apart--
 		p.bytes -= r.apart
 	}
+	// Only the records at the beginning that are all finished can be committed.
 	var last *receipt
 	for len(p.records) > 0 && p.records[0].done {
 		last = p.records[0]
@@ -95,7 +96,7 @@ func (r *receipt) Apart(bytes int) {
 // Extend implements [consume.Receipt]. It does nothing, because the Kafka client sends the heartbeats of the consumer group.
 func (r *receipt) Extend() {}
 
-// pause stops the fetching of the partition while too many of its records wait. Other partitions go on.
+// pause stops the fetch of the partition while too many of its records wait. Other partitions continue.
 func (p *partition) pause() {
 	of := map[string][]int32{p.topic: {p.number}}
 	work, share := p.open-p.apart, p.share()
@@ -111,6 +112,7 @@ func (p *partition) pause() {
 	case full:
 		p.paused = true
 		p.client.PauseFetchPartitions(of)
+	// The fetch is resumed only at half of the limits, so that it does not stop and start for each record.
 	case work <= p.most/2 && len(p.records) <= p.window/2 && p.bytes <= share/2:
 		p.paused = false
 		p.client.ResumeFetchPartitions(of)
@@ -133,6 +135,7 @@ func (p *partition) end() {
 	defer p.mu.Unlock()
 	p.lost = true
 	p.records = nil
+	// If the partition returns to this process, the client must fetch it again.
 	if p.paused {
 		p.client.ResumeFetchPartitions(map[string][]int32{p.topic: {p.number}})
 	}

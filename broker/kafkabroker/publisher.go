@@ -15,11 +15,12 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-const onTheWay = 512 // messages at once
+const onTheWay = 512 // the largest number of messages without a confirmation
 
-// An idempotent client numbers the records of a partition, and uses a number again after the broker has refused a record. If the broker had written that record,
-// and the answer was lost before a second attempt was refused, then the next record has the number of a record that the broker knows: the broker
-// discards it and confirms it (https://github.com/twmb/franz-go/issues/1217).
+// errIdempotent refuses an idempotent client. Such a client numbers the records of a partition, and uses a number again after the
+// broker has refused a record. Assume that the broker has written this record, that the answer was lost, and that a second
+// attempt was refused. Then the next record has a number that the broker knows, and the broker discards the record and
+// confirms it (https://github.com/twmb/franz-go/issues/1217).
 var errIdempotent = errors.New("kafkabroker: the client writes idempotently, and may then report a record as written that the broker has discarded. Try: kgo.DisableIdempotentWrite() when you make the client")
 
 var errAcks = errors.New("kafkabroker: the kgo client does not wait until all in-sync replicas have stored a record. Try: kgo.RequiredAcks(kgo.AllISRAcks())")
@@ -77,7 +78,7 @@ func classify(m *message.Message, err error) error {
 	}
 	told := fmt.Errorf("kafkabroker: topic %s: %w", m.Topic, err)
 	switch {
-	case errors.Is(err, kgo.ErrClientClosed): // only the program closes it: the client library itself always connects again
+	case errors.Is(err, kgo.ErrClientClosed): // only the program closes the client: the library itself always connects again
 		return outbox.Closed(fmt.Errorf("%w. Try: close the client after Run has returned", told))
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
 		return retry.Permanent(fmt.Errorf("%w. Try: set a larger max.message.bytes for the topic and a larger kgo.ProducerBatchMaxBytes, or send a smaller message", told))
@@ -86,8 +87,8 @@ func classify(m *message.Message, err error) error {
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
 		return outbox.Unavailable(fmt.Errorf("%w. Try: create the topic", told))
 	}
-	// What else the broker says of a record, such as a missing right, it may take back; of what it
-	// says nothing, it has not decided.
+	// The broker may take back other refusals of a record, such as a missing right. An error without a refusal says nothing about
+	// the record.
 	var refusal *kerr.Error
 	if errors.As(err, &refusal) && !refusal.Retriable {
 		return told

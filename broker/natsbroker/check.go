@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// redelivery is how long after its first delivery a message may be delivered again, with
-	// the defaults of a relay: the longest wait for a destination, and the take-over from a process that is dead.
+	// redelivery is the longest time after its first delivery at which a relay with default settings may deliver a message again. It
+	// consists of the longest wait for a destination, and the take-over from a dead process.
 	redelivery = 10 * time.Minute
 
 	shortAge = 24 * time.Hour
@@ -37,6 +37,7 @@ func Check(ctx context.Context, js jetstream.JetStream, topics ...string) ([]str
 		if err != nil {
 			return nil, fmt.Errorf("natsbroker: look up the stream of subject %s: %w", topic, err)
 		}
+		// Several topics may belong to one stream, which is checked once.
 		if checked[name] {
 			continue
 		}

@@ -110,24 +110,25 @@ func newConsumer(js jetstream.JetStream, sink consume.Sink, cfg ConsumerConfig) 
 
 func (c *consumer) run(ctx context.Context) error {
 	err := c.pool.Run(ctx, c.fetchAll)
-	// The last acknowledgements are in a buffer of the client.
+	// The client buffers the last acknowledgements.
 	flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	_ = c.js.Conn().FlushWithContext(flushing) // a lost one costs another delivery
+	_ = c.js.Conn().FlushWithContext(flushing) // if an acknowledgement is lost, the message is delivered again
 	return err
 }
 
-// fetchAll fills the pool until ctx ends. While the server cannot be reached it tries again. It returns an error if the server refuses the consumer,
-// or if the connection is closed for good.
+// fetchAll fills the pool until ctx ends. If the server cannot be reached, it tries again. It returns an error if the server refuses
+// the consumer, or if the client has closed the connection for good.
 func (c *consumer) fetchAll(ctx context.Context) error {
 	var consumer jetstream.Consumer
-	created := false // by this process, once
+	created := false // this process has created the consumer once
 	for failures := 0; ctx.Err() == nil; {
 		var err error
 		if consumer != nil {
 			err = c.fetch(ctx, consumer)
 		} else if consumer, err = c.create(ctx); err != nil && !created && ctx.Err() == nil && mustChange(err) {
 			return err
+			// An error at the start is a mistake in the configuration. Later the same error may pass, for example after a restart.
 		}
 		if err == nil {
 			created = true
@@ -141,6 +142,7 @@ func (c *consumer) fetchAll(ctx context.Context) error {
 			return closed(nc)
 		}
 		failures++
+		// The stream or the consumer may be gone, so the consumer is created again.
 		consumer = nil
 		c.log.Warn("once: natsbroker: the consumer gets no messages from the server at the moment, and tries again. Try: check that the NATS server is running and that the stream exists",
 			"consumer", c.cfg.Durable, "error", err)
@@ -149,7 +151,7 @@ func (c *consumer) fetchAll(ctx context.Context) error {
 	return nil //nolint:nilerr // ctx has ended
 }
 
-// mustChange reports whether a consumer cannot be created unless its configuration is changed.
+// mustChange reports whether the consumer cannot be created before somebody changes its configuration.
 func mustChange(err error) bool {
 	var refusal *jetstream.APIError
 	if errors.As(err, &refusal) { // errors of a configuration have the code 400 or 500
@@ -158,7 +160,7 @@ func mustChange(err error) bool {
 	return !isPassing(err) && !errors.Is(err, errNoStream)
 }
 
-// create creates the consumer, or changes it as the configuration says.
+// create creates the consumer, or changes it to the configured settings.
 func (c *consumer) create(ctx context.Context) (jetstream.Consumer, error) {
 	stream := c.cfg.Stream
 	if stream == "" {
@@ -175,7 +177,7 @@ func (c *consumer) create(ctx context.Context) (jetstream.Consumer, error) {
 		Durable: c.cfg.Durable, FilterSubjects: c.cfg.Subjects,
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: c.cfg.AckWait, MaxDeliver: -1, MaxAckPending: c.cfg.MaxAckPending,
 	}
-	if len(c.cfg.Subjects) == 1 { // servers before 2.10 do not accept a list
+	if len(c.cfg.Subjects) == 1 { // servers before 2.10 accept no list
 		settings.FilterSubject, settings.FilterSubjects = c.cfg.Subjects[0], nil
 	}
 	consumer, err := c.js.CreateOrUpdateConsumer(ctx, stream, settings)
@@ -190,17 +192,17 @@ func (c *consumer) create(ctx context.Context) (jetstream.Consumer, error) {
 
 var errNoStream = errors.New("no stream for the subject")
 
-// fetch asks for as many messages as the pool has room for, and puts the messages that come into the pool.
+// fetch asks for as many messages as the pool has room for, and puts the arriving messages into the pool.
 func (c *consumer) fetch(ctx context.Context, consumer jetstream.Consumer) error {
 	nc := c.js.Conn()
-	// The server bounds the size of a message, so that all requested messages fit.
+	// The server limits the size of a message, so all requested messages fit into the pool.
 	n, err := c.pool.Room(ctx, int(nc.MaxPayload()))
 	if err != nil {
 		return nil
 	}
 	fetching, cancel := context.WithTimeoutCause(ctx, fetchWait, nil)
 	defer cancel()
-	// After a lost connection neither the messages nor the end of the request arrive.
+	// After a lost connection, neither the messages nor the end of the request arrive.
 	lost := nc.StatusChanged(nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
 	defer nc.RemoveStatusListener(lost)
 	if status := nc.Status(); status != nats.CONNECTED {
@@ -215,6 +217,7 @@ func (c *consumer) fetch(ctx context.Context, consumer jetstream.Consumer) error
 		select {
 		case m, ok := <-messages:
 			if !ok {
+				// A timeout only means that no message came.
 				if err := batch.Error(); err != nil && fetching.Err() == nil && !errors.Is(err, nats.ErrTimeout) {
 					return fmt.Errorf("natsbroker: wait for messages: %w", err)
 				}
@@ -223,7 +226,7 @@ func (c *consumer) fetch(ctx context.Context, consumer jetstream.Consumer) error
 			c.pool.Add(c.delivery(m))
 		case status := <-lost:
 			cancel()
-			for m := range messages { // messages that came before
+			for m := range messages { // messages that came before the connection was lost
 				c.pool.Add(c.delivery(m))
 			}
 			return notConnected(status)
@@ -231,7 +234,7 @@ func (c *consumer) fetch(ctx context.Context, consumer jetstream.Consumer) error
 	}
 }
 
-// delivery decodes a message.
+// delivery decodes a message of the stream.
 func (c *consumer) delivery(m jetstream.Msg) *consume.Delivery {
 	d := &consume.Delivery{Receipt: receipt{m}}
 	d.Decode(message.Message{Topic: m.Subject(), Payload: m.Data()}, func() (message.Message, error) { return c.cfg.Decode(m) })
@@ -242,13 +245,13 @@ func (c *consumer) delivery(m jetstream.Msg) *consume.Delivery {
 		place = fmt.Sprintf("%s/%d", at.Stream, at.Sequence.Stream)
 	}
 	d.Message.Delivery = delivery
-	if d.Malformed != nil && d.Message.ID == "" { // its position in the stream names it
+	if d.Malformed != nil && d.Message.ID == "" { // the position in the stream identifies the message
 		d.Message.ID, d.Message.Source = place, "nats"
 	}
 	return d
 }
 
-// receipt answers the server. A lost answer costs another delivery, which the inbox detects.
+// receipt answers the server. If an answer is lost, the message is delivered again, and the inbox detects this.
 type receipt struct{ m jetstream.Msg }
 
 // Ack implements [consume.Receipt].
@@ -256,7 +259,7 @@ func (r receipt) Ack() { _ = r.m.Ack() }
 
 // Again implements [consume.Receipt].
 func (r receipt) Again(after time.Duration) bool {
-	// After a shorter pause the server would send it to this process, whose request for messages may still be open at the end.
+	// After a shorter pause, the server could send the message to this process again, whose last request may still be open.
 	_ = r.m.NakWithDelay(max(after, leastPause))
 	return true
 }

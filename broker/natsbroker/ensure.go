@@ -21,6 +21,7 @@ func EnsureStream(ctx context.Context, js jetstream.JetStream, settings jetstrea
 	if settings.Duplicates == 0 {
 		settings.Duplicates = redelivery
 	}
+	// A full stream must refuse messages, because a deleted message would never reach its consumers.
 	settings.Discard = jetstream.DiscardNew
 	if err := refuse(settings, max(1, settings.Replicas)); err != nil {
 		return err
@@ -29,7 +30,7 @@ func EnsureStream(ctx context.Context, js jetstream.JetStream, settings jetstrea
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		stream, err = js.CreateStream(ctx, settings)
 	}
-	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another program was faster
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another program has created the stream meanwhile
 		stream, err = js.Stream(ctx, settings.Name)
 	}
 	if err != nil {
@@ -50,8 +51,8 @@ func EnsureStream(ctx context.Context, js jetstream.JetStream, settings jetstrea
 	return nil
 }
 
-// refuse returns the settings of a stream that endanger the promise, as one error. It does not judge the number of replicas, which the caller
-// chooses.
+// refuse returns the settings of a stream that endanger the promise, as one error. It ignores the number of replicas, which the
+// caller chooses.
 func refuse(c jetstream.StreamConfig, replicas int) error {
 	if name := c.Name; name == "" || strings.ContainsAny(name, " \t\r\n.*>/\\") {
 		return fmt.Errorf("natsbroker: %q cannot be the name of a stream. Try: letters, digits and hyphens", name)
@@ -59,6 +60,7 @@ func refuse(c jetstream.StreamConfig, replicas int) error {
 	if c.Replicas < replicas && c.Replicas > 0 {
 		return fmt.Errorf("natsbroker: stream %s has %d replicas, but this program requires %d. Try: nats stream edit %[1]s --replicas=%[3]d", c.Name, c.Replicas, replicas)
 	}
+	// These two settings are the choice of the caller, so the check gets values that it accepts.
 	c.Replicas, c.Retention = 2, jetstream.LimitsPolicy
 	if findings := checkStream(&jetstream.StreamInfo{Config: c}); len(findings) > 0 {
 		return fmt.Errorf("natsbroker: stream %s %s", c.Name, strings.Join(findings, "; it "))

@@ -20,7 +20,7 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-const onTheWay = 512 // messages at once
+const onTheWay = 512 // the largest number of messages without a confirmation
 
 // Publisher returns a publisher that stores each message in the JetStream stream whose subjects include the topic of the message.
 func Publisher(js jetstream.JetStream) outbox.Publisher {
@@ -41,9 +41,11 @@ func (p *publisher) Publish(ctx context.Context, messages []message.Message) []e
 		return all(messages, outbox.Closed(closed(nc)))
 	}
 
-	// No confirmation comes over a lost connection. Without a connection the client would keep messages in memory and send them long after this call.
+	// No confirmation comes over a lost connection. Without a connection, the client would keep the messages in memory, and send
+	// them long after this call.
 	lost := nc.StatusChanged(nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
 	defer nc.RemoveStatusListener(lost)
+	// The status is read after the listener was added, so that no change is missed.
 	if status := nc.Status(); status != nats.CONNECTED {
 		cancel(notConnected(status))
 	}
@@ -57,10 +59,10 @@ func (p *publisher) Publish(ctx context.Context, messages []message.Message) []e
 	return p.sender.Publish(ctx, messages, func(m *message.Message) error { return p.send(ctx, m) })
 }
 
-// closed returns an error if the client will not connect again, with the reason: for example the server has refused its user twice in a row, or the
-// program has closed the connection.
+// closed returns the error of a connection that the client will not open again, with the reason. For example, the server has refused
+// the user twice in a row, or the program has closed the connection.
 func closed(nc *nats.Conn) error {
-	hosts := strings.Join(nc.Servers(), ", ") // without users
+	hosts := strings.Join(nc.Servers(), ", ") // the addresses contain no users
 	if err := nc.LastError(); err != nil {
 		return fmt.Errorf("natsbroker: the NATS client has closed its connection to %s and will not reconnect: %w. Try: check user and password, then make a new connection", hosts, err)
 	}
@@ -95,17 +97,17 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 	return classify(m, err)
 }
 
-// msgID returns the Nats-Msg-Id of m: its ID and a hash of the rest. A stream drops a message with a known Nats-Msg-Id, and confirms it. The hash is
-// the same in every delivery, so that a stream drops a second delivery of m, but not another message to which an application has given the same ID,
-// such as a message for another subject of the stream.
+// msgID returns the Nats-Msg-Id of m: the ID of m, and a hash of the rest. A stream drops a message with a known Nats-Msg-Id, and
+// confirms it. The hash is the same in every delivery, so a stream drops a second delivery of m. But it keeps another message
+// to which an application has given the same ID, such as a message for another subject.
 func msgID(m *message.Message) string {
 	h := sha256.New()
-	_, _ = fmt.Fprintf(h, "%q %q %d %q %q %q ", m.Topic, m.Key, m.Seq, m.Type, m.Source, m.Headers) // a map is printed in order
+	_, _ = fmt.Fprintf(h, "%q %q %d %q %q %q ", m.Topic, m.Key, m.Seq, m.Type, m.Source, m.Headers) // fmt prints a map in the order of its keys
 	h.Write(m.Payload)
 	return m.ID + "-" + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// isSubject reports whether a message can be published to topic: it has no wildcards and no empty word.
+// isSubject reports whether a message can be published to topic: topic has no wildcard and no empty word.
 func isSubject(topic string) bool {
 	for word := range strings.SplitSeq(topic, ".") {
 		if word == "" || word == "*" || word == ">" || strings.ContainsFunc(word, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
@@ -115,7 +117,7 @@ func isSubject(topic string) bool {
 	return true
 }
 
-// Error codes of the server that the client's library does not name.
+// These are error codes of the server that the client library does not name.
 const (
 	codeMessageTooLarge = 10054
 	codeHeaderTooLarge  = 10097
@@ -141,10 +143,10 @@ func classify(m *message.Message, err error) error {
 	return told
 }
 
-// isPassing reports whether an error comes from the server or the connection, and not from the message.
+// isPassing reports whether the server or the connection has caused an error, and not the message.
 func isPassing(err error) bool {
 	var refusal *jetstream.APIError
-	if errors.As(err, &refusal) && refusal.Code >= http.StatusInternalServerError { // a full stream or disk, a cluster without a leader
+	if errors.As(err, &refusal) && refusal.Code >= http.StatusInternalServerError { // such as a full stream or disk, or a cluster without a leader
 		return true
 	}
 	for _, passing := range []error{

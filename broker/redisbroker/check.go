@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// oldest is the first version of Redis that reports which messages were trimmed before they were acknowledged.
+// oldest is the first version of Redis that reports messages which were trimmed before they were acknowledged.
 const oldest = 7
 
 // Check reads the settings of the client, of the server and of the streams for topics. It returns one sentence for each setting that endangers a
@@ -38,7 +38,7 @@ func Check(ctx context.Context, rdb *redis.Client, topics ...string) ([]string, 
 		if err != nil {
 			return nil, fmt.Errorf("redisbroker: read the state of stream %s: %w", topic, err)
 		}
-		if kind != "stream" && kind != "none" { // the first message creates it
+		if kind != "stream" && kind != "none" { // a missing stream is created by its first message
 			findings = append(findings, fmt.Sprintf("The Redis key %s is a %s, not a stream, so the messages of this topic wait in the outbox. Try: another name for the topic, or delete the key", topic, kind))
 			continue
 		}
@@ -91,16 +91,18 @@ func CheckConsumer(ctx context.Context, rdb *redis.Client, stream, group string)
 	return nil, fmt.Errorf("redisbroker: stream %s has no consumer group %s. Try: start the consumer, which creates the group", stream, group)
 }
 
-// checkGroup reports messages that were trimmed before the group read them. The server counts the added messages and the messages that the group has
-// read: the difference must still be in the stream.
+// checkGroup reports messages that were trimmed before the group has read them. The server counts the added messages, and the
+// messages that the group has read. The difference between both must still be in the stream.
 func checkGroup(name string, s *redis.XInfoStream, g redis.XInfoGroup) (findings []string) {
 	var unread int64
 	switch {
-	case g.EntriesRead <= 0: // the server does not know
+	case g.EntriesRead <= 0: // the server does not know the number
 		return nil
+	// The group has read the newest message, so no message is unread.
 	case g.LastDeliveredID == s.LastGeneratedID:
 	case s.Length > 0 && isBefore(g.LastDeliveredID, s.FirstEntry.ID):
 		unread = s.Length
+	// The position of the group is inside the stream, and the server cannot say how many messages follow it.
 	default:
 		return nil
 	}
@@ -110,12 +112,13 @@ func checkGroup(name string, s *redis.XInfoStream, g redis.XInfoGroup) (findings
 	return findings
 }
 
-// isBefore compares the IDs of two entries.
+// isBefore reports whether the entry a is older than the entry b.
 func isBefore(a, b string) bool {
 	aTime, aNumber, _ := strings.Cut(a, "-")
 	bTime, bNumber, _ := strings.Cut(b, "-")
 	if aTime == bTime {
 		aTime, bTime = aNumber, bNumber
 	}
+	// A number with fewer digits is smaller, and the parts have no leading zeros.
 	return len(aTime) < len(bTime) || len(aTime) == len(bTime) && aTime < bTime
 }

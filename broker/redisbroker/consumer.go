@@ -55,7 +55,7 @@ type ConsumerConfig struct {
 
 const (
 	defaultMinIdle = 30 * time.Second
-	readWait       = time.Second // how long the server holds a request for messages while none exists; the end of Consume waits as long
+	readWait       = time.Second // how long the server holds a request for messages while none exists; the end of Consume may wait as long
 	largest        = message.MaxPayload + message.MaxHeaders
 )
 
@@ -80,16 +80,16 @@ func Consume[TX any](ctx context.Context, rdb *redis.Client, in *inbox.Inbox[TX]
 type consumer struct {
 	rdb     *redis.Client
 	cfg     ConsumerConfig
-	name    string // of this process in the groups
+	name    string // the name of this process in the groups
 	pool    *consume.Pool
 	log     *slog.Logger
 	streams []*stream
 
-	fetching sync.Mutex // held by the stream that is fetching
+	fetching sync.Mutex // the stream that is fetching holds it
 
 	mu    sync.Mutex
-	apart int // messages that have failed or wait for their key
-	bytes int // of these
+	apart int // the number of messages that have failed or wait for their key
+	bytes int // the size of these messages
 }
 
 func newConsumer(rdb *redis.Client, sink consume.Sink, cfg ConsumerConfig) (*consumer, error) {
@@ -100,6 +100,7 @@ func newConsumer(rdb *redis.Client, sink consume.Sink, cfg ConsumerConfig) (*con
 		return nil, errors.New("redisbroker: ConsumerConfig.MinIdle or Keep is negative. Try: leave the field out")
 	}
 	cfg.Streams = slices.Compact(slices.Sorted(slices.Values(cfg.Streams)))
+	// A blocking read keeps its connection, so each stream needs one, and the answers need more.
 	if size := rdb.Options().PoolSize; size < len(cfg.Streams)+2 {
 		return nil, fmt.Errorf("redisbroker: each stream needs a connection of its own, but the client has only %d connections for %d streams. Try: redis.Options{PoolSize: %d}",
 			size, len(cfg.Streams), len(cfg.Streams)+10)
@@ -117,7 +118,7 @@ func newConsumer(rdb *redis.Client, sink consume.Sink, cfg ConsumerConfig) (*con
 	if err != nil {
 		return nil, fmt.Errorf("redisbroker: %w", err)
 	}
-	host, _ := os.Hostname() // only for people
+	host, _ := os.Hostname() // without a name of the host, the random part still makes the name unique
 	c := &consumer{rdb: rdb, cfg: cfg, name: fmt.Sprintf("%s-%d-%s", host, os.Getpid(), once.NewKey()[24:]), pool: pool, log: pool.Config().Log}
 	for _, name := range cfg.Streams {
 		c.streams = append(c.streams, &stream{consumer: c, stream: name, held: map[string]*receipt{}, wake: make(chan struct{}, 1)})
@@ -126,6 +127,7 @@ func newConsumer(rdb *redis.Client, sink consume.Sink, cfg ConsumerConfig) (*con
 }
 
 func (c *consumer) run(ctx context.Context) error {
+	// The answers of the last handlers must be sent after ctx has ended.
 	answering, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	var answers sync.WaitGroup
@@ -138,7 +140,7 @@ func (c *consumer) run(ctx context.Context) error {
 	return err
 }
 
-// readAll fills the pool until ctx ends, or until one of the streams reports that none of them can be read any more.
+// readAll fills the pool until ctx ends, or until a stream returns an error that concerns all streams.
 func (c *consumer) readAll(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -155,7 +157,7 @@ func (c *consumer) readAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// setApart counts a long-waiting message; a negative number of bytes removes it.
+// setApart changes the number and the size of long-waiting messages. Negative values remove messages.
 func (c *consumer) setApart(messages, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,7 +165,7 @@ func (c *consumer) setApart(messages, bytes int) {
 	c.bytes += bytes
 }
 
-// isFull reports whether the process has reached its bound of long-waiting messages.
+// isFull reports whether this process has reached its limit of long-waiting messages.
 func (c *consumer) isFull() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,10 +14,10 @@ import (
 	"github.com/oncelib/once/message/cloudevent"
 )
 
-// dataField has the payload. No header of a message can have this name.
+// dataField is the field with the payload. No header of a message can have this name.
 const dataField = "ce_data"
 
-// fields returns the fields of m in a stream, with their values.
+// fields returns the names and values of the fields of m in a stream.
 func fields(m *message.Message) []string {
 	list := []string{dataField, string(m.Payload)}
 	for name, value := range cloudevent.Headers(m, cloudevent.Kafka) {
@@ -48,8 +48,8 @@ func Decode(stream string, m redis.XMessage) (message.Message, error) {
 	return decoded, nil
 }
 
-// addedAt returns the time in the ID of an entry, at which it was added. It returns zero if the ID was chosen by a program and contains no plausible
-// time.
+// addedAt returns the time at which an entry was added, from the ID of the entry. It returns the zero time if a program has chosen
+// the ID and the ID contains no plausible time.
 func addedAt(id string) time.Time {
 	first, _, _ := strings.Cut(id, "-")
 	ms, err := strconv.ParseInt(first, 10, 64)

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	onTheWay    = 64 // messages at once, at most: further connections make it no faster
+	onTheWay    = 64 // the largest number of messages without an answer; more connections would not be faster
 	replicaWait = time.Second
 )
 
@@ -60,10 +60,10 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 	if p.cfg.Replicas <= 0 {
 		return p.rdb.XAdd(ctx, args).Err()
 	}
-	pipe := p.rdb.Pipeline() // WAIT concerns the writes of its connection
+	pipe := p.rdb.Pipeline() // WAIT only concerns writes of its own connection, so both are sent in one pipeline
 	added := pipe.XAdd(ctx, args)
 	wait := pipe.Do(ctx, "wait", p.cfg.Replicas, replicaWait.Milliseconds())
-	_, _ = pipe.Exec(ctx) // each command has its own error
+	_, _ = pipe.Exec(ctx) // each command has a separate error
 	if err := added.Err(); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 	return nil
 }
 
-// remedies are beginnings of server errors that say nothing about a message, each with advice. All of these errors may be temporary.
+// remedies contains beginnings of server errors that do not concern a single message, with advice. All these errors may be temporary.
 var remedies = []struct{ answer, try string }{
 	{"OOM", "a larger maxmemory, or ConsumerConfig.Keep, which deletes acknowledged messages"},
 	{"READONLY", "the address of the primary"},
@@ -88,7 +88,7 @@ var remedies = []struct{ answer, try string }{
 	{"LOADING", ""},
 	{"MASTERDOWN", ""},
 	{"CLUSTERDOWN", ""},
-	{"BUSY", ""}, // a script or a function is running
+	{"BUSY", ""}, // the server runs a script or a function
 	{"TRYAGAIN", ""},
 	{"UNBLOCKED", ""},
 	{"max number of clients", "a larger maxclients"},
@@ -100,7 +100,7 @@ func classify(stream string, err error) error {
 		return nil
 	}
 	told := fmt.Errorf("redisbroker: stream %s: %w", stream, err)
-	if errors.Is(err, redis.ErrClosed) { // only the program closes it: the client library itself always connects again
+	if errors.Is(err, redis.ErrClosed) { // only the program closes the client: the library itself always connects again
 		return outbox.Closed(fmt.Errorf("%w. Try: close the client after Run or Consume has returned", told))
 	}
 	for _, r := range remedies {
@@ -111,6 +111,7 @@ func classify(stream string, err error) error {
 			return outbox.Unavailable(told)
 		}
 	}
+	// Other errors of the server concern this message.
 	if answer := redis.Error(nil); errors.As(err, &answer) {
 		return told
 	}

@@ -10,24 +10,24 @@ import (
 	"github.com/oncelib/once/internal/consume"
 )
 
-// receipt answers the server for one message. A lost answer costs another delivery, which the inbox detects.
+// receipt answers the server for one message. If an answer is lost, the message is delivered again, and the inbox detects this.
 type receipt struct {
 	stream *stream
 	id     string
-	apart  int // its bytes, if it waits for long
+	apart  int // the size of the message, if it waits for a long time
 }
 
 var _ consume.Receipt = (*receipt)(nil)
 
-// answers are queued answers to the server. The answers for many messages are sent in one round trip.
+// answers contains queued answers to the server. The answers for many messages are sent in one round trip.
 type answers struct{ acks, extends, gives []string }
 
 // Ack implements [consume.Receipt].
 func (r *receipt) Ack() { r.end(func(a *answers) { a.acks = append(a.acks, r.id) }) }
 
-// Again implements [consume.Receipt]. Redis has no delayed delivery. So Again returns false and the pool keeps the message, unless too many messages
-// of the stream already wait. Then the consumer group keeps the message, and Redis delivers it again when it has been idle for MinIdle. When the
-// consumer ends, the consumer makes the message idle at once.
+// Again implements [consume.Receipt]. Redis cannot delay a delivery. So Again returns false, and the pool keeps the message, unless
+// too many messages of the stream wait already. Then the group keeps the message, and Redis delivers it again after it was
+// idle for MinIdle. At the end of the consumer, the consumer makes the message idle at once.
 func (r *receipt) Again(after time.Duration) bool {
 	switch {
 	case after <= 0:
@@ -45,6 +45,7 @@ func (r *receipt) Extend() {
 	s := r.stream
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Another receipt may hold the message after a claim, so this receipt is not valid any more.
 	if s.held[r.id] == r {
 		s.answers.extends = append(s.answers.extends, r.id)
 		s.notify()
@@ -62,7 +63,7 @@ func (r *receipt) Apart(bytes int) {
 	}
 }
 
-// end removes the message from the held ones, and queues an answer to the server.
+// end removes the message from the held messages, and queues an answer to the server.
 func (r *receipt) end(answer func(a *answers)) {
 	s := r.stream
 	s.mu.Lock()
@@ -85,14 +86,15 @@ func (s *stream) notify() {
 	}
 }
 
-// lastAnswers is the timeout of the last answers.
+// lastAnswers limits the time of the last answers.
 const lastAnswers = 5 * time.Second
 
-// answerAll sends answers until ctx ends, and then the last ones. Then it deletes the consumer of this process.
+// answerAll sends answers until ctx ends. Then it sends the last answers, and deletes the consumer of this process.
 func (s *stream) answerAll(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
 		case <-s.wake:
+			// Without cancel, because the queued answers have left the queue already.
 			s.answer(context.WithoutCancel(ctx))
 		case <-ctx.Done():
 		}
@@ -100,13 +102,13 @@ func (s *stream) answerAll(ctx context.Context) {
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswers)
 	defer cancel()
 	s.answer(ending)
-	_ = s.tidy(ending, s.name) // if it fails, another process deletes the consumer later
+	_ = s.tidy(ending, s.name) // after an error, another process deletes the consumer later
 }
 
-// atOnce is how many messages one command names.
+// atOnce is the largest number of messages in one command.
 const atOnce = 500
 
-// answer sends the queued answers, in one round trip.
+// answer sends the queued answers in one round trip.
 func (s *stream) answer(ctx context.Context) {
 	s.mu.Lock()
 	a := s.answers
@@ -121,7 +123,7 @@ func (s *stream) answer(ctx context.Context) {
 		for _, id := range ids {
 			claim = append(claim, id)
 		}
-		pipe.Do(ctx, append(claim, "idle", s.cfg.MinIdle.Milliseconds(), "justid")...) // it gets the idle time of a message without a sign of life, so that another process claims it
+		pipe.Do(ctx, append(claim, "idle", s.cfg.MinIdle.Milliseconds(), "justid")...) // the message gets the idle time of an abandoned one, so that another process claims it at once
 	}
 	for ids := range slices.Chunk(a.acks, atOnce) {
 		pipe.XAck(ctx, s.stream, s.cfg.Group, ids...)

@@ -19,23 +19,23 @@ const (
 	longestClaim  = 5 * time.Second
 )
 
-// stream is a stream that is read.
+// stream is a stream that this process reads.
 type stream struct {
 	*consumer
 
 	stream  string
 	created bool      // the group exists, as far as this process knows
-	claimAt time.Time // when it next looks for messages that other processes have abandoned
+	claimAt time.Time // when this process looks again for abandoned messages of other processes
 
 	mu      sync.Mutex
-	held    map[string]*receipt // messages in the pool, by ID
-	answers answers             // not yet sent
-	wake    chan struct{}       // answers are queued
+	held    map[string]*receipt // the messages in the pool, by their IDs
+	answers answers             // the answers that are not sent yet
+	wake    chan struct{}       // signals that answers are queued
 }
 
-// readAll fills the pool until ctx ends. While the server cannot be reached, or refuses the stream, it tries again.
+// readAll fills the pool until ctx ends. If the server cannot be reached, or refuses the stream, it tries again.
 func (s *stream) readAll(ctx context.Context) error {
-	known := false // the server has accepted this process in the group before
+	known := false // the server has accepted this process before
 	for failures := 0; ctx.Err() == nil; {
 		err := s.read(ctx)
 		known = known || s.created
@@ -44,7 +44,8 @@ func (s *stream) readAll(ctx context.Context) error {
 			failures = 0
 			continue
 		case ctx.Err() != nil:
-			return nil //nolint:nilerr // Consume was ended
+			return nil //nolint:nilerr // ctx has ended
+		// At the start, a refused user is a mistake in the configuration. Later it may be temporary.
 		case errors.Is(err, redis.ErrClosed), !known && refusesUser(err):
 			return classify(s.stream, err)
 		}
@@ -60,10 +61,10 @@ func refusesUser(err error) bool {
 	return redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS")
 }
 
-// read reads once: abandoned messages, from time to time, and new messages.
+// read reads once: sometimes abandoned messages, and then new messages.
 func (s *stream) read(ctx context.Context) error {
 	if !s.created {
-		// From the start: a missing group may have existed before, and be lost.
+		// The group begins at the start of the stream, because a missing group may have existed before and be lost.
 		err := s.rdb.XGroupCreateMkStream(ctx, s.stream, s.cfg.Group, "0").Err()
 		if err != nil && !redis.HasErrorPrefix(err, "BUSYGROUP") {
 			return err
@@ -80,13 +81,14 @@ func (s *stream) read(ctx context.Context) error {
 	if err == nil {
 		err = s.readNew(ctx)
 	}
+	// The group was deleted, for example by a failover, so it is created again.
 	if redis.HasErrorPrefix(err, "NOGROUP") {
 		s.created = false
 	}
 	return err
 }
 
-// readNew fetches as many new messages as the pool has room for. If none exists, it waits for one.
+// readNew fetches as many new messages as the pool has room for. If there are none, it waits for one message.
 func (s *stream) readNew(ctx context.Context) error {
 	fetch := func() (int, error) {
 		s.fetching.Lock()
@@ -101,11 +103,13 @@ func (s *stream) readNew(ctx context.Context) error {
 	if n > 0 || err != nil {
 		return err
 	}
+	// A single message is enough for the wait, because it has to fit into the pool without a reservation.
 	_, err = s.fetch(ctx, 1, readWait)
 	return err
 }
 
-// fetch puts at most n new messages into the pool, and returns how many came. It waits for the first one, unless wait is negative.
+// fetch puts at most n new messages into the pool, and returns their number. It waits for the first message, unless wait is
+// negative.
 func (s *stream) fetch(ctx context.Context, n int, wait time.Duration) (int, error) {
 	read, err := s.rdb.XReadGroup(ctx, &redis.XReadGroupArgs{
 		Group: s.cfg.Group, Consumer: s.name, Streams: []string{s.stream, ">"}, Count: int64(n), Block: wait,
@@ -121,7 +125,7 @@ func (s *stream) fetch(ctx context.Context, n int, wait time.Duration) (int, err
 	return count, nil
 }
 
-// claimAll takes over messages that their processes have abandoned.
+// claimAll takes over the messages that their processes have abandoned.
 func (s *stream) claimAll(ctx context.Context) error {
 	for start := "0-0"; ; {
 		next, err := s.claim(ctx, start)
@@ -132,6 +136,7 @@ func (s *stream) claimAll(ctx context.Context) error {
 	}
 }
 
+// claim takes over one page of abandoned messages, and returns where the next page begins.
 func (s *stream) claim(ctx context.Context, start string) (next string, err error) {
 	s.fetching.Lock()
 	defer s.fetching.Unlock()
@@ -152,7 +157,7 @@ func (s *stream) claim(ctx context.Context, start string) (next string, err erro
 	if len(claimed) == 0 {
 		return next, nil
 	}
-	// The answer does not have their numbers of deliveries.
+	// The answer does not contain the numbers of deliveries.
 	counts := make(map[string]int, len(claimed))
 	pipe := s.rdb.Pipeline()
 	for _, m := range claimed {
@@ -166,11 +171,11 @@ func (s *stream) claim(ctx context.Context, start string) (next string, err erro
 			}
 		}
 	}
-	s.add(claimed, func(id string) int { return max(2, counts[id]) }) // also after an error: this process has them now
+	s.add(claimed, func(id string) int { return max(2, counts[id]) }) // also after an error, because this process has claimed the messages already
 	return next, err
 }
 
-// add puts messages into the pool. Messages that are already in it are not changed: the claim was only a sign of life.
+// add puts messages into the pool. Messages that the pool already has are not changed: their claim was only a sign of life.
 func (s *stream) add(messages []redis.XMessage, delivery func(id string) int) {
 	var list []*consume.Delivery
 	for _, m := range messages {
@@ -181,7 +186,7 @@ func (s *stream) add(messages []redis.XMessage, delivery func(id string) int) {
 	s.pool.Add(list...)
 }
 
-// hold notes that the pool gets a message. It returns nil if the pool already has it.
+// hold records that the pool gets a message. It returns nil if the pool already has the message.
 func (s *stream) hold(id string) *receipt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +198,7 @@ func (s *stream) hold(id string) *receipt {
 	return r
 }
 
-// delivery decodes a message.
+// delivery decodes a message of the stream.
 func (s *stream) delivery(r *receipt, m redis.XMessage, delivery int) *consume.Delivery {
 	data, has := m.Values[dataField].(string)
 	d := &consume.Delivery{Receipt: r}
@@ -202,11 +207,11 @@ func (s *stream) delivery(r *receipt, m redis.XMessage, delivery int) *consume.D
 	if d.Malformed == nil {
 		return d
 	}
-	if d.Message.ID == "" { // its position names it
+	if d.Message.ID == "" { // the position in the stream identifies the message
 		d.Message.ID, d.Message.Source = fmt.Sprintf("%s/%s", s.stream, m.ID), "redis"
 	}
 	if !has && len(d.Message.Payload) == 0 {
-		d.Message.Payload, _ = json.Marshal(m.Values) //nolint:errchkjson // all fields, for the person who looks at it
+		d.Message.Payload, _ = json.Marshal(m.Values) //nolint:errchkjson // all fields, for the person who looks at the dead letter
 	}
 	return d
 }

@@ -8,11 +8,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// deadAfter is how many times MinIdle a consumer may be silent before it counts as dead.
+// deadAfter is how many times MinIdle a consumer must be silent before it counts as dead.
 const deadAfter = 10
 
-// tidyText deletes consumers of a group that have no pending messages: the consumer with a given name, and consumers that have been silent for long.
-// The group loses the pending messages of a deleted consumer, so the check and the deletion must be one atomic step.
+// tidyText is a script that deletes consumers of a group without pending messages: the consumer with a given name, and consumers
+// that have been silent for long. The group loses the pending messages of a deleted consumer, so the check and the deletion
+// must be one atomic step.
 const tidyText = `
 for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])) do
 	local of = {}
@@ -23,8 +24,8 @@ for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])) do
 end
 return 0`
 
-// trimText deletes messages that are older than a time, if every group has acknowledged them and all messages before them. The last message that a
-// group has got stays. A stream without groups keeps all.
+// trimText is a script that deletes messages that are older than a given time, if every group has acknowledged them and all earlier
+// messages. The last message that a group has received stays. Without groups, nothing is deleted.
 const trimText = `
 local function number(id)
 	local ms, seq = string.match(id, '(%d+)-(%d+)')
@@ -48,7 +49,8 @@ return redis.call('XTRIM', KEYS[1], 'MINID', '~', first)`
 
 var tidyScript, trimScript = redis.NewScript(tidyText), redis.NewScript(trimText)
 
-// tidy deletes consumers without pending messages, both its own and consumers of dead processes. It also deletes messages that are older than Keep.
+// tidy deletes consumers without pending messages: the consumer with this name, and consumers of dead processes. If Keep is set,
+// it also deletes old messages.
 func (s *stream) tidy(ctx context.Context, name string) error {
 	silent := s.cfg.MinIdle * deadAfter
 	err := tidyScript.Run(ctx, s.rdb, []string{s.stream}, s.cfg.Group, name, silent.Milliseconds()).Err()

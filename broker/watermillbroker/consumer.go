@@ -13,8 +13,8 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// longestWait bounds how long a failed message is held before it is given back: a broker gives a message that is held for too long to another
-// consumer.
+// longestWait limits how long a failed message is held before it is given back. A broker delivers a message that is held for too long
+// to another consumer.
 const longestWait = 10 * time.Second
 
 // Handler returns a handler for a Watermill router. The handler applies each message once with fn: the writes of fn and the record that the message
@@ -77,7 +77,7 @@ type consumer struct {
 	refuse func(ctx context.Context, m oncemessage.Message, class string, reason error) error
 }
 
-// consume applies a message. Without an error the router acknowledges it, and otherwise gives it back.
+// consume applies a message. If the error is nil, the router acknowledges the message; otherwise the router gives it back.
 func (c *consumer) consume(arrived *message.Message) error {
 	ctx := arrived.Context()
 	m, err := decode(arrived)
@@ -90,13 +90,15 @@ func (c *consumer) consume(arrived *message.Message) error {
 		return nil
 	}
 	_, after := retry.Classify(err)
+	// Watermill cannot delay a delivery, so the pause happens here.
 	c.wait(ctx, min(max(after, shortestWait), longestWait))
 	return fmt.Errorf("watermillbroker: message %s: %w", arrived.UUID, err)
 }
 
-// shortestWait is the pause after errors without a time, for example if the database cannot be reached.
+// shortestWait is the pause after an error without a time, for example if the database cannot be reached.
 const shortestWait = 200 * time.Millisecond
 
+// wait waits for d, or until ctx ends.
 func wait(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -106,10 +108,10 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// natsID is the header with the ID of a message that is not a CloudEvent.
+// natsID is the header that carries the ID of a message that is not a CloudEvent.
 const natsID = "nats-msg-id"
 
-// decode returns the message for the inbox. If it is not an event, its UUID is its ID.
+// decode returns the message for the inbox. If the message is not an event, its UUID is its ID.
 func decode(arrived *message.Message) (oncemessage.Message, error) {
 	m, err := cloudevent.Decode(func(yield func(name, value string) bool) {
 		for name, value := range arrived.Metadata {

@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/outbox"
 )
 
-const onTheWay = 16 // messages at once
+const onTheWay = 16 // the largest number of running calls of Publish
 
 // Publisher returns a publisher for the relay of an outbox. It publishes each message with a Watermill publisher, the parameter to.
 func Publisher(to message.Publisher) outbox.Publisher {
@@ -36,7 +36,7 @@ func (p *publisher) Publish(ctx context.Context, messages []oncemessage.Message)
 }
 
 func newMessage(ctx context.Context, m *oncemessage.Message) *message.Message {
-	made := message.NewMessageWithContext(ctx, m.ID, bytes.Clone(m.Payload)) // a publisher may change what it is given
+	made := message.NewMessageWithContext(ctx, m.ID, bytes.Clone(m.Payload)) // a copy, because a publisher may change the payload
 	for name, value := range cloudevent.Headers(m, cloudevent.Kafka) {
 		made.Metadata.Set(name, value)
 	}

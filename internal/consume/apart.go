@@ -7,24 +7,25 @@ import (
 )
 
 const (
-	// healthyDeliveries is how often a broker may have delivered a message that counts as one that has not failed: a process may have
-	// ended with it once.
+	// healthyDeliveries is how often a broker may have delivered a message that still counts as healthy. A process may have ended
+	// once while it had the message.
 	healthyDeliveries = 2
 
-	// slowAfter is how long a worker may have messages until others of their keys do not count against Prefetch any more.
+	// slowAfter is how long a worker may have messages. After that, other messages of their keys do not count against Prefetch.
 	slowAfter = time.Second
 
-	// givenBack is the pause of a message that there is no room for, because its key waits.
+	// givenBack is the pause of a message that goes back to the broker, because its key waits and the pool has no room.
 	givenBack = 5 * time.Second
 )
 
-// aside counts the messages that do not count against Prefetch: messages that have failed, and messages that wait for another one of their key. So they keep
-// no other message from being fetched.
+// aside counts the messages that do not count against Prefetch: messages that have failed, and messages that wait for an
+// earlier message of their key. So these messages do not prevent the fetch of other messages.
 type aside struct {
 	count int
 	bytes int
 }
 
+// setApart makes a message not count against Prefetch.
 func (p *Pool) setApart(d *Delivery) {
 	if d.apart {
 		return
@@ -33,17 +34,19 @@ func (p *Pool) setApart(d *Delivery) {
 	p.aside.count++
 	p.aside.bytes += d.size()
 	d.Receipt.Apart(d.size())
+	// The message no longer counts, so there may be room for another one.
 	p.room.Broadcast()
 }
 
-// givesBack gives a message that waits for its key back to the broker if there are as many of these as of others. It returns false if
-// there is room, or if the broker does not take it.
+// givesBack returns a message that waits for its key to the broker, if the pool has as many such messages as other messages.
+// It returns false if the pool has room, or if the broker does not accept the message.
+// A message that only waits can wait at the broker as well.
 func (p *Pool) givesBack(d *Delivery) bool {
 	full := p.aside.count >= p.cfg.Prefetch || p.aside.bytes >= p.cfg.PrefetchBytes
 	return full && d.Receipt.Again(givenBack)
 }
 
-// setQueueApart sets the waiting messages of a line apart.
+// setQueueApart sets the waiting messages of a line apart, or gives them back to the broker.
 func (p *Pool) setQueueApart(s *line) {
 	s.queue = slices.DeleteFunc(s.queue, func(d *Delivery) bool {
 		gone := !d.apart && !d.dropped && p.givesBack(d)
@@ -57,7 +60,7 @@ func (p *Pool) setQueueApart(s *line) {
 	})
 }
 
-// watch sets messages apart that a worker has had for long, until ctx ends.
+// watch sets apart the messages that a worker has had for a long time, until ctx ends.
 func (p *Pool) watch(ctx context.Context) {
 	ticker := time.NewTicker(slowAfter / 2)
 	defer ticker.Stop()
@@ -71,7 +74,7 @@ func (p *Pool) watch(ctx context.Context) {
 	}
 }
 
-// setSlowApart sets messages apart that a worker has had for long, and the messages that wait for these.
+// setSlowApart sets apart the messages that a worker has had for a long time, and the messages that wait for them.
 func (p *Pool) setSlowApart(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,37 +13,38 @@ import (
 // Delivery is one message that a broker has delivered.
 type Delivery struct {
 	Message   message.Message
-	Malformed error // why Message could not be decoded; it is a dead letter then
+	Malformed error // why Message could not be decoded; then the message becomes a dead letter
 	Receipt   Receipt
 
 	line     *line
-	failures int  // deliveries in this process that have failed
-	inHand   bool // a worker has it
-	dropped  bool // it belongs to another process now
+	failures int  // how many deliveries have failed in this process
+	inHand   bool // a worker has the message
+	dropped  bool // another process gets the message now
 	class    class
-	apart    bool      // it does not count against Prefetch
-	since    time.Time // it is in the pool
+	apart    bool      // the message does not count against Prefetch
+	since    time.Time // when the message came into the pool
 }
 
-// Receipt answers the broker. Its methods are called by several goroutines, for one delivery at most once at a time; only
-// Extend may come at the same time as one of the others.
+// Receipt answers the broker. Several goroutines call its methods, but only one method at a time for one delivery. Only
+// Extend may run at the same time as another method.
 type Receipt interface {
-	// Ack says that the message needs no other delivery.
+	// Ack says that the message needs no further delivery.
 	Ack()
 
-	// Again asks the broker for another delivery after a pause. It returns false if the broker cannot do that. The
-	// pool then keeps the message and tries again itself.
+	// Again asks the broker for another delivery after a pause. It returns false if the broker cannot do this. Then the pool
+	// keeps the message, and tries it again by itself.
 	Again(after time.Duration) bool
 
-	// Extend says that the message is still being worked on.
+	// Extend says that this process still works on the message.
 	Extend()
 
-	// Apart says that the message, of so many bytes, may wait for long in the pool: it has failed, or another one of its key holds it up.
-	// It does not count against Prefetch any more. A broker that delivers nothing again has to bound how many of these there are.
+	// Apart says that the message may stay in the pool for a long time, because it has failed or because an earlier message of its
+	// key delays it. The message, of the given size, does not count against Prefetch any more. A consumer of a broker without
+	// redelivery must limit the number of such messages.
 	Apart(bytes int)
 }
 
-// overhead is the memory of a message besides its bytes.
+// overhead is the memory that a message needs in addition to its bytes.
 const overhead = 512
 
 func (d *Delivery) size() int {
@@ -54,8 +55,8 @@ func (d *Delivery) size() int {
 	return n
 }
 
-// Decode sets the message to what decode returns. If decode panics, it is raw and malformed: a panic must not end the
-// process with every delivery.
+// Decode sets the message to the result of decode. If decode panics, the message is raw and counts as malformed: otherwise the
+// panic would end the process at every delivery.
 func (d *Delivery) Decode(raw message.Message, decode func() (message.Message, error)) {
 	d.Message = raw
 	defer func() {
@@ -72,14 +73,14 @@ type Sink interface {
 	Refuse(ctx context.Context, m message.Message, class string, reason error) error
 	Run(ctx context.Context) error
 
-	// Hanging returns how many handlers go on although their time is over.
+	// Hanging returns how many handlers still run after their time limit.
 	Hanging() int
 
-	// Attach has the sink ask for the backlog until detach is called.
+	// Attach makes the sink ask for the backlog, until detach is called.
 	Attach(of func() inbox.Backlog) (detach func())
 }
 
-// Into returns in, with its handler, as a sink.
+// Into returns a sink that applies messages with the inbox in and the handler fn.
 func Into[TX any](in *inbox.Inbox[TX], fn inbox.Handler[TX]) Sink {
 	return &sink[TX]{Inbox: in, fn: fn}
 }

@@ -1,6 +1,6 @@
-// Package consume feeds an inbox with what a broker delivers: what all consumers share.
+// Package consume passes the messages of a broker to an inbox. All consumers share it.
 //
-// A [Pool] holds messages, up to a bound. Messages of one source, topic and key are in one worker at a time. A
-// worker takes a batch, gives it to the inbox, and then acknowledges each message or asks for it again. While the database
-// refuses work, fewer workers are busy.
+// A [Pool] holds a limited number of messages. One worker at a time has the messages of a source, topic and key. A worker takes
+// a batch and passes it to the inbox. Then it acknowledges each message, or asks for another delivery. While the database
+// refuses work, fewer workers run.
 package consume

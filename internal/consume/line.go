@@ -6,29 +6,31 @@ import (
 	"time"
 )
 
-// stream is a source, a topic and an ordering key, whose messages have an order: two workers never have messages of the same stream at the same time.
+// stream is a source, a topic and an ordering key. The messages of a stream have an order, so two workers never have messages of
+// one stream at the same time.
 type stream struct{ source, topic, key string }
 
-// line is the messages of a stream that wait, in order. A message without key has a line of its own.
+// line contains the waiting messages of a stream, in order. A message without a key has a separate line.
 type line struct {
 	key    stream
 	queue  []*Delivery
-	inHand bool // a worker has messages of it
-	held   bool // a message of it waits for its next attempt, and the others must not overtake it
-	slow   bool // the worker has had its messages for long
-	ready  bool // it is in a list of lines that a worker can take
-	later  int  // entries of the agenda
+	inHand bool // a worker has messages of the line
+	held   bool // a message of the line waits for its next attempt, and later messages must not overtake it
+	slow   bool // the worker has had the messages of the line for a long time
+	ready  bool // the line is in a lane, from which a worker can take it
+	later  int  // the number of entries of the agenda that belong to the line
 }
 
-// again is messages of a line that wait for their next attempt.
+// again contains messages of a line that wait for their next attempt.
 type again struct {
-	at    time.Time
-	line  *line
-	list  []*Delivery
+	at   time.Time
+	line *line
+	list []*Delivery
+	// holds is true if later messages of the line must wait for these.
 	holds bool
 }
 
-// agenda is a heap of them, the next one first.
+// agenda is a heap of such entries; the earliest one is first.
 type agenda []*again
 
 func (a *agenda) Len() int           { return len(*a) }
@@ -36,7 +38,7 @@ func (a *agenda) Less(i, j int) bool { return (*a)[i].at.Before((*a)[j].at) }
 func (a *agenda) Swap(i, j int)      { (*a)[i], (*a)[j] = (*a)[j], (*a)[i] }
 
 // Push implements [heap.Interface].
-func (a *agenda) Push(x any) { *a = append(*a, x.(*again)) } //nolint:forcetypeassert // nothing else is pushed
+func (a *agenda) Push(x any) { *a = append(*a, x.(*again)) } //nolint:forcetypeassert // only entries of this type are pushed
 
 // Pop implements [heap.Interface].
 func (a *agenda) Pop() any {
@@ -47,19 +49,19 @@ func (a *agenda) Pop() any {
 	return x
 }
 
-// backlog is messages that no worker has.
+// backlog contains the messages that no worker has.
 type backlog struct {
-	lines    map[stream]*line // of keys
-	lanes    [classes]lane    // lines that can be taken, by the class of their next message
+	lines    map[stream]*line // the lines of the keys
+	lanes    [classes]lane    // the lines that a worker can take, by the class of their next message
 	suspects suspects
 	later    agenda
-	waiting  int // messages in lines
+	waiting  int // the number of messages in lines
 }
 
-// lane is lines that can be taken, in turn.
+// lane contains lines that a worker can take, in their order.
 type lane []*line
 
-// join sets the line of a message.
+// join sets the line of a message, and makes the line if it does not exist.
 func (b *backlog) join(d *Delivery) {
 	m := &d.Message
 	d.line = &line{}
@@ -84,7 +86,7 @@ func (b *backlog) hasReady() bool {
 	return len(b.lanes[healthy])+len(b.lanes[failing])+len(b.lanes[hung]) > 0
 }
 
-// classOf is where a line that has messages can be taken from.
+// classOf returns the lane of a line with messages.
 func (b *backlog) classOf(s *line) class {
 	if b.suspects.has(s.queue[0]) {
 		return hung
@@ -92,7 +94,7 @@ func (b *backlog) classOf(s *line) class {
 	return s.queue[0].class
 }
 
-// offer adds a line to the lines that a worker can take, if it can be taken.
+// offer adds a line to its lane if a worker can take it.
 func (b *backlog) offer(s *line) {
 	switch {
 	case s.inHand || s.held || s.ready:
@@ -100,12 +102,13 @@ func (b *backlog) offer(s *line) {
 		s.ready = true
 		c := b.classOf(s)
 		b.lanes[c] = append(b.lanes[c], s)
+	// The line is empty and no message of it will return, so its key is forgotten.
 	case s.later == 0 && b.lines[s.key] == s:
 		delete(b.lines, s.key)
 	}
 }
 
-// take takes up to limit messages of the lines of a class, which are in hand then.
+// take takes up to limit messages from the lines of a class. A worker has these lines after that.
 func (b *backlog) take(c class, limit int) (batch []*Delivery, of []*line) {
 	l := &b.lanes[c]
 	for len(batch) < limit && len(*l) > 0 {
@@ -113,7 +116,7 @@ func (b *backlog) take(c class, limit int) (batch []*Delivery, of []*line) {
 		(*l)[0] = nil
 		*l = (*l)[1:]
 		s.ready = false
-		if len(s.queue) > 0 && b.classOf(s) != c { // a message that has failed has come back
+		if len(s.queue) > 0 && b.classOf(s) != c { // a failed message has returned to the front of the line since the line was offered
 			b.offer(s)
 			continue
 		}
@@ -126,6 +129,7 @@ func (b *backlog) take(c class, limit int) (batch []*Delivery, of []*line) {
 		}
 		b.waiting -= n
 		s.queue = slices.Delete(s.queue, 0, n)
+		// All its messages were dropped.
 		if len(batch) == taken {
 			b.offer(s)
 			continue
@@ -136,8 +140,8 @@ func (b *backlog) take(c class, limit int) (batch []*Delivery, of []*line) {
 	return batch, of
 }
 
-// postpone keeps failed messages of a line, in order, until their next attempt. Messages with a number may be overtaken:
-// the inbox knows their place. Messages without one must stay in the order of the broker.
+// postpone keeps failed messages of a line, in order, until their next attempt. Later messages may overtake messages with a
+// Seq, because the inbox knows their order. Messages with a key and without a Seq must keep the order of the broker.
 func (b *backlog) postpone(a *again) {
 	for _, d := range a.list {
 		a.holds = a.holds || d.Message.Key != "" && d.Message.Seq == 0 && d.Malformed == nil
@@ -147,7 +151,7 @@ func (b *backlog) postpone(a *again) {
 	heap.Push(&b.later, a)
 }
 
-// due makes messages ready whose time has come, and returns the time of the next one.
+// due makes the messages ready whose time has come. It returns the time of the next messages.
 func (b *backlog) due(now time.Time) (next time.Time) {
 	for len(b.later) > 0 && !b.later[0].at.After(now) {
 		a := heap.Pop(&b.later).(*again) //nolint:forcetypeassert // nothing else is in it

@@ -21,30 +21,31 @@ const (
 	DefaultSlowAcquire   = 100 * time.Millisecond
 )
 
-// Capacity is a changing bound of batches that run at the same time, such as package limit/adaptive computes. It is called
-// under a lock.
+// Capacity is a changing limit of batches that run at the same time, such as package limit/adaptive computes. The pool calls
+// its methods while it holds a lock.
 type Capacity interface {
-	// Acquire takes a place if one is free. release gives it back: useful says that the
-	// batch ran to its end, so that its duration can be measured.
+	// Acquire takes a place if one is free. The function release returns the place. useful says that the batch has run to
+	// its end, so that its duration can be measured.
 	Acquire() (release func(useful bool), ok bool)
 
 	// Limit returns how many places there are now.
 	Limit() int
 }
 
-// Config of a [Pool]. Zero values have defaults.
+// Config configures a [Pool]. Zero values have defaults.
 type Config struct {
-	Concurrency   int // batches that run at the same time, at most
-	Batch         int // messages in one transaction, at most
-	Prefetch      int // messages in memory, at most, not counting the ones set apart: see [Receipt]
-	PrefetchBytes int // their bytes, at most
+	Concurrency   int // the largest number of batches that run at the same time
+	Batch         int // the largest number of messages in one transaction
+	Prefetch      int // the largest number of messages in memory; messages that are set apart do not count: see [Receipt]
+	PrefetchBytes int // the largest size of these messages
 	Capacity      Capacity
-	SlowAcquire   time.Duration // a longer wait for a connection lowers the number of batches at the same time; negative: no wait does
+	SlowAcquire   time.Duration // a longer wait for a connection reduces the number of batches at the same time; negative: no wait reduces it
 	Extend        time.Duration // how often [Receipt.Extend] is called; 0: never
-	Drain         time.Duration // how long handlers may go on at the end
+	Drain         time.Duration // how long handlers may run after ctx has ended
 	Log           *slog.Logger
 
-	// Paused returns how many partitions are not fetched, and the one that has waited for the longest time. nil: the broker has no partitions.
+	// Paused returns how many partitions are not fetched, and the partition that has waited longest. nil: the broker has no
+	// partitions.
 	Paused func() (int, inbox.Waiting)
 }
 
@@ -72,24 +73,24 @@ func setDefault[N int | time.Duration](n *N, value N) {
 	}
 }
 
-// Pool holds messages and gives them to a sink.
+// Pool holds messages, and passes them to a sink.
 type Pool struct {
 	sink Sink
 	cfg  Config
 
 	mu          sync.Mutex
-	work        sync.Cond // something may have become possible for a worker
-	room        sync.Cond // a message has left the pool, or a worker has ended its batch
+	work        sync.Cond // signals that a worker may be able to start something
+	room        sync.Cond // signals that a message has left the pool, or that a worker has ended its batch
 	backlog     backlog
 	pressure    pressure
-	held        map[*Delivery]struct{} // all that is in the pool
-	bytes       int                    // of them
+	held        map[*Delivery]struct{} // all messages in the pool
+	bytes       int                    // the size of these messages
 	aside       aside
-	working     map[*work]struct{} // what workers have
-	busy        [classes]int       // how many of them are of a class
-	lastTrouble class              // of the last batch in trouble that has begun
+	working     map[*work]struct{} // the batches of the workers
+	busy        [classes]int       // the number of running batches of each class
+	lastTrouble class              // the class of the last batch in trouble that has begun
 	troubleAt   [classes]time.Time // when the next batch of a class may begin while healthy messages wait
-	alarm       *time.Timer        // wakes a worker
+	alarm       *time.Timer        // wakes a worker later
 }
 
 // New returns a pool.
@@ -105,10 +106,10 @@ func New(to Sink, cfg Config) (*Pool, error) {
 	return p, nil
 }
 
-// Config returns the configuration in force.
+// Config returns the configuration with its defaults.
 func (p *Pool) Config() Config { return p.cfg }
 
-// Add puts messages into the pool, the messages of a key in their order. It never waits: see [Pool.Room].
+// Add puts messages into the pool. The messages of a key must be in their order. Add never waits: see [Pool.Room].
 func (p *Pool) Add(list ...*Delivery) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,6 +122,7 @@ func (p *Pool) Add(list ...*Delivery) {
 		d.since = now
 		apart := d.class != healthy || d.line.held || d.line.slow || p.backlog.suspects.has(d)
 		if apart && p.givesBack(d) {
+			// join may have made the line, which nothing uses now.
 			p.backlog.offer(d.line)
 			continue
 		}
@@ -134,8 +136,8 @@ func (p *Pool) Add(list ...*Delivery) {
 	p.work.Broadcast()
 }
 
-// Room waits until there is room for messages of size bytes, and returns for how many. While the database refuses work
-// there is room for one.
+// Room waits until the pool has room for messages of size bytes, and returns for how many. While the database refuses work,
+// the pool has room for one message.
 func (p *Pool) Room(ctx context.Context, size int) (int, error) {
 	stop := context.AfterFunc(ctx, func() {
 		p.mu.Lock()
@@ -150,13 +152,13 @@ func (p *Pool) Room(ctx context.Context, size int) (int, error) {
 			return 0, err
 		}
 		count, bytes := len(p.held)-p.aside.count, p.bytes-p.aside.bytes
-		// The messages set apart do not count: the messages of one bad key would fill the pool for all.
+		// Messages that are set apart do not count, because the messages of one failing key would fill the pool.
 		n := min(p.cfg.Prefetch-count, (p.cfg.PrefetchBytes-bytes)/max(1, size))
 		if count == 0 {
-			n = max(1, n) // a message that is larger than the bound comes alone
+			n = max(1, n) // a message that is larger than the limit comes alone
 		}
 		if p.pressure.refusals > 0 {
-			n = min(n, 1) // one message, to see
+			n = min(n, 1) // one message finds out whether the database works again
 			if p.triesSoon() {
 				n = 0
 			}
@@ -168,13 +170,13 @@ func (p *Pool) Room(ctx context.Context, size int) (int, error) {
 	}
 }
 
-// triesSoon reports whether a message in the pool will show soon whether the database takes messages again.
+// triesSoon reports whether a message in the pool will soon find out whether the database accepts messages again.
 func (p *Pool) triesSoon() bool {
 	return len(p.working) > 0 || p.backlog.waiting > 0 || len(p.backlog.later) > 0 && time.Until(p.backlog.later[0].at) <= longestBackoff
 }
 
-// Drop takes messages out of the pool, because another process will get them, and waits until no worker has one
-// of them. Their receipts are not called, except for those in hand.
+// Drop removes messages from the pool, because another process will get them. It waits until no worker has one of them. Only
+// the receipts of messages that a worker has are called.
 func (p *Pool) Drop(ctx context.Context, is func(*Delivery) bool) error {
 	stop := context.AfterFunc(ctx, func() {
 		p.mu.Lock()
@@ -220,12 +222,13 @@ func (p *Pool) forget(d *Delivery) {
 	p.room.Broadcast()
 }
 
-// Run runs the sink and the workers until ctx ends, and at the same time take, which fills the pool until its context ends. At the
-// end it lets the workers finish their batches, and asks the broker for the other messages again.
-// It returns the first error of take or the sink.
+// Run runs the sink and the workers until ctx ends. At the same time it runs take, which fills the pool until its own context
+// ends. At the end, Run lets the workers finish their batches, and asks the broker to deliver the other messages again. Run
+// returns the first error of take or of the sink.
 func (p *Pool) Run(ctx context.Context, take func(ctx context.Context) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	// Handlers may finish after ctx has ended, so their context ends later.
 	handlers, abort := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abort(nil)
 
@@ -246,7 +249,7 @@ func (p *Pool) Run(ctx context.Context, take func(ctx context.Context) error) er
 		})
 	}
 	defer p.sink.Attach(p.Backlog)()
-	var always sync.WaitGroup // until the last message has left
+	var always sync.WaitGroup // these run until the last message has left the pool
 	lasting, endAlways := context.WithCancel(handlers)
 	for _, run := range []func(context.Context){p.extend, p.watch, p.tell} {
 		always.Go(func() { run(lasting) })
@@ -257,8 +260,8 @@ func (p *Pool) Run(ctx context.Context, take func(ctx context.Context) error) er
 	defer timer.Stop()
 	p.end()
 	workers.Wait()
-	beside.Wait() // take may have added a message after the end
-	// After take and the workers have ended: neither adds a message nor takes one in hand any more.
+	beside.Wait() // take may add a message after the end of ctx
+	// take and the workers have ended, so no goroutine adds or takes a message any more.
 	p.release()
 	endAlways()
 	always.Wait()
@@ -267,7 +270,7 @@ func (p *Pool) Run(ctx context.Context, take func(ctx context.Context) error) er
 
 var errDrained = errors.New("consume: the consumer is stopping, and its Drain time is over")
 
-// end wakes the workers when their context has ended.
+// end wakes the workers after their context has ended.
 func (p *Pool) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -277,9 +280,10 @@ func (p *Pool) end() {
 	}
 }
 
-// release asks for the messages again that no worker has begun.
+// release asks the broker for another delivery of the messages that no worker has begun.
 func (p *Pool) release() {
 	for _, d := range p.all() {
+		// The pool ends, so the message leaves it even if the broker cannot redeliver by request.
 		d.Receipt.Again(0)
 		p.mu.Lock()
 		p.forget(d)
@@ -297,7 +301,7 @@ func (p *Pool) all() []*Delivery {
 	return list
 }
 
-// extend tells the broker that the workers still have all messages of the pool.
+// extend tells the broker regularly that this process still has the messages of the pool.
 func (p *Pool) extend(ctx context.Context) {
 	if p.cfg.Extend <= 0 {
 		return
@@ -316,7 +320,7 @@ func (p *Pool) extend(ctx context.Context) {
 	}
 }
 
-// refuse makes a message that could not be decoded a dead letter.
+// refuse makes a dead letter of a message that could not be decoded.
 func (p *Pool) refuse(ctx context.Context, d *Delivery) inbox.Result {
 	if err := p.sink.Refuse(ctx, d.Message, "malformed", d.Malformed); err != nil {
 		return inbox.Result{Err: fmt.Errorf("consume: store a message that cannot be decoded: %w", err)}

@@ -10,8 +10,7 @@ import (
 const (
 	tellEvery = 10 * time.Second
 
-	// tellAfter is how long a message that is ready may wait for a handler until the operator
-	// hears of it.
+	// tellAfter is how long a ready message may wait for a handler before the log says so.
 	tellAfter = time.Minute
 )
 
@@ -25,6 +24,7 @@ func (p *Pool) Backlog() (b inbox.Backlog) {
 	for d := range p.held {
 		count, oldest := &b.Ready, &b.ReadyOldest
 		switch s := d.line; {
+		// A handler has it, so it does not wait.
 		case d.inHand:
 			continue
 		case d.class != healthy, s.held, s.slow, p.backlog.suspects.has(d):
@@ -36,7 +36,7 @@ func (p *Pool) Backlog() (b inbox.Backlog) {
 	return b
 }
 
-// tell logs what waits for long, once for each such time, until ctx ends.
+// tell logs that messages wait for a long time, or that handlers hang, until ctx ends. It logs each such period once.
 func (p *Pool) tell(ctx context.Context) {
 	ticker := time.NewTicker(tellEvery)
 	defer ticker.Stop()

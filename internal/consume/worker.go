@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// poll is how often a worker asks a capacity that has no place, while no batch of this pool ends.
+// poll is the interval at which a worker asks a full capacity again while no batch of this pool ends.
 const poll = 20 * time.Millisecond
 
 // work is a batch that a worker has taken.
@@ -18,11 +18,11 @@ type work struct {
 	lines   []*line
 	began   time.Time
 	class   class
-	slow    bool              // it takes long
+	slow    bool              // the batch takes long
 	release func(useful bool) // the place in the capacity
 }
 
-// handleNext waits for messages until ctx ends, and handles them in the context of handlers. It returns false at the end.
+// handleNext waits for messages until ctx ends, and handles them with the context handlers. It returns false at the end.
 func (p *Pool) handleNext(ctx, handlers context.Context) bool {
 	w := p.take(ctx)
 	if w == nil {
@@ -33,7 +33,7 @@ func (p *Pool) handleNext(ctx, handlers context.Context) bool {
 	return true
 }
 
-// take waits for a batch. It returns nil at the end.
+// take waits for a batch. It returns nil after ctx has ended.
 func (p *Pool) take(ctx context.Context) *work {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -41,18 +41,20 @@ func (p *Pool) take(ctx context.Context) *work {
 		now := time.Now()
 		wake := p.backlog.due(now)
 		if p.backlog.hasReady() {
+			// Every worker would only get the same refusal, so all of them wait for the end of the pause.
 			if now.Before(p.pressure.until) {
 				wake = sooner(wake, p.pressure.until)
 			} else if c, ok := p.choose(now); ok {
 				if w := p.begin(c); w != nil {
 					return w
 				}
+				// The capacity was full. Other pools may use it, so its places are polled.
 				if p.backlog.hasReady() {
 					wake = sooner(wake, now.Add(poll))
 				}
 			} else {
 				wake = sooner(wake, p.restEnds(now))
-				if p.sink.Hanging() > 0 { // one may return
+				if p.sink.Hanging() > 0 { // a hanging handler may return at any time
 					wake = sooner(wake, now.Add(poll))
 				}
 			}
@@ -63,7 +65,7 @@ func (p *Pool) take(ctx context.Context) *work {
 	return nil
 }
 
-// begin takes a batch of a class, if a place is free. Free workers share the waiting messages.
+// begin takes a batch of a class if a place is free. The free workers share the waiting messages.
 func (p *Pool) begin(c class) *work {
 	w := &work{began: time.Now(), class: c, release: func(bool) {}}
 	places := p.pressure.limit() - len(p.working)
@@ -75,13 +77,14 @@ func (p *Pool) begin(c class) *work {
 		w.release = release
 		places = max(1, min(places, p.cfg.Capacity.Limit()-len(p.working)))
 	}
+	// An even share, so that one worker does not take all messages while others are idle.
 	share := (p.backlog.waiting + places - 1) / places
-	if c == hung { // it takes no other one with it
+	if c == hung { // a message that may hang must not take others with it
 		share = 1
 	}
 	w.batch, w.lines = p.backlog.take(c, min(share, p.cfg.Batch))
-	if len(w.batch) == 0 { // all were dropped
-		// The place goes back at once, and without a duration that was measured.
+	if len(w.batch) == 0 { // all messages were dropped
+		// The place is returned at once, and no duration is measured.
 		p.room.Broadcast()
 		w.release(false)
 		return nil
@@ -97,7 +100,7 @@ func (p *Pool) begin(c class) *work {
 	return w
 }
 
-// wakeAt wakes a worker at a time; zero: never.
+// wakeAt wakes a worker at a time. The zero time means never.
 func (p *Pool) wakeAt(now, at time.Time) {
 	switch {
 	case at.IsZero():
@@ -112,7 +115,7 @@ func (p *Pool) wakeAt(now, at time.Time) {
 	}
 }
 
-// handle gives a batch to the sink. Messages that could not be decoded go there one by one.
+// handle passes a batch to the sink. Messages that could not be decoded are passed one by one.
 func (p *Pool) handle(ctx context.Context, batch []*Delivery) []inbox.Result {
 	results := make([]inbox.Result, len(batch))
 	messages := make([]message.Message, 0, len(batch))
@@ -135,7 +138,7 @@ func (p *Pool) handle(ctx context.Context, batch []*Delivery) []inbox.Result {
 
 var errGoexit = errors.New("consume: the handler has ended its goroutine (runtime.Goexit). Try: return an error")
 
-// apply gives messages to the sink, in a goroutine that a handler may end: the worker stays.
+// apply passes messages to the sink in a separate goroutine, because a handler may end its goroutine. The worker stays.
 func (p *Pool) apply(ctx context.Context, messages []message.Message) []inbox.Result {
 	ended := make(chan []inbox.Result, 1)
 	n := len(messages)
@@ -148,6 +151,7 @@ func (p *Pool) apply(ctx context.Context, messages []message.Message) []inbox.Re
 	if results != nil {
 		return results
 	}
+	// No result: every message of the batch counts as failed, because nobody knows how far the handler came.
 	results = make([]inbox.Result, n)
 	for i := range results {
 		results[i].Err = errGoexit
@@ -155,10 +159,10 @@ func (p *Pool) apply(ctx context.Context, messages []message.Message) []inbox.Re
 	return results
 }
 
-// answer reports the end of a batch to the broker, and releases the worker's lines.
+// answer reports the results of a batch to the broker, and releases the lines of the worker.
 func (p *Pool) answer(w *work, results []inbox.Result) {
 	refused := isRefused(results, w.class != healthy)
-	// The duration of a batch that the database has refused says nothing about its capacity.
+	// If the database has refused a batch, its duration says nothing about the capacity.
 	w.release(!refused)
 	now := time.Now()
 	kept := make(map[*line]*again)
@@ -171,6 +175,7 @@ func (p *Pool) answer(w *work, results []inbox.Result) {
 			continue
 		}
 		wait := time.Duration(0)
+		// An untried message has not failed, so it is tried again at once and its failures do not count.
 		if !isUntried(err) {
 			d.failures++
 			wait = delay(max(d.failures, d.Message.Delivery), err)
@@ -179,12 +184,14 @@ func (p *Pool) answer(w *work, results []inbox.Result) {
 				continue
 			}
 		}
+		// The broker cannot redeliver the message, so the pool keeps it until its next attempt.
 		if kept[d.line] == nil {
 			kept[d.line] = &again{at: now.Add(wait), line: d.line}
 		}
 		kept[d.line].list = append(kept[d.line].list, d)
 	}
 
+	// All under one lock, so that no worker sees a line before its failed messages are back.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.working, w)
@@ -220,13 +227,14 @@ func (p *Pool) answer(w *work, results []inbox.Result) {
 	p.room.Broadcast()
 }
 
-// judge updates the class of a message and its key after a result.
+// judge updates the class of a message and of its key after a result.
 func (p *Pool) judge(d *Delivery, err error, refused bool) {
 	switch {
 	case err == nil:
 		delete(p.backlog.suspects, suspectKey(d))
 		return
 	case isUntried(err), refused && d.failures < refusedOften:
+		// The database has refused the whole batch, which says nothing about this message.
 		return
 	case errors.Is(err, inbox.ErrHandlerTimeout):
 		p.backlog.suspects.add(d)
@@ -237,16 +245,16 @@ func (p *Pool) judge(d *Delivery, err error, refused bool) {
 	}
 }
 
-// refusedOften is how often the database may refuse a message until that counts as a failure of the message.
+// refusedOften is how often the database may refuse a message before this counts as a failure of the message.
 const refusedOften = 3
 
-// isUntried reports whether a message has an error although it has not failed.
+// isUntried reports whether err says that the message was not tried, and so has not failed.
 func isUntried(err error) bool {
 	var untried interface{ Untried() bool }
 	return errors.As(err, &untried) && untried.Untried()
 }
 
-// tellPressure logs when a pause begins and when the first batch succeeds again.
+// tellPressure logs when a pause begins, and when the first batch succeeds again.
 func (p *Pool) tellPressure(changed bool, results []inbox.Result) {
 	switch {
 	case !changed:
@@ -258,7 +266,7 @@ func (p *Pool) tellPressure(changed bool, results []inbox.Result) {
 	}
 }
 
-// sooner returns the earlier of two times, of which the zero one is never.
+// sooner returns the earlier of two times. The zero time means never.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -1,4 +1,4 @@
-// Package dynamotable has the definition of dynamostore's table, for the command, which links no client of DynamoDB.
+// Package dynamotable contains the definition of dynamostore's table. The command uses it without a client of DynamoDB.
 package dynamotable
 
 import (
@@ -10,7 +10,7 @@ import (
 //go:embed table.json
 var definition string
 
-// Definition returns the definition of a table as JSON, as "aws dynamodb create-table --cli-input-json" takes it.
+// Definition returns the definition of a table as JSON, in the form of "aws dynamodb create-table --cli-input-json".
 func Definition(table string) string {
 	return strings.Replace(definition, `"TableName": "once"`, `"TableName": `+strconv.Quote(table), 1)
 }

@@ -10,23 +10,23 @@ type Conn struct {
 	net.Conn
 
 	wire    *Wire
-	written atomic.Bool // since the last read that brought bytes
+	written atomic.Bool // the client has written since the last read that brought bytes
 }
 
-// Write counts, calls the hooks that are due, and writes.
+// Write counts the write, calls the hooks that are due, and writes.
 func (c *Conn) Write(data []byte) (int, error) {
 	n := c.wire.writes.Add(1)
 	for _, h := range c.wire.take(atWrite, n-1, n) {
 		h.call(c)
 	}
-	// Before the bytes go out, so that no answer can come first.
+	// Set before the bytes go out, so that no answer can come first.
 	c.written.Store(true)
 	end := c.wire.sent.Add(int64(len(data)))
 	begin := end - int64(len(data))
 	done := 0
 	for _, h := range c.wire.take(atByte, begin, end) {
 		upTo := int(h.n - begin - 1)
-		if upTo > done { // a write of no bytes would be one too many
+		if upTo > done { // a write of no bytes would be one write too many
 			n, err := c.Conn.Write(data[done:upTo])
 			if done += n; err != nil {
 				return done, err

@@ -1,13 +1,12 @@
 package faultnet
 
-// neutral lets everything pass; judges embed it for the direction that they do
-// not care about.
+// neutral lets all bytes pass. A judge embeds it for the direction that it does not judge.
 type neutral struct{}
 
 func (neutral) toServer(_ *link, data []byte) verdict { return verdict{pass: len(data)} }
 func (neutral) toClient(data []byte, _ bool) verdict  { return verdict{pass: len(data)} }
 
-// countdown strikes once, when a number of bytes has passed.
+// countdown cuts once, after a number of bytes has passed.
 type countdown struct {
 	left  int64
 	spent bool
@@ -69,7 +68,7 @@ func (j *cutBefore) toServer(l *link, data []byte) verdict {
 	if !found {
 		return verdict{pass: len(data)}
 	}
-	// The pattern may have begun in an earlier piece, which is gone already.
+	// The pattern may have begun in an earlier piece, which was forwarded already.
 	return verdict{pass: max(0, end-len(j.pattern)), cut: true}
 }
 

@@ -10,19 +10,18 @@ type ending int
 
 const (
 	goesOn   ending = iota
-	finished        // the peer has said all it had to say
+	finished        // the peer has sent all that it had to send
 	broken          // the peer is gone
-	severed         // a fault cut it
+	severed         // a fault has cut the direction
 )
 
-// line carries one direction with a delay: bytes that are read at t are delivered at
-// t + delay, in order. Reading goes on meanwhile, so that a delay costs no
-// throughput.
+// line carries the bytes of one direction with a delay. Bytes that are read at t are delivered at t + delay, in
+// order. The line reads on meanwhile, so a delay does not lower the throughput.
 type line struct {
 	delay, spin time.Duration
 	deliver     func([]byte, ending) // runs in one goroutine at a time
-	parcels     chan parcel          // nil without a delay
-	gone        <-chan struct{}      // closed when the connection is
+	parcels     chan parcel          // nil if there is no delay
+	gone        <-chan struct{}      // closed when the connection is gone
 }
 
 type parcel struct {
@@ -40,7 +39,7 @@ func newLine(delay, spin time.Duration, gone <-chan struct{}, deliver func([]byt
 	return l
 }
 
-// send takes over data until it returns.
+// send sends data, which the caller may change after send has returned.
 func (l *line) send(data []byte, end ending) {
 	if l.parcels == nil {
 		l.deliver(data, end)
@@ -52,7 +51,7 @@ func (l *line) send(data []byte, end ending) {
 	}
 }
 
-// run delivers until the connection is gone.
+// run delivers the parcels until the connection is gone.
 func (l *line) run() {
 	if l.parcels == nil {
 		return
@@ -70,10 +69,10 @@ func (l *line) run() {
 	}
 }
 
-// waitFor waits precisely, and burns the last spin of the time if asked to. It
-// reports whether the connection is still there.
+// waitFor waits until due, and spins for the last part of the time if l.spin is set. It returns false if the
+// connection is gone.
 func (l *line) waitFor(due time.Time) bool {
-	// A nap cannot be interrupted, so only the last stretch is one.
+	// A nap cannot be interrupted, so it is used for the last stretch only.
 	const stretch = 5 * time.Millisecond
 	if rest := time.Until(due); rest > stretch {
 		timer := time.NewTimer(rest - stretch)

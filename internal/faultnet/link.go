@@ -9,18 +9,17 @@ import (
 	"time"
 )
 
-// link is a connection through the proxy: a client, the server behind it, and
-// a line for each direction. Faults strike at the server's end: before bytes go
-// to the server, after the delay; and after bytes come from it, before the delay.
+// link is a connection through the proxy: a client, the server behind it, and a line for each direction. Faults
+// strike at the server's end: after the delay on the way to the server, and before the delay on the way back.
 type link struct {
 	proxy          *Proxy
 	client, server *net.TCPConn
 	up, down       *line
 
-	asking  atomic.Bool // the client has sent something and the server not yet
+	asking  atomic.Bool // the client has sent something, and the server has not answered yet
 	swallow atomic.Pointer[swallow]
 
-	ended    atomic.Int32 // directions that have finished in peace
+	ended    atomic.Int32 // how many directions have finished without an error
 	cutOnce  sync.Once
 	shutOnce sync.Once
 	gone     chan struct{}
@@ -34,7 +33,7 @@ func newLink(p *Proxy, client, server *net.TCPConn) *link {
 	return l
 }
 
-// run forwards until the connection is gone.
+// run forwards in both directions until the connection is gone.
 func (l *link) run() {
 	var group sync.WaitGroup
 	group.Go(l.readClient)
@@ -61,7 +60,7 @@ func (l *link) readClient() {
 	}
 }
 
-// toServer is the end of the line up.
+// toServer receives what comes out of the line up.
 func (l *link) toServer(data []byte, end ending) {
 	if len(data) > 0 {
 		v, trigger := verdict{pass: len(data)}, l.proxy.armed.Load()
@@ -69,14 +68,13 @@ func (l *link) toServer(data []byte, end ending) {
 			v = trigger.toServer(l, data)
 		}
 		if v.swallow != nil {
-			// Before the server can see the pattern, so that nothing that
-			// answers it slips through.
+			// Stored before the server can see the pattern, so that no part of its answer reaches the client.
 			l.swallow.Store(v.swallow)
 		}
 		l.asking.Store(true)
 		l.proxy.stats.fromClient.Add(int64(v.pass))
-		// An error is left to readServer: the server may have said why it closes,
-		// and that is still to be read.
+		// readServer reports an error: the server may have said why it closes, and that is still to be
+		// read.
 		_, _ = l.server.Write(data[:v.pass])
 		if v.cut {
 			l.cut(trigger)
@@ -85,12 +83,12 @@ func (l *link) toServer(data []byte, end ending) {
 	}
 	s := l.swallow.Load()
 	if end == goesOn || s != nil && !s.forever {
-		// In the second case the client may have given up, but the server should
-		// finish its work: its answer ends the connection.
+		// In the second case the client may have given up, but the server must finish its work. Its answer
+		// ends the connection.
 		return
 	}
 	if end == finished && s == nil {
-		_ = l.server.CloseWrite() // an error is seen by readServer
+		_ = l.server.CloseWrite() // readServer sees an error
 		l.finish()
 		return
 	}
@@ -107,7 +105,7 @@ func (l *link) readServer() {
 		if err == nil {
 			continue
 		}
-		if s := l.swallow.Load(); s != nil { // the end, or silence after an answer
+		if s := l.swallow.Load(); s != nil { // the server has ended, or was silent after its answer
 			if !errors.Is(err, net.ErrClosed) {
 				l.cut(s.trigger)
 			}
@@ -118,7 +116,7 @@ func (l *link) readServer() {
 	}
 }
 
-// fromServer reports whether the server's bytes are of interest any longer.
+// fromServer handles bytes of the server. It returns false if no more of them are wanted.
 func (l *link) fromServer(data []byte) bool {
 	first := l.asking.Swap(false)
 	if first {
@@ -145,7 +143,7 @@ func (l *link) fromServer(data []byte) bool {
 	return !v.cut
 }
 
-// absorb keeps bytes from the client, and cuts when the answer is complete.
+// absorb keeps bytes from the client, and cuts the connection when the answer is complete.
 func (l *link) absorb(s *swallow, data []byte) bool {
 	if s.forever {
 		return true
@@ -161,32 +159,32 @@ func (l *link) absorb(s *swallow, data []byte) bool {
 	return true
 }
 
-// toClient is the end of the line down.
+// toClient receives what comes out of the line down.
 func (l *link) toClient(data []byte, end ending) {
 	if len(data) > 0 {
-		// An error is left to readClient, which also knows whether the server is
-		// to finish its work first.
+		// readClient reports an error, because it knows whether the server must finish its work
+		// first.
 		_, _ = l.client.Write(data)
 	}
 	switch end {
 	case goesOn:
 	case finished:
-		_ = l.client.CloseWrite() // an error is seen by readClient
+		_ = l.client.CloseWrite() // readClient sees an error
 		l.finish()
 	case broken, severed:
 		l.shut()
 	}
 }
 
-// finish closes the connection when both directions have ended.
+// finish closes the connection if both directions have ended.
 func (l *link) finish() {
 	if l.ended.Add(1) == 2 {
 		l.shut()
 	}
 }
 
-// cut ends the connection: to the server at once, to the client after the bytes that are
-// on the way to it.
+// cut ends the connection: to the server at once, and to the client after the bytes that are on the way to
+// it.
 func (l *link) cut(trigger *Trigger) {
 	l.cutOnce.Do(func() {
 		l.hangUp(l.server)
@@ -194,6 +192,7 @@ func (l *link) cut(trigger *Trigger) {
 			l.shut()
 		} else {
 			l.down.send(nil, severed)
+			// A trigger is done only when the client's side is closed as well.
 			<-l.gone
 		}
 		if trigger != nil {

@@ -4,5 +4,5 @@ package faultnet
 
 import "time"
 
-// nap is as precise as the timers of the Go runtime.
+// nap sleeps with the precision of the timers of the Go runtime.
 func nap(d time.Duration) { time.Sleep(d) }

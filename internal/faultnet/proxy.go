@@ -24,8 +24,8 @@ func Delay(toServer, toClient time.Duration) Option {
 	return func(o *options) { o.toServer, o.toClient = toServer, toClient }
 }
 
-// Spin makes a delay more precise at the price of CPU time: the last d of it is
-// waited for in a loop. Without it a delay is about 25 µs too long.
+// Spin makes a delay more precise, and uses more CPU time: the proxy waits for the last d of the delay in a loop.
+// Without Spin a delay is about 25 µs too long.
 func Spin(d time.Duration) Option { return func(o *options) { o.spin = d } }
 
 // Reset makes a cut a TCP reset on both sides instead of an orderly close.
@@ -49,12 +49,12 @@ type Proxy struct {
 
 // Stats counts the traffic through a proxy.
 type Stats struct {
-	Connections int64 // accepted
-	Open        int64 // of them, still open
-	FailedDials int64 // of them, closed because the upstream could not be reached
+	Connections int64 // connections that were accepted
+	Open        int64 // connections that are still open
+	FailedDials int64 // connections that were closed because the upstream could not be reached
 	ClientBytes int64 // forwarded to the server
 	ServerBytes int64 // forwarded to clients
-	RoundTrips  int64 // times that the server answered something a client had sent
+	RoundTrips  int64 // how often the server has answered something that a client had sent
 }
 
 // Listen starts a proxy on a free port of 127.0.0.1. The upstream is host:port.
@@ -75,21 +75,21 @@ func Listen(upstream string, opts ...Option) (*Proxy, error) {
 // Addr returns the host:port that clients connect to.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// DialContext connects to the proxy, whatever the address. It has the shape of
-// the dial functions of drivers and of http.Transport.
+// DialContext connects to the proxy, whatever the address is. Its signature is that of the dial functions of drivers
+// and of http.Transport.
 func (p *Proxy) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
 	var dialer net.Dialer
 	return dialer.DialContext(ctx, "tcp", p.Addr())
 }
 
-// Arm sets the fault that is going to happen, in place of an earlier one.
+// Arm sets the fault that will happen. It replaces an earlier fault.
 func (p *Proxy) Arm(fault Fault) *Trigger {
 	trigger := newTrigger(fault)
 	p.armed.Store(trigger)
 	return trigger
 }
 
-// Disarm takes back a fault. An answer that is being lost stays lost.
+// Disarm removes the fault. An answer that is being lost stays lost.
 func (p *Proxy) Disarm() { p.armed.Store(nil) }
 
 // SetDelay changes the delay of connections that are accepted from now on.
@@ -99,16 +99,15 @@ func (p *Proxy) SetDelay(toServer, toClient time.Duration) {
 	p.toServer, p.toClient = toServer, toClient
 }
 
-// SetUpstream changes where connections that are accepted from now on lead to,
-// as a failover does.
+// SetUpstream changes the server of connections that are accepted from now on, as a failover does.
 func (p *Proxy) SetUpstream(upstream string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.upstream = upstream
 }
 
-// CutAll cuts all open connections now, on both sides; bytes on the way are
-// lost. It returns how many connections it has cut.
+// CutAll cuts all open connections now, on both sides. Bytes on the way are lost. CutAll returns how many connections
+// it has cut.
 func (p *Proxy) CutAll() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,8 +129,8 @@ func (p *Proxy) Stats() Stats {
 	}
 }
 
-// Close stops listening, cuts all connections and waits until nothing of the
-// proxy runs any more. Closing twice is allowed.
+// Close stops listening, cuts all connections, and waits until all goroutines of the proxy have ended. Close may be
+// called twice.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -152,7 +151,7 @@ func (p *Proxy) accept() {
 			return
 		}
 		if err != nil {
-			// A client that gave up, or no file descriptors: the next may do.
+			// A client has given up, or no file descriptor is free. The next accept may succeed.
 			continue
 		}
 		p.stats.connections.Add(1)
@@ -173,6 +172,7 @@ func (p *Proxy) serve(client *net.TCPConn) {
 		l.run()
 		p.stats.open.Add(-1)
 	}
+	// If the proxy was closed meanwhile, CutAll has not seen this connection.
 	l.shut()
 	p.remove(l)
 }
@@ -195,7 +195,7 @@ func (p *Proxy) delays() (time.Duration, time.Duration) {
 	return p.toServer, p.toClient
 }
 
-// add reports whether the proxy is still open.
+// add adds a connection, or returns false if the proxy is closed.
 func (p *Proxy) add(l *link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 )
 
-// Wire counts the traffic of all connections that it wraps together, and
-// calls hooks at chosen points. The zero value is ready to use.
+// Wire counts the traffic of all connections that it wraps, and calls hooks at chosen points. The zero value is ready
+// to use.
 type Wire struct {
 	conns, writes, reads, roundTrips, sent, received atomic.Int64
 
@@ -44,20 +44,19 @@ type hook struct {
 	call func(*Conn)
 }
 
-// BeforeWrite has call run just before the n-th write, counted from 1 and from
-// the last Reset. It runs in the goroutine that writes; it may close the
-// connection, after which the write fails, or end the process.
+// BeforeWrite calls a hook just before the n-th write, counted from 1 since the last Reset. The hook runs in the
+// goroutine that writes. It may close the connection, so that the write fails, or end the process.
 func (w *Wire) BeforeWrite(n int64, call func(*Conn)) { w.add(hook{atWrite, n, call}) }
 
-// BeforeRead is BeforeWrite for reads.
+// BeforeRead does for reads what BeforeWrite does for writes.
 func (w *Wire) BeforeRead(n int64, call func(*Conn)) { w.add(hook{atRead, n, call}) }
 
-// BeforeByte has call run when all outgoing bytes before the n-th have been
-// written, and neither it nor any later one.
+// BeforeByte calls a hook when all outgoing bytes before the n-th have been written, and the n-th has
+// not.
 func (w *Wire) BeforeByte(n int64, call func(*Conn)) { w.add(hook{atByte, n, call}) }
 
-// Reset sets the counts to zero and forgets the hooks. It is meant for a moment
-// in which nothing is under way, such as after a login.
+// Reset sets the counts to zero and removes the hooks. Call it when no traffic is under way, such as after a
+// login.
 func (w *Wire) Reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,14 +78,14 @@ func (w *Wire) Counts() Counts {
 	}
 }
 
-// Wrap puts a connection on the wire.
+// Wrap returns conn as a connection of the wire.
 func (w *Wire) Wrap(conn net.Conn) *Conn {
 	w.conns.Add(1)
 	return &Conn{Conn: conn, wire: w}
 }
 
-// DialContext dials and wraps. It has the shape of the dial functions of drivers
-// and of http.Transport.
+// DialContext dials and wraps. Its signature is that of the dial functions of drivers and of
+// http.Transport.
 func (w *Wire) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, network, address)
@@ -102,7 +101,7 @@ func (w *Wire) add(h hook) {
 	w.hooks = append(w.hooks, h)
 }
 
-// take removes and returns the hooks of a kind within from < n <= to, in order.
+// take removes and returns the hooks of a kind with from < n <= to, in order.
 func (w *Wire) take(at point, from, to int64) []hook {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -121,15 +120,15 @@ func (w *Wire) take(at point, from, to int64) []hook {
 // CloseConn is a hook that closes the connection.
 func CloseConn(c *Conn) { _ = c.Close() }
 
-// KillProcess is a hook that ends this process as kill -9 does: no deferred call
-// runs, no buffer is flushed.
+// KillProcess is a hook that ends this process as kill -9 does: no deferred call runs, and no buffer is
+// flushed.
 func KillProcess(*Conn) {
 	self, err := os.FindProcess(os.Getpid())
 	if err == nil {
 		err = self.Kill()
 	}
 	if err != nil {
-		// Going on would turn a crash test into a test of nothing.
+		// If the process continued, a crash test would test nothing.
 		fmt.Fprintln(os.Stderr, "faultnet: cannot kill this process:", err)
 		os.Exit(1)
 	}

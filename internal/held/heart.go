@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Heart renews the leases of all owners of a process, many in one statement, on a connection of its own.
+// Heart renews the leases of all owners of a process. It renews many leases in one statement, on a separate connection.
 type Heart struct {
 	ops         store.Operations
 	renewer     store.Renewer
@@ -18,10 +18,11 @@ type Heart struct {
 
 	mu      sync.Mutex
 	beating map[*Owner]struct{}
-	runs    bool // the goroutine is there
+	runs    bool // the goroutine of run exists
 }
 
-// NewHeart returns one for the records of ops, which it renews by renewer every third of ttl, for no longer than maxDuration.
+// NewHeart returns a Heart for the records of ops. It renews the leases with renewer, every third of ttl, for at most
+// maxDuration.
 func NewHeart(ops store.Operations, renewer store.Renewer, ttl, maxDuration time.Duration) *Heart {
 	return &Heart{ops: ops, renewer: renewer, ttl: ttl, maxDuration: maxDuration, beating: map[*Owner]struct{}{}}
 }
@@ -42,7 +43,7 @@ func (h *Heart) remove(o *Owner) {
 	delete(h.beating, o)
 }
 
-// run beats until there is nothing to renew for a while.
+// run renews leases until no owner is left.
 func (h *Heart) run() {
 	renewer, release := h.reserve()
 	defer release()
@@ -57,7 +58,7 @@ func (h *Heart) run() {
 	}
 }
 
-// reserve returns a renewer with a connection of its own, if the store can: an exhausted pool costs no lease.
+// reserve returns a renewer with a separate connection, if the store supports this. So an exhausted pool costs no lease.
 func (h *Heart) reserve() (store.Renewer, func()) {
 	if s, ok := store.As[sqlplane.Reserver](h.ops); ok {
 		if own, release, err := s.Reserve(); err == nil {
@@ -67,10 +68,11 @@ func (h *Heart) reserve() (store.Renewer, func()) {
 			release()
 		}
 	}
+	// The renewals then use the pool like all other statements.
 	return h.renewer, func() {}
 }
 
-// list returns the owners; ends says that the goroutine ends because no owner is left.
+// list returns the owners. ends is true if no owner is left, so that the goroutine must end.
 func (h *Heart) list() (owners []*Owner, ends bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,14 +80,14 @@ func (h *Heart) list() (owners []*Owner, ends bool) {
 		owners = append(owners, o)
 	}
 	if len(owners) == 0 {
-		// Under the lock of add: an owner that comes from now on starts another run.
+		// add uses the same lock, so a later owner starts a new goroutine.
 		h.runs = false
 	}
 	return owners, len(owners) == 0
 }
 
-// owned names an owner. Two engines may have had the same operation, one after the other, and operations that were taken in one statement have the
-// same nonce.
+// owned identifies an owner. The nonce alone is not enough, because operations that were taken in one statement have the same
+// nonce. The ID alone is not enough, because two engines may have had the same operation in turn.
 type owned struct {
 	store.ID
 
@@ -94,7 +96,7 @@ type owned struct {
 
 func ownedBy(h store.Hold) owned { return owned{h.ID, string(h.Nonce)} }
 
-// beat renews the leases of owners, and ends the owners whose leases are lost.
+// beat renews the leases of owners. It ends the owners whose leases are lost.
 func (h *Heart) beat(renewer store.Renewer, owners []*Owner) {
 	held := map[owned]*Owner{}
 	var quiet, busy []store.Hold
@@ -103,7 +105,7 @@ func (h *Heart) beat(renewer store.Renewer, owners []*Owner) {
 		if tooLong {
 			o.Lose(false)
 		}
-		if tooLong || state == ownerLocked { // the renewal of all would wait
+		if tooLong || state == ownerLocked { // its renewal would make all renewals wait
 			continue
 		}
 		held[ownedBy(hold)] = o
@@ -113,10 +115,11 @@ func (h *Heart) beat(renewer store.Renewer, owners []*Owner) {
 		}
 		quiet = append(quiet, hold)
 	}
-	// No longer than until the next beat.
+	// The renewal may take until the next beat.
 	ctx, cancel := context.WithTimeout(context.Background(), h.ttl/3)
 	defer cancel()
-	// A write may have locked its record, and may then wait for a row of the handler's. Its renewal waits with it, so it comes last.
+	// A write may have locked its record, and may wait for a row of the handler. The renewal of this record waits with the write,
+	// so it comes last.
 	for _, list := range [][]store.Hold{quiet, busy} {
 		if len(list) > 0 {
 			h.renew(ctx, renewer, list, held)
@@ -124,7 +127,7 @@ func (h *Heart) beat(renewer store.Renewer, owners []*Owner) {
 	}
 }
 
-// renew renews the leases of list, whose owners are in held.
+// renew renews the leases of list. held contains their owners.
 func (h *Heart) renew(ctx context.Context, renewer store.Renewer, list []store.Hold, held map[owned]*Owner) {
 	sent := time.Now()
 	renewed, err := renewer.Renew(ctx, list, h.ttl)
@@ -139,16 +142,16 @@ func (h *Heart) renew(ctx context.Context, renewer store.Renewer, list []store.H
 	}
 }
 
-// ownerState says what an owner does with its record.
+// ownerState says what an owner does with its record now.
 type ownerState uint8
 
 const (
 	ownerQuiet   ownerState = iota
-	ownerWriting            // a write is under way, which may have locked the record
-	ownerLocked             // a transaction has locked the record
+	ownerWriting            // a write is running, which may have locked the record
+	ownerLocked             // a transaction of the owner has locked the record
 )
 
-// hold is the claim to renew. tooLong says that it has been held for longer than maxDuration.
+// hold returns the lease to renew. tooLong reports whether the owner has held it for longer than maxDuration.
 func (o *Owner) hold(maxDuration time.Duration) (h store.Hold, state ownerState, tooLong bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -161,6 +164,7 @@ func (o *Owner) hold(maxDuration time.Duration) (h store.Hold, state ownerState,
 	return store.Hold{ID: o.ID, Fence: o.fence, Nonce: o.Nonce}, state, time.Since(o.since) > maxDuration
 }
 
+// beaten records a successful renewal that was sent at a time.
 func (o *Owner) beaten(sent time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -169,8 +173,8 @@ func (o *Owner) beaten(sent time.Time) {
 	}
 }
 
-// missed reports whether a claim that was not renewed is lost. A write of this owner may have raised the fence meanwhile, and
-// be on its way now. If the store has not answered, the lease lasts until its time is over.
+// missed reports whether a lease that was not renewed is lost. If the store has not answered, the lease lasts until its time
+// has ended.
 func (o *Owner) missed(h store.Hold, unanswered bool, ttl time.Duration) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -178,9 +182,9 @@ func (o *Owner) missed(h store.Hold, unanswered bool, ttl time.Duration) bool {
 		return false
 	}
 	if unanswered {
-		// The lease may have been renewed or not: only its own time ends it.
+		// The lease may have been renewed or not, so only its time ends it.
 		return time.Since(o.renewed) > ttl
 	}
-	// The store does not have it under this fence. A write of this owner may have raised the fence meanwhile.
+	// The store has no lease with this fence. A write of this owner may have increased the fence meanwhile.
 	return o.fence == h.Fence && o.writing == 0 && !o.closed
 }

@@ -10,33 +10,33 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Owner holds a record, or is about to claim it. Its methods can be called concurrently with its heart's; its writes follow
-// each other.
+// Owner holds a record, or will claim it. The heart may call its methods at the same time as the owner. The writes of the owner
+// are sequential.
 type Owner struct {
 	ID    store.ID
-	Nonce []byte // of this owner and no other
+	Nonce []byte // only this owner uses it
 
-	// Claim has the fields that the first write adds to an absent record.
+	// Claim contains the fields that the first write adds to an absent record.
 	Claim Claim
 
 	ops     store.Operations
 	heart   *Heart
-	acquire time.Duration // that a write may wait for a connection
+	acquire time.Duration // how long a write may wait for a connection
 
 	mu      sync.Mutex
-	fence   int64     // 0: nothing is claimed yet
-	writing int       // writes that are under way: each may raise the fence
+	fence   int64     // 0: the owner has claimed nothing yet
+	writing int       // the number of running writes, each of which may increase the fence
 	locked  bool      // a transaction of the owner has written the record, and has not ended
 	since   time.Time // when the record was first stored as running
-	renewed time.Time // when the last write or renewal that has succeeded was sent
-	closed  bool      // the owner writes no more
+	renewed time.Time // when the last successful write or renewal was sent
+	closed  bool      // the owner writes nothing more
 	taken   bool      // another owner has taken the record over
 
-	ended context.Context //nolint:containedctx // when the lease is lost
+	ended context.Context //nolint:containedctx // ends when the lease is lost
 	end   context.CancelFunc
 }
 
-// Claim has the fields that a record keeps from its first write on.
+// Claim contains the fields that a record keeps after its first write.
 type Claim struct {
 	Fingerprint, Request []byte
 	Trace, Name          string
@@ -50,26 +50,26 @@ func (h *Heart) NewOwner(id store.ID, claim Claim, acquire time.Duration) *Owner
 	return o
 }
 
-// NewNonce returns one that no other call has.
+// NewNonce returns a random nonce.
 func NewNonce() []byte {
 	nonce := make([]byte, 16)
 	rand.Read(nonce)
 	return nonce
 }
 
-// Fence is the fence of the record after the owner's last write, 0 if the owner has claimed nothing.
+// Fence returns the fence of the record after the owner's last write, or 0 if the owner has claimed nothing.
 func (o *Owner) Fence() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.fence
 }
 
-// Under completes a change so that only the owner can make it, and makes it the next one's condition. A takeover, which has an
-// expectation of its own, stays as it is.
+// Under completes a change, so that only this owner can make it. The change expects the record of the owner's previous write. A
+// takeover has its own expectation, and stays as it is.
 func (o *Owner) Under(c store.Change) store.Change {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if c.Expect.Fence > 0 { // a takeover: it expects the fence of another owner
+	if c.Expect.Fence > 0 { // a takeover expects the fence of another owner
 		return c
 	}
 	if o.fence == 0 {
@@ -85,7 +85,7 @@ func (o *Owner) Under(c store.Change) store.Change {
 	return c
 }
 
-// Writing says that a write is under way, until done is called.
+// Writing says that a write is running, until done is called.
 func (o *Owner) Writing(sent time.Time) (done func()) {
 	o.mu.Lock()
 	before := o.fence
@@ -95,21 +95,22 @@ func (o *Owner) Writing(sent time.Time) (done func()) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.writing--
-		if o.fence != before { // it was applied, and has renewed the lease, too
+		if o.fence != before { // the write was applied, and has renewed the lease, too
 			o.renewed = sent
 		}
 	}
 }
 
-// Lock says whether a transaction of the owner has written the record, so that nothing else can write it until that is over.
+// Lock says whether a transaction of the owner has written the record. Until this transaction ends, no other statement can write
+// the record.
 func (o *Owner) Lock(locked bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.locked = locked
 }
 
-// Adopt notes the stored record of a write, and has its lease renewed, if it has one. An owner that is closed is not renewed, also if a
-// write has ended after that.
+// Adopt sets the stored record of a write, and starts the renewal of its lease. It does not renew the lease of a closed owner,
+// even if a write ends after Close.
 func (o *Owner) Adopt(next store.Record) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -122,7 +123,7 @@ func (o *Owner) Adopt(next store.Record) {
 	o.heart.add(o)
 }
 
-// Lose ends the owner's work: another owner has the record (taken), or may have it.
+// Lose ends the work of the owner. If taken is true, another owner has the record; otherwise another owner may have it.
 func (o *Owner) Lose(taken bool) {
 	o.mu.Lock()
 	o.taken = o.taken || taken
@@ -131,7 +132,7 @@ func (o *Owner) Lose(taken bool) {
 	o.end()
 }
 
-// Close ends the renewals. It reports how far the lease is lost.
+// Close ends the renewals. It reports whether the lease is lost, and whether another owner has taken the record.
 func (o *Owner) Close() (lost, taken bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -152,14 +153,15 @@ func (o *Owner) IsClosed() bool {
 // HasEnded reports whether the lease is lost or the owner is closed.
 func (o *Owner) HasEnded() bool { return o.ended.Err() != nil }
 
-// Ended returns a channel that is closed then.
+// Ended returns a channel that is closed when the lease is lost or the owner is closed.
 func (o *Owner) Ended() <-chan struct{} { return o.ended.Done() }
 
-// OnEnd has f called, in a goroutine of its own, then. stop ends that, and reports whether f will not be called.
+// OnEnd makes f run in a separate goroutine when the lease is lost or the owner is closed. stop prevents this, and reports whether
+// f will not be called.
 func (o *Owner) OnEnd(f func()) (stop func() bool) { return context.AfterFunc(o.ended, f) }
 
-// isOwn reports whether the record that c conflicts with is the one that c writes: every write of an owner raises
-// the fence, under a nonce of its own.
+// isOwn reports whether c itself has written the record with which c conflicts: every write of an owner increases the fence
+// under the owner's nonce.
 func isOwn(rec store.Record, c store.Change) bool {
 	if c.Next.State == store.StateAbsent {
 		return rec.State == store.StateAbsent

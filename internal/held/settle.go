@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	SettleTime = 5 * time.Second // bounds finding out whether a write was applied whose answer was lost
+	SettleTime = 5 * time.Second // limits the time to find out whether a write with a lost answer was applied
 	FirstDelay = 5 * time.Millisecond
 	MaxDelay   = 200 * time.Millisecond
 )
 
-// Swap makes a change in a transaction of its own. A lost answer is found out; an error of [store.KindLost] says that it was not to be
-// found out, and that the change may yet be applied.
+// Swap makes a change in a separate transaction. If the answer is lost, Swap finds out whether the change was applied. An error
+// of [store.KindLost] says that it could not find out, and that the change may still be applied.
 func (o *Owner) Swap(ctx context.Context, c store.Change) error {
 	c = o.Under(c)
 	defer o.Writing(time.Now())()
-	try := func(ctx context.Context) (again bool, err error) { // the handler's context has no deadline
+	try := func(ctx context.Context) (again bool, err error) { // the context of the handler has no deadline
 		ctx, cancel := context.WithTimeout(ctx, o.acquire+SettleTime)
 		defer cancel()
 		rec, err := o.ops.Swap(ctx, c)
 		switch kind := store.KindOf(err); {
 		case err == nil, kind == store.KindTaken && isOwn(rec, c):
-			// The record that has made it fail is its own: an earlier try was applied, and its answer was lost.
+			// An earlier try was applied and its answer was lost: the conflicting record is the one that this owner has written.
 			o.Adopt(c.Next)
 			return false, nil
 		default:
@@ -43,7 +43,7 @@ func (o *Owner) Swap(ctx context.Context, c store.Change) error {
 		return err
 	}
 	lost := err
-	// The end of the caller must not leave it open whether the write was applied.
+	// The write must be settled even if the caller has ended.
 	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), SettleTime)
 	defer cancel()
 	for delay := FirstDelay; again && Pause(settling, rand.N(delay)); delay = min(2*delay, MaxDelay) {
@@ -52,17 +52,18 @@ func (o *Owner) Swap(ctx context.Context, c store.Change) error {
 	switch {
 	case again:
 		return lost
-	case err != nil && c.Expect.Fence == 0: // another owner may be gone before the first try arrives
+	case err != nil && c.Expect.Fence == 0: // the other owner may be gone before the first try arrives, which may then apply
 		return fmt.Errorf("%w: %w", err, ErrMayApply)
 	}
 	return err
 }
 
-// ErrMayApply is in the chain of an error of [Owner.Swap] if the change may yet be applied, although another owner was seen.
+// ErrMayApply is in the chain of an error of [Owner.Swap] if the change may still be applied later, although another owner was
+// seen.
 var ErrMayApply = errors.New("an earlier try was not answered, and may be applied later")
 
-// IsApplied finds out whether the write after the one that the owner has adopted was applied: then rec is the record of that write, in any
-// state. It does not adopt it. An error says that the store has not answered in [SettleTime].
+// IsApplied finds out whether the write after the adopted one was applied. If it was, rec is the record of this write, in any
+// state. IsApplied does not adopt it. An error says that the store has not answered in [SettleTime].
 func (o *Owner) IsApplied(ctx context.Context) (rec store.Record, applied bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), SettleTime)
 	defer cancel()
@@ -77,7 +78,7 @@ func (o *Owner) IsApplied(ctx context.Context) (rec store.Record, applied bool, 
 	}
 }
 
-// Pause waits, and reports whether ctx has not ended meanwhile.
+// Pause waits for d, and returns false if ctx has ended first.
 func Pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -1,4 +1,4 @@
-// Package keyed sends messages of an outbox one by one, many at the same time: all publishers share it.
+// Package keyed sends the messages of an outbox individually, and many at the same time. All publishers share it.
 package keyed
 
 import (
@@ -13,18 +13,17 @@ import (
 // Sender sends messages to one destination.
 type Sender struct{ slots chan struct{} }
 
-// NewSender returns a sender of at most limit messages at once, over all calls of Publish.
+// NewSender returns a sender that has at most limit messages on the way at the same time, over all calls of Publish.
 func NewSender(limit int) *Sender { return &Sender{make(chan struct{}, limit)} }
 
-// Publish keeps the contract of [outbox.Publisher] for a destination that takes single messages.
+// Publish implements the contract of [outbox.Publisher] for a destination that accepts single messages.
 //
-// It calls send for many messages at the same time, in their order, but never for two of one topic and key:
-// the next one follows when the destination has confirmed the one before. After a message has failed,
-// the later ones of its topic and key are not sent. After a message has failed with
-// [outbox.Unavailable], no other is sent any more.
+// Publish calls send for many messages at the same time, in their order, but never for two messages of one topic and key. It
+// sends the next message of a key after the destination has confirmed the previous one. After a message has failed, the
+// later messages of its topic and key are not sent. After an error of [outbox.Unavailable], no further message is sent.
 //
-// send returns the answer of the destination. Publish does not wait for it when ctx has ended; a send that
-// goes on keeps its slot of the sender.
+// send returns the answer of the destination. If ctx has ended, Publish does not wait for this answer. A send that still runs
+// keeps its slot of the sender.
 func (s *Sender) Publish(ctx context.Context, messages []message.Message, send func(m *message.Message) error) []error {
 	p := &publication{
 		messages: messages,
@@ -48,20 +47,20 @@ func (s *Sender) Publish(ctx context.Context, messages []message.Message, send f
 	return p.end(ctx)
 }
 
-// publication is one call of Publish.
+// publication is the state of one call of Publish.
 type publication struct {
 	messages []message.Message
 	errs     []error
 	failed   bool  // one of errs is set
-	stop     error // Unavailable: the destination cannot be reached
+	stop     error // an Unavailable error: the destination cannot be reached
 
-	next     []int // by message: the next one of its topic and key, 0 after the last one
-	ready    []int // messages that can be sent, in order
+	next     []int // for each message: the next message of its topic and key, or 0
+	ready    []int // the messages that can be sent, in order
 	results  chan result
 	onTheWay int
 }
 
-// result is how one delivery has ended.
+// result is the end of one delivery.
 type result struct {
 	message int
 	err     error
@@ -74,7 +73,7 @@ var (
 	errUnknown = errors.New("the message was sent, and no confirmation has arrived")
 )
 
-// chain finds the first message of each topic and key, and the message that follows each.
+// chain finds the first message of each topic and key, and the successor of each message.
 func (p *publication) chain() {
 	p.next = make([]int, len(p.messages))
 	last := make(map[topicKey]int)
@@ -94,7 +93,7 @@ func (p *publication) chain() {
 	}
 }
 
-// wanted reports whether there is something to send or to wait for.
+// wanted reports whether the call still has to send a message or to wait for one.
 func (p *publication) wanted(ctx context.Context) bool {
 	if p.stop != nil {
 		p.ready = nil
@@ -107,10 +106,10 @@ func (p *publication) start(send func(*message.Message) error, slots chan struct
 	p.ready = p.ready[1:]
 	p.errs[i] = errUnknown
 	p.onTheWay++
-	m := p.messages[i] // a copy: the caller may use its slice again when Publish has returned
+	m := p.messages[i] // a copy, because the caller may change its slice after Publish has returned
 	go func() {
-		// Results have room for all slots, and the slot is kept until this one is in: it never
-		// waits for a Publish that has returned.
+		// The channel has room for a result from every slot, and this slot is kept until its result is stored. So the goroutine
+		// never waits for a Publish that has returned.
 		results <- result{i, send(&m)}
 		<-slots
 	}()
@@ -124,7 +123,7 @@ func (p *publication) finish(r result) {
 		p.stop, p.failed = r.err, true
 	case r.err != nil:
 		p.failed = true
-		// The error of the earlier message is only quoted: it is not Permanent for the messages after it.
+		// The error of the earlier message is only quoted, so that Permanent does not apply to the later messages.
 		why := fmt.Errorf("the message was not sent, because an earlier one of its key has failed: %v", r.err) //nolint:errorlint // as above
 		for ; next != 0; next = p.next[next] {
 			p.errs[next] = why
@@ -134,11 +133,11 @@ func (p *publication) finish(r result) {
 	}
 }
 
-// end returns the errors, when nothing is on the way any more or ctx has ended.
+// end returns the errors, after all messages were answered or ctx has ended.
 func (p *publication) end(ctx context.Context) []error {
 	for {
 		select {
-		case r := <-p.results: // they came at the same time as the end of ctx
+		case r := <-p.results: // results that came at the same time as the end of ctx
 			p.finish(r)
 			continue
 		default:

@@ -2,25 +2,25 @@ package meter
 
 import "github.com/oncelib/once"
 
-// Decision is the engine's decision about a call, in the words of idempotency playbooks. It
-// says how the call was recognised; [once.Event].Effect says whether the effect is committed. The set may grow.
+// Decision is the decision of the engine about a call, in the usual words of idempotency. It says how the engine recognised the
+// call. [once.Event].Effect says whether the effect is committed. New decisions may be added.
 type Decision string
 
 const (
 	DecisionNewExecution  Decision = "new_execution"  // the handler has run, and its answer is committed
-	DecisionConflictRetry Decision = "conflict_retry" // the handler has run more than once before its answer was committed, or every run has met a conflict
-	DecisionDBHit         Decision = "db_hit"         // done earlier: the answer is the database's, or that of a concurrent call of this process
-	DecisionCacheHit      Decision = "cache_hit"      // done earlier: the answer is that of Config.Cache or Config.Shared
+	DecisionConflictRetry Decision = "conflict_retry" // the handler has run more than once before the commit, or every run has met a conflict
+	DecisionDBHit         Decision = "db_hit"         // done earlier: the answer comes from the database, or from a concurrent call of this process
+	DecisionCacheHit      Decision = "cache_hit"      // done earlier: the answer comes from Config.Cache or Config.Shared
 	DecisionInFlight      Decision = "in_flight"      // another caller executes it now
 	DecisionMismatch      Decision = "mismatch"       // the key was used for another request
-	DecisionStale         Decision = "stale"          // the first attempt is so old that it may be forgotten
+	DecisionStale         Decision = "stale"          // the first attempt is so old that its record may be deleted
 	DecisionUnknown       Decision = "unknown"        // a call to another service was begun, and its outcome is not known
-	DecisionFailed        Decision = "failed"         // the handler has failed, or its answer is one that is not stored: a retry executes
-	DecisionUnavailable   Decision = "unavailable"    // the store was not reached, or has not answered
+	DecisionFailed        Decision = "failed"         // the handler has failed, or its answer is not stored: a retry executes
+	DecisionUnavailable   Decision = "unavailable"    // the store was not reached, or did not answer
 	DecisionRefused       Decision = "refused"        // the operation is invalid, or the handler has misused its transaction
 )
 
-// DecisionOf returns what the engine has decided about the call; "" of an event that is not [once.EventFinished].
+// DecisionOf returns the decision of the engine about a call. It returns "" for an event that is not [once.EventFinished].
 func DecisionOf(e *once.Event) Decision {
 	if e.Type != once.EventFinished {
 		return ""

@@ -1,4 +1,5 @@
-// Package meter translates the events of the engine to measurements, and bounds the labels of all of them, for onceprom and onceotel.
+// Package meter translates the events of the engine to measurements, for onceprom and onceotel. It also limits the values of all
+// labels.
 package meter
 
 import (
@@ -9,17 +10,17 @@ import (
 	"github.com/oncelib/once/internal/base/label"
 )
 
-// Meter remembers the values of labels that an application chooses, of which each has a bounded number. Its zero value is
-// ready to use.
+// Meter remembers the values of labels that an application chooses, and limits the number of values of each label. Its zero
+// value is ready to use.
 type Meter struct {
 	operations, destinations, topics, sources, sagas label.Set
 }
 
-// Bounded bounds the values of the first label of a measurement that comes from another package than the engine.
+// Bounded limits the values of the first label of a measurement from a package other than the engine.
 func (m *Meter) Bounded(v instrument.Measurement) instrument.Measurement {
 	set := &m.destinations
 	switch instrument.All[v.ID].Labels[0] {
-	case "result", "reason": // constants
+	case "result", "reason": // their values are constants
 		return v
 	case "topic":
 		set = &m.topics
@@ -32,13 +33,13 @@ func (m *Meter) Bounded(v instrument.Measurement) instrument.Measurement {
 	return v
 }
 
-// rare are counters that are exported as 0 as soon as an operation is known: a server that has never seen a counter does
-// not take its first value for an increase, and an alert would miss the first deadlock.
+// rare contains counters that are exported as 0 as soon as an operation is known. A metrics server does not treat the first
+// value of a new counter as an increase, so an alert would miss the first deadlock.
 var rare = [...]instrument.ID{
 	instrument.Retries, instrument.Reruns, instrument.Deadlocks, instrument.Mismatches, instrument.InDoubt, instrument.EffectsOutside,
 }
 
-// Operation calls record for each measurement of e.
+// Operation calls record for each measurement of the event e.
 func (m *Meter) Operation(e *once.Event, record func(instrument.Measurement)) {
 	name, first := m.operations.Value(e.Name)
 	if first {
@@ -76,7 +77,7 @@ func (m *Meter) Operation(e *once.Event, record func(instrument.Measurement)) {
 	}
 }
 
-// finished is the measurements of a call that has ended.
+// finished records the measurements of a call that has ended.
 func finished(e *once.Event, name string, record func(instrument.Measurement)) {
 	decision := DecisionOf(e)
 	record(instrument.One(instrument.Operations, name, string(decision), effectOf(e.Effect)))
@@ -90,7 +91,7 @@ func finished(e *once.Event, name string, record func(instrument.Measurement)) {
 	if e.Runs > 0 {
 		record(instrument.Took(instrument.HandlerDuration, e.Handler, name))
 	}
-	// A step that the call has not made would be measured as 0, and hide how long other calls have waited.
+	// A step that the call has not made would be measured as 0, and would hide the waits of other calls.
 	for _, d := range [...]struct {
 		id   instrument.ID
 		took time.Duration
@@ -101,5 +102,5 @@ func finished(e *once.Event, name string, record func(instrument.Measurement)) {
 	}
 }
 
-// effectOf is the effect in one word.
+// effectOf returns the effect as one word.
 func effectOf(e once.Effect) string { return instrument.Underscored(e.String()) }

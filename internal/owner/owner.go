@@ -1,5 +1,5 @@
-// Package owner knows the scopes that belong to capabilities: their records have a form of their own, and only their package may
-// execute, resume, decide or forget them.
+// Package owner contains the scopes that belong to capabilities. Their records have a special form, and only the package of the
+// owner may execute, resume, decide or forget them.
 package owner
 
 import (
@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// Prefix is how the scopes of an owner begin.
+// Prefix is the beginning of the scopes of an owner.
 type Prefix string
 
-// The owners. The prefixes are stored: they never change.
+// These are the owners. The prefixes are stored, so they never change.
 const (
 	Saga    Prefix = "saga/"
 	Gateway Prefix = "gateway/"
 )
 
-// all are in the order of their bytes.
+// all contains the prefixes in byte order.
 var all = []Prefix{Gateway, Saga}
 
-// Of returns the owner of a scope, "" if it belongs to the user.
+// Of returns the owner of a scope, or "" if the scope belongs to the user.
 func Of(scope string) Prefix {
 	for _, p := range all {
 		if strings.HasPrefix(scope, string(p)) {
@@ -32,12 +32,12 @@ func Of(scope string) Prefix {
 
 type entered struct{}
 
-// Enter is the door for the package of an owner: in the context that it returns, the scopes of p may be used.
+// Enter returns a context in which the scopes of p may be used. Only the package of the owner calls it.
 func Enter(ctx context.Context, p Prefix) context.Context {
 	return context.WithValue(ctx, entered{}, p)
 }
 
-// Check refuses a scope that belongs to an owner, unless ctx comes from its door.
+// Check refuses a scope that belongs to an owner, unless ctx comes from Enter of this owner.
 func Check(ctx context.Context, scope string) error {
 	p := Of(scope)
 	if p == "" || ctx.Value(entered{}) == p {
@@ -53,11 +53,11 @@ func (e *ReservedError) Error() string {
 	return fmt.Sprintf("the scope begins with %q, which is reserved for the package of that name. Try: another beginning, such as the tenant; and the operations and commands of that package for what it has stored", string(e.prefix))
 }
 
-// Range is a range of scopes in the order of their bytes: from From on, and before Before. "" means no bound.
+// Range is a range of scopes in byte order: from From, and before Before. An empty text means no bound.
 type Range struct{ From, Before string }
 
-// Listed returns the range to list in ctx: the scopes of the owner that the request's door belongs to, or else all. [Check] refuses scopes in
-// the range that belong to an owner.
+// Listed returns the range of scopes to list in ctx: the scopes of the owner whose Enter made ctx, otherwise all scopes. [Check]
+// refuses scopes in this range that belong to an owner.
 func Listed(ctx context.Context) Range {
 	if p, is := ctx.Value(entered{}).(Prefix); is {
 		return p.Scopes()

@@ -1,4 +1,4 @@
-// Package receiver is an HTTP handler in front of an inbox: receivers of CloudEvents and of webhooks share it.
+// Package receiver contains the HTTP handler in front of an inbox. Receivers of CloudEvents and of webhooks share it.
 package receiver
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// TopicHeader names the topic of a message, in percent encoding: messages of one topic and key have an order.
+// TopicHeader contains the topic of a message, in percent encoding. Messages of one topic and key have an order.
 const TopicHeader = "Once-Topic"
 
 // Classes of dead letters.
@@ -44,15 +44,16 @@ const (
 	codeStore      = "TRANSIENT.store_unavailable"
 )
 
-// Config of a receiver.
+// Config configures a receiver.
 type Config struct {
-	// Verify checks by the bytes of the body that the sender is genuine. nil: every sender is accepted.
+	// Verify checks from the bytes of the body that the sender is genuine. nil: every sender is accepted.
 	Verify func(r *http.Request, body []byte) error
 
-	// Answer returns the body of an answer to a request that carries no message, and is answered without the inbox; nil otherwise. May be nil.
+	// Answer returns the body of the answer to a request that carries no message, which the receiver answers without the
+	// inbox. It returns nil for other requests. May be nil.
 	Answer func(body []byte) []byte
 
-	// Decode makes messages of the bytes of a body. With an error the first message has the valid parts.
+	// Decode returns the messages of a body. If it returns an error, the first message contains the valid fields.
 	Decode func(r *http.Request, body []byte) ([]message.Message, error)
 
 	// Source returns the source of a message, or "". May be nil.
@@ -63,16 +64,16 @@ type (
 	// Handle applies messages, and returns the result of each.
 	Handle = func(ctx context.Context, messages []message.Message) []inbox.Result
 
-	// Refuse keeps a message as a dead letter.
+	// Refuse stores a message as a dead letter.
 	Refuse = func(ctx context.Context, m message.Message, class string, reason error) error
 )
 
-// New returns a receiver that applies messages with handle. Of a message that can never be applied it calls refuse.
+// New returns a receiver that applies messages with handle. For a message that can never be applied, it calls refuse.
 func New(cfg Config, maxPayload int, refuse Refuse, handle Handle) http.Handler {
 	return &receiver{cfg, maxPayload, refuse, handle}
 }
 
-// Of returns a receiver that has fn apply each message once.
+// Of returns a receiver that applies each message once, with fn.
 func Of[TX any](in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg Config) http.Handler {
 	return New(cfg, in.Config().MaxPayload, in.Refuse, func(ctx context.Context, messages []message.Message) []inbox.Result {
 		return in.HandleBatch(ctx, messages, fn)
@@ -96,17 +97,17 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, problem{Status: http.StatusMethodNotAllowed, Code: codeMethod, Detail: "Events are sent with POST."})
 		return
 	}
-	// An event in JSON can be larger than its data. A larger body is not read to its end.
+	// An event in JSON can be larger than its data. The rest of a larger body is not read.
 	bound := int64(rc.maxPayload) + int64(rc.maxPayload)/2 + message.MaxReceivedHeaders
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bound))
 	var tooLarge *http.MaxBytesError
 	if err != nil && !errors.As(err, &tooLarge) {
-		// Not 400: the event may be a good one. It was cut on its way.
+		// The status is not 400, because the event may be valid. It was cut on its way.
 		writeProblem(w, problem{Status: http.StatusRequestTimeout, Code: codeUnreadable, Detail: "The request ended before its body did.", Retryable: true})
 		return
 	}
 	if rc.cfg.Verify != nil {
-		if tooLarge != nil { // half of a body cannot prove its sender, and is not stored
+		if tooLarge != nil { // a part of a body cannot prove its sender, and is not stored
 			writeProblem(w, problem{Status: http.StatusRequestEntityTooLarge, Code: codeTooLarge, Detail: rc.errTooLarge().Error()})
 			return
 		}
@@ -142,7 +143,7 @@ func (rc *receiver) apply(w http.ResponseWriter, r *http.Request, messages []mes
 	var outcomes []string
 	for some := range slices.Chunk(messages, AtOnce) {
 		for _, result := range rc.handle(r.Context(), some) {
-			if result.Err != nil { // the sender sends all of them again, and the inbox knows the ones that were applied
+			if result.Err != nil { // the sender sends all messages again, and the inbox recognises the applied ones
 				writeFailure(w, result.Err)
 				return
 			}
@@ -161,8 +162,8 @@ func (rc *receiver) apply(w http.ResponseWriter, r *http.Request, messages []mes
 	_, _ = io.WriteString(w, text)
 }
 
-// reject answers a message that can never be applied. If it has an ID, it is stored as a dead letter first: the
-// answer says that the sender need not send it again.
+// reject answers a message that can never be applied. If the message has an ID, it is first stored as a dead letter, because
+// the answer says that the sender need not send the message again.
 func (rc *receiver) reject(w http.ResponseWriter, r *http.Request, messages []message.Message, class string, reason error) {
 	if len(messages) > 0 && messages[0].ID != "" {
 		m := messages[0]
@@ -181,7 +182,7 @@ func (rc *receiver) reject(w http.ResponseWriter, r *http.Request, messages []me
 	writeProblem(w, p)
 }
 
-// decode returns the messages of a request, and adds the fields that Config.Decode leaves out.
+// decode returns the messages of a request, and sets the fields that Config.Decode does not set.
 func (rc *receiver) decode(r *http.Request, body []byte) ([]message.Message, error) {
 	messages, err := rc.cfg.Decode(r, body)
 	topic, wrong := topicOf(r)
@@ -199,6 +200,7 @@ func (rc *receiver) decode(r *http.Request, body []byte) ([]message.Message, err
 	return messages, err
 }
 
+// topicOf returns the topic of a request: from the path, or from the header.
 func topicOf(r *http.Request) (topic string, err error) {
 	topic = r.PathValue("topic")
 	if lines := r.Header[TopicHeader]; len(lines) == 1 {
@@ -215,8 +217,8 @@ func topicOf(r *http.Request) (topic string, err error) {
 	return topic, nil
 }
 
-// Headers returns the headers that may belong to a message. Headers for the server or a proxy are left out:
-// they differ between deliveries, and secrets are not stored with a message.
+// Headers returns the headers that may belong to a message. It omits headers for the server or a proxy: they differ between
+// deliveries, and secrets must not be stored with a message.
 func Headers(h http.Header) iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		for name, values := range h {
@@ -232,19 +234,20 @@ func Headers(h http.Header) iter.Seq2[string, string] {
 	}
 }
 
+// ofRequest reports whether a header belongs to the request, and not to the message.
 func ofRequest(name string) bool {
 	switch name {
 	case "Authorization", "Cookie", "Forwarded", "Via", "User-Agent", "Origin", "Referer", "Date", "Cache-Control", "Pragma", "X-Real-Ip", "X-Request-Id", wire.TimeoutHeader,
 		"X-Api-Key", "Api-Key", "X-Auth-Token", "X-Access-Token", "X-Amz-Security-Token", "X-Csrf-Token", "X-Gitlab-Token", "X-Functions-Key", "Ocp-Apim-Subscription-Key":
 		return true
 	}
-	if strings.Contains(name, "Signature") || strings.HasSuffix(name, "-Sig") || strings.Contains(name, "-Hmac-") { // of a verifier
+	if strings.Contains(name, "Signature") || strings.HasSuffix(name, "-Sig") || strings.Contains(name, "-Hmac-") { // headers of a verifier
 		return true
 	}
 	return strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "Accept") || strings.HasPrefix(name, "Sec-")
 }
 
-// writeFailure answers to a message that was not applied. The text of err is for this side only.
+// writeFailure answers a message that was not applied. The sender does not get the text of err.
 func writeFailure(w http.ResponseWriter, err error) {
 	_, after := retry.Classify(err)
 	p := problem{Status: http.StatusInternalServerError, Code: codeFailed, Detail: "The event was not applied. Send it again.", Retryable: true, after: after}
@@ -254,7 +257,7 @@ func writeFailure(w http.ResponseWriter, err error) {
 	writeProblem(w, p)
 }
 
-// writeUnverified answers a request that Verify has refused, or could not check. The answer does not say why.
+// writeUnverified answers a request that Verify has refused or could not check. The answer does not give the reason.
 func writeUnverified(w http.ResponseWriter, r *http.Request, err error) {
 	_, after := retry.Classify(err)
 	if after > 0 || ofDatabase(err) || r.Context().Err() != nil {
@@ -265,7 +268,7 @@ func writeUnverified(w http.ResponseWriter, r *http.Request, err error) {
 	writeProblem(w, problem{Status: http.StatusUnauthorized, Code: codeUnverified, Detail: "It is not known who has sent the event: its signature is missing or wrong."})
 }
 
-// ofDatabase reports whether err says nothing about the one event, and something about all of them.
+// ofDatabase reports whether err concerns all events, and not only this event.
 func ofDatabase(err error) bool {
 	switch once.CodeOf(err) {
 	case once.CodeUnavailable, once.CodeConflict:
@@ -278,7 +281,7 @@ func ofDatabase(err error) bool {
 	return false
 }
 
-// problem is an error in the form of RFC 9457, with the members that oncehttp has.
+// problem is an error in the form of RFC 9457, with the members of oncehttp.
 type problem struct {
 	Title     string `json:"title"`
 	Status    int    `json:"status"`
@@ -296,5 +299,5 @@ func writeProblem(w http.ResponseWriter, p problem) {
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) //nolint:errchkjson // texts and a number; a sender that is gone reads nothing
+	_ = json.NewEncoder(w).Encode(p) //nolint:errchkjson // texts and a number always encode; a sender that is gone reads nothing
 }

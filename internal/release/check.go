@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// check reads the files of the release, as the machines of users will.
+// check reads the files of the release as the machines of users will read them.
 func (s *snapshot) check() error {
 	list, err := os.ReadFile(filepath.Join(s.dir, sums))
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *snapshot) check() error {
 	return s.checkImage()
 }
 
-// complete checks that an archive has the binary first, and then all files of [snapshot.beside].
+// complete returns an error unless an archive has the binary first, and then exactly the files of [snapshot.beside].
 func (t target) complete(files []packed) error {
 	want := map[string]bool{t.binary(): true, "LICENSE": true}
 	for _, name := range shells {
@@ -73,7 +73,7 @@ func (t target) complete(files []packed) error {
 	return nil
 }
 
-// runsThere returns an error unless the binary is for the target's system and processor, and needs no library on Linux.
+// runsThere returns an error unless the binary is for the target's system and processor. On Linux it must need no library.
 func (t target) runsThere(binary []byte) error {
 	r := bytes.NewReader(binary)
 	is := false
@@ -106,7 +106,7 @@ func (t target) runsThere(binary []byte) error {
 	return nil
 }
 
-// runsHere starts the binary.
+// runsHere returns an error unless the binary starts and knows its version.
 func (s *snapshot) runsHere(binary []byte) error {
 	dir, err := os.MkdirTemp("", "snapshot")
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *snapshot) runsHere(binary []byte) error {
 	return nil
 }
 
-// checkImage: the image has the same binary, nothing else that could be started, and no root.
+// checkImage returns an error unless the image has the same binary, runs without root, and has nothing else that could be started.
 func (s *snapshot) checkImage() error {
 	text, err := os.ReadFile(filepath.Join(s.tree, "deploy", "Dockerfile"))
 	if err != nil {

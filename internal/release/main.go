@@ -5,9 +5,8 @@
 //	go run ./internal/release tag v0.1.0                 a commit without replace directives, and the tags
 //	go run ./internal/release snapshot dist              the command for each system, in archives with their sums, which it checks
 //
-// The go.mod files of the tree replace their siblings by folders, so that a change of two
-// modules is one commit. Other users cannot build such a module. In a release each of them
-// requires its siblings at the version of the release.
+// The go.mod files of the tree replace the other modules of the tree by folders, so that a change of two modules is one commit. Other
+// users cannot build such a module. In a release, each module requires the others at the version of the release.
 package main
 
 import (

@@ -18,17 +18,17 @@ import (
 
 const root = "github.com/oncelib/once"
 
-// unreleased are the modules that are not imported outside of the tree.
+// unreleased are the modules that nobody outside of the tree imports.
 var unreleased = []string{"bench", "bench/rivals", "examples", "examples/shop", "integration"}
 
 var versionForm = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
 
-// release is a set of modules, by their folders in the tree, "." first.
+// release is the set of modules to release, by their folders in the tree. "." comes first.
 type release struct {
 	ctx           context.Context //nolint:containedctx // of the one command that the process runs
 	tree, version string
 	folders       []string
-	files         []string // of the tree, in git
+	files         []string // all files of the tree that git knows or would add
 }
 
 // read finds the modules of the tree around the working directory.
@@ -47,7 +47,7 @@ func read(ctx context.Context, version string) (*release, error) {
 	}
 	for file := range strings.SplitSeq(strings.TrimSuffix(listed, "\x00"), "\x00") {
 		if _, err := os.Lstat(filepath.Join(r.tree, file)); errors.Is(err, os.ErrNotExist) {
-			continue // deleted, and not committed
+			continue // deleted in the working tree, but not yet in git
 		}
 		r.files = append(r.files, file)
 		if path.Base(file) == "go.mod" {
@@ -58,12 +58,12 @@ func read(ctx context.Context, version string) (*release, error) {
 	return r, nil
 }
 
-// released are the folders of the modules that are released.
+// released returns the folders of the modules that are released.
 func (r *release) released() []string {
 	return slices.DeleteFunc(slices.Clone(r.folders), func(f string) bool { return slices.Contains(unreleased, f) })
 }
 
-// use writes the replace directives by which another module uses this checkout.
+// use writes the replace directives with which another module uses this checkout.
 func (r *release) use(w io.Writer) error {
 	_, err := fmt.Fprintln(w, "replace (")
 	for _, folder := range r.released() {
@@ -89,8 +89,8 @@ func (r *release) moduleOf(file string) string {
 	return dir
 }
 
-// goMod returns the go.mod of a module as it is released: it requires its siblings at the
-// version of the release, and replaces nothing.
+// goMod returns the go.mod of a module as it is released: it requires the other modules at the version of the release, and
+// replaces nothing.
 func (r *release) goMod(folder string) (string, error) {
 	file, err := os.CreateTemp("", "go.mod")
 	if err != nil {
@@ -154,7 +154,7 @@ func (r *release) proxy(dir string) error {
 	return nil
 }
 
-// zip writes the files of a module, without the files of modules inside of it.
+// zip writes the files of a module, without the files of the modules inside it.
 func (r *release) zip(folder, mod, name string) (err error) {
 	out, err := os.Create(name)
 	if err != nil {
@@ -196,8 +196,8 @@ func copyFile(w io.Writer, name string) error {
 	return err
 }
 
-// tag makes a commit with the go.mod files of the release, on no branch, and tags it
-// for each module. It pushes nothing, and leaves the working tree and its branch alone.
+// tag commits the go.mod files of the release without a branch, and tags this commit for each module. It pushes nothing, and changes
+// neither the working tree nor its branch.
 func (r *release) tag(w io.Writer) error {
 	if dirty, err := git(r.ctx, r.tree, nil, "status", "--porcelain"); err != nil || dirty != "" {
 		return errors.Join(err, errors.New("the tree has changes that are not committed. Try: commit them, or git stash"))
@@ -214,7 +214,7 @@ func (r *release) tag(w io.Writer) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	index := []string{"GIT_INDEX_FILE=" + filepath.Join(dir, "index")} // not the index of the working tree
+	index := []string{"GIT_INDEX_FILE=" + filepath.Join(dir, "index")} // a separate index, so that the index of the working tree does not change
 	if _, err := git(r.ctx, r.tree, index, "read-tree", "HEAD"); err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func (r *release) tag(w io.Writer) error {
 	}
 	var tags []string
 	for _, folder := range r.released() {
-		tag := path.Join(folder, r.version) // "." leaves the version alone
+		tag := path.Join(folder, r.version) // for the folder ".", the tag is the version alone
 		if _, err := git(r.ctx, r.tree, nil, "tag", tag, strings.TrimSpace(commit)); err != nil {
 			return fmt.Errorf("%w. Try: git tag -d %s, if that release was never pushed", err, tag)
 		}
@@ -255,7 +255,7 @@ func (r *release) tag(w io.Writer) error {
 	return nil
 }
 
-// tells returns an error if a changelog has no section of a version.
+// tells returns an error if a changelog has no section for the version.
 func tells(changes, version string) error {
 	section := "## " + strings.TrimPrefix(version, "v")
 	if !strings.Contains(changes, "\n"+section+"\n") {

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// snapshot makes the downloads of users: the command for each system, in an archive with its completions and the license, and the sums of these archives.
+// snapshot makes the downloads of users: an archive for each system, and the sums of the archives. An archive has the command, its completions and the license.
 type snapshot struct {
 	ctx     context.Context //nolint:containedctx // as in release
 	tree    string
@@ -42,7 +42,7 @@ var host = target{runtime.GOOS, runtime.GOARCH}
 const (
 	sums       = "SHA256SUMS"
 	program    = "./cmd/once/full/once" // the build that has everything
-	mostBytes  = 65_000_000             // of a binary; cmd/once, without brokers, has 38 MB
+	mostBytes  = 65_000_000             // of a binary; cmd/once, which has no brokers, has 38 MB
 	binaryMode = 0o755
 	fileMode   = 0o644
 )
@@ -68,7 +68,7 @@ func newSnapshot(ctx context.Context, dir string) (*snapshot, error) {
 	return s, err
 }
 
-// make makes all of it, and then looks at it as a user would.
+// make makes all files of the snapshot, and then checks them as a user would.
 func (s *snapshot) make(w io.Writer) error {
 	if err := s.clear(); err != nil {
 		return err
@@ -130,8 +130,8 @@ func (s *snapshot) clear() error {
 	return nil
 }
 
-// build compiles a program for a target. Without cgo it needs no library of the system. It has no paths of this machine, and its version is the tag that is checked
-// out, or names the commit.
+// build compiles the program for a target. Without cgo, the binary needs no library of the system. It contains no paths of this machine. Its
+// version is the tag that is checked out, or names the commit.
 func (s *snapshot) build(t target, binary string) error {
 	cmd := exec.CommandContext(s.ctx, "go", "build", "-buildvcs=true", "-trimpath", "-ldflags", "-s -w", "-o", binary, s.program)
 	cmd.Dir = s.tree
@@ -142,7 +142,7 @@ func (s *snapshot) build(t target, binary string) error {
 	return nil
 }
 
-// beside returns the files of each archive next to the binary: the license, and completions, which the command itself prints.
+// beside returns the files of an archive next to the binary: the license, and the completions that the command itself prints.
 func (s *snapshot) beside(work string) (files []packed, err error) {
 	license, err := os.ReadFile(filepath.Join(s.tree, "LICENSE"))
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *snapshot) beside(work string) (files []packed, err error) {
 	}
 	files = append(files, packed{"LICENSE", fileMode, license})
 	once := filepath.Join(work, "here", host.binary())
-	cmd := exec.CommandContext(s.ctx, "go", "build", "-o", once, s.program) // as tests build it, so that it is in the cache already
+	cmd := exec.CommandContext(s.ctx, "go", "build", "-o", once, s.program) // with the flags of the tests, so that the build is often in the cache
 	cmd.Dir = s.tree
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build: %w: %s", err, text)
@@ -189,7 +189,7 @@ type packed struct {
 	text []byte
 }
 
-// pack makes an archive. It has the time of the commit, so that one commit has one sum.
+// pack makes an archive. Its files have the time of the commit, so one commit always gives the same sum.
 func (t target) pack(files []packed, at time.Time) ([]byte, error) {
 	var archive bytes.Buffer
 	if t.system == "windows" {
@@ -223,7 +223,7 @@ func (t target) pack(files []packed, at time.Time) ([]byte, error) {
 	return archive.Bytes(), err
 }
 
-// unpack reads an archive.
+// unpack returns the files of an archive.
 func (t target) unpack(archive []byte) (files []packed, err error) {
 	if t.system == "windows" {
 		z, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))

@@ -14,22 +14,21 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// Client makes calls again that have failed.
+// Client repeats calls that have failed.
 type Client struct {
 	Policy retry.Policy
 	Keys   bool
 }
 
-// Sent is a call to be made.
+// Sent describes a call to be made.
 type Sent struct {
-	Destination string   // the retry budget of this destination is used
+	Destination string   // the destination whose retry budget is used
 	Method      string   // "/package.Service/Method"
-	Keys        []string // keys that the metadata of the call has already
-	Safe        bool     // by its declaration the call can be repeated
+	Keys        []string // the keys that the metadata of the call already contains
+	Safe        bool     // the declaration of the method says that the call can be repeated
 }
 
-// Do makes attempts at a call until one succeeds or the policy ends it.
-// All attempts have the same key; "" means no key.
+// Do makes attempts at a call until one succeeds or the policy stops. All attempts have the same key; "" means no key.
 func (c *Client) Do(ctx context.Context, s Sent, attempt func(ctx context.Context, n int, key string) (fault *Fault)) error {
 	key, err := c.key(ctx, s)
 	if err != nil {
@@ -51,7 +50,7 @@ func (c *Client) Do(ctx context.Context, s Sent, attempt func(ctx context.Contex
 
 type keyOfContext struct{}
 
-// WithKey returns a context that gives its calls the key.
+// WithKey returns a context whose calls have this key.
 func WithKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, keyOfContext{}, key)
 }
@@ -83,35 +82,36 @@ func (c *Client) key(ctx context.Context, s Sent) (string, error) {
 	return key, nil
 }
 
-// parsedKey is the key in a line of metadata, quoted or bare.
+// parsedKey returns the key in a line of metadata, with or without quotation marks.
 func parsedKey(line string) string {
 	if key, err := wire.ParseKey(line, false); err == nil {
 		return key
 	}
-	return line // which the server refuses
+	return line // the server refuses such a line
 }
 
-// Fault is a failed attempt as its client sees it.
+// Fault is a failed attempt, as the client sees it.
 type Fault struct {
 	Err       error
 	Code      Code
-	Reason    string        // of a google.rpc.ErrorInfo in our domain
-	Retryable bool          // by the metadata of that ErrorInfo
-	After     time.Duration // of a google.rpc.RetryInfo
-	Pushback  []string      // values of that metadata
-	Replayed  bool          // the answer is that of an earlier attempt
+	Reason    string        // the reason of a google.rpc.ErrorInfo of our domain
+	Retryable bool          // from the metadata of this ErrorInfo
+	After     time.Duration // from a google.rpc.RetryInfo
+	Pushback  []string      // the values of the metadata grpc-retry-pushback-ms
+	Replayed  bool          // the answer comes from an earlier attempt
 }
 
-// judge returns the error of f as package retry understands it. An error of the other side's
-// engine is returned as the same *once.Error.
+// judge returns the error of f in the form of package retry. An error of the server's engine is returned as the same
+// *once.Error.
 func (f *Fault) judge(method, key string, repeatable bool) error {
-	if f.Replayed {
+	if f.Replayed { // every attempt with this key gets the same answer
 		return retry.Permanent(f.Err) // the key has that answer for good
 	}
 	if f.Reason != "" {
 		return f.engineError(method, key)
 	}
 	if len(f.Pushback) > 0 {
+		// A negative value, or another text, is the request of the server not to try again.
 		ms, err := strconv.ParseUint(f.Pushback[0], 10, 31)
 		if err != nil {
 			return retry.Permanent(f.Err)
@@ -120,11 +120,11 @@ func (f *Fault) judge(method, key string, repeatable bool) error {
 	}
 	switch f.Code {
 	case Canceled, Unknown, DeadlineExceeded, Internal, Unavailable:
-		if f.After > 0 && repeatable { // it might pass for a proof that nothing was done
+		if f.After > 0 && repeatable { // without a key, a pause must not look like a proof that nothing was done
 			return retry.After(f.Err, f.After)
 		}
 		return f.Err
-	case ResourceExhausted: // without a time to come back it can be a message that is too large
+	case ResourceExhausted: // without a time to return, the reason may be a message that is too large
 		if f.After > 0 || len(f.Pushback) > 0 {
 			return retry.AfterLimit(f.Err, f.After)
 		}
@@ -132,14 +132,14 @@ func (f *Fault) judge(method, key string, repeatable bool) error {
 	return retry.Permanent(f.Err)
 }
 
-// engineError returns the error of the engine on the other side, as far as the client may rely on it.
+// engineError returns the error of the server's engine, if the client may rely on it.
 func (f *Fault) engineError(method, key string) error {
 	code := once.Code(strings.ToLower(f.Reason))
 	if !slices.Contains(returnedCodes, code) {
 		switch {
 		case !f.Retryable:
 			return retry.Permanent(f.Err)
-		case f.Code == ResourceExhausted && f.After > 0: // a quota says when it counts again
+		case f.Code == ResourceExhausted && f.After > 0: // a quota says when the next call counts
 			return retry.AfterLimit(f.Err, f.After)
 		}
 		return f.Err
@@ -148,7 +148,7 @@ func (f *Fault) engineError(method, key string) error {
 	return e
 }
 
-// returnedCodes are the codes that a client gets back.
+// returnedCodes contains the codes that a client gets back.
 var returnedCodes = []once.Code{
 	once.CodeInFlight, once.CodeMismatch, once.CodeUnknown, once.CodeStale, once.CodeFailed, once.CodeAborted,
 	once.CodeConflict, once.CodeUnavailable, once.CodeNoResult, once.CodeMisuse,

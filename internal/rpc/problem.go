@@ -11,27 +11,27 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// Problem is an error that a server answers with in place of its handler.
-type Problem struct { //nolint:errname // it is an answer, which happens to travel as an error
+// Problem is an error that the server returns instead of the answer of the handler.
+type Problem struct { //nolint:errname // it is an answer that is returned as an error
 	Code       Code
-	Reason     string // of a google.rpc.ErrorInfo
+	Reason     string // the reason of a google.rpc.ErrorInfo
 	Message    string // for the client
 	Retryable  bool   // the same call with the same key may succeed later
-	SafeNewKey bool   // nothing was applied under this key, and nothing can be
+	SafeNewKey bool   // nothing was applied under this key, and nothing can be applied
 	After      time.Duration
 
-	Cause   error // for code inside of the server
-	Handler bool  // Cause is the handler's own error
+	Cause   error // for code inside the server
+	Handler bool  // Cause is the error of the handler itself
 }
 
-// Reasons that are not a [once.Code].
+// These are reasons that are not a [once.Code].
 const (
 	reasonMissing   = "KEY_MISSING"
 	reasonInvalid   = "KEY_INVALID"
 	reasonFirstSent = "FIRST_SENT_INVALID"
 )
 
-// Metadata is the metadata of the google.rpc.ErrorInfo.
+// Metadata returns the metadata of the google.rpc.ErrorInfo.
 func (p *Problem) Metadata() map[string]string {
 	return map[string]string{
 		"retryable":    strconv.FormatBool(p.Retryable),
@@ -39,7 +39,7 @@ func (p *Problem) Metadata() map[string]string {
 	}
 }
 
-// Error is for the client: without the cause.
+// Error returns the text for the client, without the cause.
 func (p *Problem) Error() string { return p.Message }
 
 // Unwrap returns the cause.
@@ -47,7 +47,7 @@ func (p *Problem) Unwrap() error { return p.Cause }
 
 func reasonOf(c once.Code) string { return strings.ToUpper(string(c)) }
 
-// problemOf returns the part of an engine's error that a client may see: never its cause.
+// problemOf returns the part of an engine's error that a client may see. It never contains the cause.
 func problemOf(err error) *Problem {
 	var e *once.Error
 	if !errors.As(err, &e) {
@@ -61,7 +61,7 @@ func problemOf(err error) *Problem {
 		if errors.As(err, new(*toolarge.Error)) {
 			p.Retryable, p.Handler, p.Message = false, false, tooLarge
 		}
-		if e.Effect == once.EffectInDoubt { // the finished phases of work under a lease are committed
+		if e.Effect == once.EffectInDoubt { // the finished phases of leased work are committed
 			p.Message = problems[once.CodeMisuse].Message
 			if p.Retryable {
 				p.Message = problems[once.CodeUnavailable].Message
@@ -75,7 +75,7 @@ func problemOf(err error) *Problem {
 		}
 		p.Reason = reasonInvalid
 		if e.Err != nil {
-			p.Message = "The idempotency key cannot be used: " + e.Err.Error() // the engine's own words about it
+			p.Message = "The idempotency key cannot be used: " + e.Err.Error() // the text of the engine about the key, which contains no secrets
 		}
 	case once.CodeUnavailable:
 		if e.Effect == once.EffectNotApplied {

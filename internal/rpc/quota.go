@@ -8,7 +8,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// reasonStoredBytes is that of a call whose principal has used its quota up. Over HTTP it is RATE_LIMIT.stored_bytes.
+// reasonStoredBytes is the reason for a call whose principal has used up its quota. Over HTTP it is RATE_LIMIT.stored_bytes.
 const reasonStoredBytes = "STORED_BYTES"
 
 var overQuotaProblem = Problem{
@@ -16,9 +16,9 @@ var overQuotaProblem = Problem{
 	Message: "You have as many answers stored as you may. This call was not begun. Make the same call again, with the same idempotency key, when earlier answers are not kept any more, or ask for a larger quota.",
 }
 
-// overQuota is the problem of a call that begins an operation whose principal has used its quota up.
+// overQuota returns the problem of a call that begins an operation although its principal has used up the quota, or nil.
 func (s *Server[TX]) overQuota(ctx context.Context, c Call, op once.Operation) *Problem {
-	if s.Quota == nil || op.Key == "" || s.Undoes[c.Method] != "" { // an undo deletes nothing, but its principal must be able to give back
+	if s.Quota == nil || op.Key == "" || s.Undoes[c.Method] != "" { // an undo stores data too, but its principal must be able to undo
 		return nil
 	}
 	after, ok := s.Quota.Admit(op.Scope, func() bool { return s.begun(ctx, op) })
@@ -30,7 +30,8 @@ func (s *Server[TX]) overQuota(ctx context.Context, c Call, op once.Operation) *
 	return &p
 }
 
-// begun reports whether something is stored of the operation, so that the engine decides. If a read fails it decides as well.
+// begun reports whether a record of the operation exists. Then the engine decides about the call, not the quota. After a failed
+// read the engine decides as well.
 func (s *Server[TX]) begun(ctx context.Context, op once.Operation) bool {
 	if s.Engine.Cached(op) {
 		return true
@@ -39,7 +40,7 @@ func (s *Server[TX]) begun(ctx context.Context, op once.Operation) bool {
 	return err != nil || rec.State != store.StateAbsent
 }
 
-// addStored tells the quota what an operation that was executed has stored.
+// addStored adds the size of an executed operation to the quota.
 func (s *Server[TX]) addStored(ctx context.Context, op once.Operation, r store.Result) {
 	if s.Quota != nil && op.Key != "" {
 		s.Quota.Add(ctx, op.Scope, head.Size(r.Header)+len(r.Body)+len(op.Request))

@@ -1,16 +1,15 @@
-// Package rpc is common to the adapters of gRPC and Connect: which calls are
-// operations, how their answers are stored, and how a client treats their errors.
-// It knows neither library.
+// Package rpc is shared by the adapters of gRPC and Connect. It decides which calls are operations, how their answers are
+// stored, and how a client treats errors. It imports neither library.
 package rpc
 
 import "strings"
 
-// Names of metadata: the names of package wire, in lower case. net/http takes an Idempotency-Key in
-// its own spelling for the permission to send a request again by itself.
+// These are names of metadata: the names of package wire in lower case. If net/http sees the header Idempotency-Key in its own
+// spelling, it may send the request again by itself.
 const (
 	KeyHeader       = "idempotency-key"
 	AttemptHeader   = "once-attempt"
-	PreviousHeader  = "grpc-previous-rpc-attempts" // from a client whose service config has a retryPolicy
+	PreviousHeader  = "grpc-previous-rpc-attempts" // set by a client whose service config has a retryPolicy
 	FirstSentHeader = "once-first-sent"
 	UndoesHeader    = "once-undoes"
 	TraceHeader     = "traceparent"
@@ -20,13 +19,13 @@ const (
 	PushbackHeader  = "grpc-retry-pushback-ms"
 )
 
-// Domain of the error details of this library.
+// Domain is the domain of the error details of this library.
 const Domain = "oncelib.dev"
 
 // Code is a status code of gRPC, which Connect shares.
 type Code uint32
 
-// The codes that mean something here.
+// These are the codes with a meaning in this package.
 const (
 	Canceled           Code = 1
 	Unknown            Code = 2
@@ -43,8 +42,8 @@ const (
 	Unauthenticated    Code = 16
 )
 
-// Final reports whether an answer of a handler with code c is a definitive "no", which
-// is stored and replayed. Others say "not now" or "not you", or nothing at all.
+// Final reports whether an answer with code c is a definitive refusal, which is stored and replayed. Other codes mean that the
+// call may succeed later or for another caller, or they say nothing about the call.
 func (c Code) Final() bool {
 	switch c {
 	case InvalidArgument, NotFound, AlreadyExists, FailedPrecondition, OutOfRange:
@@ -53,6 +52,6 @@ func (c Code) Final() bool {
 	return false
 }
 
-// Own reports whether a method, such as "/grpc.health.v1.Health/Check", is one of the
-// services that come with gRPC: they change nothing.
+// Own reports whether a method, such as "/grpc.health.v1.Health/Check", belongs to a service of gRPC itself. Such methods change
+// nothing.
 func Own(method string) bool { return strings.HasPrefix(method, "/grpc.") }

@@ -16,7 +16,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// defaultMaxStored is the same over HTTP.
+// defaultMaxStored is the same default as over HTTP.
 const defaultMaxStored = 1 << 20
 
 // Server executes calls once.
@@ -26,25 +26,24 @@ type Server[TX any] struct {
 	Wait      time.Duration
 	Retain    time.Duration
 	KeyTime   bool
-	MaxStored int64 // of a message, in bytes; 0: defaultMaxStored
+	MaxStored int64 // the limit of a stored message, in bytes; 0: defaultMaxStored
 	Isolation store.Isolation
 	Timeouts  store.Timeouts
 	Quota     *limit.Quota
-	Undoes    map[string]string // by method: the one that it undoes
-	Config    any               // a pointer to the adapter's
+	Undoes    map[string]string // by method: the method that it undoes
+	Config    any               // a pointer to the configuration of the adapter
 }
 
-// Call is a unary call that has arrived.
+// Call is a unary call that the server has received.
 type Call struct {
 	Principal string
 	Method    string                     // "/package.Service/Method"
 	Header    func(name string) []string // of the request
-	Message   []byte                     // the request message, deterministic
-	Output    string                     // full name of the message that the method answers with; only of a method that undoes
+	Message   []byte                     // the request message, in a deterministic encoding
+	Output    string                     // the full name of the answer message; set only for a method that undoes another one
 }
 
-// Serve executes a call, or replays it. handle returns an [Answer], or an error after
-// which nothing is stored.
+// Serve executes a call, or replays it. handle returns an [Answer]. If handle returns an error, nothing is stored.
 func (s *Server[TX]) Serve(ctx context.Context, c Call, handle func(context.Context, TX) (Answer, error)) (a Answer, outcome string, p *Problem) {
 	op, p := s.operation(c)
 	if p != nil {
@@ -81,6 +80,7 @@ func (s *Server[TX]) Serve(ctx context.Context, c Call, handle func(context.Cont
 		return a, wire.StatusIgnored, nil
 	case !again:
 		return a.saying(says), wire.StatusStored, nil
+	// An undo came first, so the call was never executed.
 	case voided.Is(rec.Result):
 		late := undoneProblem
 		return Answer{}, "", &late
@@ -135,8 +135,8 @@ func (s *Server[TX]) operation(c Call) (op once.Operation, p *Problem) {
 	return op, nil
 }
 
-// attempt returns which attempt the call says that it is, 0 if it says nothing. gRPC repeats calls below the client's interceptors, with the
-// same once-attempt.
+// attempt returns the number of the attempt, from the metadata of the call; 0 if the metadata has none. gRPC repeats calls
+// below the interceptors of the client, with the same once-attempt, so its own number is added.
 func (c *Call) attempt() int {
 	n := wire.Attempt(c.Header(AttemptHeader))
 	if before := wire.Attempt(c.Header(PreviousHeader)); before > 0 {
@@ -150,9 +150,8 @@ func invalidKey(err error) *Problem {
 	return &Problem{Code: InvalidArgument, Reason: reasonInvalid, Message: err.Error()}
 }
 
-// Nested reports whether ctx belongs to an operation of the same engine, so that the call
-// is part of it; err says that this server is configured differently, which would have no
-// effect.
+// Nested reports whether ctx belongs to an operation of the same engine. Then the call is a part of this operation. The error
+// says that this server has another configuration, which would have no effect.
 func (s *Server[TX]) Nested(ctx context.Context, adapter string) (inside bool, err error) {
 	if _, inside = s.Engine.Tx(ctx); !inside {
 		return false, nil
@@ -164,7 +163,7 @@ func (s *Server[TX]) Nested(ctx context.Context, adapter string) (inside bool, e
 	return true, err
 }
 
-// handlerContext is the context of a handler, with the transaction and the configuration in it.
+// handlerContext is the context of a handler. It contains the transaction and the configuration.
 type handlerContext struct {
 	context.Context //nolint:containedctx // it is a context itself
 
@@ -187,16 +186,16 @@ func (r *handlerContext) Value(key any) any {
 
 type txKey struct{}
 
-// TxOf returns the transaction of the call that ctx belongs to.
+// TxOf returns the transaction of the call of ctx.
 func TxOf(ctx context.Context) any { return ctx.Value(txKey{}) }
 
-// Tx is TxOf for the users of an adapter with this name.
+// Tx does the same as TxOf, for the users of the named adapter. It panics if ctx has no transaction of this type.
 func Tx[TX any](ctx context.Context, adapter string) TX {
 	tx, ok := TxOf(ctx).(TX)
 	if ok {
 		return tx
 	}
-	if tx, ok = testtx.Of(ctx).(TX); ok && TxOf(ctx) == nil { // of oncetest.WithTx
+	if tx, ok = testtx.Of(ctx).(TX); ok && TxOf(ctx) == nil { // from oncetest.WithTx
 		return tx
 	}
 	if other := TxOf(ctx); other != nil {

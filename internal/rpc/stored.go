@@ -9,15 +9,15 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Answer is the answer of a handler: a message, or a status in its place.
+// Answer is the answer of a handler: a message or a status.
 type Answer struct {
-	Type   string // full name of the message
-	Body   []byte // the message
+	Type   string // the full name of the message type
+	Body   []byte // the encoded message
 	Status *Status
-	Says   string // the status header in the metadata, in place of the outcome; "": the outcome
+	Says   string // the value of the status header; "": the outcome of the call
 }
 
-// saying is the answer of an undo, unless it is a no.
+// saying sets the status header of an undo's answer, unless the answer is a status.
 func (a Answer) saying(says string) Answer {
 	if a.Status == nil {
 		a.Says = says
@@ -32,18 +32,17 @@ type Status struct {
 	Details []Detail `json:"details,omitempty"`
 }
 
-// Detail is a message that says more about a status.
+// Detail is a message with more information about a status.
 type Detail struct {
 	Type  string `json:"type"` // full name
 	Value []byte `json:"value"`
 }
 
-// typeField is the header line of a record that names the type of its message.
+// typeField is the header of a record that contains the type of its message.
 const typeField = "Message-Type"
 
-// encode returns the stored form of an answer; a message larger than
-// most is left out. A status is a [once.Failure], as the value
-// of an operation in any other transport would be.
+// encode returns the stored form of an answer. A message larger than most is omitted. A status is stored as a [once.Failure], as
+// in every other transport.
 func encode(a Answer, most int64) (once.Answer, error) {
 	if a.Status == nil {
 		r := store.Result{Header: []store.Field{{Name: typeField, Value: a.Type}}, Body: a.Body}

@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// reasonUndone is the reason in the error of a call that comes after its undo.
+// reasonUndone is the reason of the error for a call that arrives after its undo.
 const reasonUndone = "UNDONE"
 
 var undoneProblem = Problem{
@@ -20,7 +20,7 @@ var undoneProblem = Problem{
 	Message: "This operation was undone before it was executed. It was not executed, and is not executed any more.",
 }
 
-// key returns the lines of metadata that carry the key of a call, and their name.
+// key returns the lines of metadata that contain the key of a call, and the name of this metadata.
 func (s *Server[TX]) key(c Call) (lines []string, name string) {
 	if s.Undoes[c.Method] != "" {
 		name = UndoesHeader
@@ -30,7 +30,7 @@ func (s *Server[TX]) key(c Call) (lines []string, name string) {
 	return c.Header(name), name
 }
 
-// names returns the scope and the key of the operation. An undo is in the scope of the method that it undoes.
+// names returns the scope and the key of the operation. An undo has the scope of the method that it undoes.
 func (s *Server[TX]) names(c Call, key string) (scope, own string) {
 	if undoes := s.Undoes[c.Method]; undoes != "" {
 		return wire.Scope(c.Principal, undoes), keyname.Undo(key)
@@ -38,11 +38,12 @@ func (s *Server[TX]) names(c Call, key string) (scope, own string) {
 	return wire.Scope(c.Principal, c.Method), key
 }
 
-// findUndone finds the answer of the call to be undone, and makes sure that this call is not executed any more. If the answer is nil, there is no effect to undo.
+// findUndone returns the answer of the call to undo, and prevents the later execution of this call. It returns nil if the call had
+// no effect.
 func (s *Server[TX]) findUndone(ctx context.Context, c Call, undo once.Operation) (*Answer, *Problem) {
 	lines, _ := s.key(c)
 	key, err := wire.ParseKey(lines[0], false)
-	if err != nil { // which has been read before
+	if err != nil { // cannot happen, because the line was parsed before
 		return nil, invalidKey(err)
 	}
 	forward := undo
@@ -52,7 +53,7 @@ func (s *Server[TX]) findUndone(ctx context.Context, c Call, undo once.Operation
 	if err != nil {
 		return nil, problemOf(err)
 	}
-	if rec.Result.Kind == store.ResultFailure { // a "no" has no effect
+	if rec.Result.Kind == store.ResultFailure { // a stored refusal had no effect
 		return nil, nil
 	}
 	a, err := decode(rec.Result)
@@ -62,7 +63,7 @@ func (s *Server[TX]) findUndone(ctx context.Context, c Call, undo once.Operation
 	return &a, nil
 }
 
-// CheckUndoes returns an error if methods that undo others cannot work.
+// CheckUndoes returns an error if the engine does not support methods that undo others.
 func CheckUndoes[TX any](e *once.Engine[TX], undoes map[string]string) error {
 	if _, leased := store.As[ability.Irrevocable](e.Store()); leased && len(undoes) > 0 {
 		return errors.New("the engine is one of package lease: its work is several commits, which no single one undoes. Try: no Config.Undoes, and a saga, whose steps have an undo each")
@@ -72,7 +73,7 @@ func CheckUndoes[TX any](e *once.Engine[TX], undoes map[string]string) error {
 
 type undoneKey struct{}
 
-// UndoneOf returns the answer to the call that the one of ctx undoes.
+// UndoneOf returns the answer of the call that the call of ctx undoes.
 func UndoneOf(ctx context.Context) (a Answer, ok bool) {
 	p, _ := ctx.Value(undoneKey{}).(*Answer)
 	if p == nil {

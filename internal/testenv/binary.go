@@ -12,28 +12,27 @@ import (
 	"strings"
 )
 
-// binaryDirEnv names the environment variable that picks one PostgreSQL among
-// several installed ones, so that one machine can run the tests on each.
+// binaryDirEnv names the environment variable that chooses one of several installed PostgreSQL servers. So one machine can
+// run the tests on each of them.
 const binaryDirEnv = "ONCE_POSTGRES_BIN"
 
-// mysqlDir is where make setup puts the MySQL server. Debian's mysqld is MariaDB's.
+// mysqlDir is where make setup puts the MySQL server. The mysqld of Debian is that of MariaDB.
 const mysqlDir = "/var/lib/once-testenv/mysql"
 
-// valkeyDir is where make setup puts the Valkey server, unless the system has one.
+// valkeyDir is where make setup puts the Valkey server, if the system has none.
 const valkeyDir = "/var/lib/once-testenv/valkey"
 
-// mysqlDirEnv names the environment variable that picks another directory with a mysqld, so that
-// one machine can run the tests on several versions.
+// mysqlDirEnv names the environment variable that chooses another directory with a mysqld. So one machine can run the
+// tests on several versions.
 const mysqlDirEnv = "ONCE_MYSQL_BIN"
 
-// postgresTools are the programs that must come from one installation: an
-// initdb of one version and a postgres of another do not understand each other.
+// postgresTools are the programs that must come from one installation, because an initdb of one version and a postgres of
+// another do not fit together.
 var postgresTools = []string{"initdb", "postgres", "psql", "createdb", "dropdb"} //nolint:gochecknoglobals // a constant list
 
-// Binary returns the path of an installed program. The programs of PostgreSQL
-// (postgres, pg_ctl, pg_basebackup, psql, ...) come from the newest complete
-// installation, mysqld from where make setup has put it, everything else from PATH or the
-// usual sbin directories, which an ordinary user's PATH often lacks.
+// Binary returns the path of an installed program. The programs of PostgreSQL (postgres, pg_ctl, pg_basebackup, psql, ...)
+// come from the newest complete installation, and mysqld comes from where make setup has put it. All other programs come
+// from PATH or from the usual sbin directories, which the PATH of an ordinary user often lacks.
 func Binary(name string) (string, error) {
 	if name == "mysqld" {
 		return mysqlServer()
@@ -54,7 +53,7 @@ func Binary(name string) (string, error) {
 	return "", fmt.Errorf("testenv: %q is neither in PATH nor in an sbin directory: %w", name, exec.ErrNotFound)
 }
 
-// mysqlServer does not look into PATH: a mysqld there may be MariaDB's.
+// mysqlServer returns the path of mysqld. It does not look into PATH, where mysqld may be that of MariaDB.
 func mysqlServer() (string, error) {
 	dir := cmp.Or(os.Getenv(mysqlDirEnv), mysqlDir)
 	if path := filepath.Join(dir, "mysqld"); isExecutable(path) {
@@ -63,9 +62,8 @@ func mysqlServer() (string, error) {
 	return "", fmt.Errorf("testenv: no mysqld in %s (%s chooses another directory): %w", dir, mysqlDirEnv, exec.ErrNotFound)
 }
 
-// postgresBinaryDir prefers the versioned directories to PATH: on Debian the
-// psql and createdb in PATH are wrapper scripts that look for a cluster, and
-// postgres itself is not in PATH at all.
+// postgresBinaryDir returns the directory of a complete PostgreSQL installation. It prefers the versioned directories to
+// PATH: on Debian, the psql and createdb in PATH are scripts that look for a cluster, and postgres is not in PATH.
 func postgresBinaryDir() (string, error) {
 	if dir := os.Getenv(binaryDirEnv); dir != "" {
 		if missing := missingTools(dir); len(missing) > 0 {
@@ -103,8 +101,7 @@ func missingTools(dir string) []string {
 	})
 }
 
-// versionOf returns the numbers in a path, so that 9.6 sorts below 15 and 15
-// below 18.
+// versionOf returns the numbers in a path, so that 9.6 sorts before 15, and 15 before 18.
 func versionOf(path string) []int {
 	var numbers []int
 	for _, field := range strings.FieldsFunc(path, func(r rune) bool { return r < '0' || r > '9' }) {

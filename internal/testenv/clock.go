@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// clockFile in a server's directory says how far its clock is from the machine's.
+// clockFile is the file in a server's directory that says by how much the server's clock differs from the machine's.
 const clockFile = "clock"
 
-// newClock makes the clock of a server that runs as who, and returns what tells the
-// server about it. The clock that only measures how time passes is left as it is: when
-// an administrator sets the time, that one does not jump either.
+// newClock makes the clock of a server that runs as who, and returns the environment that gives the server this clock. The
+// monotonic clock stays unchanged, because it does not jump either when an administrator sets the time.
 func newClock(dir string, who identity) (env []string, err error) {
 	library, err := clockLibrary()
 	if err != nil {
@@ -27,7 +26,7 @@ func newClock(dir string, who identity) (env []string, err error) {
 	}, nil
 }
 
-// setClock replaces the file, so that no reader sees half of it.
+// setClock replaces the file as a whole, so that no reader sees a part of it.
 func setClock(dir string, who identity, ahead time.Duration) error {
 	path := filepath.Join(dir, clockFile)
 	err := os.WriteFile(path+".new", fmt.Appendf(nil, "%+f\n", ahead.Seconds()), 0o600)
@@ -40,7 +39,7 @@ func setClock(dir string, who identity, ahead time.Duration) error {
 	return err
 }
 
-// clockLibrary finds libfaketime, which the package faketime brings.
+// clockLibrary returns the path of libfaketime, which the package faketime contains.
 func clockLibrary() (string, error) {
 	for _, pattern := range []string{"/usr/lib/*/faketime/", "/usr/lib/faketime/", "/usr/lib64/faketime/", "/usr/local/lib/faketime/"} {
 		if found, err := filepath.Glob(pattern + "libfaketimeMT.so.1"); err == nil && len(found) > 0 {

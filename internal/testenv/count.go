@@ -8,13 +8,13 @@ import (
 // CountFile names the environment variable with the file that [Count] appends to.
 const CountFile = "ONCE_COUNTS"
 
-// Count tells make card how often a test has done a thing: a process killed, a point of a loop visited. Without make card it does nothing.
+// Count tells make card how often a test has done something, such as killing a process or visiting a point of a loop. Without make card, Count does nothing.
 func Count(what string, n int) {
 	name := os.Getenv(CountFile)
 	if name == "" || n == 0 {
 		return
 	}
 	if err := appendLine(name, fmt.Sprintf("%d %s", n, what)); err != nil {
-		panic(err) // a card that has lost a line would be wrong
+		panic(err) // a card without this line would be wrong
 	}
 }

@@ -9,20 +9,19 @@ import (
 	"syscall"
 )
 
-// directory is the temporary home of one server. It disappears with the process
-// that made it, also when that process is killed.
+// directory is the temporary home of one server. It disappears with the process that made it, even if that process is
+// killed.
 type directory struct {
 	path    string
-	leash   *os.File // write end of the janitor's standard input
+	leash   *os.File // the write end of the janitor's standard input
 	janitor *process
 }
 
-// janitorScript waits for a word or for the end of its input. A word means that
-// the owner cleaned up itself; the end without a word means that the owner died.
-// Then it makes sure that the server is gone (a second line of defence behind the
-// parent-death signal; the working directory proves that the process number still
-// means that server) and removes the directory. It retries,
-// because a dying server may still be writing into it. The data may be on a [Disk].
+// janitorScript waits for a word, or for the end of its input. A word means that the owner has cleaned up. The end without a
+// word means that the owner has died. Then the script makes sure that the server is gone, and removes the directory.
+// The parent-death signal should have ended the server already. The working directory proves that the process number
+// still belongs to the server. The script retries, because a dying server may still write into the directory. The data
+// may be on a [Disk].
 const janitorScript = `
 trap '' HUP INT QUIT TERM
 read -r word
@@ -41,13 +40,13 @@ for i in 1 2 3 4 5 6 7 8 9 10; do
 done
 `
 
-// newDirectory makes a directory that who owns.
+// newDirectory makes a directory that belongs to who.
 func newDirectory(prefix string, who identity) (*directory, error) {
 	path, err := os.MkdirTemp(shortTempDir(), prefix)
 	if err != nil {
 		return nil, fmt.Errorf("testenv: temporary directory: %w", err)
 	}
-	// The janitor compares with what the kernel calls the directory.
+	// The janitor compares this path with the one that the kernel reports.
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return nil, fmt.Errorf("testenv: temporary directory: %w", err)
 	}
@@ -62,7 +61,7 @@ func newDirectory(prefix string, who identity) (*directory, error) {
 	cmd := exec.Command("/bin/sh", "-c", janitorScript, "once-janitor", path) //nolint:noctx // it outlives every context
 	cmd.Dir = "/"
 	cmd.Stdin = input
-	// The janitor is the one process that must survive us: no death signal.
+	// The janitor must outlive this process, so it has no death signal.
 	janitor, err := startProcess(cmd, identity{}, syscall.Signal(0), nil)
 	if err != nil {
 		return nil, errors.Join(err, leash.Close(), os.RemoveAll(path))
@@ -70,11 +69,11 @@ func newDirectory(prefix string, who identity) (*directory, error) {
 	return &directory{path: path, leash: leash, janitor: janitor}, nil
 }
 
-// remove deletes the directory and dismisses the janitor.
+// remove deletes the directory and ends the janitor.
 func (d *directory) remove() error {
 	err := os.RemoveAll(d.path)
 	if err == nil {
-		// A janitor that is not told, or is gone, finds nothing to remove.
+		// If the janitor does not get the word, or is gone, it finds nothing to remove.
 		_, err = d.leash.WriteString("done\n")
 	}
 	err = errors.Join(err, d.leash.Close())
@@ -82,7 +81,7 @@ func (d *directory) remove() error {
 	return err
 }
 
-// shortTempDir avoids a long TMPDIR: the path of a Unix socket has at most 107
+// shortTempDir returns a directory with a short path, even if TMPDIR is long: the path of a Unix socket has at most 107
 // bytes.
 func shortTempDir() string {
 	const longest = 107 - len("/once-postgres-1234567890/socket/.s.PGSQL.12345")

@@ -13,19 +13,18 @@ import (
 	"time"
 )
 
-// isolatedEnv tells a process that it has mounts of its own, and for which test.
+// isolatedEnv names the environment variable that tells a process for which test it is isolated.
 const isolatedEnv = "ONCE_ISOLATED_TEST"
 
-// Isolated reports whether this process may mount a [Disk] that no other process sees. If
-// not, it runs the calling test once more, in a process of its own that may, and makes
-// that one's verdict and output the test's:
+// Isolated reports whether this process may mount a [Disk] that no other process sees. If not, Isolated runs the calling test
+// once more, in a separate process that may. The verdict and the output of that process become those of the test:
 //
 //	if !testenv.Isolated(t) {
 //		return
 //	}
 //
-// Its mounts go away with the process, however that ends. Where mounting is forbidden
-// the test is skipped, or fails if CI=true.
+// The mounts disappear with the process, however it ends. If mounting is forbidden, the test is skipped, or fails if
+// CI=true.
 func Isolated(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(isolatedEnv) == t.Name() {
@@ -44,7 +43,7 @@ func Isolated(t *testing.T) bool {
 		args = append(args, fmt.Sprintf("-test.timeout=%v", max(time.Second, time.Until(deadline)-5*time.Second)))
 	}
 	cmd := exec.CommandContext(t.Context(), self, args...)
-	// The race detector's second of waiting at the exit is for reports of its own.
+	// The race detector waits for a second at the exit, only for its own reports.
 	race := strings.TrimSpace(os.Getenv("GORACE") + " atexit_sleep_ms=0")
 	cmd.Env = append(os.Environ(), isolatedEnv+"="+t.Name(), "GORACE="+race)
 	var out strings.Builder
@@ -71,7 +70,7 @@ func Isolated(t *testing.T) bool {
 
 const errNoMount = "a file system in memory cannot be mounted"
 
-// only is the pattern that names one test, and of its parts those that we were asked for.
+// only returns the pattern that names one test. It keeps the parts for subtests of the pattern asked.
 func only(test, asked string) string {
 	parts := strings.Split(test, "/")
 	depth := len(parts)
@@ -89,8 +88,8 @@ type Disk struct {
 	Path string
 }
 
-// NewDisk mounts a disk in a temporary directory of the test. Only an [Isolated]
-// process can.
+// NewDisk mounts a disk in a temporary directory of the test. Only an [Isolated] process can do
+// that.
 func NewDisk(tb testing.TB, size int64) *Disk {
 	tb.Helper()
 	d, err := mountDisk(tb.TempDir(), size, identity{})

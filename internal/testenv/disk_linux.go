@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// runIsolated runs cmd in a mount namespace of its own, as the user that we are, with
-// the right to mount. Root can hand servers to who there, too.
+// runIsolated runs cmd in a separate mount namespace, as the same user, and with the right to mount. There root can also let
+// servers run as who.
 func runIsolated(cmd *exec.Cmd, who identity) error {
 	const capSysAdmin = 21
 	ids := func(own int, other uint32) []syscall.SysProcIDMap {
@@ -37,7 +37,7 @@ func runIsolated(cmd *exec.Cmd, who identity) error {
 	return cmd.Run()
 }
 
-// mountDisk mounts a disk that who owns at a directory, which is made if it is not there.
+// mountDisk mounts a disk at a directory, and makes it belong to who. It makes the directory if it does not exist.
 func mountDisk(path string, size int64, who identity) (*Disk, error) {
 	err := os.MkdirAll(path, 0o700)
 	if err == nil {
@@ -52,7 +52,7 @@ func mountDisk(path string, size int64, who identity) (*Disk, error) {
 	return &Disk{path}, nil
 }
 
-// unmount makes the disk vanish, with what is on it.
+// unmount removes the disk, with everything on it.
 func (d *Disk) unmount() error {
 	if d == nil {
 		return nil
@@ -62,8 +62,8 @@ func (d *Disk) unmount() error {
 
 func (d *Disk) ballast() string { return filepath.Join(d.Path, "ballast") }
 
-// Fill takes what is free but for some pages of 4096 bytes. A disk that
-// is filled already must be freed first.
+// Fill uses up all free space except for some pages of 4096 bytes. If the disk is filled already, call Free
+// first.
 func (d *Disk) Fill(pages int64) error {
 	f, err := os.OpenFile(d.ballast(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -77,7 +77,7 @@ func (d *Disk) Fill(pages int64) error {
 		switch {
 		case err == nil:
 			at += more
-		case !errors.Is(err, syscall.ENOSPC): // another process was faster: what is free is counted again
+		case !errors.Is(err, syscall.ENOSPC): // another process was faster, so the free space is counted again
 			return err
 		}
 	}
@@ -86,12 +86,12 @@ func (d *Disk) Fill(pages int64) error {
 
 const pageSize = 4096
 
-// free returns how many pages are.
+// free returns the number of free pages.
 func (d *Disk) free() (int64, error) {
 	var s syscall.Statfs_t
 	err := syscall.Statfs(d.Path, &s)
 	return int64(s.Bavail) * s.Bsize / pageSize, err
 }
 
-// Free gives back what Fill has taken.
+// Free releases the space that Fill has used up.
 func (d *Disk) Free() error { return os.Remove(d.ballast()) }

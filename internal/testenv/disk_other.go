@@ -13,8 +13,8 @@ func mountDisk(string, int64, identity) (*Disk, error) { return nil, errors.ErrU
 
 func (*Disk) unmount() error { return nil }
 
-// Fill takes what is free but for some pages of 4096 bytes.
+// Fill is not supported on this system.
 func (*Disk) Fill(int64) error { return errors.ErrUnsupported }
 
-// Free gives back what Fill has taken.
+// Free is not supported on this system.
 func (*Disk) Free() error { return errors.ErrUnsupported }

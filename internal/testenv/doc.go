@@ -1,18 +1,14 @@
-// Package testenv starts private, throw-away servers for tests, benchmarks and
-// torture runs: a PostgreSQL or a MariaDB of its own per test process, on a free
-// loopback port, with real commits (fsync stays on), that can be crashed and
-// restarted, fill a small disk, or have a clock that jumps, and a PgBouncer in front
-// of the former.
+// Package testenv starts private, throw-away servers for tests, benchmarks and torture runs. Each test process gets its own
+// PostgreSQL or MariaDB on a free loopback port, with real commits (fsync stays on). The server can be crashed and
+// restarted, can have a small disk that is full, or a clock that jumps. A PgBouncer can be put in front of a PostgreSQL.
 //
-// Nothing outlives the process that asked for it. Three things see to that, so
-// that kill -9, a panic, a -timeout and Ctrl-C all leave a clean machine: Close,
-// the kernel's parent-death signal, and a janitor process per server that
-// removes the directory once its pipe to the test process is cut.
+// No server outlives the process that has started it. Three things ensure this even after kill -9, a panic, a -timeout or
+// Ctrl-C: Close, the kernel's parent-death signal, and a janitor process for each server. The janitor removes the
+// directory when its pipe to the test process is cut.
 //
-// Software that is missing is never passed over in silence: [Need] skips the
-// test with the name of what is missing and how to install it, and fails it
-// where the environment says CI=true.
+// Missing software is always reported. [Need] skips the test, and names what is missing and how to install it. If the
+// environment has CI=true, Need fails the test.
 //
-// Servers are started on Linux only; elsewhere the package compiles and Need
-// says so.
+// Servers are started on Linux only. On other systems the package compiles, and Need says
+// so.
 package testenv

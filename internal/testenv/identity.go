@@ -8,15 +8,15 @@ import (
 	"strconv"
 )
 
-// identity is the user that servers run as. The zero value means the user of
-// this process.
+// identity is the user that servers run as. The zero value means the user of this
+// process.
 type identity struct {
 	name     string
 	uid, gid uint32
 }
 
-// serverIdentity picks who runs the servers: PostgreSQL, MariaDB and PgBouncer
-// refuse to run as root, so root hands them to an unprivileged user.
+// serverIdentity returns the user that runs the servers. PostgreSQL, MariaDB and PgBouncer refuse to run as root, so root lets
+// an unprivileged user run them.
 func serverIdentity() (identity, error) {
 	if os.Geteuid() != 0 {
 		return identity{}, nil
@@ -40,7 +40,7 @@ func serverIdentity() (identity, error) {
 		" Try: useradd --system postgres", errors.Join(failures...))
 }
 
-// own hands a file or directory to the identity.
+// own makes a file or directory belong to the identity.
 func (who identity) own(path string) error {
 	if who == (identity{}) {
 		return nil

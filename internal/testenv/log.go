@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// serverLog is what a server has written since its latest start.
+// serverLog is what a server has written since its last start.
 type serverLog struct {
 	path   string
 	offset int64
 }
 
-// openLog opens the log for a start. The server inherits the open file, so it
-// needs no right to the file itself.
+// openLog opens the log for a start. The server inherits the open file, so it needs no permission for the
+// file itself.
 func openLog(path string) (*serverLog, *os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // tests may read it
 	if err != nil {

@@ -14,41 +14,40 @@ import (
 	"time"
 )
 
-// MariaDBConfig says how a server differs from the default.
+// MariaDBConfig says in what a server differs from the default.
 type MariaDBConfig struct {
-	// MySQL starts a MySQL server. Settings that only MariaDB knows fail its start.
+	// MySQL starts a MySQL server. The start fails if Settings has settings that only MariaDB knows.
 	MySQL bool
 
-	// Settings go onto the server's command line after the defaults, such as
-	// {"transaction-isolation": "SERIALIZABLE"}. Words are parted by dashes.
+	// Settings are added to the server's command line after the defaults, such as {"transaction-isolation": "SERIALIZABLE"}.
+	// The words of a name are separated by dashes.
 	Settings map[string]string
 
-	// Disk, in bytes, is the size of a file system in memory that holds the data
-	// directory, for an [Isolated] process. 0: the data is where other files are.
+	// Disk is the size in bytes of a file system in memory that holds the data directory. It needs an [Isolated] process. 0
+	// means that the data is on the ordinary disk.
 	Disk int64
 
 	// Clock makes SetClock work. It needs faketime.
 	Clock bool
 }
 
-// MariaDB is a private MariaDB server, or a MySQL server ([MariaDBConfig].MySQL). Its methods
-// may be called by several goroutines at once.
+// MariaDB is a private MariaDB server, or a MySQL server ([MariaDBConfig].MySQL). Several goroutines may call its methods at
+// the same time.
 type MariaDB struct {
 	who    identity
 	dir    *directory
 	port   int
 	config MariaDBConfig
-	env    []string // beside what every server gets
-	disk   *Disk    // nil: it has none of its own
+	env    []string // in addition to the environment of every server
+	disk   *Disk    // nil if the data has no disk of its own
 
 	mu     sync.Mutex
-	server *process // nil when it is down
+	server *process // nil if the server is down
 	closed bool
 }
 
-// StartMariaDB makes a new data directory in a temporary one and starts a server on
-// it. The context bounds the start only: cancelling it later does not stop the
-// server, Close does.
+// StartMariaDB makes a data directory in a temporary directory, and starts a server on it. ctx limits only the start.
+// Cancelling ctx later does not stop the server; Close stops it.
 func StartMariaDB(ctx context.Context, config MariaDBConfig) (*MariaDB, error) {
 	who, err := serverIdentity()
 	if err != nil {
@@ -78,7 +77,7 @@ func StartMariaDB(ctx context.Context, config MariaDBConfig) (*MariaDB, error) {
 
 func (m *MariaDB) initialise(ctx context.Context) error {
 	program := "mariadb-install-db"
-	// A server deletes temporary tables that it finds when it starts, also another one's.
+	// A server deletes all temporary tables that it finds at its start, even those of another server. So each has its own tmpdir.
 	args := func(dir string) []string {
 		return []string{
 			"--no-defaults", "--innodb-log-file-size=" + logFileSize,
@@ -99,7 +98,7 @@ func (m *MariaDB) initialise(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case m.disk != nil: // the directory is there, and is small
+	case m.disk != nil: // the directory exists already, and is small
 		_, err = runTool(ctx, m.who, "", install, args(m.DataDir())...)
 	default:
 		err = fromTemplate(ctx, m.who, m.DataDir(), install, args)
@@ -112,14 +111,14 @@ func (m *MariaDB) initialise(ctx context.Context) error {
 
 const logFileSize = "32M"
 
-// arguments of the server. Every COMMIT is on the disk before it is answered, which
-// is the default.
+// arguments returns the arguments of the server. By default, every COMMIT is on the disk before the server answers
+// it.
 func (m *MariaDB) arguments() []string {
 	settings := map[string]string{
 		"datadir":                 m.DataDir(),
 		"tmpdir":                  m.dir.path,
 		"socket":                  filepath.Join(m.dir.path, "socket"),
-		"pid-file":                filepath.Join(m.DataDir(), "server.pid"), // where the janitor looks
+		"pid-file":                filepath.Join(m.DataDir(), "server.pid"), // the janitor looks there
 		"bind-address":            loopback,
 		"port":                    strconv.Itoa(m.port),
 		"max-connections":         "300",
@@ -131,7 +130,7 @@ func (m *MariaDB) arguments() []string {
 	}
 	arguments := []string{"--no-defaults"}
 	if m.config.MySQL {
-		arguments = append(arguments, "--skip-log-bin") // as MariaDB's default; a setting log-bin wins
+		arguments = append(arguments, "--skip-log-bin") // as in MariaDB by default; a setting log-bin takes precedence
 		maps.Copy(settings, m.mysqlSettings())
 	} else {
 		settings["innodb-log-file-size"] = logFileSize
@@ -143,8 +142,8 @@ func (m *MariaDB) arguments() []string {
 	return arguments
 }
 
-// launch starts the server and waits until it answers. The caller holds the lock
-// or is the only one who knows m.
+// launch starts the server and waits until it answers. The caller holds the lock, or is the only one that knows
+// m.
 func (m *MariaDB) launch(ctx context.Context) error {
 	program := "mariadbd"
 	if m.config.MySQL {
@@ -167,7 +166,7 @@ func (m *MariaDB) launch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// It says so when it has recovered and holds its port.
+	// The server writes this after it has recovered and holds its port.
 	attempt := start{server: server, port: m.port, login: m.greets, log: log, bound: func() bool {
 		return log.contains("ready for connections")
 	}}
@@ -178,7 +177,7 @@ func (m *MariaDB) launch(ctx context.Context) error {
 	return nil
 }
 
-// greets waits for the first packet, which the server sends of its own accord.
+// greets waits for the first packet, which the server sends without being asked.
 func (m *MariaDB) greets(ctx context.Context) error {
 	dialer := net.Dialer{Timeout: 5 * time.Second}
 	conn, err := dialer.DialContext(ctx, "tcp", m.Addr())
@@ -202,8 +201,8 @@ func (m *MariaDB) Stop() error {
 	return m.halt(func(server *process) error { return server.stop(syscall.SIGTERM, time.Minute) })
 }
 
-// Kill crashes the server with SIGKILL. When it returns, nothing of it runs any
-// more. What was committed is there after Restart.
+// Kill crashes the server with SIGKILL. When Kill returns, no process of the server runs any more. After Restart, the
+// committed data is there.
 func (m *MariaDB) Kill() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -220,9 +219,8 @@ func (m *MariaDB) halt(how func(*process) error) error {
 	return err
 }
 
-// Restart starts the server again on the same port and data, after Kill, Stop or a
-// death of its own; a server that still runs is shut down cleanly first. It waits
-// until crash recovery is over.
+// Restart starts the server again on the same port and data: after Kill, after Stop, or after the server has died. A server
+// that still runs is shut down cleanly first. Restart waits until the crash recovery has ended.
 func (m *MariaDB) Restart(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -241,7 +239,7 @@ func (m *MariaDB) Restart(ctx context.Context) error {
 	}
 }
 
-// RestartWith is a clean Stop, and a Restart with more settings.
+// RestartWith stops the server cleanly, and restarts it with more settings.
 func (m *MariaDB) RestartWith(ctx context.Context, settings map[string]string) error {
 	if err := m.Stop(); err != nil {
 		return err
@@ -254,7 +252,7 @@ func (m *MariaDB) RestartWith(ctx context.Context, settings map[string]string) e
 	return m.Restart(ctx)
 }
 
-// Close ends the server at once and removes its directory. Closing twice is allowed.
+// Close ends the server at once and removes its directory. Close may be called twice.
 func (m *MariaDB) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -262,6 +260,6 @@ func (m *MariaDB) Close() error {
 		return nil
 	}
 	m.closed = true
-	err := m.halt((*process).crash) // its data is thrown away
+	err := m.halt((*process).crash) // without a clean shutdown, because its data is thrown away
 	return errors.Join(err, m.disk.unmount(), m.dir.remove())
 }

@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// Addr returns host:port, which stays the same over restarts.
+// Addr returns host:port. It stays the same after a restart.
 func (m *MariaDB) Addr() string { return address(m.port) }
 
-// DSN returns how github.com/go-sql-driver/mysql reaches a database of the server
-// over loopback TCP.
+// DSN returns the data source name with which github.com/go-sql-driver/mysql reaches a database of the server over loopback
+// TCP.
 func (m *MariaDB) DSN(database string) string { return m.DSNVia(m.Addr(), database) }
 
-// DSNVia is DSN through another address, such as that of a proxy in front of the
+// DSNVia is DSN with another address, such as that of a proxy in front of the
 // server.
 func (*MariaDB) DSNVia(addr, database string) string { return "root@tcp(" + addr + ")/" + database }
 
-// URL returns the same place as a URL.
+// URL returns the same data source as a URL.
 func (m *MariaDB) URL(database string) string { return "mysql://root@" + m.Addr() + "/" + database }
 
 // DataDir returns the server's data directory.
 func (m *MariaDB) DataDir() string { return filepath.Join(m.dir.path, "data") }
 
-// LogPath returns the file that holds the server's log since its first start.
+// LogPath returns the file with the server's log since its first start.
 func (m *MariaDB) LogPath() string { return filepath.Join(m.dir.path, "mariadb.log") }
 
-// Pid returns the process number of the server, or 0 when it is down.
+// Pid returns the process number of the server, or 0 if the server is down.
 func (m *MariaDB) Pid() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,11 +49,11 @@ func (m *MariaDB) Done() <-chan struct{} {
 	return m.server.done
 }
 
-// Disk returns the disk of the data directory, nil if it has none of its own.
+// Disk returns the disk of the data directory, or nil if the data directory has none.
 func (m *MariaDB) Disk() *Disk { return m.disk }
 
-// SetClock sets the server's clock ahead of the machine's, or back if ahead is negative.
-// It counts from the server's next look at it on.
+// SetClock sets the server's clock ahead of the machine's clock, or back if ahead is negative. It has effect when the server
+// reads its clock the next time.
 func (m *MariaDB) SetClock(ahead time.Duration) error { return setClock(m.dir.path, m.who, ahead) }
 
 // CreateDatabase makes an empty database.
@@ -72,10 +72,9 @@ func (m *MariaDB) DropDatabase(name string) error {
 	return err
 }
 
-// Query runs SQL through the mariadb client and returns the rows: columns parted by
-// tabs, rows by newlines. The first statement that fails ends the run. It needs no
-// driver and shares no connection with the system under test, so it can be the
-// witness of what that system did.
+// Query runs SQL in the mariadb client and returns the rows. Columns are separated by tabs, and rows by newlines. The first
+// statement that fails ends the run. Query needs no driver, and shares no connection with the system under test. So it can be
+// a witness of what that system did.
 func (m *MariaDB) Query(ctx context.Context, database, sql string) (string, error) {
 	path, err := Binary("mariadb")
 	if err != nil {

@@ -15,20 +15,20 @@ import (
 	"time"
 )
 
-// NATS is a private nats-server with JetStream, whose streams are on the disk. Its methods may be called by several
-// goroutines at once.
+// NATS is a private nats-server with JetStream, whose streams are on the disk. Several goroutines may call its methods at the same
+// time.
 type NATS struct {
 	who  identity
 	dir  *directory
 	port int
-	more string // lines of its configuration
+	more string // additional lines of its configuration
 
 	mu     sync.Mutex
 	server *process // nil when it is down
 	closed bool
 }
 
-// StartNATS starts a server with no streams. The context bounds the start only.
+// StartNATS starts a server without streams. ctx limits only the start.
 func StartNATS(ctx context.Context) (*NATS, error) {
 	who, err := serverIdentity()
 	if err != nil {
@@ -59,22 +59,22 @@ func StartNATS(ctx context.Context) (*NATS, error) {
 	return nil, errors.Join(err, n.Close())
 }
 
-// natsPortTaken is portTaken in the words of this server.
+// natsPortTaken does for this server what portTaken does for databases.
 func natsPortTaken(err error) bool {
 	var failed *startError
 	return errors.As(err, &failed) && strings.Contains(failed.log, "address already in use")
 }
 
-// Addr returns host:port, which stays the same over restarts.
+// Addr returns host:port. It stays the same after a restart.
 func (n *NATS) Addr() string { return address(n.port) }
 
-// URL returns how clients reach the server.
+// URL returns the URL with which clients reach the server.
 func (n *NATS) URL() string { return "nats://" + n.Addr() }
 
-// LogPath returns the file that holds the server's log since its first start.
+// LogPath returns the file with the server's log since its first start.
 func (n *NATS) LogPath() string { return filepath.Join(n.dir.path, "nats.log") }
 
-// Kill crashes the server with SIGKILL. What it has confirmed is there after Restart.
+// Kill crashes the server with SIGKILL. After Restart, everything that the server has confirmed is there.
 func (n *NATS) Kill() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -88,7 +88,7 @@ func (n *NATS) Configure(lines string) {
 	n.more = lines
 }
 
-// Restart starts the server again on the same port and data; one that still runs is killed first.
+// Restart starts the server again on the same port and data. A server that still runs is killed first.
 func (n *NATS) Restart(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -106,7 +106,7 @@ func (n *NATS) Restart(ctx context.Context) error {
 	}
 }
 
-// Close ends the server at once and removes its directory. Closing twice is allowed.
+// Close ends the server at once and removes its directory. Close may be called twice.
 func (n *NATS) Close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -166,7 +166,7 @@ func (n *NATS) launch(ctx context.Context) error {
 	return nil
 }
 
-// greets waits for the line that the server sends first.
+// greets waits for the first line that the server sends.
 func (n *NATS) greets(ctx context.Context) error {
 	dialer := net.Dialer{Timeout: 5 * time.Second}
 	conn, err := dialer.DialContext(ctx, "tcp", n.Addr())

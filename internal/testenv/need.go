@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// packages maps the software that Need knows to the Debian package holding it.
-// A name that is not here is taken as a program of that name in a package of
-// that name.
+// packages maps the software that Need knows to the Debian package that contains it. Any other name is taken as a program
+// in a package of the same name.
 var packages = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"postgresql":    "postgresql",
 	"psql":          "postgresql-client",
@@ -29,12 +28,11 @@ var packages = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"valkey-server": "", // likewise
 }
 
-// Need ends the test unless every piece of software is installed. It skips,
-// naming what is missing and how to install it, or fails where CI=true: a CI
-// run in which the important tests were skipped must not look green.
+// Need ends the test unless all of the software is installed. It skips the test, and names what is missing and how to install
+// it. If the environment has CI=true, Need fails the test: a CI run that has skipped important tests must not look green.
 //
-// "postgresql", "mariadb", "mysql" and "rabbitmq" stand for complete server installations; any other name
-// is that of a program, such as "pgbouncer" or "strace".
+// "postgresql", "mariadb", "mysql" and "rabbitmq" stand for complete server installations. Any other name is the name of a
+// program, such as "pgbouncer" or "strace".
 func Need(tb testing.TB, software ...string) {
 	tb.Helper()
 	if text := missing(software); text != "" {
@@ -42,7 +40,7 @@ func Need(tb testing.TB, software ...string) {
 	}
 }
 
-// Lacks ends the test because of what it lacks, as Need does.
+// Lacks ends the test because something is missing. It skips or fails the test as Need does.
 func Lacks(tb testing.TB, text string) {
 	tb.Helper()
 	if inCI() {
@@ -54,8 +52,8 @@ func Lacks(tb testing.TB, text string) {
 
 func inCI() bool { return os.Getenv("CI") == "true" }
 
-// missing returns "" when all the software is there, and else the sentence to
-// skip or fail with.
+// missing returns the sentence to skip or fail with, or "" if all of the software is
+// installed.
 func missing(software []string) string {
 	if runtime.GOOS != "linux" {
 		return "testenv: servers are started on Linux only, this is " + runtime.GOOS +
@@ -94,7 +92,7 @@ func lookFor(name string) error {
 		return err
 	case "mariadb":
 		return lookForAll("mariadbd", "mariadb-install-db", "mariadb")
-	case "mysql": // the witness is MariaDB's client
+	case "mysql": // MariaDB's client runs the queries of the tests
 		return lookForAll("mysqld", "mariadb")
 	case "rabbitmq":
 		if !isExecutable(rabbitScript) {

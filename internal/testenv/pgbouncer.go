@@ -23,16 +23,16 @@ type PgBouncer struct {
 
 	closing sync.Once
 	server  *process
-	err     error // of Close
+	err     error // the error of Close
 }
 
-// StartPgBouncer starts a pooler in transaction mode in front of pg. URL leads to the
-// given database; the pooler serves the others too. The context bounds the start only.
+// StartPgBouncer starts a pooler in transaction mode in front of pg. Its URL leads to the given database, but the pooler serves
+// other databases too. ctx limits only the start.
 func StartPgBouncer(ctx context.Context, pg *Postgres, database string) (*PgBouncer, error) {
 	return StartPgBouncerIn(ctx, "transaction", pg, database)
 }
 
-// StartPgBouncerIn is StartPgBouncer in another mode: session or statement.
+// StartPgBouncerIn is StartPgBouncer for another mode: session or statement.
 func StartPgBouncerIn(ctx context.Context, mode string, pg *Postgres, database string) (*PgBouncer, error) {
 	path, err := Binary("pgbouncer")
 	if err != nil {
@@ -57,7 +57,7 @@ func StartPgBouncerIn(ctx context.Context, mode string, pg *Postgres, database s
 	return nil, errors.Join(err, b.Close())
 }
 
-// URL returns how clients reach the database through the pooler.
+// URL returns the URL with which clients reach the database through the pooler.
 func (b *PgBouncer) URL() string { return b.pg.URLVia(b.Addr(), b.database) }
 
 // Addr returns host:port.
@@ -66,8 +66,8 @@ func (b *PgBouncer) Addr() string { return address(b.port) }
 // LogPath returns the pooler's log.
 func (b *PgBouncer) LogPath() string { return filepath.Join(b.dir.path, "pgbouncer.log") }
 
-// PgBouncerUser is a user whom a pooler lets through, and who may not ask for its settings. The
-// test makes the role.
+// PgBouncerUser is a user that a pooler accepts, and that may not ask for its settings. The test must make the
+// role.
 const PgBouncerUser = "service"
 
 // Set changes a setting of the running pooler.
@@ -76,13 +76,13 @@ func (b *PgBouncer) Set(ctx context.Context, name, value string) error {
 	return err
 }
 
-// Close ends the pooler at once, with the sessions behind it. Closing twice is
-// allowed.
+// Close ends the pooler and its sessions at once. Close may be called
+// twice.
 func (b *PgBouncer) Close() error {
 	b.closing.Do(func() {
 		if b.server != nil {
-			// The meaning of the gentler signals changes between versions, and a
-			// pooler has nothing to lose.
+			// The gentler signals mean different things in different versions, and a pooler has no data to
+			// lose.
 			b.err = b.server.stop(syscall.SIGKILL, time.Minute)
 		}
 		b.err = errors.Join(b.err, b.dir.remove())

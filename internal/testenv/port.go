@@ -12,10 +12,9 @@ import (
 
 const loopback = "127.0.0.1"
 
-// freePort picks a port that no process listens on, below the range from which the
-// kernel takes the source ports of outgoing connections: a server that is down
-// for a moment must get its port back, and a client that dials a dead port in
-// that range may even be connected to itself.
+// freePort returns a port on which no process listens, below the range from which the kernel takes the source ports of
+// outgoing connections. A server that is down for a moment must get its port back. And a client that dials a dead port
+// in that range may be connected to itself.
 func freePort() (int, error) {
 	const lowest = 10_000
 	highest := firstEphemeralPort()

@@ -16,38 +16,37 @@ import (
 
 const superuser = "postgres"
 
-// PostgresConfig says how a server differs from the default.
+// PostgresConfig says in what a server differs from the default.
 type PostgresConfig struct {
-	// Settings go into postgresql.conf after the defaults, such as
-	// {"fsync": "off"}. Names are case-insensitive, values are quoted.
+	// Settings are added to postgresql.conf after the defaults, such as {"fsync": "off"}. Names are case-insensitive. Values
+	// are quoted.
 	Settings map[string]string
 
-	// Disk, in bytes, is the size of a file system in memory that holds the data
-	// directory, for an [Isolated] process. 0: the data is where other files are.
+	// Disk is the size in bytes of a file system in memory that holds the data directory. It needs an [Isolated] process. 0
+	// means that the data is on the ordinary disk.
 	Disk int64
 
 	// Clock makes SetClock work. It needs faketime.
 	Clock bool
 }
 
-// Postgres is a private PostgreSQL server. Its methods may be called by several
-// goroutines at once.
+// Postgres is a private PostgreSQL server. Several goroutines may call its methods at the same
+// time.
 type Postgres struct {
 	who  identity
 	bin  string
 	dir  *directory
 	port int
-	env  []string // beside what every server gets
-	disk *Disk    // nil: it has none of its own
+	env  []string // in addition to the environment of every server
+	disk *Disk    // nil if the data has no disk of its own
 
 	mu     sync.Mutex
-	server *process // nil when it is down
+	server *process // nil if the server is down
 	closed bool
 }
 
-// StartPostgres makes a new database cluster in a temporary directory and starts
-// a server on it. The context bounds the start only: cancelling it later does
-// not stop the server, Close does.
+// StartPostgres makes a database cluster in a temporary directory, and starts a server on it. ctx limits only the start.
+// Cancelling ctx later does not stop the server; Close stops it.
 func StartPostgres(ctx context.Context, config PostgresConfig) (*Postgres, error) {
 	bin, err := postgresBinaryDir()
 	if err != nil {
@@ -71,8 +70,8 @@ func StartPostgres(ctx context.Context, config PostgresConfig) (*Postgres, error
 	return p, nil
 }
 
-// start picks a port and starts the server on it. Between the choice of a port and
-// its use, another process may take it.
+// start chooses a port and starts the server on it. It tries again if another process has taken the port
+// meanwhile.
 func (p *Postgres) start(ctx context.Context) (err error) {
 	for range 10 {
 		if p.port, err = freePort(); err != nil {
@@ -85,8 +84,8 @@ func (p *Postgres) start(ctx context.Context) (err error) {
 	return err
 }
 
-// initialise runs initdb and writes the settings. Only initdb goes without
-// fsync: a machine that crashes while it runs loses nothing of value.
+// initialise runs initdb and writes the settings. Only initdb runs without fsync: if the machine crashes meanwhile, nothing of
+// value is lost.
 func (p *Postgres) initialise(ctx context.Context, config PostgresConfig) error {
 	args := []string{"--username=" + superuser, "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"}
 	err := p.makeSocketDir()
@@ -94,12 +93,12 @@ func (p *Postgres) initialise(ctx context.Context, config PostgresConfig) error 
 		p.env, err = newClock(p.dir.path, p.who)
 	}
 	if err == nil && config.Disk > 0 {
-		args = append(args, "--wal-segsize=1") // the least there is
+		args = append(args, "--wal-segsize=1") // the smallest size
 		p.disk, err = mountDisk(p.DataDir(), config.Disk, p.who)
 	}
 	if err == nil {
 		initdb, at := filepath.Join(p.bin, "initdb"), func(dir string) []string { return append(slices.Clone(args), "--pgdata="+dir) }
-		if p.disk != nil { // the directory is there, and is small
+		if p.disk != nil { // the directory exists already, and is small
 			_, err = runTool(ctx, p.who, "", initdb, at(p.DataDir())...)
 		} else {
 			err = fromTemplate(ctx, p.who, p.DataDir(), initdb, at)
@@ -118,8 +117,8 @@ func (p *Postgres) makeSocketDir() error {
 	return p.who.own(p.SocketDir())
 }
 
-// launch starts the server and waits until it answers. The caller holds the lock
-// or is the only one who knows p.
+// launch starts the server and waits until it answers. The caller holds the lock, or is the only one that knows
+// p.
 func (p *Postgres) launch(ctx context.Context) error {
 	log, file, err := openLog(p.LogPath())
 	if err != nil {
@@ -130,7 +129,7 @@ func (p *Postgres) launch(ctx context.Context) error {
 	cmd.Dir = p.dir.path
 	cmd.Env = append(cleanEnv(), p.env...)
 	cmd.Stdout, cmd.Stderr = file, file
-	// SIGQUIT makes a postmaster take its children along at once.
+	// After SIGQUIT, a postmaster ends its children at once, too.
 	server, err := startProcess(cmd, p.who, syscall.SIGQUIT, p.dir)
 	if err != nil {
 		return err
@@ -145,8 +144,8 @@ func (p *Postgres) launch(ctx context.Context) error {
 	return nil
 }
 
-// lockFileSays reads the status that a postmaster keeps in its lock file. It
-// writes it only after it holds its port.
+// lockFileSays reports whether a postmaster has this status in its lock file. A postmaster writes the status only after it
+// holds its port.
 func (p *Postgres) lockFileSays(pid int, status string) bool {
 	const pidLine, statusLine = 0, 7
 	text, err := os.ReadFile(filepath.Join(p.DataDir(), "postmaster.pid"))
@@ -158,17 +157,16 @@ func (p *Postgres) lockFileSays(pid int, status string) bool {
 		strings.TrimSpace(lines[statusLine]) == status
 }
 
-// Stop shuts the server down cleanly: sessions are ended, their open
-// transactions rolled back, a checkpoint is written.
+// Stop shuts the server down cleanly. The server ends its sessions, rolls their open transactions back, and writes a
+// checkpoint.
 func (p *Postgres) Stop() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.halt(func(server *process) error { return server.stop(syscall.SIGINT, time.Minute) })
 }
 
-// Kill crashes the server: SIGKILL to the postmaster and every backend. When it
-// returns, none of them runs any more. What was committed is there after
-// Restart.
+// Kill crashes the server: it sends SIGKILL to the postmaster and to every backend. When Kill returns, none of them runs any
+// more. After Restart, the committed data is there.
 func (p *Postgres) Kill() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,9 +183,8 @@ func (p *Postgres) halt(how func(*process) error) error {
 	return err
 }
 
-// Restart starts the server again on the same port and data, after Kill, Stop or
-// a death of its own; a server that still runs is shut down cleanly first. It
-// waits until crash recovery is over and logins are answered.
+// Restart starts the server again on the same port and data: after Kill, after Stop, or after the server has died. A server
+// that still runs is shut down cleanly first. Restart waits until the crash recovery has ended and logins are answered.
 func (p *Postgres) Restart(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,10 +203,9 @@ func (p *Postgres) Restart(ctx context.Context) error {
 	}
 }
 
-// WaitReady waits until the server answers logins again, for example when it
-// recovers by itself from the death of a backend. Call it when the client of that
-// backend has seen the end: before, a server that has noticed nothing yet counts
-// as ready.
+// WaitReady waits until the server answers logins again, for example while it recovers from the death of a backend. Call it
+// after the client of that backend has seen the end. Before that, the server may not have noticed anything yet, and then
+// counts as ready.
 func (p *Postgres) WaitReady(ctx context.Context) error {
 	p.mu.Lock()
 	server := p.server
@@ -219,17 +215,17 @@ func (p *Postgres) WaitReady(ctx context.Context) error {
 	}
 	log := &serverLog{path: p.LogPath()}
 	attempt := start{server: server, port: p.port, login: postgresLogin(p.port, superuser), log: log, bound: func() bool {
-		// A postmaster that has reaped a crashed child refuses logins until it has
-		// recovered; before that it would still let us in.
+		// A postmaster that has noticed a crashed child refuses logins until it has recovered. Before that it would still accept
+		// logins.
 		return !losesChild(server.pid())
 	}}
 	return attempt.await(ctx)
 }
 
-// Close stops the server at once and removes its directory. Closing twice is
-// allowed.
+// Close stops the server at once and removes its directory. Close may be called
+// twice.
 func (p *Postgres) Close() error {
-	const patience = 10 * time.Second // postgres itself kills what does not end within 5
+	const patience = 10 * time.Second // postgres itself kills all processes that do not end within 5 s
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {

@@ -11,10 +11,10 @@ import (
 // toolPatience bounds one run of createdb or dropdb.
 const toolPatience = time.Minute
 
-// URL returns how clients reach a database of the server over loopback TCP.
+// URL returns the URL with which clients reach a database of the server over loopback TCP.
 func (p *Postgres) URL(database string) string { return p.URLVia(p.Addr(), database) }
 
-// URLVia is URL through another address, such as that of a proxy in front of the
+// URLVia is URL with another address, such as that of a proxy in front of the
 // server.
 func (*Postgres) URLVia(addr, database string) string {
 	return (&url.URL{
@@ -26,7 +26,7 @@ func (*Postgres) URLVia(addr, database string) string {
 	}).String()
 }
 
-// Addr returns host:port, which stays the same over restarts.
+// Addr returns host:port. It stays the same after a restart.
 func (p *Postgres) Addr() string { return address(p.port) }
 
 // Port returns the TCP port, which is also the number in the socket's name.
@@ -38,10 +38,10 @@ func (p *Postgres) SocketDir() string { return filepath.Join(p.dir.path, "socket
 // DataDir returns the directory of the cluster.
 func (p *Postgres) DataDir() string { return filepath.Join(p.dir.path, "data") }
 
-// LogPath returns the file that holds the server's log since its first start.
+// LogPath returns the file with the server's log since its first start.
 func (p *Postgres) LogPath() string { return filepath.Join(p.dir.path, "postgres.log") }
 
-// Pid returns the process number of the postmaster, or 0 when the server is down.
+// Pid returns the process number of the postmaster, or 0 if the server is down.
 func (p *Postgres) Pid() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,11 +51,11 @@ func (p *Postgres) Pid() int {
 	return p.server.pid()
 }
 
-// Disk returns the disk of the data directory, nil if it has none of its own.
+// Disk returns the disk of the data directory, or nil if the data directory has none.
 func (p *Postgres) Disk() *Disk { return p.disk }
 
-// SetClock sets the server's clock ahead of the machine's, or back if ahead is negative.
-// It counts from the server's next look at it on.
+// SetClock sets the server's clock ahead of the machine's clock, or back if ahead is negative. It has effect when the server
+// reads its clock the next time.
 func (p *Postgres) SetClock(ahead time.Duration) error { return setClock(p.dir.path, p.who, ahead) }
 
 // CreateDatabase makes an empty database.
@@ -66,7 +66,7 @@ func (p *Postgres) CreateDatabase(name string) error {
 	return err
 }
 
-// DropDatabase removes a database, ending the sessions that still use it.
+// DropDatabase removes a database. It ends the sessions that still use the database.
 func (p *Postgres) DropDatabase(name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), toolPatience)
 	defer cancel()
@@ -74,9 +74,8 @@ func (p *Postgres) DropDatabase(name string) error {
 	return err
 }
 
-// Query runs SQL through psql and returns the rows, unaligned: columns parted by
-// |, rows by newlines. The first statement that fails ends the run. It needs no
-// driver and shares no connection with the system under test, so it can be the
+// Query runs SQL in psql and returns the rows, unaligned. Columns are separated by |, and rows by newlines. The first statement
+// that fails ends the run. Query needs no driver, and shares no connection with the system under test. So it can be a
 // witness of what that system did.
 func (p *Postgres) Query(ctx context.Context, database, sql string) (string, error) {
 	return psql(ctx, filepath.Join(p.bin, "psql"), p.port, database, sql)

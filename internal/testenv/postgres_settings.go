@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// configure appends the settings, of which the last one of a name counts.
+// configure appends the settings. The last setting of a name takes precedence.
 func (p *Postgres) configure(config PostgresConfig) error {
 	path := filepath.Join(p.DataDir(), "postgresql.conf")
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
@@ -43,8 +43,8 @@ func (p *Postgres) settings(config PostgresConfig) string {
 	return text.String()
 }
 
-// Set changes a setting of the running server, for all databases, and returns when a
-// new session sees it. Those that need a restart stay as they are: see Restart.
+// Set changes a setting of the running server for all databases, and returns when new sessions see the change. It has no effect on
+// settings that need a restart: see Restart.
 func (p *Postgres) Set(ctx context.Context, name, value string) error {
 	quoted := "'" + strings.ReplaceAll(value, "'", "''") + "'"
 	before, err := p.Query(ctx, superuser, fmt.Sprintf("alter system set %s = %s; select pg_conf_load_time(); select pg_reload_conf()", name, quoted))
@@ -55,7 +55,7 @@ func (p *Postgres) Set(ctx context.Context, name, value string) error {
 	return p.until(ctx, "select pg_conf_load_time() > '"+before+"'")
 }
 
-// until asks again and again, because replication sends no signal of how far it is.
+// until asks a question until the answer is true, because replication does not signal its progress.
 func (p *Postgres) until(ctx context.Context, question string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -17,17 +17,15 @@ import (
 type process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the server has been reaped
-	err  error         // what Wait said; valid once done is closed
+	err  error         // the result of Wait; valid after done is closed
 }
 
-// startProcess starts cmd as the given user and asks the kernel to send it the
-// death signal when this process ends, however it ends.
+// startProcess starts cmd as the given user. The kernel sends it the death signal when this process ends, however it
+// ends.
 //
-// The kernel ties that signal to the thread that forked, not to the process: a
-// Go thread that is retired would take a healthy server with it. So one
-// goroutine keeps its thread locked for as long as the server lives. It also
-// holds on to keep, so that what the server needs is not finalised while a
-// caller remembers only its URL.
+// The kernel ties that signal to the thread that has forked, and not to the process. If Go ended that thread, a healthy server
+// would die. So one goroutine keeps its thread locked as long as the server lives. The goroutine also refers to keep. So what
+// the server needs is not finalised while a caller remembers only its URL.
 func startProcess(cmd *exec.Cmd, who identity, death syscall.Signal, keep any) (*process, error) {
 	if err := restrict(cmd, who, death); err != nil {
 		return nil, err
@@ -64,13 +62,13 @@ func (p *process) running() bool {
 	}
 }
 
-// stop sends a signal and waits for the end. A server that is still there when
-// the patience is used up is crashed.
+// stop sends a signal and waits for the end. If the server still runs after the patience, stop
+// crashes it.
 func (p *process) stop(sig syscall.Signal, patience time.Duration) error {
 	if !p.running() {
 		return nil
 	}
-	// An error means that it ended in between, which is what we want.
+	// An error means that the process has ended meanwhile, as it should.
 	_ = p.cmd.Process.Signal(sig)
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -82,8 +80,8 @@ func (p *process) stop(sig syscall.Signal, patience time.Duration) error {
 	}
 }
 
-// runTool runs a program to its end and returns what it printed on its standard
-// output; an error carries what it printed on the other one.
+// runTool runs a program to its end, and returns its standard output. An error contains its standard
+// error.
 func runTool(ctx context.Context, who identity, input, path string, args ...string) (string, error) {
 	// Locked for the same reason as in startProcess.
 	runtime.LockOSThread()
@@ -91,7 +89,7 @@ func runTool(ctx context.Context, who identity, input, path string, args ...stri
 
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = cleanEnv()
-	cmd.Dir = "/" // the caller's directory may be closed to the user it runs as
+	cmd.Dir = "/" // the user of the program may have no access to the caller's directory
 	cmd.Stdin = strings.NewReader(input)
 	cmd.WaitDelay = time.Second
 	var stdout, stderr bytes.Buffer
@@ -108,8 +106,8 @@ func runTool(ctx context.Context, who identity, input, path string, args ...stri
 	return strings.TrimSuffix(stdout.String(), "\n"), nil
 }
 
-// cleanEnv drops what would make the databases' programs talk to another server
-// or in another language than the tests expect.
+// cleanEnv returns the environment without variables that would make programs use another server or another
+// language.
 func cleanEnv() []string {
 	env := []string{"LC_ALL=C.UTF-8"}
 	for _, entry := range os.Environ() {
@@ -117,7 +115,7 @@ func cleanEnv() []string {
 		switch {
 		case strings.HasPrefix(name, "PG"), strings.HasPrefix(name, "MYSQL_"), strings.HasPrefix(name, "MARIADB_"):
 		case strings.HasPrefix(name, "LC_"), name == "LANG", name == "LANGUAGE":
-		case name == "NOTIFY_SOCKET": // or they would report to our service manager
+		case name == "NOTIFY_SOCKET": // otherwise servers would report to our service manager
 		default:
 			env = append(env, entry)
 		}

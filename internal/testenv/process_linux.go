@@ -18,8 +18,8 @@ const (
 	continueSignal = syscall.SIGCONT
 )
 
-// restrict makes cmd run as who, in a session of its own so that Ctrl-C reaches
-// only us, and die with the thread that starts it.
+// restrict makes cmd run as who, in a separate session, and die with the thread that starts it. Because of the session, Ctrl-C
+// reaches only this process.
 func restrict(cmd *exec.Cmd, who identity, death syscall.Signal) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: death}
 	if who != (identity{}) {
@@ -28,19 +28,18 @@ func restrict(cmd *exec.Cmd, who identity, death syscall.Signal) error {
 	return nil
 }
 
-// crash kills the process and all its children with SIGKILL and waits until the
-// last of them is gone: a PostgreSQL backend that survived its postmaster could
-// still commit, and would keep the shared memory from a restart.
+// crash kills the process and all its children with SIGKILL, and waits until the last of them is gone. A PostgreSQL backend that
+// survived its postmaster could still commit, and would keep the shared memory from a restart.
 //
-// The parent is stopped first. A stopped postmaster neither forks nor reaps, so
-// the list of children is complete and no number in it can be reused.
+// The parent is stopped first. A stopped postmaster neither forks nor reaps. So the list of children is complete, and none of
+// their process numbers can be reused.
 func (p *process) crash() error {
 	if !p.running() {
 		return nil
 	}
 	pid := p.pid()
 	children, err := freeze(pid)
-	// Whatever went wrong above, what is known is killed.
+	// Whatever has failed above, the processes that are known are killed.
 	for _, victim := range append([]int{pid}, children...) {
 		if killErr := syscall.Kill(victim, syscall.SIGKILL); killErr != nil && !errors.Is(killErr, syscall.ESRCH) {
 			err = errors.Join(err, fmt.Errorf("testenv: kill %d: %w", victim, killErr))
@@ -67,16 +66,15 @@ func freeze(pid int) ([]int, error) {
 	return children(pid)
 }
 
-// sweep kills the processes that work in a directory, as every process of a
-// PostgreSQL server does in its data directory. It finds the backends whose
-// postmaster was killed by another process.
+// sweep kills the processes whose working directory is dir. Every process of a PostgreSQL server works in its data directory, so
+// sweep also finds the backends whose postmaster was killed by another process.
 func sweep(dir string) error {
 	links, err := filepath.Glob("/proc/[0-9]*/cwd")
 	if err != nil {
 		return err
 	}
 	for _, link := range links {
-		// A process that is gone, or of another user, has no link to read.
+		// If the process is gone, or belongs to another user, its link cannot be read.
 		if target, err := os.Readlink(link); err != nil || target != dir {
 			continue
 		}
@@ -94,16 +92,16 @@ func sweep(dir string) error {
 	return nil
 }
 
-// life is what the kernel knows about a process; the zero value means that there
-// is none.
+// life is what the kernel knows about a process. The zero value means that the process does not
+// exist.
 type life struct {
 	state   byte // its letter in ps, such as 'Z' for a zombie
 	parent  int
-	exiting bool // on its way out, or already a zombie
+	exiting bool // the process is ending, or is a zombie already
 }
 
-// status looks a process up. The name in front of the fields may hold any byte,
-// so they are counted from its closing bracket.
+// status looks a process up. The name before the fields may contain any byte, so the fields are counted from its closing
+// bracket.
 func status(pid int) life {
 	const stateField, parentField, flagsField, exitingFlag = 0, 1, 6, 0x4
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
@@ -145,8 +143,8 @@ func losesChild(pid int) bool {
 	return err != nil || slices.ContainsFunc(pids, func(pid int) bool { return status(pid).exiting })
 }
 
-// waitGone waits for the end of a process that is not our child. A zombie counts
-// as gone: it holds nothing any more, and in a container it may never be reaped.
+// waitGone waits for the end of a process that is not our child. A zombie counts as gone: it holds nothing any more, and in a
+// container it may never be reaped.
 func waitGone(pid int) error {
 	if err := poll(10*time.Second, func() bool {
 		now := status(pid)
@@ -157,8 +155,8 @@ func waitGone(pid int) error {
 	return nil
 }
 
-// poll is for what the kernel signals only to another process, such as the end of
-// a process that is not our child.
+// poll waits for something that the kernel signals only to another process, such as the end of a process that is not
+// our child.
 func poll(patience time.Duration, done func() bool) error {
 	for deadline := time.Now().Add(patience); !done(); {
 		if time.Now().After(deadline) {

@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// PrometheusConfig says what a Prometheus scrapes and evaluates.
+// PrometheusConfig says what a Prometheus server scrapes and evaluates.
 type PrometheusConfig struct {
-	Jobs  map[string]string // host:port to scrape, by the name of the job
-	Every time.Duration     // between scrapes, and between evaluations of the rules
+	Jobs  map[string]string // the addresses to scrape (host:port), by the names of the jobs
+	Every time.Duration     // the time between two scrapes, and between two evaluations of the rules
 	Rules []string          // texts of rule files
 }
 
-// Prometheus is a private Prometheus server, which keeps what it scrapes in a directory of its own.
+// Prometheus is a private Prometheus server, which keeps its data in a directory of its own.
 type Prometheus struct {
 	who  identity
 	dir  *directory
@@ -31,10 +31,10 @@ type Prometheus struct {
 
 	closing sync.Once
 	server  *process
-	err     error // of Close
+	err     error // the error of Close
 }
 
-// StartPrometheus starts a server. The context bounds the start only.
+// StartPrometheus starts a server. ctx limits only the start.
 func StartPrometheus(ctx context.Context, cfg PrometheusConfig) (*Prometheus, error) {
 	path, err := Binary("prometheus")
 	if err != nil {
@@ -59,20 +59,20 @@ func StartPrometheus(ctx context.Context, cfg PrometheusConfig) (*Prometheus, er
 		if err = p.launch(ctx, path); err == nil {
 			return p, nil
 		}
-		if !natsPortTaken(err) { // both are written in Go
+		if !natsPortTaken(err) { // the message is the same, because both servers are written in Go
 			break
 		}
 	}
 	return nil, errors.Join(err, p.Close())
 }
 
-// URL returns where its API is.
+// URL returns the URL of its API.
 func (p *Prometheus) URL() string { return "http://" + address(p.port) }
 
 // LogPath returns the server's log.
 func (p *Prometheus) LogPath() string { return filepath.Join(p.dir.path, "prometheus.log") }
 
-// Close ends the server at once and removes its directory. Closing twice is allowed.
+// Close ends the server at once and removes its directory. Close may be called twice.
 func (p *Prometheus) Close() error {
 	p.closing.Do(func() {
 		if p.server != nil {
@@ -83,7 +83,7 @@ func (p *Prometheus) Close() error {
 	return p.err
 }
 
-// Query returns how many series the answer to a query has now, without those that are not a number.
+// Query returns the number of series in the answer to a query, without series whose value is NaN.
 func (p *Prometheus) Query(ctx context.Context, query string) (series int, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.URL()+"/api/v1/query?query="+url.QueryEscape(query), http.NoBody)
 	if err != nil {
@@ -120,7 +120,7 @@ func (p *Prometheus) dataDir() string { return filepath.Join(p.dir.path, "data")
 
 func (p *Prometheus) configFile() string { return filepath.Join(p.dir.path, "prometheus.yml") }
 
-// prepare writes the configuration, which another user reads.
+// prepare writes the configuration. Another user must be able to read it.
 func (p *Prometheus) prepare(cfg PrometheusConfig) error {
 	if err := errors.Join(os.Mkdir(p.dataDir(), 0o700), p.who.own(p.dataDir())); err != nil {
 		return err

@@ -16,27 +16,27 @@ import (
 	"time"
 )
 
-// rabbitScript starts the server itself, and rabbitControl asks it. Those in PATH change the user and leave the process.
+// rabbitScript starts the server, and rabbitControl controls it. The scripts of these names in PATH change the user and run as another process.
 const (
 	rabbitScript  = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 	rabbitControl = "/usr/lib/rabbitmq/bin/rabbitmqctl"
 )
 
-// RabbitMQ is a private node of RabbitMQ, with an epmd of its own, whose queues are on the disk. Its methods may be called by several
-// goroutines at once.
+// RabbitMQ is a private node of RabbitMQ, with its own epmd, whose queues are on the disk. Several goroutines may call its methods at the
+// same time.
 type RabbitMQ struct {
 	who   identity
 	dir   *directory
 	ports struct{ client, node, epmd int }
-	more  string // lines of its configuration
+	more  string // additional lines of its configuration
 
 	mu     sync.Mutex
 	epmd   *process
-	server *process // nil when it is down
+	server *process // nil if the server is down
 	closed bool
 }
 
-// StartRabbitMQ starts a node with no queues. The context bounds the start only.
+// StartRabbitMQ starts a node without queues. ctx limits only the start.
 func StartRabbitMQ(ctx context.Context) (*RabbitMQ, error) {
 	who, err := serverIdentity()
 	if err != nil {
@@ -80,19 +80,19 @@ func (r *RabbitMQ) choosePorts() (err error) {
 	return nil
 }
 
-// rabbitPortTaken is portTaken in the words of this server.
+// rabbitPortTaken does for this server what portTaken does for databases.
 func rabbitPortTaken(err error) bool {
 	var failed *startError
 	return errors.As(err, &failed) && (strings.Contains(failed.log, "eaddrinuse") || strings.Contains(failed.log, "epmd error"))
 }
 
-// Addr returns host:port, which stays the same over restarts.
+// Addr returns host:port. It stays the same after a restart.
 func (r *RabbitMQ) Addr() string { return address(r.ports.client) }
 
-// URL returns how clients reach the server.
+// URL returns the URL with which clients reach the server.
 func (r *RabbitMQ) URL() string { return "amqp://guest:guest@" + r.Addr() + "/" }
 
-// LogPath returns the file that holds the server's log since its first start.
+// LogPath returns the file with the server's log since its first start.
 func (r *RabbitMQ) LogPath() string { return filepath.Join(r.dir.path, "rabbitmq.log") }
 
 // Configure adds lines to the configuration with which the server starts the next time.
@@ -102,14 +102,14 @@ func (r *RabbitMQ) Configure(lines string) {
 	r.more = lines
 }
 
-// Kill crashes the server with SIGKILL. Messages that it has confirmed are there after Restart, if their queue is: see SyncQueues.
+// Kill crashes the server with SIGKILL. After Restart, the confirmed messages are there if their queue is there: see SyncQueues.
 func (r *RabbitMQ) Kill() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.halt()
 }
 
-// Restart starts the server again on the same port and data; one that still runs is killed first.
+// Restart starts the server again on the same port and data. A server that still runs is killed first.
 func (r *RabbitMQ) Restart(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,7 +127,7 @@ func (r *RabbitMQ) Restart(ctx context.Context) error {
 	}
 }
 
-// Control runs rabbitmqctl, and returns what it prints without headings.
+// Control runs rabbitmqctl, and returns its output without headings.
 func (r *RabbitMQ) Control(ctx context.Context, args ...string) (string, error) {
 	runtime.LockOSThread() // as in startProcess
 	defer runtime.UnlockOSThread()
@@ -144,14 +144,14 @@ func (r *RabbitMQ) Control(ctx context.Context, args ...string) (string, error) 
 	return string(text), nil
 }
 
-// countMessages asks a queue itself: what rabbitmqctl list_queues says of a quorum queue is seconds old.
+// countMessages asks the queue itself, because the numbers of rabbitmqctl list_queues for a quorum queue are seconds old.
 const countMessages = `{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"%s">>)),
 	case amqqueue:get_type(Q) of
 		rabbit_quorum_queue -> {ok, {_, N}, _} = ra:local_query(amqqueue:get_pid(Q), fun rabbit_fifo:query_messages_total/1), N;
 		_ -> [{messages, N}] = rabbit_amqqueue:info(Q, [messages]), N
 	end.`
 
-// Messages returns how many messages a queue has, also those that a consumer has and has not acknowledged: AMQP does not count these.
+// Messages returns how many messages a queue has. It includes messages that a consumer has and has not acknowledged, which AMQP does not count.
 func (r *RabbitMQ) Messages(ctx context.Context, queue string) (int, error) {
 	text, err := r.Control(ctx, "eval", fmt.Sprintf(countMessages, queue))
 	if err != nil {
@@ -160,14 +160,14 @@ func (r *RabbitMQ) Messages(ctx context.Context, queue string) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(text))
 }
 
-// SyncQueues writes on the disk that the queues exist. RabbitMQ confirms the declaration of a queue before it does that itself, some seconds
-// later: a crash in between takes a classic queue away, and leaves a quorum queue as a new member without messages that elects no leader.
+// SyncQueues writes to the disk that the queues exist. RabbitMQ itself does this some seconds after it has confirmed the declaration of a
+// queue. After a crash in between, a classic queue is gone, and a quorum queue is a new member without messages that elects no leader.
 func (r *RabbitMQ) SyncQueues(ctx context.Context) error {
 	_, err := r.Control(ctx, "eval", "ok = dets:sync(ra_directory_reverse), ok = dets:sync(ra_log_meta), ok = mnesia:sync_log().")
 	return err
 }
 
-// Close ends the server at once, with its epmd, and removes its directory. Closing twice is allowed.
+// Close ends the server and its epmd at once, and removes the directory. Close may be called twice.
 func (r *RabbitMQ) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -180,7 +180,7 @@ func (r *RabbitMQ) Close() error {
 
 func (r *RabbitMQ) dataDir() string { return filepath.Join(r.dir.path, "data") }
 
-// halt kills the server, and what it has started: helpers that work in its directory.
+// halt kills the server, and the helpers that it has started, which work in its directory.
 func (r *RabbitMQ) halt() error {
 	if r.server == nil {
 		return nil
@@ -190,7 +190,7 @@ func (r *RabbitMQ) halt() error {
 	return err
 }
 
-// startEpmd starts the register of names that nodes need. Without it the node would start one that outlives it.
+// startEpmd starts the register of names that nodes need. Otherwise the node would start one that outlives it.
 func (r *RabbitMQ) startEpmd() error {
 	path, err := Binary("epmd")
 	if err != nil {
@@ -206,7 +206,7 @@ func (r *RabbitMQ) startEpmd() error {
 	return poll(10*time.Second, func() bool {
 		conn, err := net.Dial("tcp", address(r.ports.epmd)) //nolint:noctx // on this machine
 		if err != nil {
-			return !r.epmd.running() // the node tells what is wrong
+			return !r.epmd.running() // then the node reports what is wrong
 		}
 		return conn.Close() == nil
 	})
@@ -230,7 +230,7 @@ func (r *RabbitMQ) env() []string {
 		}
 	}
 	return append(env,
-		"HOME="+r.dataDir(), // of the cookie
+		"HOME="+r.dataDir(), // where the cookie is
 		"ERL_EPMD_PORT="+strconv.Itoa(r.ports.epmd), "ERL_EPMD_ADDRESS="+loopback, "ERL_CRASH_DUMP=/dev/null",
 		fmt.Sprintf("RABBITMQ_NODENAME=once%d@localhost", r.ports.client),
 		"RABBITMQ_NODE_IP_ADDRESS="+loopback, "RABBITMQ_NODE_PORT="+strconv.Itoa(r.ports.client), "RABBITMQ_DIST_PORT="+strconv.Itoa(r.ports.node),
@@ -238,7 +238,7 @@ func (r *RabbitMQ) env() []string {
 		"RABBITMQ_PID_FILE="+filepath.Join(r.dataDir(), "rabbit.pid"),
 		"RABBITMQ_CONF_ENV_FILE=/dev/null", "RABBITMQ_CONFIG_FILE="+file("rabbitmq.conf"), "RABBITMQ_ADVANCED_CONFIG_FILE="+file("advanced.config"),
 		"RABBITMQ_ENABLED_PLUGINS_FILE="+file("enabled_plugins"),
-		"RABBITMQ_ALLOW_INPUT=true", // the script becomes the server, instead of its parent
+		"RABBITMQ_ALLOW_INPUT=true", // makes the script become the server, instead of its parent
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-noinput -kernel inet_dist_use_interface {127,0,0,1} +S 2:2 +sbwt none",
 	)
 }
@@ -277,7 +277,7 @@ func (r *RabbitMQ) launch(ctx context.Context) error {
 	return nil
 }
 
-// greets sends a header of another protocol, which the server answers with its own.
+// greets sends a header of another protocol. The server answers with the header of its own protocol.
 func (r *RabbitMQ) greets(ctx context.Context) error {
 	dialer := net.Dialer{Timeout: 5 * time.Second}
 	conn, err := dialer.DialContext(ctx, "tcp", r.Addr())

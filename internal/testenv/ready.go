@@ -12,23 +12,22 @@ import (
 	"time"
 )
 
-// errNotReady is what a server that is still starting or recovering answers.
+// errNotReady is the error of a server that is still starting or recovering.
 var errNotReady = errors.New("not ready")
 
-// start is one attempt to bring a server up.
+// start is one attempt to start a server.
 type start struct {
 	server *process
 	port   int
 	login  func(context.Context) error
 	log    *serverLog
-	// bound reports whether this very server holds the port: the login alone
-	// could be answered by a stranger that took the port first.
+	// bound reports whether this server itself holds the port. Another process may have taken the port first, and may
+	// answer the login.
 	bound func() bool
 }
 
-// await waits until the server answers a whole login, which it does only once
-// crash recovery is over. It asks again and again because a starting server has
-// no other signal that works whatever its log settings are.
+// await waits until the server answers a whole login, which it does only after crash recovery. It asks repeatedly, because a
+// starting server gives no other sign that does not depend on its log settings.
 func (s *start) await(ctx context.Context) error {
 	const pause = 3 * time.Millisecond
 	ticker := time.NewTicker(pause)
@@ -50,7 +49,7 @@ func (s *start) await(ctx context.Context) error {
 	}
 }
 
-// startError is a server that ended instead of getting ready.
+// startError is the error of a server that has ended before it was ready.
 type startError struct {
 	exit error
 	log  string
@@ -60,14 +59,14 @@ func (e *startError) Error() string {
 	return fmt.Sprintf("testenv: the server ended before it was ready (%v); its log ends:\n%s", e.exit, e.log)
 }
 
-// portTaken reports whether another process got the port first.
+// portTaken reports whether another process has taken the port first.
 func portTaken(err error) bool {
 	var failed *startError
 	return errors.As(err, &failed) && strings.Contains(failed.log, "Address already in use")
 }
 
-// postgresLogin speaks just enough of the PostgreSQL protocol to log in as postgres
-// and to see ReadyForQuery.
+// postgresLogin returns a function that logs in as postgres and waits for ReadyForQuery. It speaks only as much of the
+// PostgreSQL protocol as it needs.
 func postgresLogin(port int, database string) func(context.Context) error {
 	return func(ctx context.Context) error { return login(ctx, port, database) }
 }
@@ -90,7 +89,7 @@ func login(ctx context.Context, port int, database string) error {
 	for {
 		kind, body, err := readMessage(input)
 		if err != nil {
-			return errNotReady // the server closed: it is going down or coming up
+			return errNotReady // the server has closed the connection: it is starting or stopping
 		}
 		switch kind {
 		case 'E':
@@ -132,8 +131,8 @@ func readMessage(input io.Reader) (byte, []byte, error) {
 	return header[0], body, err
 }
 
-// loginError reads an ErrorResponse. "Starting up, shutting down, recovering"
-// means wait; "too many clients" comes from a server that is up.
+// loginError returns the meaning of an ErrorResponse. A server that is starting, stopping or recovering is not ready. One that has
+// too many clients is ready.
 func loginError(body []byte) error {
 	fields := make(map[byte]string)
 	for field := range strings.SplitSeq(string(body), "\x00") {

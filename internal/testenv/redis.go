@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// RedisConfig configures a server. Without it, nothing is written to the disk, and nothing is evicted.
+// RedisConfig configures a server. With the zero value, the server writes nothing to the disk, and evicts nothing.
 type RedisConfig struct {
-	Valkey bool   // Valkey instead of Redis
-	Lines  string // of its configuration, such as "appendonly yes"
+	Valkey bool   // run Valkey instead of Redis
+	Lines  string // additional lines of its configuration, such as "appendonly yes"
 }
 
-// Redis is a private Redis or Valkey server. Its methods may be called by several goroutines at once.
+// Redis is a private Redis or Valkey server. Several goroutines may call its methods at the same time.
 type Redis struct {
 	who    identity
 	dir    *directory
@@ -29,12 +29,12 @@ type Redis struct {
 	valkey bool
 
 	mu     sync.Mutex
-	lines  string   // of its configuration
-	server *process // nil when it is down
+	lines  string   // additional lines of its configuration
+	server *process // nil if the server is down
 	closed bool
 }
 
-// StartRedis starts an empty server. The context bounds the start only.
+// StartRedis starts an empty server. ctx limits only the start.
 func StartRedis(ctx context.Context, config RedisConfig) (*Redis, error) {
 	who, err := serverIdentity()
 	if err != nil {
@@ -62,10 +62,10 @@ func StartRedis(ctx context.Context, config RedisConfig) (*Redis, error) {
 	return nil, errors.Join(err, r.Close())
 }
 
-// Addr returns host:port, which stays the same over restarts.
+// Addr returns host:port. It stays the same after a restart.
 func (r *Redis) Addr() string { return address(r.port) }
 
-// Pid returns the server's process number, 0 when it is down.
+// Pid returns the server's process number, or 0 if the server is down.
 func (r *Redis) Pid() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,20 +78,20 @@ func (r *Redis) Pid() int {
 // Port returns the port of Addr.
 func (r *Redis) Port() int { return r.port }
 
-// LogPath returns the file that holds the server's log since its first start.
+// LogPath returns the file with the server's log since its first start.
 func (r *Redis) LogPath() string { return filepath.Join(r.dir.path, "redis.log") }
 
-// Kill crashes the server with SIGKILL. What is in its append-only file is there after Restart.
+// Kill crashes the server with SIGKILL. After Restart, everything in its append-only file is there.
 func (r *Redis) Kill() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.halt()
 }
 
-// Freeze stops the server with SIGSTOP: its connections stay open, and it answers nothing until Thaw. The kernel goes on taking connections for it.
+// Freeze stops the server with SIGSTOP. Its connections stay open, and it answers nothing until Thaw. The kernel still accepts connections for it.
 func (r *Redis) Freeze() error { return r.signal(stopSignal) }
 
-// Thaw has a server go on that was frozen.
+// Thaw lets a frozen server continue.
 func (r *Redis) Thaw() error { return r.signal(continueSignal) }
 
 func (r *Redis) signal(sig syscall.Signal) error {
@@ -110,7 +110,7 @@ func (r *Redis) Configure(lines string) {
 	r.lines = lines
 }
 
-// Restart starts the server again on the same port and data; one that still runs is killed first. It waits until the server has read its data.
+// Restart starts the server again on the same port and data. A server that still runs is killed first. Restart waits until the server has read its data.
 func (r *Redis) Restart(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,7 +128,7 @@ func (r *Redis) Restart(ctx context.Context) error {
 	}
 }
 
-// Close ends the server at once and removes its directory. Closing twice is allowed.
+// Close ends the server at once and removes its directory. Close may be called twice.
 func (r *Redis) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -151,7 +151,7 @@ func (r *Redis) halt() error {
 	return err
 }
 
-// program is that of the server.
+// program returns the name of the server's program.
 func (r *Redis) program() string {
 	if r.valkey {
 		return "valkey-server"
@@ -196,7 +196,7 @@ func (r *Redis) launch(ctx context.Context) error {
 	return nil
 }
 
-// greets has the server answer, which it does when it has read its data.
+// greets waits for an answer of the server, which answers only after it has read its data.
 func (r *Redis) greets(ctx context.Context) error {
 	dialer := net.Dialer{Timeout: 5 * time.Second}
 	conn, err := dialer.DialContext(ctx, "tcp", r.Addr())

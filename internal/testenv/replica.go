@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Replica is a MariaDB, or a MySQL, that replicates from another one, asynchronously.
+// Replica is a MariaDB or MySQL server that replicates from another server, asynchronously.
 type Replica struct {
 	*MariaDB
 
@@ -19,13 +19,13 @@ type Replica struct {
 	words   replication
 }
 
-// replication is how a server is told to replicate, and asked how far it is.
+// replication has the statements that make a server replicate, and that ask how far it is.
 type replication struct {
 	source, start, stop, delay, position, wait string
 
-	status         string // of a replica
-	semisync, acks string // how the settings of semi-synchronous replication begin, on the primary and on the replica
-	plugins        string // that install it; empty if it is built in
+	status         string // the status of a replica
+	semisync, acks string // the prefixes of the settings for semi-synchronous replication, on the primary and on the replica
+	plugins        string // statements that install semi-synchronous replication; empty if it is built in
 	promote        string
 }
 
@@ -48,9 +48,9 @@ var (
 	}
 )
 
-// StartReplica starts a replica of a server, which is of the same kind, must have the settings
-// of [ReplicationPrimary] and must have all that was ever written to it in its binary log. It may have been a replica itself. The
-// context bounds the start only.
+// StartReplica starts a replica of a server of the same kind. The primary must have the settings of [ReplicationPrimary], and its
+// binary log must have everything that was ever written to it. The primary may be a former replica. ctx limits only the
+// start.
 func StartReplica(ctx context.Context, primary *MariaDB, settings map[string]string) (*Replica, error) {
 	all := map[string]string{"server-id": strconv.Itoa(primary.serverID() + 1)}
 	maps.Copy(all, settings)
@@ -78,13 +78,13 @@ func StartReplica(ctx context.Context, primary *MariaDB, settings map[string]str
 	return r, nil
 }
 
-// ReplicationPrimary are the settings of a server that can have a [Replica].
+// ReplicationPrimary returns the settings of a server that can have a [Replica].
 func ReplicationPrimary() map[string]string {
 	return map[string]string{"log-bin": "on", "server-id": "1"}
 }
 
-// ReplicationStandby are the settings of a [Replica] that can be promoted: it takes no writes of clients, and keeps in a binary log
-// what it applies. One thread applies it, so that it says when it has applied all.
+// ReplicationStandby returns the settings of a [Replica] that can be promoted. It accepts no writes of clients, and writes what it
+// applies to a binary log. It applies with one thread, so that it can report when it has applied everything.
 func ReplicationStandby(mysql bool) map[string]string {
 	settings := map[string]string{"log-bin": "on", "log-slave-updates": "ON", "read-only": "ON"}
 	if mysql {
@@ -98,8 +98,8 @@ func (m *MariaDB) serverID() int {
 	return id
 }
 
-// WaitsFor makes every COMMIT of the primary wait until the replica has received it, before any reader sees it
-// (semi-synchronous replication with AFTER_SYNC), and returns when that has begun.
+// WaitsFor makes every COMMIT of the primary wait until the replica has received it, before any reader sees it (semi-synchronous
+// replication with AFTER_SYNC). WaitsFor returns when this is in effect.
 func (r *Replica) WaitsFor(ctx context.Context) error {
 	for _, m := range []*MariaDB{r.primary, r.MariaDB} {
 		if r.words.plugins == "" {
@@ -127,13 +127,13 @@ func (r *Replica) WaitsFor(ctx context.Context) error {
 	})
 }
 
-// Cut has the replica receive nothing more.
+// Cut stops the replica from receiving anything more.
 func (r *Replica) Cut(ctx context.Context) error {
 	_, err := r.Query(ctx, "", r.words.stop+" io_thread")
 	return err
 }
 
-// Promote makes the replica a primary that takes writes, when it has applied all that it has received.
+// Promote waits until the replica has applied all that it has received, and makes it a primary that accepts writes.
 func (r *Replica) Promote(ctx context.Context) error {
 	if err := r.Cut(ctx); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (r *Replica) Promote(ctx context.Context) error {
 	return err
 }
 
-// until asks again and again for a minute, because replication sends no signal.
+// until asks repeatedly for a minute, because replication gives no signal.
 func until(ctx context.Context, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -162,7 +162,7 @@ func until(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
-// CatchUp returns when the replica has all that the primary has had at this moment.
+// CatchUp waits until the replica has everything that the primary has at this moment.
 func (r *Replica) CatchUp(ctx context.Context) error {
 	position, err := r.primary.Query(ctx, "", r.words.position)
 	if err != nil {
@@ -179,11 +179,11 @@ func (r *Replica) CatchUp(ctx context.Context) error {
 	return err
 }
 
-// Lag makes the replica fall behind: what the primary commits from now on is not applied
-// before [Replica.Heal].
+// Lag makes the replica fall behind. It does not apply later commits of the primary before
+// [Replica.Heal].
 func (r *Replica) Lag(ctx context.Context) error { return r.delay(ctx, 24*60*60) }
 
-// Heal undoes Lag, and returns when the replica has caught up.
+// Heal ends the effect of Lag, and waits until the replica has caught up.
 func (r *Replica) Heal(ctx context.Context) error {
 	if err := r.delay(ctx, 0); err != nil {
 		return err

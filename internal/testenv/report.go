@@ -10,9 +10,8 @@ import (
 // ReportFile names the environment variable with the file that [Reportf] appends to.
 const ReportFile = "ONCE_REPORT"
 
-// Reportf logs what a test has met, which is a part of its result: how many points a kill
-// loop had, how long a mutant lived. Go prints no logs of tests that pass; "make test" prints
-// the file at its end.
+// Reportf logs something that a test has found and that is a part of its result, such as how many points a kill loop had. Go does not print
+// the logs of tests that pass, so "make test" prints the file at its end.
 func Reportf(t testing.TB, format string, args ...any) {
 	t.Helper()
 	t.Logf(format, args...)
@@ -25,7 +24,7 @@ func Reportf(t testing.TB, format string, args ...any) {
 	}
 }
 
-// appendLine appends a line to a file, at once: other processes append, too.
+// appendLine appends a line to a file with one write, because other processes append, too.
 func appendLine(name, line string) error {
 	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // the file that the caller of the tests has named
 	if err != nil {

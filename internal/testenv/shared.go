@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// sharedServer is one that all the tests of this process share.
+// sharedServer is a server that all tests of this process share.
 type sharedServer[S interface{ Close() error }] struct {
 	sync.Mutex
 
 	server *S
-	err    error // why it could not be started; it is not tried again
+	err    error // why it could not be started; nobody tries again
 }
 
 //nolint:gochecknoglobals // one per process is what they are for
@@ -28,7 +28,7 @@ var (
 	sharedMySQL   sharedServer[*MariaDB]
 )
 
-// of starts the server if it is the first call.
+// of returns the server. The first call starts it.
 func (s *sharedServer[S]) of(tb testing.TB, start func(context.Context) (S, error)) S {
 	tb.Helper()
 	s.Lock()
@@ -58,9 +58,8 @@ func (s *sharedServer[S]) close() error {
 	return err
 }
 
-// SharedPostgres returns the server that all the tests of this process share. The
-// first call starts it; it ends with the process, and [Main] ends it sooner. A
-// test that kills or reconfigures its server starts one of its own with
+// SharedPostgres returns the server that all tests of this process share. The first call starts it. It ends with the process, or
+// earlier by [Main]. A test that kills or reconfigures its server must start its own with
 // [StartPostgres].
 func SharedPostgres(tb testing.TB) *Postgres {
 	tb.Helper()
@@ -68,38 +67,37 @@ func SharedPostgres(tb testing.TB) *Postgres {
 	return shared.of(tb, func(ctx context.Context) (*Postgres, error) { return StartPostgres(ctx, PostgresConfig{}) })
 }
 
-// SharedMariaDB is SharedPostgres for MariaDB.
+// SharedMariaDB does for MariaDB what SharedPostgres does for PostgreSQL.
 func SharedMariaDB(tb testing.TB) *MariaDB {
 	tb.Helper()
 	Need(tb, "mariadb")
 	return sharedMariaDB.of(tb, func(ctx context.Context) (*MariaDB, error) { return StartMariaDB(ctx, MariaDBConfig{}) })
 }
 
-// SharedMySQL is SharedPostgres for MySQL.
+// SharedMySQL does for MySQL what SharedPostgres does for PostgreSQL.
 func SharedMySQL(tb testing.TB) *MariaDB {
 	tb.Helper()
 	Need(tb, "mysql")
 	return sharedMySQL.of(tb, func(ctx context.Context) (*MariaDB, error) { return StartMariaDB(ctx, MariaDBConfig{MySQL: true}) })
 }
 
-// NewDatabase makes an empty database on the shared server and returns its URL.
-// The database goes away with the test.
+// NewDatabase makes an empty database on the shared server, and returns its URL. The database is dropped at the end of the
+// test.
 func NewDatabase(tb testing.TB) string {
 	tb.Helper()
 	server := SharedPostgres(tb)
 	return server.URL(newDatabase(tb, server))
 }
 
-// NewMariaDB makes an empty database on the shared MariaDB server and returns its data
-// source name, to which "?" and parameters may be added. The database goes away with
-// the test.
+// NewMariaDB makes an empty database on the shared MariaDB server, and returns its data source name. The caller may append "?" and
+// parameters. The database is dropped at the end of the test.
 func NewMariaDB(tb testing.TB) string {
 	tb.Helper()
 	server := SharedMariaDB(tb)
 	return server.DSN(newDatabase(tb, server))
 }
 
-// NewMySQL is NewMariaDB for MySQL.
+// NewMySQL does for MySQL what NewMariaDB does for MariaDB.
 func NewMySQL(tb testing.TB) string {
 	tb.Helper()
 	server := SharedMySQL(tb)
@@ -127,9 +125,9 @@ func newDatabase(tb testing.TB, server interface {
 //
 //	func TestMain(m *testing.M) { testenv.Main(m) }
 //
-// Without it they end all the same, a moment after the process.
+// Without Main, the servers end a moment after the process.
 func Main(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // where engines log by default: storms would fill the output
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // engines log there by default, and storms would fill the output
 	code := m.Run()
 	if err := errors.Join(shared.close(), sharedMariaDB.close(), sharedMySQL.close()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -140,10 +138,10 @@ func Main(m *testing.M) {
 
 var databases atomic.Int64 //nolint:gochecknoglobals // numbers the databases of the shared servers
 
-// databaseName turns the name of a test into one that needs no quoting, so that
-// the server's log tells whose session it was.
+// databaseName turns the name of a test into a name that needs no quotes, so that the server's log shows which test a session
+// belongs to.
 func databaseName(test string) string {
-	const longest = 63 // of an identifier
+	const longest = 63 // the longest identifier
 	name := strings.Map(func(r rune) rune {
 		switch {
 		case 'a' <= r && r <= 'z', '0' <= r && r <= '9':

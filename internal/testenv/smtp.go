@@ -12,15 +12,15 @@ import (
 	"syscall"
 )
 
-// SMTP is a private mail server, aiosmtpd, which keeps every mail that it takes as a file. It is used by one goroutine.
+// SMTP is a private mail server, aiosmtpd, which stores every accepted mail as a file. Only one goroutine may use it.
 type SMTP struct {
 	who    identity
 	dir    *directory
 	port   int
-	server *process // nil when it is down
+	server *process // nil if the server is down
 }
 
-// StartSMTP starts a server with no mails. The context bounds the start only.
+// StartSMTP starts a server without mails. ctx limits only the start.
 func StartSMTP(ctx context.Context) (*SMTP, error) {
 	who, err := serverIdentity()
 	if err != nil {
@@ -48,10 +48,10 @@ func StartSMTP(ctx context.Context) (*SMTP, error) {
 	return nil, errors.Join(err, s.Close())
 }
 
-// Addr returns host:port, which stays the same over restarts.
+// Addr returns host:port. It stays the same after a restart.
 func (s *SMTP) Addr() string { return address(s.port) }
 
-// Mails returns the texts of all mails that the server has taken, in no order.
+// Mails returns the texts of all mails that the server has accepted, in no particular order.
 func (s *SMTP) Mails() ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(s.dataDir(), "mails", "new", "*"))
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *SMTP) Kill() error {
 	return err
 }
 
-// Restart starts the server again on the same port, with the mails that it has; one that still runs is killed first.
+// Restart starts the server again on the same port, with its mails. A server that still runs is killed first.
 func (s *SMTP) Restart(ctx context.Context) error { return errors.Join(s.Kill(), s.launch(ctx)) }
 
 // Close ends the server at once and removes its directory.
@@ -114,7 +114,7 @@ func (s *SMTP) launch(ctx context.Context) error {
 	return nil
 }
 
-// greets waits for the line that the server sends first.
+// greets waits for the first line that the server sends.
 func (s *SMTP) greets(context.Context) error {
 	conn, err := textproto.Dial("tcp", s.Addr())
 	if err != nil {

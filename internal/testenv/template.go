@@ -13,29 +13,28 @@ import (
 	"strings"
 )
 
-// fromTemplate makes the data directory dir by program with arguments, or by a copy of what the
-// same program has made before: on a busy machine that takes a fifth of the time, and every
-// package of the tests starts servers. Its arguments for a directory are those of at.
-// Templates lie in the user's cache directory. Where that cannot be, there are none.
+// fromTemplate makes the data directory dir by running program, or by copying what the same program has made before. On a busy
+// machine a copy takes a fifth of the time, and every package of the tests starts servers. at returns the program's arguments
+// for a directory. The templates are in the user's cache directory. Without such a directory, there are no templates.
 func fromTemplate(ctx context.Context, who identity, dir, program string, at func(dir string) []string) error {
 	template, none := templateDir(program, at("DATA"))
 	if none == nil && copyTree(template, dir, who) == nil {
 		return nil
 	}
-	if err := os.RemoveAll(dir); err != nil { // half a copy
+	if err := os.RemoveAll(dir); err != nil { // removes an incomplete copy
 		return err
 	}
 	if _, err := runTool(ctx, who, "", program, at(dir)...); err != nil {
 		return err
 	}
 	if none == nil {
-		_ = keepTemplate(dir, template) // the next server can do without
+		_ = keepTemplate(dir, template) // the next server works without a template as well
 	}
 	return nil
 }
 
-// templateDir is the folder for what a program makes with its arguments. Another version of
-// the program has another one.
+// templateDir returns the directory for what a program makes with its arguments. Another version of the program has another
+// directory.
 func templateDir(program string, args []string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -53,7 +52,7 @@ func templateDir(program string, args []string) (string, error) {
 	return filepath.Join(cache, "once-testenv", filepath.Base(path)+"-"+hex.EncodeToString(h[:8])), nil
 }
 
-// keepTemplate copies dir. Others see the copy when it is whole.
+// keepTemplate copies dir. Other processes see only the complete copy.
 func keepTemplate(dir, template string) error {
 	if err := os.MkdirAll(filepath.Dir(template), 0o700); err != nil {
 		return err
@@ -64,12 +63,12 @@ func keepTemplate(dir, template string) error {
 	}
 	err = copyTree(dir, filepath.Join(part, "data"), identity{})
 	if err == nil {
-		err = os.Rename(filepath.Join(part, "data"), template) // fails if another process was first
+		err = os.Rename(filepath.Join(part, "data"), template) // fails if another process was faster
 	}
 	return errors.Join(err, os.RemoveAll(part))
 }
 
-// copyTree copies a directory of plain files, for who to own.
+// copyTree copies a directory of plain files, and makes the copy belong to who.
 func copyTree(from, to string, who identity) error {
 	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {

@@ -23,33 +23,33 @@ const (
 // TierVariable names the environment variable with the tier that runs. Without it, all tests and cells run.
 const TierVariable = "ONCE_TIER"
 
-// ProvedVariable names the environment variable with the file to which a test of make prove appends its name when it
-// runs. make prove compares them with those that package tier has listed.
+// ProvedVariable names the environment variable with a file. A test of make prove appends its name to this file when it runs. make
+// prove compares the names with the list of package tier.
 const ProvedVariable = "ONCE_PROVED"
 
-// MutantsVariable names the environment variable that chooses mutants: "changed" for those that a change calls for, or
-// else all.
+// MutantsVariable names the environment variable that chooses mutants. "changed" means the mutants that a change calls for. Any other
+// value means all mutants.
 const MutantsVariable = "ONCE_MUTANTS"
 
-// UntilVariable names the environment variable with the time, as RFC 3339, from which on no further mutant is tried.
+// UntilVariable names the environment variable with a time, as RFC 3339. After this time no further mutant is tried.
 const UntilVariable = "ONCE_UNTIL"
 
 func running() Tier { return Tier(os.Getenv(TierVariable)) }
 
-// Prove puts a test into the tier of make prove: short kill, cut, fault and storm loops, and
-// whatever else takes seconds. A run of make prove draws as many of them as its time allows. In make test it skips. A test
-// that is run by hand runs.
+// Prove puts a test into the tier of make prove. Short kill, cut, fault and storm loops belong there, and other tests that take
+// seconds. A run of make prove draws as many of these tests as its time allows. In make test, such a test skips. A test that is
+// run by hand runs.
 //
-// It is the first statement of a top-level test, where package tier finds it. Anywhere else it is an
-// error: no tier would run the test.
+// Prove must be the first statement of a top-level test, where package tier finds it. Anywhere else it is an error, because no
+// tier would run the test.
 func Prove(tb testing.TB) {
 	tb.Helper()
 	prove(tb)
 }
 
-// Core puts a test into the core of make prove, which always runs whole: one kill loop, one loop of cut connections and one
-// stopped process for each capability, on one database. It is short, because the whole core has eight minutes. Like
-// [Prove], it is the first statement of a top-level test.
+// Core puts a test into the core of make prove, which is always run completely. The core has one kill loop, one loop of cut
+// connections and one stopped process for each capability, on one database. Its tests must be short, because the whole core has
+// eight minutes. Like [Prove], Core must be the first statement of a top-level test.
 func Core(tb testing.TB) {
 	tb.Helper()
 	prove(tb)
@@ -62,8 +62,8 @@ func prove(tb testing.TB) {
 	}
 }
 
-// Both puts a test into make test and make prove. Each of its subtests that calls [Cell] runs in one of them, the others
-// run in both. It is the first statement of a top-level test.
+// Both puts a test into make test and make prove. Each subtest that calls [Cell] runs in one of the two, and all other subtests run
+// in both. Both must be the first statement of a top-level test.
 func Both(tb testing.TB) {
 	tb.Helper()
 	both(tb)
@@ -73,15 +73,15 @@ func both(tb testing.TB) {
 	tb.Helper()
 	d := declare(tb, true)
 	tb.Cleanup(func() {
-		some := strings.Contains(flag.Lookup("test.run").Value.String(), "/") // of its subtests are asked for
+		some := strings.Contains(flag.Lookup("test.run").Value.String(), "/") // only some subtests are asked for
 		if d.proves.Load() == 0 && running() != "" && !some && !tb.Skipped() && !tb.Failed() {
 			tb.Errorf("testenv: no subtest of %s belongs to make prove.\nTry: remove testenv.Both", tb.Name())
 		}
 	})
 }
 
-// Cell puts a subtest of a test that runs in [Both] tiers into one of them: in the other, it skips. A subtest calls it
-// before it starts anything. In a test that begins with [Prove] it changes nothing.
+// Cell puts a subtest of a test that begins with [Both] into one tier. In the other tier, the subtest skips. A subtest calls Cell
+// before it starts anything. In a test that begins with [Prove], Cell changes nothing.
 func Cell(tb testing.TB, tier Tier) {
 	tb.Helper()
 	top, _, sub := strings.Cut(tb.Name(), "/")
@@ -105,13 +105,13 @@ func Cell(tb testing.TB, tier Tier) {
 // declaration is what a test has declared.
 type declaration struct {
 	both   bool
-	proves atomic.Int64 // its cells of make prove
+	proves atomic.Int64 // how many of its cells belong to make prove
 }
 
-// declarations are by the name of their test.
+// declarations maps the names of tests to their declarations.
 var declarations sync.Map
 
-// declare records that a test of make prove runs.
+// declare records what a test has declared, and that it runs.
 func declare(tb testing.TB, both bool) *declaration {
 	tb.Helper()
 	if top, _, sub := strings.Cut(tb.Name(), "/"); sub {
@@ -127,12 +127,12 @@ func declare(tb testing.TB, both bool) *declaration {
 	return d
 }
 
-// SampleVariable names the environment variable by which make prove says that it runs a sample:
-// HEAD's tree, which chooses it.
+// SampleVariable names the environment variable by which make prove says that it runs a sample. Its value is HEAD's tree, which
+// chooses the sample.
 const SampleVariable = "ONCE_SAMPLE"
 
-// Sample ends a test of which make prove runs one in n: another one for another tree. A test that
-// is run by hand, or in the long form, runs. A subtest calls it before it starts anything.
+// Sample ends a test of which make prove runs only one in n. The tree decides which one. A test that is run by hand, or in the long
+// form, runs. A subtest calls Sample before it starts anything.
 func Sample(tb testing.TB, n uint32) {
 	tb.Helper()
 	if tree := os.Getenv(SampleVariable); tree != "" && lot(tree, "sample", tb.Name())%n != 0 {
@@ -140,8 +140,8 @@ func Sample(tb testing.TB, n uint32) {
 	}
 }
 
-// Stride says which points a walk over N = 1, 2, ... visits: make prove has it begin at one of the first n, which HEAD's
-// tree chooses, and visit each n-th one from there. A test that is run by hand, or in the long form, visits all.
+// Stride says which points a walk over N = 1, 2, ... visits. In make prove, the walk begins at one of the first n points, which HEAD's
+// tree chooses, and visits each n-th point from there. A test that is run by hand, or in the long form, visits all points.
 func Stride(tb testing.TB, n int) (first, step int) {
 	tb.Helper()
 	tree := os.Getenv(SampleVariable)
@@ -151,13 +151,13 @@ func Stride(tb testing.TB, n int) (first, step int) {
 	return 1 + int(lot(tree, "stride", tb.Name())%uint32(n)), n
 }
 
-// ByHand is the environment for tests that run as by hand, whole, whatever tier has started them.
+// ByHand returns the environment for tests that run completely, as if run by hand, whatever tier has started them.
 func ByHand() []string {
 	return []string{TierVariable + "=", ProvedVariable + "=", SampleVariable + "=", CountFile + "="}
 }
 
-// lot draws a number. What is drawn for one purpose says nothing about another one, or about another test: the sample
-// of a test does not choose where its walk begins, nor which of its subtests run.
+// lot draws a number. The numbers for different purposes and different tests are independent: the sample of a test does not decide
+// where its walk begins, or which of its subtests run.
 func lot(of ...string) uint32 {
 	sum := sha256.Sum256([]byte(strings.Join(of, "\x00")))
 	return binary.BigEndian.Uint32(sum[:])

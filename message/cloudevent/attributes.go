@@ -41,7 +41,7 @@ func Attributes(m *message.Message) iter.Seq2[string, string] {
 	}
 }
 
-// typeOfPayload is the media type of the payload, "" if it is not known.
+// typeOfPayload returns the media type of the payload, or "" if it is not known.
 func typeOfPayload(m *message.Message) string {
 	for name, value := range m.Headers {
 		if strings.EqualFold(name, contentType) {

@@ -18,8 +18,8 @@ const (
 
 // Binding is the way in which a protocol transports an event.
 type Binding struct {
-	prefix  string // before the names of attributes in headers
-	escaped bool   // values of attributes are printable ASCII, in percent encoding
+	prefix  string // the prefix of attribute names in headers
+	escaped bool   // attribute values are printable ASCII, percent-encoded
 	bare    bool   // an event in structured mode may have no content type
 }
 

@@ -14,14 +14,14 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Names of headers that hold the ID of a message which is no CloudEvent.
+// Names of headers that hold the ID of a message which is not a CloudEvent.
 const (
 	keyHeader = "idempotency-key"
-	natsID    = "nats-msg-id" // NATS drops messages with an ID that it knows
+	natsID    = "nats-msg-id" // NATS drops messages with an ID that it has seen
 )
 
-// prefix is before the names of attributes in Message.Headers that have no field of their own, whatever
-// the transport has before them.
+// prefix comes before the names of attributes in Message.Headers that have no field of their own, whatever prefix the transport
+// uses.
 const prefix = "ce-"
 
 // Decode is the inverse of [Headers]. Decode returns the message of received headers and a received body.
@@ -41,7 +41,7 @@ func Decode(headers iter.Seq2[string, string], b Binding, body []byte) (message.
 	d.readHeaders(headers, b)
 	switch mode, format := contentMode(d.m.Headers[contentType]); {
 	case mode == structured && format == "json", b.bare && d.isBare(body):
-		d.label, d.attributes, d.err = "", map[string]string{}, nil // headers may repeat attributes: the body is right
+		d.label, d.attributes, d.err = "", map[string]string{}, nil // headers may repeat attributes, and then the body counts
 		d.readStructured(body)
 		d.event()
 	case mode != binary:
@@ -61,10 +61,10 @@ func Decode(headers iter.Seq2[string, string], b Binding, body []byte) (message.
 
 type decoder struct {
 	m             message.Message
-	attributes    map[string]string // that were not yet moved to m, by name
+	attributes    map[string]string // attributes that were not moved to m yet, by name
 	keys, natsIDs []string
-	label         string // before the name of an attribute in errors
-	err           error  // the first one
+	label         string // comes before the name of an attribute in errors
+	err           error  // the first error
 }
 
 func (d *decoder) failf(format string, args ...any) {
@@ -78,7 +78,7 @@ func (d *decoder) has(attribute string) bool {
 	return has
 }
 
-// take removes an attribute and returns its value, "" if the event does not have it.
+// take removes an attribute and returns its value, or "" if the event does not have it.
 func (d *decoder) take(attribute string) string {
 	value := d.attributes[attribute]
 	delete(d.attributes, attribute)
@@ -101,8 +101,8 @@ func (d *decoder) readHeaders(headers iter.Seq2[string, string], b Binding) {
 		case name == natsID:
 			d.natsIDs = append(d.natsIDs, value)
 		case name == "", message.IsOfDelivery(name), !isText(name), !isText(value):
-		case len(d.m.Headers[name]) > message.MaxReceivedHeaders: // it is refused: a hundred thousand more lines would only take time
-		case d.m.Headers[name] != "": // as HTTP reads lines of one name
+		case len(d.m.Headers[name]) > message.MaxReceivedHeaders: // the message will be refused, and appending many more lines would take long
+		case d.m.Headers[name] != "": // HTTP joins lines of one name in the same way
 			d.m.Headers[name] += ", " + value
 		default:
 			d.m.Headers[name] = value
@@ -132,7 +132,7 @@ func (d *decoder) event() {
 	d.setTime(d.take("time"))
 	d.setSeq(d.take("sequence"))
 	d.setKey(d.take("partitionkey"))
-	d.setTrace(d.take("traceparent")) // the event's; the header may have the trace of a hop
+	d.setTrace(d.take("traceparent")) // the event's trace counts: the header may have the trace of a hop
 	if media := d.text("datacontenttype", d.take("datacontenttype")); media != "" && (d.label == "" || d.m.Headers[contentType] == "") {
 		d.m.Headers[contentType] = media
 	}
@@ -143,7 +143,7 @@ func (d *decoder) event() {
 	}
 }
 
-// text returns a value that may be long, or "" if it is no text. Left out, it would be an event that its sender has not sent.
+// text returns a value that may be long. A value that is not text is an error: without it, the event would not be the one that was sent.
 func (d *decoder) text(name, value string) string {
 	if !isText(value) {
 		d.failf("the attribute %s%s %q contains control characters or is not UTF-8. Try: printable text, or base64", d.label, name, printable.Short(value))
@@ -161,7 +161,7 @@ func (d *decoder) required(name, try string) string {
 	return d.checked(name, value)
 }
 
-// checked returns value if it can be stored, or "".
+// checked returns value if it can be stored. Otherwise it notes an error and returns "".
 func (d *decoder) checked(name, value string) string {
 	if err := message.CheckText("attribute "+d.label+name, value, message.MaxText); err != nil {
 		d.failf("%w", err)
@@ -182,7 +182,7 @@ func (d *decoder) setTime(value string) {
 	d.m.CreatedAt = at
 }
 
-// setSeq takes numbers only: a sequence that is left out would be an order that is lost.
+// setSeq accepts only numbers. A sequence that was ignored would be a lost order.
 func (d *decoder) setSeq(value string) {
 	if value == "" {
 		return
@@ -195,8 +195,8 @@ func (d *decoder) setSeq(value string) {
 	d.m.Seq = int64(seq)
 }
 
-// setKey sets the partition key, or else the subject. A subject may be long, such as the name of a file. It is no key
-// then if nothing is ordered by it.
+// setKey sets the key to the partition key, or else to the subject. A long subject, such as the name of a file, does not become the
+// key, unless the event has a sequence.
 func (d *decoder) setKey(key string) {
 	subject := d.attributes["subject"]
 	if key == "" && (len(subject) <= message.MaxText || d.m.Seq > 0) {
@@ -207,14 +207,14 @@ func (d *decoder) setKey(key string) {
 	}
 }
 
-// setTrace sets a trace that can be stored. A bad trace does not make the message invalid.
+// setTrace sets a trace that can be stored. A bad trace is ignored, because the message is still valid.
 func (d *decoder) setTrace(trace string) {
 	if trace != "" && len(trace) <= message.MaxText && isText(trace) {
 		d.m.Trace = trace
 	}
 }
 
-// plain sets the ID of a message that is no CloudEvent.
+// plain sets the ID of a message that is not a CloudEvent.
 func (d *decoder) plain() {
 	switch {
 	case len(d.keys) > 1 || len(d.natsIDs) > 1:

@@ -13,16 +13,16 @@ import (
 	"github.com/oncelib/once/internal/base/printable"
 )
 
-// mode is where an event is in a message.
+// mode says where a message has its event.
 type mode uint8
 
 const (
-	binary     mode = iota // in the headers; the body is its data
+	binary     mode = iota // in the headers; the body is the data of the event
 	structured             // in the body
-	batch                  // several of them in the body
+	batch                  // several events in the body
 )
 
-// contentMode returns the mode that a content type says, and the format of an event in the body.
+// contentMode returns the mode that a content type states, and the format of an event in the body.
 func contentMode(contentType string) (m mode, format string) {
 	media := mediaType(contentType)
 	if format, is := strings.CutPrefix(media, "application/cloudevents+"); is {
@@ -48,14 +48,14 @@ func isJSON(contentType string) bool {
 	return media == "" || strings.HasSuffix(media, "/json") || strings.HasSuffix(media, "+json")
 }
 
-// isBare reports whether a message without attributes and content type in its headers is an event in structured mode.
+// isBare reports whether the body is an event in structured mode, for a message whose headers have no attributes and no cloudevents content type.
 func (d *decoder) isBare(body []byte) (has bool) {
 	if len(d.keys) > 0 || d.has("id") || d.has("specversion") || !isJSON(d.m.Headers[contentType]) {
 		return false
 	}
 	_ = eachMember(body, func(name string, _ json.RawMessage) error {
 		if has = name == "specversion"; has {
-			return io.EOF // the rest is for readStructured
+			return io.EOF // readStructured reads the rest
 		}
 		return nil
 	})
@@ -64,7 +64,7 @@ func (d *decoder) isBare(body []byte) (has bool) {
 
 // readStructured reads an event in JSON. The content type of the message becomes the content type of the data.
 func (d *decoder) readStructured(body []byte) {
-	if !utf8.Valid(body) { // two IDs would become the same one
+	if !utf8.Valid(body) { // replacement characters would make two different IDs equal
 		d.failf("the body is no CloudEvent in JSON: it is not UTF-8. Try: UTF-8, and data_base64 for bytes")
 		return
 	}
@@ -103,7 +103,7 @@ func (d *decoder) readStructured(body []byte) {
 	}
 }
 
-// payloadOf returns data as JSON if its media type is one of JSON. Otherwise the payload is the text of a JSON string.
+// payloadOf returns data as JSON if its media type is JSON or unknown. Otherwise, if data is a JSON string, it returns the text of the string.
 func payloadOf(data json.RawMessage, media string) []byte {
 	var text string
 	if !isJSON(media) && json.Unmarshal(data, &text) == nil {
@@ -119,7 +119,7 @@ func (d *decoder) readMember(name string, value json.RawMessage) error {
 		if err := json.Unmarshal(value, &text); err != nil {
 			return err
 		}
-		if strings.ContainsRune(text, utf8.RuneError) && strings.Contains(strings.ToLower(string(value)), `\ud`) { // as with a body that is not UTF-8
+		if strings.ContainsRune(text, utf8.RuneError) && strings.Contains(strings.ToLower(string(value)), `\ud`) { // half of a surrogate pair would become a replacement character, as above
 			return fmt.Errorf("the attribute %q has half of a surrogate pair", printable.Short(name))
 		}
 		d.attributes[name] = text
@@ -144,8 +144,8 @@ var (
 	errMore     = errors.New("text follows the object")
 )
 
-// eachMember calls f for each member of the object in body that is not null. A name that is there twice is refused:
-// two readers could see two different events.
+// eachMember calls f for each member of the object in body that is not null. A repeated name is an error, because two readers could see
+// two different events.
 func eachMember(body []byte, f func(name string, value json.RawMessage) error) error {
 	from := json.NewDecoder(bytes.NewReader(body))
 	if open, err := from.Token(); err != nil || open != json.Delim('{') {

@@ -47,8 +47,8 @@ type Writer struct {
 	dir      string
 	fs       files
 	manifest file
-	good     int64 // bytes of the manifest that are whole
-	broken   bool  // something was not finished
+	good     int64 // how many bytes of the manifest are whole lines
+	broken   bool  // an earlier write was not finished, so the archive must be mended
 }
 
 // Open opens the archive in the directory dir. Open creates dir if dir does not exist, and repairs the
@@ -96,7 +96,7 @@ func (w *Writer) Write(ctx context.Context, rows []upkeep.Expired) error {
 			return err
 		}
 	}
-	w.broken = true // until it is not
+	w.broken = true // until the segment is listed
 	s, err := w.write(rows)
 	if err == nil {
 		err = w.list(s)
@@ -108,7 +108,7 @@ func (w *Writer) Write(ctx context.Context, rows []upkeep.Expired) error {
 	return nil
 }
 
-// write makes a segment that is not listed yet.
+// write makes a segment. The segment is not listed yet.
 func (w *Writer) write(rows []upkeep.Expired) (s Segment, err error) {
 	s = Segment{
 		Version: 1, File: newName(rows[0].At), Rows: len(rows),
@@ -127,7 +127,7 @@ func (w *Writer) write(rows []upkeep.Expired) (s Segment, err error) {
 			break
 		}
 	}
-	// In this order: each step hands bytes to the next one.
+	// In this order, because each step passes its last bytes to the next one.
 	for _, step := range []func() error{packed.Close, buffer.Flush, f.Sync} {
 		if err == nil {
 			err = step()
@@ -137,14 +137,14 @@ func (w *Writer) write(rows []upkeep.Expired) (s Segment, err error) {
 		return s, err
 	}
 	s.Bytes, s.SHA256 = sum.n, hex.EncodeToString(sum.hash.Sum(nil))
-	// After the flush: a file with its final name is always whole.
+	// After the flush, so that a file with its final name is always whole.
 	if err := w.fs.rename(w.path(s.File+temporary), w.path(s.File)); err != nil {
 		return s, err
 	}
 	return s, w.fs.syncDir(w.dir)
 }
 
-// newName is unique, and sorts by time.
+// newName returns a unique name for a segment. Names sort by time.
 func newName(at time.Time) string {
 	var b [8]byte
 	rand.Read(b[:]) // never fails
@@ -156,7 +156,7 @@ const (
 	temporary  = ".tmp"
 )
 
-// summed hashes and counts the written bytes.
+// summed hashes and counts the bytes that are written through it.
 type summed struct {
 	to   io.Writer
 	hash hash.Hash

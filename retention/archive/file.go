@@ -10,11 +10,11 @@ import (
 	"github.com/oncelib/once/internal/base/lockedfile"
 )
 
-// files are the operations of an archive on the disk. Tests make each step of it fail.
+// files are the disk operations of an archive. Tests let each of them fail.
 type files interface {
 	mkdir(path string) error
-	open(path string) (file, error)   // the manifest, locked; made if it is not there
-	create(path string) (file, error) // locked; must not exist
+	open(path string) (file, error)   // opens the manifest and locks it, or makes it
+	create(path string) (file, error) // locks the new file, which must not exist before
 	rename(from, to string) error
 	remove(path string) error
 	names(dir string) ([]string, error)
@@ -34,7 +34,7 @@ type osFiles struct{}
 func (osFiles) mkdir(path string) error { return os.Mkdir(path, 0o700) }
 
 func (osFiles) open(path string) (file, error) {
-	if !lockedfile.Supported { // here it is up to the user that one process at a time writes an archive
+	if !lockedfile.Supported { // the user must make sure that only one process writes the archive
 		return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	}
 	f, err := lockedfile.Open(path)
@@ -44,8 +44,8 @@ func (osFiles) open(path string) (file, error) {
 	return f, nil
 }
 
-// create locks the new file: the manifest is written again under another name, and must be
-// locked when it gets its own.
+// create locks the new file. A new manifest is written under another name, and must already be locked when it gets
+// its final name.
 func (osFiles) create(path string) (file, error) {
 	if !lockedfile.Supported {
 		return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -71,7 +71,7 @@ func (osFiles) names(dir string) (names []string, err error) {
 
 func (osFiles) syncDir(dir string) error { return syncDir(dir) }
 
-// makeDir makes dir, and missing directories above it, as durable as the files in it.
+// makeDir makes dir and the missing directories above it, so that they survive a crash.
 func makeDir(fs files, dir string) error {
 	err := fs.mkdir(dir)
 	if above := filepath.Dir(dir); errors.Is(err, iofs.ErrNotExist) && above != dir {

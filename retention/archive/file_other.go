@@ -2,6 +2,6 @@
 
 package archive
 
-// Here it is up to the file system that a renamed file stays renamed.
+// On these systems the file system alone decides whether a rename survives a crash.
 
 func syncDir(string) error { return nil }

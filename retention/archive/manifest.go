@@ -10,8 +10,8 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// manifestName is a file with one line for each segment. A line that is torn, which only
-// the last one can be, does not count.
+// manifestName is a file with one line for each segment. Only the last line can be torn, and a torn line does
+// not count.
 const manifestName = "manifest.jsonl"
 
 // Segment is the entry of a segment in the manifest.
@@ -26,6 +26,7 @@ type Segment struct {
 	Created time.Time `json:"created"`
 }
 
+// widen extends the times and the version of s for one more row.
 func (s *Segment) widen(e upkeep.Expired) {
 	s.Version = max(s.Version, versionOf(e))
 	at := e.At.UTC()
@@ -54,7 +55,7 @@ func (w *Writer) list(s Segment) error {
 	return nil
 }
 
-// parse reads a manifest. good is how many bytes of it are whole lines.
+// parse reads a manifest. good is the number of bytes in whole lines.
 func parse(text []byte) (list []Segment, good int64, err error) {
 	for n := 1; ; n++ {
 		end := bytes.IndexByte(text[good:], '\n') + 1
@@ -64,7 +65,7 @@ func parse(text []byte) (list []Segment, good int64, err error) {
 		var s Segment
 		err := json.Unmarshal(text[good:good+int64(end)], &s)
 		switch last := good+int64(end) == int64(len(text)); {
-		case err != nil && last: // torn, by a machine that has lost its power
+		case err != nil && last: // torn, because the machine has lost its power
 			return list, good, nil
 		case err != nil || s.Version < 1 || s.File == "" || s.File != filepath.Base(s.File):
 			return nil, 0, fmt.Errorf("archive: line %d of the manifest is damaged. Try: a copy of it; the segments are whole by themselves", n)

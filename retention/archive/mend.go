@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// mend repairs the archive after a crash: a torn line and half a segment are removed, and a
-// complete segment that is not listed is listed.
+// mend repairs the archive after a crash. It removes a torn line and an unfinished segment, and lists a complete
+// segment that is not listed.
 func (w *Writer) mend() error {
 	if err := w.mended(); err != nil {
 		return fmt.Errorf("archive: %w", err)
@@ -55,7 +55,7 @@ func (w *Writer) mended() error {
 	return nil
 }
 
-// listed reads the manifest again.
+// listed reads the manifest again. It returns the listed files and the whole text.
 func (w *Writer) listed() (names map[string]bool, text []byte, err error) {
 	if text, err = io.ReadAll(io.NewSectionReader(w.manifest, 0, 1<<62)); err != nil {
 		return nil, nil, err
@@ -72,8 +72,8 @@ func (w *Writer) listed() (names map[string]bool, text []byte, err error) {
 	return names, text, nil
 }
 
-// replace writes the manifest again, to a new file. After an error of the disk it is unknown which bytes of the
-// old file are on it, even if a second flush succeeds.
+// replace writes the manifest to a new file. After an error of the disk nobody knows which bytes of the old file are on it, even if
+// a second flush succeeds.
 func (w *Writer) replace(text []byte) error {
 	f, err := w.fs.create(w.path(manifestName + temporary))
 	if err != nil {
@@ -97,7 +97,7 @@ func (w *Writer) replace(text []byte) error {
 	return old.Close()
 }
 
-// adopt lists a segment that a crash has kept from being listed.
+// adopt lists a segment that was complete, but not listed, when its writer was killed.
 func (w *Writer) adopt(name string) error {
 	s, err := inspect(w.path(name))
 	if err != nil {

@@ -87,9 +87,10 @@ func Verify(ctx context.Context, dir string) (list []Segment, damaged []Damage, 
 	return list, append(damaged, unlisted...), err
 }
 
-// notListed returns which of the files are segments that even now are not in the
+// notListed returns those of the files that are segments and are still not in the
 // manifest.
 func notListed(dir string, names []string) (unlisted []Damage, err error) {
+	// The manifest is read again, because a writer may have listed a file since names was read.
 	list, err := Segments(dir)
 	listed := map[string]bool{}
 	for _, s := range list {
@@ -103,7 +104,7 @@ func notListed(dir string, names []string) (unlisted []Damage, err error) {
 	return unlisted, err
 }
 
-// inspect reads a segment to its end and returns its entry.
+// inspect reads a whole segment, and returns the entry that the manifest should have.
 func inspect(path string) (s Segment, err error) {
 	s.Version = 1
 	f, err := os.Open(path)
@@ -126,7 +127,7 @@ func inspect(path string) (s Segment, err error) {
 	return s, nil
 }
 
-// rows are the records of one segment, until the first error.
+// rows returns the rows of one segment, until the first error.
 func rows(path string) iter.Seq2[upkeep.Expired, error] {
 	return func(yield func(upkeep.Expired, error) bool) {
 		f, err := os.Open(path)

@@ -13,12 +13,12 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// version of the form of records and manifests. Every later version can read
-// the files of an earlier one: see testdata.
+// version is the version of the format of records and manifests. Every later version can read the files of an earlier
+// one: see testdata.
 const version = 2
 
-// versionOf is the first version that has rows such as e, with which its line and its segment are marked: an earlier
-// release can read an archive that has operations only.
+// versionOf returns the first version that can represent e. Its line and its segment are marked with this version, so that an earlier
+// release can read an archive that has only operations.
 func versionOf(e upkeep.Expired) int {
 	if e.Table == "" {
 		return 1
@@ -69,7 +69,7 @@ func encode(to io.Writer, e upkeep.Expired) error {
 	return err
 }
 
-// decode reads the next record; io.EOF is the end.
+// decode reads the next record. At the end it returns io.EOF.
 func decode(from *json.Decoder) (e upkeep.Expired, err error) {
 	var r record
 	switch err := from.Decode(&r); {

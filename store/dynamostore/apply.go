@@ -24,7 +24,8 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 	return c.Next, nil
 }
 
-// apply sends one request that writes the record of c, the handler's items and the writes of c, if the expectation of c holds; else it applies nothing.
+// apply sends one request that writes the record of c, the handler's items and the writes of c, if the expectation of c holds.
+// Otherwise apply writes nothing, and returns the record that it conflicts with.
 func (s *Store) apply(ctx context.Context, c store.Change, items []types.TransactWriteItem) (inTheWay store.Record, err error) {
 	if err := ctx.Err(); err != nil {
 		return inTheWay, failedRead(err)
@@ -33,15 +34,18 @@ func (s *Store) apply(ctx context.Context, c store.Change, items []types.Transac
 		return inTheWay, &store.Error{Kind: store.KindMisused, Err: errKeep}
 	}
 	w, err := s.writes(ctx, &c, items)
+	// No request may be needed: a transaction without an ID and without items has nothing to write.
 	if err != nil || len(w.items) == 0 {
 		return inTheWay, err
 	}
 	d := &delivery{}
+	// Only a new record can be too late: the owner of an existing record continues it.
 	if w.record && c.Expect.Fence == 0 {
 		d.staleAfter = c.StaleAfter
 	}
 	switch sending := d.in(ctx); {
-	// A token makes the service apply a repeated request once. Single requests have none, and are recognised by
+	// Only a transaction takes a token, by which the service applies a repeated request once. A single request has none:
+	// its nonce shows whether it was applied.
 	// their nonce instead.
 	case len(w.items) > 1 || !w.record:
 		_, err = s.client.TransactWriteItems(sending, &dynamodb.TransactWriteItemsInput{TransactItems: w.items, ClientRequestToken: token(c.Next.Nonce)})
@@ -54,13 +58,14 @@ func (s *Store) apply(ctx context.Context, c store.Change, items []types.Transac
 	return s.notApplied(ctx, &c, &w, d, err)
 }
 
-// writes are the items of one request: the record, if it is written, the handler's items, and the checks of Change.Held.
+// writes are the items of one request, in this order: the record if it is written, the handler's items, the writes of the change, and the checks of Change.Held.
 type writes struct {
 	items  []types.TransactWriteItem
 	record bool
 	held   int // the index of the first check of Change.Held
 }
 
+// writes returns the items that apply sends for c, or an error if the service would refuse them.
 func (s *Store) writes(ctx context.Context, c *store.Change, items []types.TransactWriteItem) (w writes, err error) {
 	if !c.ID.IsZero() {
 		id, err := idOf(c.ID)
@@ -71,6 +76,7 @@ func (s *Store) writes(ctx context.Context, c *store.Change, items []types.Trans
 		if err != nil {
 			return w, err
 		}
+		// The record comes first: refusalOf recognises it by its index.
 		w.record = true
 		w.items = append(w.items, s.record(c, id, now))
 	}
@@ -91,7 +97,8 @@ func (s *Store) writes(ctx context.Context, c *store.Change, items []types.Trans
 	return w, withinLimits(w)
 }
 
-// token returns a token by which the service recognises a request that the client sends again. It begins with the nonce of the record, so that
+// token returns a token by which the service recognises a request that the client sends again. The token begins with the nonce
+// of the record, so that CloudTrail shows which call sent it. The random rest distinguishes two requests that have the same nonce.
 // CloudTrail shows which call sent it. The random rest distinguishes two different requests that have the same nonce.
 func token(nonce []byte) *string {
 	var own [4]byte
@@ -104,7 +111,7 @@ func token(nonce []byte) *string {
 	return &t
 }
 
-// single sends a record alone, for half the price of a transaction.
+// single sends the write of a record without a transaction, which costs half as much.
 func (s *Store) single(ctx context.Context, w types.TransactWriteItem) (err error) {
 	switch {
 	case w.Put != nil:
@@ -129,7 +136,7 @@ func (s *Store) single(ctx context.Context, w types.TransactWriteItem) (err erro
 	return err
 }
 
-// notApplied classifies the error of a write. It returns nil if the write was applied after all: the client had sent it again.
+// notApplied classifies the error of a write. It returns nil if the write was applied after all, because the client had sent it twice.
 func (s *Store) notApplied(ctx context.Context, c *store.Change, w *writes, d *delivery, err error) (store.Record, error) {
 	r := refusalOf(err, w)
 	switch {
@@ -144,7 +151,7 @@ func (s *Store) notApplied(ctx context.Context, c *store.Change, w *writes, d *d
 	return store.Record{}, &store.Error{Kind: r.kind, Err: r.explain(err)}
 }
 
-// late says why a change that was too late is not sent: because the operation is known, or because it is not.
+// late returns the error for a change that was not sent because it was too late: [store.KindTaken] if a record exists, else [store.KindStale].
 func (s *Store) late(ctx context.Context, c *store.Change, err error) (store.Record, error) {
 	rec, failed := s.Read(ctx, c.ID)
 	switch {
@@ -156,10 +163,10 @@ func (s *Store) late(ctx context.Context, c *store.Change, err error) (store.Rec
 	return rec, &store.Error{Kind: store.KindStale, Err: errLate}
 }
 
-// refused returns the record that made the request fail, and the error.
+// refused returns the record that made the request fail, and the error. It returns a nil error if the record is the caller's own.
 func (s *Store) refused(ctx context.Context, c *store.Change, d *delivery, found item, err error) (store.Record, error) {
 	rec, failed := store.Record{}, error(nil)
-	if found == nil { // it is absent, or the service does not return it
+	if found == nil { // the record is absent, or the service does not return it
 		rec, failed = s.Read(ctx, c.ID)
 	} else if now, e := s.heard(); e == nil {
 		rec, failed = recordOf(found, now)
@@ -170,7 +177,7 @@ func (s *Store) refused(ctx context.Context, c *store.Change, d *delivery, found
 	if d.uncertain() {
 		switch own := len(c.Next.Nonce) > 0 && string(rec.Nonce) == string(c.Next.Nonce); {
 		case own && rec.State == c.Next.State && rec.Fence == c.Next.Fence:
-			return rec, nil // the client has sent the request again, and it has met its own write
+			return rec, nil // the client has sent the request again, and the second request has found the record of the first
 		case c.Expect.Fence == 0 && rec.State == store.StateDone: // a finished record does not change, so ours was never written
 		default:
 			return store.Record{}, &store.Error{Kind: store.KindLost, Err: err}

@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// expression collects the names and values of the expressions of one request. Each attribute has a placeholder: many names are reserved.
+// expression collects the names and values of the expressions of one request. Each attribute has a placeholder, because DynamoDB reserves many names.
 type expression struct {
 	names  map[string]string
 	values item
@@ -19,13 +19,15 @@ type expression struct {
 
 func newExpression() *expression { return &expression{names: map[string]string{}} }
 
+// name returns the placeholder of an attribute.
 func (e *expression) name(attribute string) string {
 	e.names["#"+attribute] = attribute
 	return "#" + attribute
 }
 
+// value returns a new placeholder for v.
 func (e *expression) value(v types.AttributeValue) string {
-	if e.values == nil { // an empty map is refused
+	if e.values == nil { // the service refuses an empty map, so it is made with the first value
 		e.values = item{}
 	}
 	key := ":v" + strconv.Itoa(len(e.values))
@@ -33,18 +35,21 @@ func (e *expression) value(v types.AttributeValue) string {
 	return key
 }
 
+// compare returns a comparison of an attribute with v.
 func (e *expression) compare(attribute, operator string, v types.AttributeValue) string {
 	return e.name(attribute) + " " + operator + " " + e.value(v)
 }
 
-// expects returns the condition under which a record is as a change expects it.
+// expects returns the condition that a record matches x.
 func (e *expression) expects(x store.Expect, now time.Time) *string {
 	if x.Fence == 0 {
+		// An expired record counts as absent, even if its item still exists.
 		s := "attribute_not_exists(" + e.name("id") + ") OR " + e.compare("until", "<=", micros(now))
 		return &s
 	}
 	all := []string{
 		e.compare("fence", "=", number(x.Fence)),
+		// A finished record never changes, whatever its fence is.
 		e.compare("state", "<>", number(int64(store.StateDone))),
 	}
 	if len(x.Nonce) > 0 {
@@ -57,7 +62,7 @@ func (e *expression) expects(x store.Expect, now time.Time) *string {
 	return &s
 }
 
-// holds returns the condition under which an operation runs under a claim.
+// holds returns the condition that an operation is running under the claim h.
 func (e *expression) holds(h store.Hold) *string {
 	s := strings.Join([]string{
 		e.compare("state", "=", number(int64(store.StateRunning))),
@@ -72,6 +77,7 @@ func (s *Store) record(c *store.Change, id string, now time.Time) (w types.Trans
 	e := newExpression()
 	condition := e.expects(c.Expect, now)
 	key := item{"id": text(id)}
+	// The service then returns the record that has refused the write, which saves a read.
 	tell := types.ReturnValuesOnConditionCheckFailureAllOld
 	switch {
 	case c.Next.State == store.StateAbsent:
@@ -79,6 +85,7 @@ func (s *Store) record(c *store.Change, id string, now time.Time) (w types.Trans
 			TableName: &s.table, Key: key, ConditionExpression: condition,
 			ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values, ReturnValuesOnConditionCheckFailure: tell,
 		}
+	// Put also replaces an expired record, and leaves nothing of it.
 	case c.Expect.Fence == 0:
 		w.Put = &types.Put{
 			TableName: &s.table, Item: itemOf(c, id, now), ConditionExpression: condition,
@@ -94,7 +101,8 @@ func (s *Store) record(c *store.Change, id string, now time.Time) (w types.Trans
 	return w
 }
 
-// update sets all attributes of an existing record: no old value is left, except since and, with keep, the kept attributes.
+// update sets all attributes of an existing record and removes those that have no new value. It leaves since unchanged and, if keep is
+// true, the attributes in kept.
 func (e *expression) update(it item, keep bool) string {
 	var set, remove []string
 	for _, a := range attributes {
@@ -110,7 +118,7 @@ func (e *expression) update(it item, keep bool) string {
 	return "SET " + strings.Join(set, ", ") + " REMOVE " + strings.Join(remove, ", ")
 }
 
-// check returns the write that is applied only while h is held.
+// check returns the condition check of h: the transaction commits only if h is still held.
 func (s *Store) check(h store.Hold) (w types.TransactWriteItem, err error) {
 	id, err := idOf(h.ID)
 	if err != nil {

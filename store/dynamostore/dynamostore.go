@@ -77,7 +77,7 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
-// problem returns why the table does not do.
+// problem returns what is wrong with the table, or nil.
 func (s *Store) problem(t *types.TableDescription) error {
 	region := s.client.Options().Region
 	key := t.KeySchema
@@ -96,6 +96,7 @@ func (s *Store) problem(t *types.TableDescription) error {
 	return nil
 }
 
+// indexed reports whether the index of the store exists and is filled.
 func (s *Store) indexed(t *types.TableDescription) bool {
 	for _, x := range t.GlobalSecondaryIndexes {
 		if aws.ToString(x.IndexName) == index && x.IndexStatus == types.IndexStatusActive {

@@ -22,7 +22,7 @@ const (
 
 var errNotHeld = errors.New("an operation is no longer held")
 
-// kinds has the errors with which the service answers that a write was not applied. Other errors are [store.KindOther].
+// kinds maps the error codes of the service that say a write was not applied. All other codes are [store.KindOther].
 var kinds = map[string]store.Kind{
 	"TransactionConflictException":           store.KindRetry,
 	"TransactionConflict":                    store.KindRetry,
@@ -38,15 +38,17 @@ var kinds = map[string]store.Kind{
 	"TransactionInProgressException":         store.KindLost,
 }
 
+// kindOf returns the kind of an error of the client.
 func kindOf(err error) store.Kind {
 	var api smithy.APIError
 	if !errors.As(err, &api) {
+		// Not an answer of the service: it was not reached, or ctx has ended.
 		return store.KindUnavailable
 	}
 	return kinds[api.ErrorCode()]
 }
 
-// failedRead is the error of a request that has written nothing.
+// failedRead returns the error of a request that has written nothing.
 func failedRead(err error) error {
 	if missing(err) {
 		err = fmt.Errorf("%w: %w", store.ErrNotMigrated, err)
@@ -54,16 +56,16 @@ func failedRead(err error) error {
 	return &store.Error{Kind: kindOf(err), Err: err}
 }
 
-// refusal is why the service has not applied a write.
+// refusal says why the service has not applied a write.
 type refusal struct {
 	kind   store.Kind
-	record bool // because of the record: item is the record, nil if it is absent or not known
+	record bool // the record does not match; item is the record, or nil if it is absent or not known
 	item   item
-	rows   bool // because of a condition of the handler
+	rows   bool // a condition of the handler's items does not hold
 }
 
-// refusalOf reads an error. In a transaction, the record comes first: if the operation was done before, its items were written, too, and
-// so their conditions fail now. A conflict comes next: the other transaction may have made the conditions fail.
+// refusalOf reads the error of a write. In a transaction, a refused record counts first: if the operation was done before, its items
+// were written as well, and their conditions fail now. A conflict counts next: the other transaction may have made the conditions fail.
 func refusalOf(err error, w *writes) refusal {
 	var condition *types.ConditionalCheckFailedException
 	if errors.As(err, &condition) {
@@ -94,6 +96,7 @@ func refusalOf(err error, w *writes) refusal {
 	return r
 }
 
+// explain returns err with the cause that a caller can act on.
 func (r refusal) explain(err error) error {
 	switch {
 	case r.rows:
@@ -113,7 +116,7 @@ const (
 	tryTransaction = "fewer or smaller items in one operation, and further operations for the rest"
 )
 
-// withinLimits returns an error if the service takes no such transaction.
+// withinLimits returns an error if the service would refuse the transaction for its size.
 func withinLimits(w writes) error {
 	if len(w.items) > maxItems {
 		err := fmt.Errorf("dynamostore: a transaction has at most %d items, with the record and the checks of held operations; this one has %d. Try: %s", maxItems, len(w.items), tryTransaction)
@@ -133,7 +136,7 @@ func withinLimits(w writes) error {
 	return nil
 }
 
-// sizeOf returns about how large an item is by the rules of the service, at least.
+// sizeOf returns a lower bound of the size of an item by the rules of the service.
 func sizeOf(w types.TransactWriteItem) (n int) {
 	var values item
 	switch {

@@ -16,12 +16,12 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// part calls visit for the entries of one part of the index, in order, from after on, and up to before if that is set. It ends after
-// limit of them. The index is behind the table by a moment.
+// part calls visit for the entries of one part of the index, in order. It begins behind after, ends at before if that is set, and
+// visits at most limit entries. The index lags behind the table by a moment.
 func (s *Store) part(ctx context.Context, name string, after, before []byte, limit int, visit func(item)) error {
 	e := newExpression()
 	key := e.compare("part", "=", text(name)) + " AND "
-	low := &types.AttributeValueMemberB{Value: append(slices.Clone(after), 0)} // the first one behind it
+	low := &types.AttributeValueMemberB{Value: append(slices.Clone(after), 0)} // the smallest value behind after
 	if key += e.compare("due", ">=", low); before != nil {
 		key = e.compare("part", "=", text(name)) + " AND " + e.name("due") + " BETWEEN " + e.value(low) + " AND " + e.value(&types.AttributeValueMemberB{Value: before})
 	}
@@ -51,6 +51,7 @@ func (s *Store) part(ctx context.Context, name string, after, before []byte, lim
 func (s *Store) first(ctx context.Context, kind string, after, before []byte, limit int) ([]item, error) {
 	var found [parts][]item
 	err := each(parts, func(i int) error {
+		// Each part may hold all of the first entries, so each is read up to the limit.
 		return s.part(ctx, kind+strconv.Itoa(i), after, before, limit, func(it item) { found[i] = append(found[i], it) })
 	})
 	all := slices.Concat(found[:]...)
@@ -58,9 +59,10 @@ func (s *Store) first(ctx context.Context, kind string, after, before []byte, li
 	return all[:min(len(all), limit)], err
 }
 
-// items reads the items of entries that still exist, by id.
+// items reads the items of the entries from the table, by id. Items that no longer exist are missing.
 func (s *Store) items(ctx context.Context, entries []item, attributes ...string) (map[string]item, error) {
 	found := map[string]item{}
+	// The service takes at most 100 keys in one request.
 	for some := range slices.Chunk(entries, 100) {
 		e, consistent := newExpression(), true
 		ask := types.KeysAndAttributes{ConsistentRead: &consistent}
@@ -83,6 +85,7 @@ func (s *Store) items(ctx context.Context, entries []item, attributes ...string)
 			for _, it := range out.Responses[s.table] {
 				found[textOf(it, "id")] = it
 			}
+			// The service may answer for some of the keys only; the rest is asked for again after a pause.
 			if todo = out.UnprocessedKeys; len(todo) > 0 && !sleep.For(ctx, 20*time.Millisecond) {
 				return nil, failedRead(ctx.Err())
 			}
@@ -123,6 +126,7 @@ func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upk
 		if err != nil {
 			return nil, next, err
 		}
+		// The page ends at the index entry, whether or not the record is listed. Otherwise a page without matches would end the listing.
 		if i == page.Limit-1 {
 			next = id
 		}
@@ -133,9 +137,10 @@ func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upk
 	return list, next, nil
 }
 
+// listed reports whether a record belongs on the page.
 func listed(page *upkeep.Listing, rec *store.Record) bool {
 	switch {
-	case rec.State == store.StateAbsent || rec.State == store.StateDone: // since the index was written
+	case rec.State == store.StateAbsent || rec.State == store.StateDone: // the operation has ended since the index was written
 		return false
 	case page.Due && rec.State == store.StateRunning && !rec.LeaseExpired:
 		return false
@@ -152,6 +157,7 @@ func (s *Store) Backlog(ctx context.Context) (b upkeep.Backlog, err error) {
 	for i := range parts {
 		count := func(it item) {
 			state, since := store.State(numberOf(it, "state")), timeOf(it, "since")
+			// An expired operation counts from the end of its retention.
 			if state == store.StateDone {
 				since = timeOf(it, "until")
 			}

@@ -16,23 +16,23 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// item is an item of DynamoDB. An empty field has no attribute.
+// item is an item of DynamoDB. A field of a record that is empty has no attribute.
 type item = map[string]types.AttributeValue
 
-// attributes are the attributes of a record except its id and since, which do not change while it exists.
+// attributes are the attributes of a record except id and since, which do not change while the record exists.
 var attributes = []string{
 	"state", "fingerprint", "kind", "status", "header", "body", "nonce", "request", "trace", "name",
 	"fence", "lease", "point", "calling", "data", "until", "part", "due",
 }
 
-// kept has the attributes that Change.KeepRequest does not change.
+// kept holds the attributes that Change.KeepRequest leaves unchanged.
 var kept = map[string]bool{"fingerprint": true, "request": true, "trace": true, "name": true}
 
-// The index has two kinds of records, each in parts, because one part of an index takes a thousand writes a second.
+// The index has two kinds of entries. Each kind is split into parts, because one part of an index takes a thousand writes a second.
 const (
 	index      = "once_due"
-	unfinished = "u" // due is their scope and key
-	finite     = "d" // done, and due is when they expire
+	unfinished = "u" // an operation that is not done; its due is its scope and key
+	finite     = "d" // a done operation that expires; its due is the time of that
 	parts      = 16
 )
 
@@ -43,10 +43,11 @@ func idOf(id store.ID) (string, error) {
 	if t := id.Scope + id.Key; !utf8.ValidString(id.Scope) || !utf8.ValidString(id.Key) || strings.Contains(t, "\x00") {
 		return "", &store.Error{Kind: store.KindOther, Err: errForeign}
 	}
+	// The length of the scope keeps two ids apart whose scope and key join to the same text.
 	return strconv.Itoa(len(id.Scope)) + ":" + id.Scope + ":" + id.Key, nil
 }
 
-// operationOf is the inverse of idOf.
+// operationOf returns the operation of an item. It reverses idOf.
 func operationOf(it item) (id store.ID, err error) {
 	length, rest, _ := strings.Cut(textOf(it, "id"), ":")
 	n, err := strconv.Atoi(length)
@@ -56,20 +57,22 @@ func operationOf(it item) (id store.ID, err error) {
 	return store.ID{Scope: rest[:n], Key: rest[n+1:]}, nil
 }
 
-// orderOf orders operations by scope and key, as bytes.
+// orderOf returns the bytes that order operations by scope and key.
 func orderOf(id store.ID) []byte { return []byte(id.Scope + "\x00" + id.Key) }
 
+// orderOfTime returns the bytes that order times.
 func orderOfTime(t time.Time) []byte {
 	return binary.BigEndian.AppendUint64(nil, uint64(max(t.UnixMicro(), 0)))
 }
 
+// partOf returns the part of the index for an operation. The hash spreads the writes over all parts.
 func partOf(kind, id string) string {
 	h := fnv.New32a()
 	h.Write([]byte(id))
 	return kind + strconv.Itoa(int(h.Sum32()%parts))
 }
 
-// itemOf returns the record that c asks for.
+// itemOf returns the item of the record that c writes.
 func itemOf(c *store.Change, id string, now time.Time) item {
 	r := &c.Next
 	it := item{"id": text(id), "since": micros(now), "state": number(int64(r.State)), "fence": number(r.Fence)}
@@ -97,6 +100,7 @@ func itemOf(c *store.Change, id string, now time.Time) item {
 		it["lease"] = micros(now.Add(c.Lease))
 	}
 	switch {
+	// Exactly one of the two kinds of entries, or none: a record that is kept for ever is in no index.
 	case r.State != store.StateDone:
 		it["part"], it["due"] = text(partOf(unfinished, id)), &types.AttributeValueMemberB{Value: orderOf(c.ID)}
 	case c.Retain > 0 && c.Retain != store.Forever:
@@ -107,11 +111,12 @@ func itemOf(c *store.Change, id string, now time.Time) item {
 	return it
 }
 
-// recordOf reads a record as it is at a time of the service.
+// recordOf returns the record of an item at the time now of the service.
 func recordOf(it item, now time.Time) (r store.Record, err error) {
 	if it == nil {
 		return r, nil
 	}
+	// An expired record keeps its nonce, so that a writer whose answer was lost still recognises its record.
 	r.Nonce = bytesOf(it, "nonce")
 	if expired(it, now) {
 		return r, nil
@@ -130,6 +135,7 @@ func recordOf(it item, now time.Time) (r store.Record, err error) {
 	return r, nil
 }
 
+// expired reports whether the retention of an item is over. The item itself may exist for longer.
 func expired(it item, now time.Time) bool {
 	_, ends := it["until"]
 	return ends && !now.Before(timeOf(it, "until"))

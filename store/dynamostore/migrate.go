@@ -31,16 +31,18 @@ func (s *Store) Migrate(ctx context.Context) error {
 		case !errors.Is(err, store.ErrNotMigrated):
 			return err
 		case missing(err):
-			var exists *types.ResourceInUseException // another node has created it
+			var exists *types.ResourceInUseException // another node has created the table meanwhile
 			if _, err := s.client.CreateTable(ctx, &in); err != nil && !errors.As(err, &exists) {
 				return failedRead(err)
 			}
+		// The table exists, and is not active yet.
 		case !sleep.For(ctx, 500*time.Millisecond):
 			return err
 		}
 	}
 }
 
+// missing reports whether err says that a table does not exist.
 func missing(err error) bool {
 	var none *types.ResourceNotFoundException
 	return errors.As(err, &none)

@@ -14,10 +14,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// atOnce is how many requests a call sends at the same time.
+// atOnce is how many requests one call sends at the same time.
 const atOnce = 16
 
-// each calls fn for 0 to n-1, and returns an error of one call. After an error it calls no more.
+// each calls fn for 0 to n-1, several at a time, and returns an error of one call. After an error it begins no more calls.
 func each(n int, fn func(i int) error) (first error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -68,8 +68,10 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Durati
 	return slices.DeleteFunc(renewed, func(store.Hold) bool { i++; return !held[i] }), nil
 }
 
+// renew sets the lease of one operation. held is false if h is no longer valid.
 func (s *Store) renew(ctx context.Context, h store.Hold, now time.Time, lease time.Duration) (held bool, err error) {
 	id, err := idOf(h.ID)
+	// A hold without a nonce is never valid: every record has a nonce.
 	if err != nil || len(h.Nonce) == 0 {
 		return false, err
 	}
@@ -88,10 +90,10 @@ func (s *Store) renew(ctx context.Context, h store.Hold, now time.Time, lease ti
 		switch {
 		case err == nil:
 			return true, nil
-		// Another owner has the operation, or it has ended: that is no error of the request.
+		// Another owner has the operation, or it has ended. That is no error of the request.
 		case errors.As(err, &refused):
 			return false, nil
-		case kindOf(err) != store.KindRetry || !sleep.For(ctx, 10*time.Millisecond): // a transaction checks that it is held
+		case kindOf(err) != store.KindRetry || !sleep.For(ctx, 10*time.Millisecond): // a transaction that checks this hold conflicts with the update
 			return false, failedRead(err)
 		}
 	}

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// grace is how long an expired record stays: a write that was signed in time may arrive that much later, and only the record
-	// keeps it out.
+	// grace is how long an expired record stays. A write that was signed before the expiry may arrive that much later, and only the
+	// record refuses it.
 	grace = 15 * time.Minute
 
-	// behind is how far the index may be behind the table.
+	// behind is how far the index may lag behind the table.
 	behind = time.Minute
 )
 
@@ -35,7 +35,7 @@ func (s *Store) Sweep(ctx context.Context, req upkeep.Sweep) (swept upkeep.Swept
 	}
 	swept.More, swept.Mark = len(entries) >= req.Limit, req.After
 	if len(entries) > 0 {
-		// Earlier than the last row, because the index may still lack rows that have expired before.
+		// The mark is earlier than the last row, because the index may still lack rows that have expired before.
 		if mark := timeOf(entries[len(entries)-1], "until").Add(-behind); mark.After(req.After) {
 			swept.Mark = mark
 		}
@@ -53,13 +53,13 @@ func (s *Store) Sweep(ctx context.Context, req upkeep.Sweep) (swept upkeep.Swept
 		}
 		return err
 	})
-	if swept.Rows = int(rows.Load()); err != nil { // others may be gone
+	if swept.Rows = int(rows.Load()); err != nil { // other rows may be deleted
 		return swept, &store.Error{Kind: store.KindLost, Err: err}
 	}
 	return swept, nil
 }
 
-// archive hands the records of entries over, and returns their items.
+// archive passes the records of entries to req.Archive, and returns their items.
 func (s *Store) archive(ctx context.Context, entries []item, req upkeep.Sweep) (seen []item, err error) {
 	found, err := s.items(ctx, entries)
 	if err != nil {
@@ -68,14 +68,14 @@ func (s *Store) archive(ctx context.Context, entries []item, req upkeep.Sweep) (
 	var rows []upkeep.Expired
 	for _, entry := range entries {
 		it := found[textOf(entry, "id")]
-		if it == nil || numberOf(it, "until") != numberOf(entry, "until") { // since the index was written
+		if it == nil || numberOf(it, "until") != numberOf(entry, "until") { // the record has changed since the index was written
 			continue
 		}
 		id, err := operationOf(it)
 		if err != nil {
 			return nil, err
 		}
-		rec, err := recordOf(it, time.Time{}) // as it was
+		rec, err := recordOf(it, time.Time{}) // with time zero nothing is expired, so the whole record is returned
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +90,7 @@ func (s *Store) archive(ctx context.Context, entries []item, req upkeep.Sweep) (
 	return seen, nil
 }
 
-// sweep deletes an item if it has not changed: its until must be the same, and its nonce, if the record was read.
+// sweep deletes an item if it has not changed: its until must be the same and, if the record was read, its nonce as well.
 func (s *Store) sweep(ctx context.Context, it item) (deleted bool, err error) {
 	e := newExpression()
 	condition := e.compare("until", "=", it["until"])
@@ -105,7 +105,7 @@ func (s *Store) sweep(ctx context.Context, it item) (deleted bool, err error) {
 	switch {
 	case err == nil:
 		return true, nil
-	case errors.As(err, &changed), kindOf(err) == store.KindRetry: // another sweeper has deleted it, or the operation is being executed again
+	case errors.As(err, &changed), kindOf(err) == store.KindRetry: // another sweeper has deleted it, or the operation is executed again
 		return false, nil
 	}
 	return false, err

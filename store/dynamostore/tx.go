@@ -53,6 +53,7 @@ func (t *Tx) Check(c types.ConditionCheck) error {
 	return t.add(types.TransactWriteItem{ConditionCheck: &c})
 }
 
+// add adds a write to the commit, unless the handler has returned or an earlier write has failed.
 func (t *Tx) add(w types.TransactWriteItem) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -61,16 +62,18 @@ func (t *Tx) add(w types.TransactWriteItem) error {
 		return errOver
 	case t.err != nil:
 		return fmt.Errorf("dynamostore: refused, an earlier write has failed: %w", t.err)
+	// Only tests set refuse.
 	case t.refuse != nil && t.refuse():
 		t.err = errRefused
 	default:
 		t.err = valid(w)
 	}
+	// A failed write is kept as well: it counts as a statement of the handler.
 	t.items = append(t.items, w)
 	return t.err
 }
 
-// end returns the collected items, and accepts no more.
+// end returns the collected items. After end, no more items are accepted.
 func (t *Tx) end() ([]types.TransactWriteItem, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -84,7 +87,7 @@ func (t *Tx) count() int {
 	return len(t.items)
 }
 
-// valid returns why the client would not send w.
+// valid returns an error if the client would refuse to send w.
 func valid(w types.TransactWriteItem) error {
 	var table *string
 	var key item
@@ -104,7 +107,7 @@ func valid(w types.TransactWriteItem) error {
 	return nil
 }
 
-// writeOf reads a write that travels with a commit, as once.Batch declares it: b.Exec("item", types.TransactWriteItem{...}).
+// writeOf returns the write of a statement that travels with a commit. once.Batch declares it as b.Exec("item", types.TransactWriteItem{...}).
 func writeOf(st store.Statement) (w types.TransactWriteItem, err error) {
 	if st.SQL == "item" && len(st.Args) == 1 {
 		switch a := st.Args[0].(type) {

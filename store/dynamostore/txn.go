@@ -13,11 +13,11 @@ import (
 
 var errIsolation = errors.New("dynamostore: reads of a handler are committed and no more, while its writes are serializable. Try: no Operation.Isolation, and conditions that check the items which were read")
 
-// txn is an operation that may be executed. Nothing of it is in the service before Commit.
+// txn is a transaction that a handler runs in. The service knows nothing of it before Commit.
 type txn struct {
 	s          *Store
 	tx         Tx
-	staleAfter time.Time // see store.BeginOptions, of a transaction that has looked nothing up
+	staleAfter time.Time // BeginOptions.StaleAfter, if Begin has not looked the operation up
 }
 
 var _ ability.Counter = (*txn)(nil)
@@ -28,12 +28,13 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	if err := ctx.Err(); err != nil {
 		return nil, store.Record{}, failedRead(err)
 	}
-	// Refused, because a handler could otherwise rely on reads that this database does not isolate.
+	// A handler could rely on reads that this database does not isolate, so a higher level is refused.
 	if opts.Isolation > store.ReadCommitted {
 		return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: errIsolation}
 	}
 	t := &txn{s: s}
 	t.tx.refuse = opts.Refuse
+	// Nothing has to be looked up: the condition of the commit refuses an operation that is recorded.
 	if opts.ID.IsZero() || opts.Batch || opts.First && opts.StaleAfter.IsZero() {
 		t.staleAfter = opts.StaleAfter
 		return t, store.Record{}, nil
@@ -47,6 +48,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	if err != nil || rec.State != store.StateAbsent {
 		return nil, rec, err
 	}
+	// The answer of the read has the service's time, so this check needs no request.
 	if now, err := s.heard(); err != nil || !opts.StaleAfter.IsZero() && !now.Before(opts.StaleAfter) {
 		if err == nil {
 			err = &store.Error{Kind: store.KindStale, Err: errLate}
@@ -98,6 +100,7 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 
 // Rollback implements [store.Transaction].
 func (t *txn) Rollback(context.Context) error {
+	// Nothing was sent, so there is nothing to undo.
 	_, _ = t.tx.end()
 	return nil
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// wire is the client's way to the service. It hears the time of its answers, and notes for each write whether an answer is missing.
+// wire is the HTTP client of a store. It reads the service's time from each answer, and notes for each write whether an answer is missing.
 type wire struct {
 	inner dynamodb.HTTPClient
 	clock *clock
 }
 
-// delivery tracks the requests of one write: the client itself sends it again if that may help.
+// delivery tracks the requests of one write. The client may send a write several times.
 type delivery struct {
-	staleAfter time.Time // it is too late to send it; zero: never
+	staleAfter time.Time // from this time on the write is too late to be sent; zero: never too late
 	open       bool      // the last request may have been applied, or may still be
-	lost       bool      // an earlier request may have been applied, too
-	late       bool      // it was not sent, because it was too late
+	lost       bool      // an earlier request may have been applied as well
+	late       bool      // the write was not sent, because it was too late
 }
 
 type deliveryKey struct{}
@@ -32,36 +32,40 @@ var errLate = errors.New("no record exists, and the first attempt is older than 
 func (w *wire) Do(req *http.Request) (*http.Response, error) {
 	d, _ := req.Context().Value(deliveryKey{}).(*delivery)
 	if d == nil {
-		d = new(delivery) // a read
+		d = new(delivery) // a read: nobody looks at its delivery
 	}
 	if err := req.Context().Err(); err != nil {
 		return nil, err
 	}
+	// Checked for each request, because the client's pauses between its attempts may be long.
 	if t, ok := w.clock.estimate(); ok && !d.staleAfter.IsZero() && !t.Before(d.staleAfter) {
 		d.late = true
 		return nil, errLate
 	}
+	// Until an answer says otherwise, each request counts as one that may be applied.
 	d.lost = d.lost || d.open
 	d.open = true
 	resp, err := w.inner.Do(req)
 	switch {
 	case err == nil:
 		w.clock.hear(resp.Header.Get("Date"))
-		d.open = resp.StatusCode < 400 || resp.StatusCode >= 500 // 400: it was refused. Otherwise: until its answer is read
+		d.open = resp.StatusCode < 400 || resp.StatusCode >= 500 // 4xx: the request was refused. Otherwise the answer must be read first
 	case notDialed(err):
 		d.open = false
 	}
 	return resp, err
 }
 
+// notDialed reports whether err says that no connection was made, so nothing was sent.
 func notDialed(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// uncertain reports whether a write that has failed may have been applied, or may still be.
+// uncertain reports whether a write that has failed may have been applied, or may still be applied.
 func (d *delivery) uncertain() bool { return d.open || d.lost }
 
+// in returns a context that carries d to [wire.Do].
 func (d *delivery) in(ctx context.Context) context.Context {
 	return context.WithValue(ctx, deliveryKey{}, d)
 }

@@ -16,8 +16,7 @@ var (
 	errEnded   = errors.New("memstore: the handler has ended the transaction")
 )
 
-// claim takes id for as long as the transaction lasts. The caller has made sure
-// that no other transaction has it.
+// claim claims id until the transaction ends. The caller has checked that no other transaction has claimed it.
 func (t *Tx) claim(id store.ID) {
 	if !id.IsZero() && t.s.claims[id] != t {
 		t.s.claims[id] = t
@@ -25,7 +24,7 @@ func (t *Tx) claim(id store.ID) {
 	}
 }
 
-// end frees what the transaction holds.
+// end gives the claims of the transaction back. The transaction is over.
 func (t *Tx) end() {
 	for _, id := range t.claims {
 		delete(t.s.claims, id)
@@ -33,8 +32,8 @@ func (t *Tx) end() {
 	t.claims, t.over = nil, true
 }
 
-// check returns an error if c does not apply to the rows that this transaction sees, and the record that
-// c conflicts with.
+// check returns an error if c does not apply to the rows that this transaction sees. It also returns the record that c
+// conflicts with.
 func (t *Tx) check(c *store.Change) (store.Record, error) {
 	for _, h := range c.Held {
 		if !holds(t.seen(h.ID), h) {
@@ -54,7 +53,7 @@ func (t *Tx) check(c *store.Change) (store.Record, error) {
 	return store.Record{}, nil
 }
 
-// matches reports whether rec meets an expectation.
+// matches reports whether rec meets expect.
 func matches(rec store.Record, expect store.Expect) bool {
 	switch {
 	case rec.State == store.StateAbsent || expect.Fence == 0:
@@ -69,10 +68,11 @@ func matches(rec store.Record, expect store.Expect) bool {
 
 // holds reports whether r is a running operation under the claim of h.
 func holds(r *row, h store.Hold) bool {
+	// An operation that was released may be claimed again with the same fence, so the nonce is compared as well.
 	return r != nil && r.rec.State == store.StateRunning && r.rec.Fence == h.Fence && bytes.Equal(r.rec.Nonce, h.Nonce)
 }
 
-// seen returns the row of id as this transaction sees it, nil if it is absent.
+// seen returns the row of id as this transaction sees it, or nil if there is none.
 func (t *Tx) seen(id store.ID) *row {
 	for _, p := range slices.Backward(t.pending) {
 		if p.id == id {
@@ -82,7 +82,7 @@ func (t *Tx) seen(id store.ID) *row {
 	return t.s.live(id)
 }
 
-// commit applies the transaction and c, or nothing, and ends it.
+// commit applies the transaction and c, or nothing. The transaction is over in both cases.
 func (t *Tx) commit(c store.Change) (inTheWay store.Record, err error) {
 	defer t.end()
 	if rec, err := t.prepare(c); err != nil {
@@ -108,7 +108,7 @@ func (t *Tx) commit(c store.Change) (inTheWay store.Record, err error) {
 	return inTheWay, nil
 }
 
-// validate returns an error if something has changed that the transaction rests on.
+// validate returns an error if another transaction has changed what this one depends on.
 func (t *Tx) validate() error {
 	// No locks are held between reads and commit, so the commit must see that the reads are still true.
 	for _, r := range t.reads {
@@ -130,7 +130,7 @@ func (t *Tx) validate() error {
 	return nil
 }
 
-// prepare adds c to the changes that the commit will apply.
+// prepare adds c to the changes that the commit will apply. It returns the record that c conflicts with.
 func (t *Tx) prepare(c store.Change) (inTheWay store.Record, err error) {
 	if t.err != nil {
 		return inTheWay, aborted(t.err)
@@ -147,7 +147,7 @@ func (t *Tx) prepare(c store.Change) (inTheWay store.Record, err error) {
 		}
 	}
 	for _, h := range c.Held {
-		if t.seen(h.ID) == t.s.live(h.ID) { // the others are this transaction's own
+		if t.seen(h.ID) == t.s.live(h.ID) { // a row that this transaction has written cannot be taken by another
 			t.held = append(t.held, h)
 		}
 	}
@@ -155,6 +155,7 @@ func (t *Tx) prepare(c store.Change) (inTheWay store.Record, err error) {
 		return inTheWay, nil
 	}
 	old := t.seen(c.ID)
+	// A renewal between now and the commit must win, so the commit checks the lease once more.
 	p := pending{id: c.ID, takesOver: c.Expect.LeaseExpired && old != nil && old == t.s.live(c.ID)}
 	if c.Next.State != store.StateAbsent {
 		p.row = newRow(&c, old, t.s.now())
@@ -202,8 +203,8 @@ type joined struct {
 	since savepoint
 }
 
-// savepoint records how much a transaction had done at some moment. Reads are not
-// undone: later decisions may depend on them.
+// savepoint records how much a transaction had done at some moment. Reads are not undone: later decisions may depend on
+// them.
 type savepoint struct {
 	writes, pending, held, count int
 	err                          error
@@ -232,7 +233,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 		err = down(e)
 	}
 	if err != nil {
-		j.tx.undo(j.since) // the caller may go on and commit
+		j.tx.undo(j.since) // the caller may continue and commit its transaction
 	}
 	return err
 }
@@ -249,6 +250,7 @@ func (s *Store) Write(ctx context.Context, tx *Tx, c store.Change) (store.Record
 	}
 	since := tx.here()
 	if rec, err := tx.prepare(c); err != nil {
+		// A refused change must leave the caller's transaction as it was.
 		tx.undo(since)
 		return rec, err
 	}

@@ -30,11 +30,13 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Durati
 	return renewed, nil
 }
 
+// renew sets the lease of one operation, and reports whether h still holds it.
 func (s *Store) renew(h store.Hold, lease time.Duration) bool {
 	old := s.live(h.ID)
 	if !holds(old, h) {
 		return false
 	}
+	// A copy, because rows are shared: a sweep or an open transaction may still refer to the old row.
 	next := *old
 	if next.lease = (time.Time{}); lease > 0 {
 		next.lease = s.now().Add(lease)
@@ -58,6 +60,7 @@ func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upk
 		}
 	}
 	slices.SortFunc(read, compare)
+	// The limit counts the operations that were read, as in a database, not those that match.
 	if read = read[:max(0, min(page.Limit, len(read)))]; len(read) > 0 && len(read) == page.Limit {
 		next = read[len(read)-1]
 	}
@@ -68,6 +71,7 @@ func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upk
 		case page.State != store.StateAbsent && rec.State != page.State:
 		case page.Due && rec.State == store.StateRunning && !rec.LeaseExpired:
 		default:
+			// A list does not contain these, as in a database.
 			rec.Data, rec.Request = nil, nil
 			list = append(list, upkeep.Entry{ID: id, Record: rec})
 		}

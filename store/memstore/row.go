@@ -7,16 +7,17 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// row is a record as it is kept. It is never changed, only replaced.
+// row is a record as the store keeps it. A row is never changed, only replaced.
 type row struct {
 	rec          store.Record
-	lease, until time.Time // zero: no lease, kept for ever
+	lease, until time.Time // zero: the row has no lease, or does not expire
 }
 
-// newRow makes the row that c asks for, in place of old, which may be nil.
+// newRow returns the row that c writes in place of old. old is nil if there is none.
 func newRow(c *store.Change, old *row, now time.Time) *row {
 	r := &row{rec: detach(c.Next)}
 	r.rec.LeaseExpired, r.rec.Since = false, now
+	// The record is the same operation, so it keeps the time of its first write.
 	if old != nil {
 		r.rec.Since = old.rec.Since
 		if c.KeepRequest {
@@ -42,8 +43,8 @@ func (r *row) record(now time.Time) store.Record {
 	return rec
 }
 
-// detach returns rec with bytes of its own, all in one allocation: what the
-// caller does to its slices afterwards reaches no row, and the other way round.
+// detach returns a copy of rec with bytes of its own, all in one allocation. So a caller that changes its slices does not
+// change a row, and a row does not change the caller's slices.
 func detach(rec store.Record) store.Record {
 	parts := [...]*[]byte{&rec.Fingerprint, &rec.Result.Body, &rec.Nonce, &rec.Request, &rec.Data}
 	n := 0
@@ -57,6 +58,7 @@ func detach(rec store.Record) store.Record {
 		}
 		from := len(room)
 		room = append(room, *p...)
+		// The capacity ends with the part: an append to one part must not overwrite the next.
 		*p = room[from:len(room):len(room)]
 	}
 	rec.Result.Header = slices.Clone(rec.Result.Header)

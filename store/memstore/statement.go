@@ -7,7 +7,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// exec executes a statement that travels with a commit.
+// exec executes a statement of Change.Writes.
 func (t *Tx) exec(s store.Statement) error {
 	key, value, err := arguments(s)
 	if err != nil {
@@ -22,6 +22,7 @@ func (t *Tx) exec(s store.Statement) error {
 			return err
 		}
 	case "delete":
+		// The delete counts rows, so it must be a read that the commit validates.
 		if _, ok := t.see(key); !ok {
 			rows = 0
 		}

@@ -24,7 +24,7 @@ import (
 // Store is a [store.Store] in memory. The methods of Store can be called concurrently.
 type Store struct {
 	mu     sync.Mutex
-	ahead  time.Duration // of the process clock
+	ahead  time.Duration // of the process's clock; see Advance
 	rows   map[store.ID]*row
 	claims map[store.ID]*Tx
 	table  map[string]string
@@ -82,6 +82,7 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 	if err := ctx.Err(); err != nil {
 		return store.Record{}, down(err)
 	}
+	// A swap is a transaction that reads and commits under one lock, so nothing can come between.
 	var t Tx
 	t.open(s)
 	s.mu.Lock()
@@ -135,7 +136,7 @@ func (s *Store) Join(ctx context.Context, tx *Tx, opts store.BeginOptions) (stor
 	return &joined{tx: tx, since: tx.here()}, store.Record{}, nil
 }
 
-// fits says why s cannot work in t, if it cannot.
+// fits returns an error if t cannot be used with s.
 func (t *Tx) fits(s *Store) error {
 	switch {
 	case t.s != s:
@@ -151,8 +152,7 @@ func (t *Tx) fits(s *Store) error {
 // Classify implements [store.Classifier].
 func (s *Store) Classify(err error) store.Kind { return store.KindOf(err) }
 
-// inTheWay returns the record that keeps tx from claiming id; its State is
-// StateAbsent if id is free.
+// inTheWay returns the record that keeps tx from claiming id. Its State is StateAbsent if id is free.
 func (s *Store) inTheWay(id store.ID, tx *Tx) store.Record {
 	if tx != nil {
 		for _, p := range slices.Backward(tx.pending) {
@@ -166,6 +166,7 @@ func (s *Store) inTheWay(id store.ID, tx *Tx) store.Record {
 		}
 	}
 	rec := s.read(id)
+	// The holder has written no record yet, so the answer is that somebody works on it.
 	if holder := s.claims[id]; rec.State == store.StateAbsent && holder != nil && holder != tx {
 		return store.Record{State: store.StateRunning}
 	}
@@ -178,13 +179,14 @@ func (s *Store) read(id store.ID) store.Record {
 		return store.Record{}
 	}
 	now := s.now()
+	// An expired record keeps its nonce, so that a writer whose answer was lost still recognises its record.
 	if r.expired(now) {
 		return store.Record{Nonce: slices.Clone(r.rec.Nonce)}
 	}
 	return r.record(now)
 }
 
-// live returns the row of id, nil if it is absent.
+// live returns the row of id, or nil if there is none or it is expired.
 func (s *Store) live(id store.ID) *row {
 	r := s.rows[id]
 	if r != nil && r.expired(s.now()) {
@@ -195,7 +197,7 @@ func (s *Store) live(id store.ID) *row {
 
 func (s *Store) now() time.Time { return time.Now().Add(s.ahead) }
 
-// late reports whether an absent operation must not be executed any more.
+// late reports whether it is too late to execute an absent operation.
 func (s *Store) late(staleAfter time.Time) bool {
 	return !staleAfter.IsZero() && !s.now().Before(staleAfter)
 }

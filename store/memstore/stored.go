@@ -31,6 +31,7 @@ func (s *Store) Stored(ctx context.Context, after store.ID, limit int) (list []u
 		if len(list) == 0 || list[len(list)-1].Scope != id.Scope {
 			list = append(list, upkeep.Stored{Scope: id.Scope})
 		}
+		// An expired row still counts towards the page, but not towards the size.
 		if r := s.rows[id]; !r.expired(s.now()) {
 			list[len(list)-1].Bytes += r.size()
 		}
@@ -41,7 +42,7 @@ func (s *Store) Stored(ctx context.Context, after store.ID, limit int) (list []u
 	return list, next, nil
 }
 
-// size is how many bytes a row takes, by the measure of an SQL store.
+// size returns how many bytes a row takes, measured as an SQL store measures it.
 func (r *row) size() int64 {
 	n := upkeep.RecordSize + len(r.rec.Result.Body) + len(r.rec.Request) + len(r.rec.Data)
 	for _, f := range r.rec.Result.Header {

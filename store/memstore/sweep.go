@@ -15,6 +15,7 @@ func (s *Store) Sweep(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, erro
 	if err := ctx.Err(); err != nil {
 		return upkeep.Swept{}, down(err)
 	}
+	// The lock is not held while Archive runs, so that no caller waits for the archive.
 	found := s.expired(req)
 	if len(found) > 0 && req.Archive != nil {
 		if err := req.Archive(ctx, records(found)); err != nil {
@@ -25,16 +26,17 @@ func (s *Store) Sweep(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, erro
 	defer s.mu.Unlock()
 	swept := upkeep.Swept{More: len(found) >= req.Limit, Mark: req.After}
 	for _, f := range found {
-		if s.rows[f.id] == f.row && s.claims[f.id] == nil { // still the one that was kept
+		if s.rows[f.id] == f.row && s.claims[f.id] == nil { // unchanged since Archive has received it
 			delete(s.rows, f.id)
 			swept.Rows++
 		}
+		// The mark moves on also for a row that was kept: it is used again, or another sweep has deleted it.
 		swept.Mark = f.row.until
 	}
 	return swept, nil
 }
 
-// expired returns the oldest rows that are not claimed.
+// expired returns the oldest expired rows that no transaction has claimed.
 func (s *Store) expired(req upkeep.Sweep) (found []pending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

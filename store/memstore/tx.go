@@ -13,8 +13,8 @@ import (
 type Tx struct {
 	s       *Store
 	reads   []cell    // the values that were read from the table
-	writes  []cell    // in order; the last one of a key counts
-	pending []pending // records that commit with it
+	writes  []cell    // in order; the last write of a key counts
+	pending []pending // records that commit with the transaction
 	held    []store.Hold
 	claims  []store.ID
 	count   int
@@ -22,14 +22,14 @@ type Tx struct {
 	over    bool
 	refusal func() bool // store.BeginOptions.Refuse
 
-	room struct { // most transactions are small
+	room struct { // first storage of the slices above: most transactions are small
 		reads, writes [1]cell
 		claims        [1]store.ID
 		pending       [1]pending
 	}
 }
 
-// cell is a key and its value, seen or written.
+// cell is a key with a value that was read or written.
 type cell struct {
 	key, value string
 	gone       bool
@@ -123,7 +123,7 @@ func (t *Tx) statement(run func() error) error {
 // errRefused is the error of a statement that store.BeginOptions.Refuse has failed.
 var errRefused = errors.New("memstore: refused by a test")
 
-// refused returns why a statement of the handler fails although nothing is wrong with it.
+// refused returns the error of a statement that a test has asked to fail, or nil.
 func (t *Tx) refused() error {
 	if t.refusal != nil && t.refusal() {
 		return errRefused
@@ -137,7 +137,7 @@ func (t *Tx) statements() int {
 	return t.count
 }
 
-// see returns the value of key and remembers what it was.
+// see returns the value of key as this transaction sees it. It remembers values of the table for validate.
 func (t *Tx) see(key string) (string, bool) {
 	for _, w := range slices.Backward(t.writes) {
 		if w.key == key {

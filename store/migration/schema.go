@@ -46,6 +46,7 @@ func Up(ctx context.Context, d sqlplane.Dialect, tx Tx, sets ...Set) ([]Migratio
 	if err := tx.Exec(ctx, createTable); err != nil {
 		return nil, fmt.Errorf("migration: %w", err)
 	}
+	// Noted in once_schema as well, so that this table alone lists what is applied.
 	for _, m := range has.earlier {
 		if err := tx.Exec(ctx, m.note()); err != nil {
 			return nil, fmt.Errorf("migration: %w", err)
@@ -72,10 +73,10 @@ func Read(ctx context.Context, d sqlplane.Dialect, tx Tx, sets ...Set) ([]Status
 	return has.status(d, sets)
 }
 
-// schema is what a database has: capabilities and their versions.
+// schema holds the versions of each capability that a database has.
 type schema struct {
 	versions map[string][]int
-	earlier  []Migration // the part of them that only once_migration has
+	earlier  []Migration // the versions among them that only once_migration has
 }
 
 const (
@@ -85,18 +86,18 @@ const (
 	readEarlier  = `select version from once_migration`
 )
 
-// readTables returns which of the two tables are there: without one of them, a query of it would
-// fail, and with it the transaction. On PostgreSQL, to_regclass would not do: a connection that has
-// waited for the lock may still remember that the table does not exist.
+// readTables holds the queries that return which of the two tables exist. A query of a missing table would fail, and
+// on PostgreSQL the transaction would fail with it. to_regclass is not used: a connection that has waited for the
+// lock may still remember that the table does not exist.
 var readTables = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: `select relname::text from pg_class where relname in ('once_schema', 'once_migration') and pg_table_is_visible(oid)`,
 	sqlplane.SQLite:     `select name from sqlite_master where type = 'table' and name in ('once_schema', 'once_migration')`,
 	sqlplane.MySQL:      `select table_name from information_schema.tables where table_schema = database() and table_name in ('once_schema', 'once_migration')`,
 }
 
-// earlier translates the versions in once_migration. Programs from before once_schema
-// write that table, with one sequence for all capabilities, and may do so at any time. It is never
-// changed here, so that such a program finds its own rows.
+// earlier translates the versions in once_migration. Programs from before once_schema write that table, with one
+// sequence for all capabilities, and may do so at any time. This package never changes that table, so that such a
+// program finds its own rows.
 var earlier = map[int][]Migration{
 	1: {{Capability: "operation", Version: 1, Name: "operation"}},
 	2: {{Capability: "operation", Version: 2, Name: "expiry"}},
@@ -104,10 +105,11 @@ var earlier = map[int][]Migration{
 	4: {{Capability: "journal", Version: 1, Name: "intent"}},
 }
 
-// renamed maps the old names of capabilities to the new ones. A database keeps the rows that were noted under an old name, so that an earlier
-// program finds them too.
+// renamed maps the old names of capabilities to the new ones. A database keeps the rows that were noted under an old name, so that
+// an earlier program finds them too.
 var renamed = map[string]string{"admin": "operate"}
 
+// readSchema reads which versions a database has.
 func readSchema(ctx context.Context, d sqlplane.Dialect, tx Tx) (schema, error) {
 	has := schema{versions: map[string][]int{}}
 	var tables []string
@@ -151,7 +153,7 @@ func readSchema(ctx context.Context, d sqlplane.Dialect, tx Tx) (schema, error) 
 	return has, nil
 }
 
-// status refuses a database that is newer than sets.
+// status returns which migrations of sets are applied. It returns an error if the database is newer than sets.
 func (s schema) status(d sqlplane.Dialect, sets []Set) ([]Status, error) {
 	all, err := All(d, sets...)
 	if err != nil {

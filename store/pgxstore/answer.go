@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// answerTime is how long the answer to the statements that begin a transaction may take: the time for a
-// connection and the time for a lock together. 0 means no bound.
+// answerTime returns how long the answer to the statements that begin a transaction may take. It is the sum of
+// the times for a connection and for a lock. 0 means no limit.
 func answerTime(t store.Timeouts) time.Duration {
 	if t.Acquire == 0 {
 		return 0
@@ -21,8 +21,8 @@ func answerTime(t store.Timeouts) time.Duration {
 	return t.Acquire + t.Lock
 }
 
-// statementTime is how long the answer to a statement of the handler may take: Statement, after which the
-// server reports an error, plus the time for a connection.
+// statementTime returns how long the answer to a statement of the handler may take. It is the sum of the
+// Statement timeout, after which the server reports an error, and the time for a connection.
 func statementTime(t store.Timeouts) time.Duration {
 	if t.Statement == 0 {
 		return 0
@@ -31,16 +31,16 @@ func statementTime(t store.Timeouts) time.Duration {
 }
 
 // answerTimer ends a round trip whose answer does not arrive. A server may be silent while its connection stays
-// open; then only a clock on this side can end the wait. The timer sets a deadline on the connection, because a
+// open. Then only a clock of this process can end the wait. The timer sets a deadline on the connection, because a
 // context would cost each transaction several times more.
 type answerTimer struct {
 	conn  *pgx.Conn
 	limit time.Duration
-	timer *time.Timer // nil: no bound
+	timer *time.Timer // nil: no limit
 }
 
-// awaitAnswer bounds all writes and reads on conn from now on until [answerTimer.stop]; 0 means
-// no bound.
+// awaitAnswer limits the time of all writes and reads on conn, from now until [answerTimer.stop]. If limit is 0,
+// the time is not limited.
 func awaitAnswer(conn *pgx.Conn, limit time.Duration) answerTimer {
 	t := answerTimer{conn: conn, limit: limit}
 	if limit > 0 {
@@ -50,20 +50,21 @@ func awaitAnswer(conn *pgx.Conn, limit time.Duration) answerTimer {
 	return t
 }
 
-// stop returns err, or an error that the server was silent if the time was over. The
-// connection is then closed.
+// stop ends the time limit, and returns err. If the time was over, stop closes the connection and returns a
+// silentError.
 func (t answerTimer) stop(err error) error {
 	if t.timer == nil || t.timer.Stop() {
 		// The timer has not fired, so no deadline is set on the connection.
 		return err
 	}
+	// The context has ended, so that Close does not wait for a silent server.
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = t.conn.Close(ctx) // the deadline may be set after a good answer was read
+	_ = t.conn.Close(ctx) // also after a good answer, because the deadline may be set after that answer was read
 	return &silentError{t.limit, err}
 }
 
-// busy is stop for a statement of the handler: its error says that the operation may be tried again.
+// busy does the same as stop for a statement of the handler. Its error says that the operation can be tried again.
 func (t answerTimer) busy(err error) error {
 	if err = t.stop(err); silent(err) {
 		err = &store.Error{Kind: store.KindBusy, Err: err}
@@ -71,8 +72,8 @@ func (t answerTimer) busy(err error) error {
 	return err
 }
 
-// awaitAnswer bounds a statement of the handler. If the transaction is over, the connection does not belong to
-// s any more, and nothing is bounded.
+// awaitAnswer limits the time of a statement of the handler. After the transaction the connection may belong to
+// another user of the pool, so then awaitAnswer sets no limit.
 func (s *session) awaitAnswer() answerTimer {
 	if s.over {
 		return answerTimer{}
@@ -80,7 +81,7 @@ func (s *session) awaitAnswer() answerTimer {
 	return awaitAnswer(s.conn, s.answerTime)
 }
 
-// awaited sends a batch, and bounds each answer to it.
+// awaited sends a batch, and limits the time of each answer.
 func (s *session) awaited(send func() pgx.BatchResults) pgx.BatchResults {
 	if s.answerTime == 0 {
 		return send()
@@ -94,7 +95,7 @@ func (s *session) awaited(send func() pgx.BatchResults) pgx.BatchResults {
 	return awaitedBatch{br, s}
 }
 
-// awaitedBatch bounds each answer to a batch.
+// awaitedBatch limits the time of each answer to a batch.
 type awaitedBatch struct {
 	pgx.BatchResults
 	s *session
@@ -109,6 +110,7 @@ func (b awaitedBatch) Exec() (pgconn.CommandTag, error) {
 func (b awaitedBatch) Query() (pgx.Rows, error) {
 	answer := b.s.awaitAnswer()
 	rows, err := b.BatchResults.Query()
+	// An answer that arrived too late is not used, because its connection is closed.
 	if silence := answer.busy(nil); silence != nil {
 		if rows != nil {
 			rows.Close()
@@ -128,11 +130,11 @@ func (b awaitedBatch) Close() error {
 	return answer.busy(b.BatchResults.Close())
 }
 
-// silentError is the error of a statement that the server has not answered in time. The store does not try
-// another connection, because the other connection leads to the same server.
+// silentError says that the server has not answered a statement in time. After this error the store does not
+// try another connection, because that connection leads to the same server.
 type silentError struct {
 	limit time.Duration
-	err   error // perhaps nil
+	err   error // nil if the statement had no error of its own
 }
 
 func (e *silentError) Error() string {
@@ -145,4 +147,5 @@ func (e *silentError) Error() string {
 
 func (e *silentError) Unwrap() error { return e.err }
 
+// silent reports whether err says that the server has not answered in time.
 func silent(err error) bool { return errors.As(err, new(*silentError)) }

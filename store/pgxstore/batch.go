@@ -15,19 +15,19 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// batchTxn is a transaction of which nothing has been sent yet (store.BeginOptions.Batch). At the default
-// isolation it has neither BEGIN nor COMMIT: the pipeline is an implicit transaction, and after a statement
-// that fails nothing needs to be rolled back.
+// batchTxn is a transaction that has sent nothing yet (store.BeginOptions.Batch). At the default isolation level
+// it sends neither BEGIN nor COMMIT, because a pipeline is an implicit transaction. After a failed statement the server
+// rolls the pipeline back by itself.
 type batchTxn struct {
 	s         *Store
 	conn      *pgxpool.Conn
 	opts      store.BeginOptions
-	statement time.Duration // budget, counted from here
+	statement time.Duration // the statement timeout at the time of Begin
 }
 
 var _ store.CommitClaimer = (*batchTxn)(nil)
 
-// beginBatch only gets a connection.
+// beginBatch gets a connection, and sends nothing.
 func (s *Store) beginBatch(ctx context.Context, opts store.BeginOptions) (store.Transaction[pgx.Tx], error) {
 	conn, err := s.acquire(ctx, opts)
 	if err != nil {
@@ -49,10 +49,11 @@ func (t *batchTxn) Rollback(context.Context) error {
 	return nil
 }
 
-// Commit sends everything. The record is first, so that a duplicate fails before any write. The position of an
-// error says which statement has caused it.
+// Commit sends all statements in one round trip. The record is the first write, so that a duplicate fails before
+// any other write. The position of an error shows which statement has failed.
 func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 	defer t.conn.Release()
+	// The writes are checked before anything is sent, so a refused write needs no rollback.
 	if err := checkBatchWrites(c.Writes, t.s.simple); err != nil {
 		return err
 	}
@@ -66,7 +67,8 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 	case ordinary(c):
 		queueUnclaimed(&b, c)
 	default:
-		// A missing record is not enough: another transaction may hold the claim and commit later.
+		// A missing record does not prove that the operation is free: another transaction may hold the claim, and commit
+		// later.
 		if c.Expect.Fence == 0 && !c.ID.IsZero() {
 			b.refusing(store.KindTaken, pgsql.TryClaim, pgsql.LockID(c.ID))
 		}
@@ -83,9 +85,10 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 		return nil
 	}
 	conn := t.conn.Conn()
+	// pgx would close the connection at once when ctx ends. Then it would not be known whether the batch was applied.
 	stop := context.AfterFunc(ctx, func() { giveUp(conn.PgConn()) })
-	defer stop()                                                          // if a tracer panics
-	br, err := t.s.sendPrepared(ctx, context.WithoutCancel(ctx), conn, b) // giveUp ends it
+	defer stop()                                                          // also if a tracer panics
+	br, err := t.s.sendPrepared(ctx, context.WithoutCancel(ctx), conn, b) // without cancel, because giveUp ends the wait
 	if err != nil {
 		if !stop() {
 			_ = conn.Close(ctx) // as below
@@ -94,9 +97,9 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 	}
 	failed, tag, err := results(context.WithoutCancel(ctx), br, b)
 	if !stop() {
-		_ = conn.Close(ctx) // the request to cancel may still arrive, and must not cancel a statement of the connection's next user
+		_ = conn.Close(ctx) // the cancel request may arrive late, and must not cancel a statement of the next user of the connection
 		if err == nil {
-			failed, err = len(b), ctx.Err() // as in results: it may have ended the wait for the standby
+			failed, err = len(b), ctx.Err() // the cancel request may have ended the wait for the standby, as in results
 		}
 	}
 	switch {
@@ -104,27 +107,28 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 		return nil
 	case err == nil:
 		err = errNotCommitted(tag)
-	case conn.PgConn().TxStatus() == 'E': // there was a BEGIN
-		_, _ = conn.Exec(ctx, "rollback") // if that fails, so does the pool's check
+	case conn.PgConn().TxStatus() == 'E': // the transaction has failed after an explicit BEGIN
+		_, _ = conn.Exec(ctx, "rollback") // if the rollback fails, the pool finds the open transaction and closes the connection
 	}
 	if refusedByStandby(ctx, conn, err) {
-		return &store.Error{Kind: store.KindRetry, Err: pgsql.ErrRecovery} // Begin may find the primary
+		return &store.Error{Kind: store.KindRetry, Err: pgsql.ErrRecovery} // the next Begin may find the primary
 	}
 	return t.s.failure(ctx, conn, b, failed, err)
 }
 
-// giveUp asks the server to end a batch whose time is over. The server may be waiting for locks, and an error
-// from it is better than no answer. The server has a second for that.
+// giveUp asks the server to cancel a batch whose time is over, for example a batch that waits for locks. An error
+// from the server is better than no answer, because it proves that nothing was applied. The server has one second for
+// the answer.
 func giveUp(conn *pgconn.PgConn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	// Set before the request, which needs a connection of its own and may take the whole second.
+	// The deadline comes first, because the request needs a separate connection and may take the whole second.
 	_ = conn.Conn().SetDeadline(time.Now().Add(time.Second))
 	_ = conn.CancelRequest(ctx) // if the request does not reach the server, the deadline ends the wait
 }
 
-// queueFront queues the statements before the claim. It needs no idle timeout: a batch is never
-// idle in its transaction.
+// queueFront queues the statements before the claim. It sets no idle timeout, because a batch is never idle in
+// its transaction.
 func (t *batchTxn) queueFront(b *pipeline) {
 	if t.opts.Isolation != store.DefaultIsolation {
 		b.queue(beginText[t.opts.Isolation])
@@ -133,8 +137,8 @@ func (t *batchTxn) queueFront(b *pipeline) {
 	queueBounds(b, t.statement, store.Timeouts{Lock: t.opts.Timeouts.Lock})
 }
 
-// unsent is for a pipeline that was not sent: a write that the server cannot prepare, an
-// argument that cannot be encoded, a connection that was gone.
+// unsent classifies the error of a pipeline that was not sent, for example because the server cannot prepare a
+// write, because an argument cannot be encoded, or because the connection was gone.
 func unsent(conn *pgx.Conn, err error, appended bool) error {
 	kind := store.KindOther
 	pe := serverError(err)
@@ -142,21 +146,20 @@ func unsent(conn *pgx.Conn, err error, appended bool) error {
 		kind = pgsql.Classify(pe.Code)
 	}
 	switch {
-	case strings.HasPrefix(err.Error(), "error preprocessing batch (build)"): // which has cost the connection
+	case strings.HasPrefix(err.Error(), "error preprocessing batch (build)"): // pgx has closed the connection because of the argument, so the closed connection is no reason to try again
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		kind = store.KindUnavailable
 	case pe != nil && ownTable(pe, appended || errors.As(err, new(ownError))):
 		kind, err = store.KindUnavailable, notMigrated(err)
 	case kind == store.KindLost, conn.IsClosed():
-		kind = store.KindRetry // the connection broke while it was idle; Begin connects again for this kind
+		kind = store.KindRetry // the connection broke while it was idle; Begin connects again after an error of this kind
 	}
 	return &store.Error{Kind: kind, Err: explained(err)}
 }
 
-// checkBatchWrites refuses statements that could end the transaction in the middle of its pipeline, where
-// no answer is read before the end: COMMIT, and CALL and DO, whose code may commit if there
-// was no BEGIN. The server itself refuses a text of several statements, unless pgx
-// uses the simple protocol.
+// checkBatchWrites refuses statements that could end the transaction inside the pipeline, where no answer is
+// read before the end. COMMIT ends it. The code of CALL and DO may commit if no BEGIN was sent. The server itself
+// refuses several statements in one text, unless pgx uses the simple protocol.
 func checkBatchWrites(writes []store.Statement, simple bool) error {
 	for i, w := range writes {
 		word := firstWord(w.SQL)
@@ -172,8 +175,8 @@ func checkBatchWrites(writes []store.Statement, simple bool) error {
 	return nil
 }
 
-// firstWord returns the first word of a statement, after blanks, comments and parentheses; "" if
-// it does not begin with a word. Nested comments are not recognised.
+// firstWord returns the first word of a statement. It skips blanks, comments and parentheses before the word. It
+// returns "" if the statement does not begin with a word, or begins with nested comments.
 func firstWord(sql string) string {
 	for {
 		sql = strings.TrimLeft(sql, " \t\r\n\f(")

@@ -14,20 +14,21 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// lookup is the answer of the first round trip.
+// lookup holds the answers to the first round trip of a transaction.
 type lookup struct {
-	id       store.ID  // zero: nothing is claimed
-	start    time.Time // of the transaction
+	id    store.ID  // the operation; zero if nothing is claimed
+	start time.Time // when the transaction began, by the clock of the server
+	// granted is true if this transaction holds the claim.
 	granted  bool
 	recovery bool // the server is a standby
-	watched  bool // the server tracks the transaction's reads (SSI): see serializable.go
+	watched  bool // the transaction is SERIALIZABLE, so the server tracks its reads: see serializable.go
 	row      row
-	late     bool // an absent operation must not be executed any more
+	late     bool // an operation without a record must not be executed, because StaleAfter has passed
 }
 
 // begin sends BEGIN, the claim and the look-up in one round trip.
 func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[pgx.Tx], store.Record, error) {
-	// StaleAfter counts only if no record exists, so it needs the look-up.
+	// StaleAfter only applies if no record exists, so it needs the look-up.
 	opts.First = opts.First && opts.StaleAfter.IsZero()
 	conn, err := s.acquire(ctx, opts)
 	if err != nil {
@@ -68,7 +69,7 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	case refusedByStandby(ctx, conn.Conn(), err):
 		err = pgsql.ErrRecovery
 	case c.watched && !lookedUp && looksUp(opts):
-		// The database's default level is SERIALIZABLE, as this answer shows: from now on the look-up is sent
+		// This answer shows that SERIALIZABLE is the default level of the database. From now on, the look-up is sent
 		// before BEGIN.
 		s.watched.Store(true)
 		t.abandon(ctx)
@@ -77,8 +78,8 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	switch {
 	case err != nil:
 		if conn.Conn().IsClosed() && !silent(err) {
-			// After a broken connection Begin tries another one. After a silent server it does not, because
-			// another connection leads to the same server.
+			// The connection was broken, so Begin tries another one. After a silent server Begin does not try again,
+			// because each connection leads to the same server.
 			err = &brokenError{err}
 		}
 		t.abandon(ctx)
@@ -88,40 +89,42 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	}
 	switch {
 	case rec.State == store.StateDone && opts.Durable:
-		// The commit of this record may still wait for the synchronous standby.
+		// The record may come from a commit that still waits for the synchronous standby.
 		return nil, rec, t.synced(ctx, answerTime(opts.Timeouts))
 	case rec.State == store.StateAbsent && c.granted && c.late:
-		t.abandon(ctx) // it holds the claim
+		t.abandon(ctx) // the claim is held, so the caller waits for the rollback
 		return nil, rec, stale()
 	case rec.State == store.StateAbsent && c.granted:
 		return t, rec, nil
 	case rec.State == store.StateAbsent:
-		rec = store.Record{State: store.StateRunning} // by the transaction that has the lock
+		rec = store.Record{State: store.StateRunning} // by the transaction that holds the lock
 	}
-	go t.abandon(ctx) // the caller need not wait for the answer to ROLLBACK
+	go t.abandon(ctx) // in another goroutine, because the caller need not wait for the answer to ROLLBACK
 	return nil, rec, nil
 }
 
-// queueClaim queues the claim, and then the look-up by the text read, unless that is empty.
+// queueClaim queues the claim, and then the look-up with the text read, if read is not empty.
 func queueClaim(ctx context.Context, b *pipeline, opts store.BeginOptions, read string) {
 	queueBounds(b, budget(ctx, opts.Timeouts.Statement), opts.Timeouts)
 	if opts.ID.IsZero() {
 		b.queue(pgsql.Start)
 		return
 	}
-	// The lock comes first: at READ COMMITTED the look-up then sees the commit of the last holder.
+	// The lock comes first. At READ COMMITTED, the look-up then sees the commit of the previous holder.
 	b.queue(pgsql.Lock, pgsql.LockID(opts.ID))
 	if looksUp(opts) && read != "" {
 		b.queue(read, opts.ID.Scope, opts.ID.Key)
 	}
 	if !opts.StaleAfter.IsZero() {
-		// After the look-up: a record that was seen absent may have expired just before.
+		// The check comes after the look-up, because the record may expire between the two statements.
 		b.queue(pgsql.Late, opts.StaleAfter)
 	}
 }
 
+// looksUp reports whether the transaction needs a look-up.
 func looksUp(opts store.BeginOptions) bool { return !opts.ID.IsZero() && !opts.First }
 
+// queueBounds queues the statement that sets the timeouts of the transaction.
 func queueBounds(b *pipeline, statement time.Duration, t store.Timeouts) {
 	switch {
 	case t.Lock > 0 || t.Idle > 0:
@@ -131,7 +134,7 @@ func queueBounds(b *pipeline, statement time.Duration, t store.Timeouts) {
 	}
 }
 
-// readLookup reads the answers to sent, which claims id.
+// readLookup reads the answers to the pipeline sent, which claims the operation id.
 func readLookup(br pgx.BatchResults, sent pipeline, id store.ID) (c lookup, err error) {
 	c.id = id
 	for i := 0; i < len(sent) && err == nil; i++ {
@@ -153,19 +156,19 @@ func readLookup(br pgx.BatchResults, sent pipeline, id store.ID) (c lookup, err 
 	return c, err
 }
 
-// budget is the time for a statement: the smaller of the caller's limit and the rest of ctx, less a little.
+// budget returns the timeout of a statement: the smaller of allowed and the rest of the time of ctx, less 20 ms.
 func budget(ctx context.Context, allowed time.Duration) time.Duration {
 	deadline, _ := ctx.Deadline()
 	return budgetUntil(deadline, allowed)
 }
 
-// budgetUntil returns the statement timeout that fits before deadline; a zero deadline means no limit.
+// budgetUntil returns the timeout of a statement that must end before deadline. A zero deadline means no limit.
 func budgetUntil(deadline time.Time, allowed time.Duration) time.Duration {
 	if deadline.IsZero() {
 		return allowed
 	}
-	// 20 ms less than the client waits: the server ends the statement first, and the connection survives.
-	// At least 1 ms: to the server 0 means no limit.
+	// The server gets 20 ms less than the client waits. So the server ends the statement first, and the connection
+	// survives. The minimum is 1 ms, because 0 means no limit to the server.
 	left := max(time.Millisecond, time.Until(deadline)-20*time.Millisecond)
 	if allowed > 0 {
 		left = min(left, allowed)
@@ -182,7 +185,7 @@ func (s *Store) acquire(ctx context.Context, opts store.BeginOptions) (*pgxpool.
 		defer cancel()
 	}
 	conn, err := s.pooled(own, opts.Waits)
-	// The time of Timeouts.Acquire is over, and not the caller's: so the pool is the reason.
+	// The time of Timeouts.Acquire has ended before the time of the caller, so the pool is the reason.
 	if err != nil && own.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("no connection of the pool was free or could be made within %v: %w. Try: more connections, or shorter handlers", patience, err)
 	}
@@ -191,7 +194,7 @@ func (s *Store) acquire(ctx context.Context, opts store.BeginOptions) (*pgxpool.
 	}
 	probed := false
 	defer func() {
-		if !probed { // or a tracer has panicked
+		if !probed { // also if a tracer has panicked
 			conn.Release()
 		}
 	}()
@@ -201,7 +204,7 @@ func (s *Store) acquire(ctx context.Context, opts store.BeginOptions) (*pgxpool.
 			// The pool has given a connection, and the server behind it is silent.
 			err = &store.Error{Kind: store.KindUnavailable, Err: &silentError{patience, err}}
 		case conn.Conn().IsClosed() && own.Err() == nil:
-			err = &store.Error{Kind: store.KindRetry, Err: &brokenError{err}} // it broke while it was idle
+			err = &store.Error{Kind: store.KindRetry, Err: &brokenError{err}} // the connection broke while it was idle
 		}
 		return nil, err
 	}
@@ -209,7 +212,7 @@ func (s *Store) acquire(ctx context.Context, opts store.BeginOptions) (*pgxpool.
 	return conn, nil
 }
 
-// pooled is the pool's Acquire. It adds how long that took to waits, if that is set.
+// pooled acquires a connection of the pool. It adds the time of the wait to waits, if waits is not nil.
 func (s *Store) pooled(ctx context.Context, waits *waits.Waits) (*pgxpool.Conn, error) {
 	if waits != nil {
 		defer func(since time.Time) { waits.Acquire += time.Since(since) }(time.Now())
@@ -217,15 +220,15 @@ func (s *Store) pooled(ctx context.Context, waits *waits.Waits) (*pgxpool.Conn, 
 	return s.pool.Acquire(ctx)
 }
 
-// synced ends a transaction that has found a record, by a commit that waits for the synchronous standby:
-// everything before this commit is then as durable as the commit. It waits no longer than limit.
+// synced ends a transaction that has found a record, with a commit that waits for the synchronous standby. Then
+// every earlier commit is as durable as this commit. The wait is at most limit.
 func (t *txn) synced(ctx context.Context, limit time.Duration) error {
 	defer t.conn.Release() // as in abandon
 	answer := awaitAnswer(t.conn.Conn(), limit)
 	var b pipeline
 	b.queue(pgsql.Synced)
 	b.queue(commit)
-	err := errors.Join(t.s.send(ctx, t.conn.Conn(), b).Close(), ctx.Err()) // as in run
+	err := errors.Join(t.s.send(ctx, t.conn.Conn(), b).Close(), ctx.Err()) // a cancelled wait looks like a success: see results
 	if err = answer.stop(err); err != nil {
 		t.abandon(ctx)
 		return down(err)
@@ -234,11 +237,11 @@ func (t *txn) synced(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// abandonTime is how long a rollback may take when only the transaction must be ended.
+// abandonTime is how long a rollback may take if only the transaction must be ended.
 const abandonTime = 5 * time.Second
 
-// abandon rolls back, even if ctx is cancelled, and returns the connection to the pool. The pool closes a
-// connection whose transaction is still open.
+// abandon rolls the transaction back, even if ctx has ended, and returns the connection to the pool. If the
+// transaction is still open after that, the pool closes the connection.
 func (t *txn) abandon(ctx context.Context) {
 	defer t.conn.Release() // also if a tracer panics
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTime)
@@ -249,7 +252,7 @@ func (t *txn) abandon(ctx context.Context) {
 	t.closed()
 }
 
-// closed returns the connection to the pool after the end of the transaction was sent with other statements.
+// closed returns the connection to the pool. The statement that ends the transaction was sent already.
 func (t *txn) closed() {
 	t.raw.closed()
 	t.conn.Release()
@@ -269,7 +272,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (txn store.T
 		txn, err = s.beginBatch(ctx, opts)
 		return txn, rec, err
 	}
-	// The claim is sent in a pipeline of prepared statements, without the look-up that StaleAfter needs.
+	// The claim is sent together with a statement of the handler. StaleAfter needs a look-up, so it excludes this way.
 	if s.prepares && opts.StaleAfter.IsZero() && (opts.First || s.mayBeOptimistic(opts)) {
 		txn, err = s.beginFirst(ctx, opts)
 		return txn, rec, err
@@ -278,18 +281,19 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (txn store.T
 	if !isBroken(ctx, err) {
 		return txn, rec, err
 	}
-	// After a restart of the server each idle connection may be broken. One more try is for a new connection.
+	// After a restart of the server, each idle connection may be broken. The additional try is for a new connection.
 	for tries := 1 + s.pool.Stat().IdleConns(); tries > 0 && isBroken(ctx, err); tries-- {
 		txn, rec, err = s.begin(ctx, opts)
 	}
 	return txn, rec, err
 }
 
-// brokenError has taken its connection along.
+// brokenError says that the connection of a transaction broke, so that another connection may work.
 type brokenError struct{ error }
 
 func (e *brokenError) Unwrap() error { return e.error }
 
+// isBroken reports whether Begin should try another connection.
 func isBroken(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() == nil && errors.As(err, new(*brokenError))
 }

@@ -11,18 +11,18 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// gate lets one call at a time use a transaction, and no call after its end. A goroutine that a handler has
-// left behind may be in the middle of a call when the transaction ends. So the check whether the transaction is
-// over and the sending of a statement must be one step.
+// gate allows one call at a time in a transaction, and no call after the end of the transaction. A goroutine that
+// the handler has left behind may make a call while the transaction ends. So the gate checks the end and begins the
+// call in one atomic step.
 type gate struct{ state atomic.Uint32 }
 
 const (
-	gateBusy     = 1 << iota // a call is under way
+	gateBusy     = 1 << iota // a call is running
 	gateOver                 // the transaction has ended
-	gateCollided             // two calls have met: the transaction must not commit
+	gateCollided             // two calls have met, so the transaction must not commit
 )
 
-// enter begins a call. [gate.leave] must end it, unless there is an error.
+// enter begins a call. If the error is nil, the caller must call [gate.leave] after the call.
 func (g *gate) enter() error {
 	for {
 		s := g.state.Load()
@@ -43,10 +43,11 @@ func (g *gate) enter() error {
 
 func (g *gate) leave() { g.state.And(^uint32(gateBusy)) }
 
-// end refuses every later call. It reports whether a call is in progress: then the caller must not use the
-// connection any more.
+// end makes the gate refuse every later call. It reports whether a call is running. If a call is running, the
+// caller of end must not use the connection any more.
 func (g *gate) end() (underWay bool) { return g.state.Or(gateOver)&gateBusy != 0 }
 
+// collided reports whether two calls have met.
 func (g *gate) collided() bool { return g.state.Load()&gateCollided != 0 }
 
 var (
@@ -56,11 +57,11 @@ var (
 		"a statement was under way when the handler returned, so that its connection was closed. Try: wait for goroutines before the handler returns")
 )
 
-// cut closes the socket of a connection that another goroutine is using. Nothing is sent: pgx ends
-// the running call with an error and asks the server to cancel it.
+// cut closes the socket of a connection that another goroutine is using. It sends nothing. pgx ends the running
+// call with an error, and asks the server to cancel it.
 func cut(conn *pgconn.PgConn) { _ = conn.Conn().Close() }
 
-// gatedRows are rows that end with their transaction.
+// gatedRows are rows that cannot be read after the end of their transaction.
 type gatedRows struct {
 	pgx.Rows
 	gate   *gate
@@ -79,7 +80,7 @@ func (r *gatedRows) Next() bool {
 	if r.Rows.Next() {
 		return true
 	}
-	r.closed = true // pgx has closed them
+	r.closed = true // pgx closes the rows after the last one
 	return false
 }
 
@@ -99,7 +100,7 @@ func (r *gatedRows) Values() ([]any, error) {
 	return r.Rows.Values()
 }
 
-// Close may be called again, also when the transaction is over.
+// Close can be called several times, even after the end of the transaction.
 func (r *gatedRows) Close() {
 	if r.closed || r.gate.enter() != nil {
 		return
@@ -116,7 +117,7 @@ func (r *gatedRows) Err() error {
 	return r.Rows.Err()
 }
 
-// gatedRow is the first of them.
+// gatedRow is the first row of a query.
 type gatedRow gatedRows
 
 func (r *gatedRow) Scan(dest ...any) error {
@@ -127,8 +128,8 @@ func (r *gatedRow) Scan(dest ...any) error {
 	return queriedRow{rows: rows}.Scan(dest...)
 }
 
-// notedBatch notes the errors of a batch that the server has not seen: an argument
-// that cannot be encoded, a context that was over.
+// notedBatch records errors of a batch that the server does not know, for example because an argument cannot be
+// encoded or a context has ended.
 type notedBatch struct {
 	pgx.BatchResults
 	t *tx
@@ -168,7 +169,7 @@ func (b notedBatch) Close() error {
 	return b.note(b.BatchResults.Close())
 }
 
-// note ignores the error of reading on after the last result, which loses nothing.
+// note records an error. It ignores the error of a read after the last result, because this error loses nothing.
 func (b notedBatch) note(err error) error {
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) && err.Error() != "no more results in batch" {
 		return b.t.note(err)
@@ -200,7 +201,8 @@ func (r queriedRow) Scan(dest ...any) error {
 	return r.rows.Err()
 }
 
-// refusedRows answer for a query that was not sent: pgx allows to ignore its error.
+// refusedRows are the rows of a query that was not sent. pgx allows its users to ignore the error of Query, so the
+// rows must not be nil.
 type refusedRows struct{ err error }
 
 func (r refusedRows) Close()                                       {}
@@ -214,7 +216,7 @@ func (r refusedRows) RawValues() [][]byte                          { return nil 
 func (r refusedRows) Conn() *pgx.Conn                              { return nil }
 func (r refusedRows) TypeMap() *pgtype.Map                         { return nil }
 
-// refusedBatch answers for a batch that was not sent.
+// refusedBatch contains the answers to a batch that was not sent.
 type refusedBatch struct{ err error }
 
 func (b refusedBatch) Exec() (pgconn.CommandTag, error) { return pgconn.CommandTag{}, b.err }

@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// One name is enough for joins inside of joins: the newest savepoint of a name is used,
-// and no join leaves its savepoint behind.
+// One name is enough for a join inside a join: the server uses the newest savepoint of a name, and no join leaves
+// its savepoint behind.
 const (
 	savepoint = "savepoint once_join"
 	release   = "release savepoint once_join"
@@ -31,7 +31,7 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, opts store.BeginOptions
 	}
 	root := &shared{refusal: opts.Refuse}
 	outer, ok := caller.(*tx)
-	if ok { // of a handler of ours
+	if ok { // the caller's transaction belongs to a handler of this store
 		if err := outer.enter(""); err != nil {
 			return nil, store.Record{}, &store.Error{Kind: store.KindAborted, Err: err}
 		}
@@ -40,8 +40,9 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, opts store.BeginOptions
 	}
 	var b pipeline
 	b.queue(savepoint)
-	// The other options are left out. A time limit would outlive the operation in the caller's transaction. Without First the claim is looked up at
-	// once, in the round trip that the savepoint needs anyway: a claim that is put off fails by an error, which would fail the caller's transaction.
+	// The other options are not used. A timeout would stay set in the caller's transaction after the operation. The
+	// look-up is sent at once even with First, because the savepoint needs this round trip anyway. A delayed claim would
+	// fail with an error of the server, which would fail the caller's transaction.
 	queueClaim(context.WithoutCancel(ctx), &b, store.BeginOptions{ID: opts.ID, StaleAfter: opts.StaleAfter}, pgsql.ReadUnwatched)
 	br := caller.SendBatch(ctx, b.batch())
 	var c lookup
@@ -60,7 +61,7 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, opts store.BeginOptions
 		err = pgsql.ErrRecovery
 	}
 	if err != nil {
-		if set { // without a savepoint, rolling back to it would fail the caller's transaction
+		if set { // without the savepoint, a rollback to it would fail the caller's transaction
 			_, _ = caller.Exec(context.WithoutCancel(ctx), undo)
 		}
 		return nil, store.Record{}, down(err)
@@ -94,10 +95,10 @@ type claims struct {
 
 const claimsKey = "once.claims"
 
-// claimsOf returns the claims of the transaction that began at start. The claims of an earlier transaction of
-// the connection are dropped.
+// claimsOf returns the claims of the transaction that began at the time start. It drops the claims of an earlier
+// transaction of the connection.
 func claimsOf(conn *pgx.Conn, start time.Time) *claims {
-	if conn == nil { // the caller's pgx.Tx is an implementation without a connection
+	if conn == nil { // the caller's pgx.Tx is another implementation, which has no connection
 		return new(claims)
 	}
 	data := conn.PgConn().CustomData()
@@ -109,7 +110,7 @@ func claimsOf(conn *pgx.Conn, start time.Time) *claims {
 	return c
 }
 
-// hold counts the claim that j holds from now on.
+// hold counts the claim that j holds from now on. Too many claims would fill the lock table of the server.
 func (j *joined) hold() error {
 	if j.claims.held >= pgsql.MaxJoins {
 		return &store.Error{Kind: store.KindMisused, Err: fmt.Errorf("pgxstore: %w", pgsql.ErrMaxJoins)}
@@ -119,31 +120,32 @@ func (j *joined) hold() error {
 	return nil
 }
 
-// leave ends a join that executes nothing, and releases its claim.
+// leave ends a join that executes nothing. The rollback to the savepoint releases the claim.
 func leave(ctx context.Context, caller pgx.Tx, durable bool) error {
 	var b pipeline
 	b.queue(undoSavepoint)
 	if durable {
-		// The caller's commit then waits for the standby, even if the caller writes nothing.
+		// Then the caller's commit waits for the standby, even if the caller writes nothing.
 		b.queue(pgsql.Synced)
 	}
 	b.queue(release)
 	return caller.SendBatch(ctx, b.batch()).Close()
 }
 
-// joined is a claim inside a transaction of the caller.
+// joined is a transaction inside the caller's transaction, with a savepoint and a claim.
 type joined struct {
 	caller pgx.Tx
 	user   *tx
 	seen   lookup
 	claims *claims
-	holds  bool  // one of claims
-	before int64 // statements
+	holds  bool  // j is counted in claims
+	before int64 // the number of statements before the join
+	// undone is true after a rollback to the savepoint.
 	undone bool
 	over   bool
 }
 
-// ended reports whether savepoint once_join no longer belongs to j.
+// ended reports whether the savepoint once_join does not belong to j any more.
 func (j *joined) ended() bool {
 	return j.over || j.user.outer != nil && j.user.outer.ended()
 }
@@ -153,18 +155,18 @@ func (j *joined) Tx() pgx.Tx { return j.user }
 // Statements implements [ability.Counter].
 func (j *joined) Statements() int { return int(j.user.root.statements.Load() - j.before) }
 
-// enter excludes the handler. If a call of the handler, or of the handler around it, is in progress, the
-// connection cannot be used any more: then the caller's transaction is prevented from committing.
+// enter excludes the handler. If a call of the handler, or of the outer handler, is running, the connection cannot
+// be used any more. Then enter prevents the caller's transaction from committing.
 func (j *joined) enter() (leave func(), err error) {
 	gate := &j.user.root.gate
-	if j.user.outer != nil { // the gate of the outer handler's transaction, which cannot commit after a collision
+	if j.user.outer != nil { // after a collision at this gate, the outer transaction cannot commit
 		switch err = gate.enter(); {
 		case err == nil:
 			return gate.leave, nil
 		case errors.Is(err, errCollided):
 			return nil, &store.Error{Kind: store.KindMisused, Err: errUnderWay}
 		}
-		return func() {}, nil // it has ended
+		return func() {}, nil // the outer transaction has ended
 	}
 	if gate.end() {
 		if conn := j.caller.Conn(); conn != nil {
@@ -201,15 +203,15 @@ func (j *joined) undo(ctx context.Context) error {
 		return down(err)
 	}
 	if j.holds {
-		j.claims.held-- // the lock has gone with the savepoint
+		j.claims.held-- // the rollback to the savepoint has released the lock
 		j.holds = false
 	}
 	return nil
 }
 
-// unfit returns why a join cannot be used, if that is so. It does not use the connection of a transaction that
-// is not of this package: if the handler has ended that transaction, the connection may already belong to
-// another goroutine. The statements of Commit find that out.
+// unfit returns the reason why the join must not commit, or nil. It does not use the connection of a transaction
+// of another package: if the handler has ended that transaction, the connection may already belong to another goroutine.
+// The statements of Commit detect this.
 func (j *joined) unfit() error {
 	if _, ours := j.caller.(*session); ours {
 		return unfit(j.caller.Conn().PgConn(), j.user)
@@ -217,7 +219,7 @@ func (j *joined) unfit() error {
 	return unfitUse(j.user)
 }
 
-// over reports whether the caller's transaction, or the savepoint in it, was gone.
+// over reports whether the caller's transaction, or the savepoint in it, does not exist any more.
 func over(err error) bool {
 	if pe := serverError(err); pe != nil {
 		return pe.Code == "25P01" || pe.Code == "3B001"
@@ -243,7 +245,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 		return err
 	}
 	j.user.over.Store(true)
-	if j.seen.id.IsZero() && !c.ID.IsZero() && c.Expect.Fence == 0 { // the record takes a lock, too
+	if j.seen.id.IsZero() && !c.ID.IsZero() && c.Expect.Fence == 0 { // the insert of the record takes a lock, too
 		if err := j.hold(); err != nil {
 			if !j.undone {
 				_ = j.undo(ctx)
@@ -253,41 +255,42 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	}
 	var b pipeline
 	if j.undone {
-		// The undo has released the savepoint, and a failure below must be undone as well.
+		// The undo has released the savepoint, and a failure of the statements below must be undone as well.
 		b.queue(savepoint)
 	}
 	queueChange(&b, c, &j.seen)
 	tail := j.user.tail
 	if j.user.outer != nil {
-		tail = nil // it travels with the outer commit
+		tail = nil // the appended statements are sent with the outer commit
 	}
 	queueWrites(&b, tail, c.Writes)
 	b.queue(release)
 	if err := j.send(ctx, b); err != nil {
 		return err
 	}
+	// The appended statements move only after success, so that a failed join appends nothing.
 	if j.user.outer != nil {
 		j.user.outer.tail = append(j.user.outer.tail, j.user.tail...)
 	}
 	return nil
 }
 
-// send sends the writes of a join. After an error, the caller's transaction has none of them.
+// send sends the writes of a join. After an error, the caller's transaction contains none of these writes.
 func (j *joined) send(ctx context.Context, b pipeline) error {
 	failed, _, err := results(context.WithoutCancel(ctx), j.caller.SendBatch(ctx, b.batch()), b)
 	if err == nil {
 		return nil
 	}
-	if failed > 0 || !j.undone { // otherwise there is no savepoint
+	if failed > 0 || !j.undone { // otherwise the savepoint itself has failed
 		_ = j.undo(ctx)
 	}
 	pe := serverError(err)
 	switch {
 	case over(err):
 		return &store.Error{Kind: store.KindEnded, Err: errEnded}
-	case pe == nil && err.Error() == "conn busy": // pgconn's error has no other name
+	case pe == nil && err.Error() == "conn busy": // pgconn has no other name for this error
 		return &store.Error{Kind: store.KindMisused, Err: errOpen}
-	case pe == nil || fatal(pe): // with the connection went the transaction
+	case pe == nil || fatal(pe): // the transaction has ended together with its connection
 		return &store.Error{Kind: store.KindUnavailable, Err: err}
 	}
 	return classify(err, b.at(failed))

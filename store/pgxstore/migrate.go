@@ -19,7 +19,8 @@ import (
 // If the database needs no migration, Migrate writes nothing. Several nodes may call Migrate at the same time
 // when they start. If the database has newer migrations than the program, the error says so.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...migration.Set) error {
-	// At a higher level, a node that has waited for the lock would not see the work of the node before it.
+	// At a higher isolation level, a process that has waited for the lock would not see the tables of the process before
+	// it.
 	level := pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
 	up := func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, pgsql.MigrationLock); err != nil {
@@ -28,7 +29,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...migration.Set) err
 		_, err := migration.Up(ctx, sqlplane.PostgreSQL, migrating{tx}, withOperation(sets)...)
 		return err
 	}
-	// On a server that keeps no advisory locks, another node may create the same table at this moment.
+	// If the server keeps no advisory locks, another process may create the same table at this moment.
 	for tries := pgsql.MigrateTries; ; tries-- {
 		err := pgx.BeginTxFunc(ctx, pool, level, up)
 		if pe := serverError(err); pe == nil || !pgsql.Overtaken(pe.Code) || tries == 1 || ctx.Err() != nil {
@@ -37,10 +38,12 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...migration.Set) err
 	}
 }
 
+// withOperation puts the migrations of the store itself before the other sets.
 func withOperation(sets []migration.Set) []migration.Set {
 	return append([]migration.Set{migration.Operation}, sets...)
 }
 
+// migrating runs migrations in a transaction.
 type migrating struct{ tx pgx.Tx }
 
 func (m migrating) Exec(ctx context.Context, sql string) error {

@@ -67,12 +67,13 @@ import (
 // Store is a [store.Store] on a pgx pool.
 type Store struct {
 	pool     *pgxpool.Pool
-	prepares bool // see send
-	simple   bool // texts of several statements are possible
+	prepares bool // connections may keep prepared statements: see send
+	simple   bool // pgx uses the simple protocol, so one text may contain several statements
 
-	name string // of transactions, see Config.NameTransactions; "": the name of their connection
+	name string // the prefix of the names of transactions, see Config.NameTransactions; "": transactions have no names
 
-	watched  atomic.Bool // SERIALIZABLE is the default level of the database: see serializable.go
+	watched atomic.Bool // SERIALIZABLE is the default level of the database: see serializable.go
+	// probed is true after the server was probed: see probe.go.
 	probed   atomic.Bool
 	byCommit atomic.Bool // the server keeps no advisory locks: see probe.go
 
@@ -129,7 +130,7 @@ func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	return r.live(), nil
 }
 
-// look is Read, but returns expired records, too.
+// look does the same as Read, but also returns expired records.
 func (s *Store) look(ctx context.Context, id store.ID) (row, error) {
 	conn, err := s.pooled(ctx, waits.Of(ctx))
 	if err != nil {
@@ -138,19 +139,20 @@ func (s *Store) look(ctx context.Context, id store.ID) (row, error) {
 	defer conn.Release()
 	var recovery bool
 	r, err := scan(behind{conn.QueryRow(ctx, pgsql.Look, id.Scope, id.Key), []any{&recovery}})
+	// A standby may lag behind, so only a finished operation is certain.
 	if err == nil && recovery && r.live().State != store.StateDone {
 		err = pgsql.ErrRecovery
 	}
 	return r, err
 }
 
-// row is a record and whether its retention is over.
+// row is a record, and whether the retention of the record has ended.
 type row struct {
 	store.Record
 	expired bool
 }
 
-// live returns the record as the seam knows it: an expired one is absent, and keeps its nonce.
+// live returns the record as other packages see it: an expired record is absent, and keeps its nonce.
 func (r row) live() store.Record {
 	switch {
 	case r.State == store.StateAbsent:
@@ -161,7 +163,7 @@ func (r row) live() store.Record {
 	return r.Record
 }
 
-// scan reads the columns of a record.
+// scan reads the columns of a record from a row.
 func scan(from pgx.Row) (r row, err error) {
 	var stored []byte
 	err = from.Scan(&r.State, &r.Fence, &r.Nonce, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &stored,
@@ -169,12 +171,13 @@ func scan(from pgx.Row) (r row, err error) {
 	if err != nil {
 		return r, err
 	}
+	// The lease of a finished operation has no meaning.
 	r.LeaseExpired = r.LeaseExpired && r.State == store.StateRunning
 	err = head.Decode(stored, &r.Result)
 	return r, err
 }
 
-// millis is d for the database: NULL if there is no such bound.
+// millis returns d in milliseconds for the database, or NULL if d means no limit.
 func millis(d time.Duration) any {
 	if d == 0 || d == store.Forever {
 		return nil

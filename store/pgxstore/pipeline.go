@@ -16,30 +16,31 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// pipeline is statements that travel together.
+// pipeline is a list of statements that are sent together.
 type pipeline []statement
 
+// statement is one statement of a pipeline.
 type statement struct {
 	sql  string
 	args []any
 	rows bool                 // a caller reads the rows and their columns
 	each func(pgx.Rows) error // reads each row, if set
 
-	appended bool // a Runner has appended it: its tables belong to a capability
+	appended bool // a Runner has appended the statement, so its tables belong to a capability
 
-	// refusal is the kind of error that a division by zero in one of the store's own statements means. In such a statement a unique violation
-	// is [store.KindTaken]. Zero: it is not one of these statements.
+	// refusal is the kind of error that a division by zero in one of the store's own statements means. A unique violation
+	// in such a statement means [store.KindTaken]. Zero: the statement cannot refuse.
 	refusal store.Kind
 }
 
 func (t *pipeline) queue(sql string, args ...any) { *t = append(*t, statement{sql: sql, args: args}) }
 
-// refusing queues a statement of our own that refuses by dividing by zero.
+// refusing queues one of the store's own statements, which refuses a change by a division by zero.
 func (t *pipeline) refusing(kind store.Kind, sql string, args ...any) {
 	*t = append(*t, statement{sql: sql, args: args, refusal: kind})
 }
 
-// at returns statement i, or an empty statement after the last one: then a deferred constraint has failed.
+// at returns statement i. After the last statement it returns an empty one: then a deferred constraint has failed.
 func (t *pipeline) at(i int) statement {
 	if i < len(*t) {
 		return (*t)[i]
@@ -47,7 +48,7 @@ func (t *pipeline) at(i int) statement {
 	return statement{}
 }
 
-// batch is t for pgx.
+// batch returns t as a batch of pgx.
 func (t *pipeline) batch() *pgx.Batch {
 	b := &pgx.Batch{QueuedQueries: make([]*pgx.QueuedQuery, 0, len(*t))}
 	for _, s := range *t {
@@ -56,9 +57,8 @@ func (t *pipeline) batch() *pgx.Batch {
 	return b
 }
 
-// send sends t in one round trip. A [pgx.Batch] works for statements and arguments of any kind, and making two
-// of them is a large part of an operation's cost in the client. So the few statements that are needed all the
-// time are sent without one.
+// send sends t in one round trip. A [pgx.Batch] works for every statement and argument, but two of them are a large
+// part of the client's cost of an operation. So the few most frequent statements are sent without a pgx.Batch.
 func (s *Store) send(ctx context.Context, conn *pgx.Conn, t pipeline) pgx.BatchResults {
 	if !s.prepares || !t.own() {
 		return conn.SendBatch(ctx, t.batch())
@@ -75,8 +75,8 @@ func mayPrepare(cfg *pgx.ConnConfig) bool {
 	return cfg.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement && cfg.StatementCacheCapacity > 0
 }
 
-// own reports whether all statements are among the store's own frequent ones, so that
-// they may stay prepared for as long as the connection lives.
+// own reports whether t contains only the store's own frequent statements. These stay prepared as long as the
+// connection lives.
 func (t *pipeline) own() bool {
 	for _, s := range *t {
 		if !own[s.sql] {
@@ -86,6 +86,7 @@ func (t *pipeline) own() bool {
 	return true
 }
 
+// own contains the texts of the store's own frequent statements.
 var own = map[string]bool{
 	beginText[store.DefaultIsolation]: true, beginText[store.ReadCommitted]: true,
 	beginText[store.RepeatableRead]: true, beginText[store.Serializable]: true,
@@ -97,19 +98,19 @@ var own = map[string]bool{
 	pgsql.Renew: true, pgsql.Recovery: true, pgsql.Unfinished: true,
 }
 
-// encoder has room for the arguments of one of the store's own statements; a connection keeps it.
+// encoder holds buffers for the arguments of the store's own statements. Each connection keeps one encoder.
 type encoder struct {
 	values [][]byte
-	space  []byte // for arguments that are not bytes already
+	space  []byte // for the values of all arguments that are not []byte
 }
 
-// queue queues a statement that is own.
+// queue adds one of the store's own statements to b.
 func (e *encoder) queue(ctx context.Context, conn *pgx.Conn, b *pgconn.Batch, st statement) error {
 	prepared, err := preparedOn(conn).getOwn(ctx, conn, st.sql)
 	if err != nil {
 		return ownError{err}
 	}
-	if e.space == nil { // a value of it that is empty would be null
+	if e.space == nil { // an empty value in a nil buffer would be NULL
 		e.space = make([]byte, 0, 256)
 	}
 	values, space := e.values[:0], e.space[:0]
@@ -120,12 +121,12 @@ func (e *encoder) queue(ctx context.Context, conn *pgx.Conn, b *pgconn.Batch, st
 		}
 		values = append(values, value)
 	}
-	b.ExecStatement(prepared, values, binaryFormat, binaryFormat) // which copies them
+	b.ExecStatement(prepared, values, binaryFormat, binaryFormat) // ExecStatement copies the values
 	e.values, e.space = values, space
 	return nil
 }
 
-// clear keeps the buffers for later, unless they are large, and drops the slices of callers.
+// clear drops the values, which may belong to callers, and keeps the buffers. It drops a large buffer.
 func (e *encoder) clear() {
 	clear(e.values[:cap(e.values)])
 	if cap(e.space) > 1<<12 {
@@ -133,24 +134,24 @@ func (e *encoder) clear() {
 	}
 }
 
-// ownError is an error of preparing one of the store's own statements.
+// ownError is the error of the preparation of one of the store's own statements.
 type ownError struct{ error }
 
 func (e ownError) Unwrap() error { return e.error }
 
-// none is the columns of a statement that returns nothing. If it had no columns at all, pgconn would ask the
-// server each time whether that has changed.
+// none is the list of columns of a statement that returns no rows. If the list were empty, pgconn would ask the
+// server for the columns at each execution.
 var none = make([]pgconn.FieldDescription, 1)
 
 var binaryFormat = []int16{pgx.BinaryFormatCode} // for all parameters, or columns
 
-// y2k is where PostgreSQL counts microseconds from.
+// y2k is the time from which PostgreSQL counts microseconds.
 var y2k = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
-var errEncode = errors.New("pgxstore: an argument of a type that is not expected") // a mistake in this package
+var errEncode = errors.New("pgxstore: an argument of a type that is not expected") // a mistake in this package, not of the user
 
-// encode returns the binary form of an argument of one of the store's own statements, and the
-// unused part of space.
+// encode returns the binary form of an argument of one of the store's own statements, and the unused part of
+// space.
 func encode(oid uint32, arg any, space []byte) (value, rest []byte, err error) {
 	start := len(space)
 	switch v := arg.(type) {
@@ -199,7 +200,7 @@ func encode(oid uint32, arg any, space []byte) (value, rest []byte, err error) {
 	return nil, space, errEncode
 }
 
-// pipelineResults are the results of a pipeline that was sent past [pgx.Conn].
+// pipelineResults are the results of a pipeline that was sent without the methods of [pgx.Conn].
 type pipelineResults struct {
 	conn  *pgx.Conn
 	all   *pgconn.MultiResultReader
@@ -218,7 +219,7 @@ func (r pipelineResults) Exec() (pgconn.CommandTag, error) {
 	return tag, err
 }
 
-// Query does not report to a batchTrace: see [readRows].
+// Query does not report to the batchTrace: [readRows] does.
 func (r pipelineResults) Query() (pgx.Rows, error) {
 	if !r.all.NextResult() {
 		return nil, r.ended()
@@ -228,8 +229,8 @@ func (r pipelineResults) Query() (pgx.Rows, error) {
 
 func (r pipelineResults) QueryRow() pgx.Row { return r }
 
-// Scan reads the one row of the next result, without the plans that [pgx.Rows] makes for
-// more of them.
+// Scan reads the only row of the next result. It avoids the scan plans of [pgx.Rows], which are useful for many
+// rows only.
 func (r pipelineResults) Scan(dest ...any) error {
 	r.trace.reading()
 	if !r.all.NextResult() {
@@ -243,6 +244,7 @@ func (r pipelineResults) Scan(dest ...any) error {
 	if found {
 		err = r.decode(result, dest)
 	}
+	// The error of the server is more exact than an error of decode.
 	tag, e := result.Close()
 	if e != nil {
 		err = e
@@ -273,7 +275,7 @@ func (r pipelineResults) decode(row *pgconn.ResultReader, dest []any) error {
 	return nil
 }
 
-// quick decodes the frequent types, and reports whether it has decoded value.
+// quick decodes the most frequent types, and reports whether it has decoded value.
 func quick(column *pgconn.FieldDescription, value []byte, dest any) bool {
 	if column.Format != pgx.BinaryFormatCode {
 		return false
@@ -293,6 +295,7 @@ func quick(column *pgconn.FieldDescription, value []byte, dest any) bool {
 	return false
 }
 
+// ended returns the error of a read after the last result.
 func (r pipelineResults) ended() error {
 	if err := r.close(); err != nil {
 		return err
@@ -300,7 +303,7 @@ func (r pipelineResults) ended() error {
 	return errors.New("pgxstore: no more results")
 }
 
-// Close also reports the unread results to a tracer, as pgx does.
+// Close also reports the unread results to the tracer, as pgx does.
 func (r pipelineResults) Close() error {
 	for r.trace.unread() {
 		_, _ = r.Exec()
@@ -310,8 +313,8 @@ func (r pipelineResults) Close() error {
 	return err
 }
 
-// close also closes a connection on which a handler has dropped our prepared statements, because pgx does not
-// notice that they no longer exist.
+// close also closes the connection if a handler has dropped our prepared statements, because pgx does not notice
+// that these statements do not exist any more.
 func (r pipelineResults) close() error {
 	err := r.all.Close()
 	if pe := serverError(err); pe != nil && pe.Code == pgsql.NoStatement {

@@ -10,14 +10,14 @@ import (
 	"github.com/oncelib/once/internal/sql/pgsql"
 )
 
-// probe finds out whether the server keeps claims. It is called by the first transaction or sweep of a Store,
-// and by later ones until there is an answer. Join and Swap do not need it, because they do not settle a lost
-// commit by a claim. If another Store has found that a connection keeps claims, the connection is not asked
-// again.
+// probe finds out whether the server keeps advisory locks. Each transaction and each sweep of a Store calls probe
+// until it has an answer. Join and Swap do not need it, because a claim does not settle their lost commits. If another
+// Store has found that a connection keeps locks, probe does not ask this connection again.
 func (s *Store) probe(ctx context.Context, conn *pgx.Conn) error {
 	if s.probed.Load() {
 		return nil
 	}
+	// The simple protocol needs no prepared statement, so the probe works through every pooler.
 	if conn.PgConn().CustomData()[probedKey] == nil {
 		var listed bool
 		var server string
@@ -25,7 +25,7 @@ func (s *Store) probe(ctx context.Context, conn *pgx.Conn) error {
 			return down(err)
 		}
 		if !listed {
-			// The server may keep locks although it does not list them: only a second session finds out.
+			// The server may keep locks without listing them. Only a second session can find this out.
 			return s.probeApart(ctx, server)
 		}
 		conn.PgConn().CustomData()[probedKey] = true
@@ -36,25 +36,25 @@ func (s *Store) probe(ctx context.Context, conn *pgx.Conn) error {
 
 const probedKey = "once.probed"
 
-// probing is a running probe, which all operations wait for.
+// probing is a running probe, for which all operations wait.
 type probing struct {
 	done chan struct{}
 	err  error
 }
 
-// probeApart probes a server that does not list its locks, once for all operations that wait for it.
+// probeApart probes a server that does not list its locks. All operations wait for the same probe.
 func (s *Store) probeApart(ctx context.Context, server string) error {
 	s.probing.Lock()
 	p := s.probingNow
 	switch {
-	case s.probed.Load(): // meanwhile
+	case s.probed.Load(): // another operation has finished the probe meanwhile
 		s.probing.Unlock()
 		return nil
 	case p == nil:
 		p = &probing{done: make(chan struct{})}
 		s.probingNow = p
 		go func() {
-			// The probe does not end with its caller, because other operations wait for the answer.
+			// The probe does not end with the context of its caller, because other operations wait for the result.
 			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTime)
 			defer cancel()
 			p.err = s.findOut(within, server)
@@ -73,10 +73,10 @@ func (s *Store) probeApart(ctx context.Context, server string) error {
 	}
 }
 
-// findOut tries a lock from a second session.
+// findOut tries from a second session whether a lock excludes it.
 func (s *Store) findOut(ctx context.Context, server string) error {
 	cfg := s.pool.Config()
-	// A pool of its own, because the store's may have no second connection to give.
+	// The probe uses a separate pool, because the pool of the store may have no second connection.
 	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = 2, 0, 0
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Store) findOut(ctx context.Context, server string) error {
 	return nil
 }
 
-// excludesLock reports whether a session keeps a lock from a second one.
+// excludesLock reports whether a session cannot take a lock that another session holds.
 func excludesLock(ctx context.Context, pool *pgxpool.Pool) (excludes bool, err error) {
 	key := pgsql.ProbeKey()
 	first, err := pool.Begin(ctx)
@@ -107,5 +107,6 @@ func excludesLock(ctx context.Context, pool *pgxpool.Pool) (excludes bool, err e
 		return false, err
 	}
 	err = pool.QueryRow(ctx, pgsql.TryLock(key), pgx.QueryExecModeSimpleProtocol).Scan(&second)
+	// An error of the second session is returned, so that a failed probe is not taken for an answer.
 	return err == nil && granted && !second, err
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Renew implements [store.Renewer] with one round trip for 100 leases. A row that another
-// transaction has locked, such as a commit that demands that it is held, is waited for.
+// Renew implements [store.Renewer] with one round trip for 100 leases. It waits for a row that another transaction has
+// locked, for example a commit that requires this lease.
 func (a abilities) Renew(ctx context.Context, holds []store.Hold, lease time.Duration) (renewed []store.Hold, err error) {
 	for some := range slices.Chunk(holds, pgsql.RenewAtOnce) {
 		committed := len(renewed)
@@ -23,6 +23,7 @@ func (a abilities) Renew(ctx context.Context, holds []store.Hold, lease time.Dur
 			return err
 		}}})
 		if err != nil {
+			// Only the earlier round trips have committed.
 			return renewed[:committed], err
 		}
 	}

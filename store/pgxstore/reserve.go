@@ -20,6 +20,7 @@ func (a abilities) Reserve() (own sqlplane.Database, release func(), err error) 
 		return nil, nil, &store.Error{Kind: store.KindOther, Err: err}
 	}
 	s := New(pool, Config{})
+	// The server is the same, so the result of the probe is valid for the new store, too.
 	s.byCommit.Store(a.s.byCommit.Load())
 	s.probed.Store(a.s.probed.Load())
 	return s, pool.Close, nil

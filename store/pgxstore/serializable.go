@@ -11,25 +11,25 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// At SERIALIZABLE the look-up must not be part of the transaction: the server tracks the
-// transaction's reads (SSI), new keys are neighbours in the index, and so operations of different
-// keys would all conflict. The look-up goes ahead of BEGIN, in a READ COMMITTED transaction
-// of its own, in the same round trip. It may miss a record that is committed before the
-// claim is taken. Then the primary key refuses the record at the end, and the operation
-// starts again, as wherever a snapshot is older than the claim.
+// At SERIALIZABLE, the look-up must not be a part of the transaction. The server tracks the reads of the transaction
+// (SSI), and new keys are neighbours in the index. So operations with different keys would conflict. The look-up is
+// sent before BEGIN, in a separate READ COMMITTED transaction of the same round trip. It may miss a record that is
+// committed before the claim is taken. Then the primary key refuses the new record at the end, and the operation starts
+// again, as after every snapshot that is older than the claim.
 
-// looksUpFirst reports whether the look-up goes ahead of BEGIN. The first transaction at the
-// default level finds out whether that level is SERIALIZABLE.
+// looksUpFirst reports whether the look-up is sent before BEGIN. The first transaction at the default level finds out
+// whether this level is SERIALIZABLE.
 func (s *Store) looksUpFirst(opts store.BeginOptions) bool {
 	return looksUp(opts) && (opts.Isolation == store.Serializable || opts.Isolation == store.DefaultIsolation && s.watched.Load())
 }
 
-// endLookUp ends the transaction of the look-up. Its text differs from the COMMIT that decides, so that code
+// endLookUp ends the transaction of the look-up. Its text differs from the COMMIT of the operation, so that code
 // which inspects the traffic can distinguish the two.
 const endLookUp = "commit"
 
+// lookUp returns the transaction of the look-up.
 func lookUp(ctx context.Context, opts store.BeginOptions) pipeline {
-	b := make(pipeline, 0, 8) // with BEGIN and the claim
+	b := make(pipeline, 0, 8) // room for BEGIN and the claim, too
 	b.queue(beginText[store.ReadCommitted])
 	queueBounds(&b, budget(ctx, opts.Timeouts.Statement), opts.Timeouts)
 	b.queue(pgsql.Read, opts.ID.Scope, opts.ID.Key)
@@ -37,11 +37,11 @@ func lookUp(ctx context.Context, opts store.BeginOptions) pipeline {
 	return b
 }
 
-// lookWatched looks up inside a SERIALIZABLE transaction of the caller. That a key has no record is found out
-// by a probe, whose reads the server does not track.
+// lookWatched looks the record up inside a SERIALIZABLE transaction of the caller. It first uses a probe, whose reads
+// the server does not track. So an absent record causes no conflict.
 func (c *lookup) lookWatched(ctx context.Context, caller pgx.Tx, opts store.BeginOptions) error {
 	if c.granted {
-		// Without the claim, the probe would wait for the holder of the claim, because the probe is an insert.
+		// The probe is an insert. Without the claim it would wait for the holder of the claim.
 		absent, err := c.probe(ctx, caller, opts)
 		if err != nil || absent {
 			return err
@@ -55,10 +55,10 @@ func (c *lookup) lookWatched(ctx context.Context, caller pgx.Tx, opts store.Begi
 	return err
 }
 
-// probe reports whether there is no record, and then asks once more whether it is too late.
+// probe reports whether no record exists. If StaleAfter is set, it asks again whether the operation is too late.
 func (c *lookup) probe(ctx context.Context, caller pgx.Tx, opts store.BeginOptions) (absent bool, err error) {
 	var b pipeline
-	// The probe inserts a row if no record exists: that must be undone.
+	// The probe inserts a row if no record exists, and this row must be undone.
 	b.queue("savepoint once_probe")
 	b.queue(pgsql.Probe, opts.ID.Scope, opts.ID.Key)
 	b.queue("rollback to savepoint once_probe")

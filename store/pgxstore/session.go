@@ -21,28 +21,29 @@ var beginText = map[store.Isolation]string{
 	store.Serializable:     "begin isolation level serializable",
 }
 
-// session is the transaction that is open on a connection: pgx makes one of its own
-// only where it sends the BEGIN. Savepoints are made by [tx].
+// session is the open transaction of a connection. It replaces the transaction of pgx, which only exists if pgx sends
+// BEGIN. Type [tx] makes the savepoints.
 type session struct {
 	conn    *pgx.Conn
-	first   *firstAttempt // BEGIN and claim that are not sent yet
-	refused error         // why it is not open
-	large   pgx.Tx        // the transaction of the large objects
-	over    bool          // conn may belong to another goroutine
+	first   *firstAttempt // BEGIN and the claim, if they are not sent yet
+	refused error         // the reason why the transaction is not open
+	large   pgx.Tx        // the transaction of pgx for large objects
+	over    bool          // the transaction has ended, and conn may belong to another goroutine
 
-	answerTime time.Duration // for a statement of the handler; 0: no bound
+	answerTime time.Duration // the time limit for a statement of the handler; 0: no limit
 }
 
 var _ pgx.Tx = (*session)(nil)
 
-// Conn opens the transaction, because the caller will send statements past it. Conn has no context, so
-// the opening has a time limit of its own.
+// Conn opens the transaction, because the caller will send statements without the session. Conn has no context, so the
+// opening has its own time limit.
 func (s *session) Conn() *pgx.Conn {
 	if s.first != nil && !s.over {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		_, _ = s.open(ctx, statement{}) // after a failure, refuse makes sure that no statement runs
+		_, _ = s.open(ctx, statement{}) // after a failure, refuse makes sure that no statement of the handler runs
 	}
+	// The caller may drop prepared statements on the connection.
 	if !s.over {
 		preparedOn(s.conn).forgetOwn()
 	}
@@ -80,7 +81,7 @@ func (s *session) Query(ctx context.Context, sql string, args ...any) (pgx.Rows,
 		return refusedRows{err}, err
 	}
 	if sent == nil {
-		answer := s.awaitAnswer() // with the first row: the others are read when the handler likes
+		answer := s.awaitAnswer() // only until the first row: the handler reads the other rows whenever it wants
 		rows, err := s.conn.Query(ctx, sql, args...)
 		if silence := answer.busy(nil); silence != nil {
 			rows.Close()
@@ -138,15 +139,15 @@ func (s *session) Prepare(ctx context.Context, name, sql string) (*pgconn.Statem
 	return sd, answer.busy(err)
 }
 
-// LargeObjects know no transaction but pgx's own, which costs a round trip.
+// LargeObjects returns the large objects of pgx. They need a transaction of pgx, which costs a round trip.
 func (s *session) LargeObjects() pgx.LargeObjects {
 	if s.large == nil {
-		s.Conn() // opens it
+		s.Conn() // opens the transaction
 		var b pgx.Batch
 		b.BeginTx(pgx.TxOptions{BeginQuery: "select"})
 		br := s.SendBatch(context.Background(), &b)
 		s.large = br.Tx()
-		_ = br.Close() // if it failed, every use of the large objects returns that error
+		_ = br.Close() // after a failure, every use of the large objects returns the error
 	}
 	return s.large.LargeObjects()
 }
@@ -163,14 +164,14 @@ func (s *session) end(ctx context.Context, sql string) error {
 	}
 	_, err := s.conn.Exec(ctx, sql)
 	if err != nil {
-		_ = s.conn.Close(ctx) // in an unknown state
+		_ = s.conn.Close(ctx) // its state is not known
 	}
 	s.closed()
 	return err
 }
 
-// closed makes all objects useless that the handler has got from the session. With a context that has ended,
-// nothing is sent.
+// closed makes all objects useless that the handler has got from the session. Its context has ended, so pgx sends
+// nothing.
 func (s *session) closed() {
 	if s.over {
 		return
@@ -181,16 +182,18 @@ func (s *session) closed() {
 	}
 }
 
+// dead is a context that has ended.
 var dead = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// nameOf returns the prefix of the names of all transactions.
+// nameOf returns the prefix of the application_name of all transactions.
 func nameOf(conn *pgx.ConnConfig) string {
 	const longest = 63 - len(" 2c26b46b68ffc68f") // PostgreSQL truncates longer names
 	name := cmp.Or(conn.RuntimeParams["application_name"], "once")
+	// The cut may have split a character.
 	return strings.ToValidUTF8(name[:min(len(name), longest)], "")
 }
 

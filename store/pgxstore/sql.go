@@ -32,15 +32,15 @@ func (s *Store) Within(ctx context.Context, isolation store.Isolation, fn func(c
 	}
 	commits := false
 	defer func() {
-		if !commits { // also if fn panics
+		if !commits { // also after a panic of fn
 			_ = t.Rollback(ctx)
 		}
 	}()
 	if err := fn(ctx, s.On(t.Tx())); err != nil {
 		return err
 	}
-	// Before Commit, because Commit returns the connection to the pool even if it fails, and then no Rollback
-	// may follow.
+	// The flag is set before Commit, because Commit returns the connection to the pool even if it fails. After that, no
+	// Rollback may follow.
 	commits = true
 	return t.Commit(ctx, store.Change{})
 }
@@ -82,10 +82,11 @@ func (r txRunner) Append(ctx context.Context, st store.Statement) error {
 	return err
 }
 
-// failed classifies the error of a statement in a transaction. The transaction has not
-// committed, even if the answer was lost.
+// failed classifies the error of a statement in a transaction. The transaction has not committed, even if an answer was
+// lost.
 func (r txRunner) failed(ctx context.Context, err error) error {
 	pe := serverError(err)
+	// The server does not know this error, and would still commit.
 	if pe == nil {
 		r.fail(ctx, err)
 	}
@@ -100,15 +101,15 @@ func (r txRunner) failed(ctx context.Context, err error) error {
 		kind = store.KindUnavailable
 	case pe != nil:
 		if kind = pgsql.Classify(pe.Code); kind == store.KindLost {
-			// COMMIT was not sent yet, so that a lost connection has applied nothing.
+			// COMMIT was not sent yet, so nothing was applied.
 			kind = store.KindUnavailable
 		}
 	}
 	return &store.Error{Kind: kind, Err: explained(err)}
 }
 
-// fail makes the transaction fail because of an error that the server does not have, since the caller may
-// ignore the error.
+// fail makes the transaction fail after an error that the server does not know. The handler may ignore the error, and
+// the transaction must not commit without the statement.
 func (r txRunner) fail(ctx context.Context, err error) {
 	if own, ok := r.tx.(*tx); ok {
 		if own.root.enter() == nil {
@@ -122,19 +123,19 @@ func (r txRunner) fail(ctx context.Context, err error) {
 		return
 	}
 	answer := awaitAnswer(conn, abandonTime)
-	// A failing statement makes the server refuse the commit.
+	// After a failed statement the server refuses the commit.
 	_, e := r.tx.Exec(context.WithoutCancel(ctx), failing)
 	_ = answer.stop(nil)
-	if serverError(e) == nil && !errors.Is(e, pgx.ErrTxClosed) { // rows are open, for example
+	if serverError(e) == nil && !errors.Is(e, pgx.ErrTxClosed) { // the statement was not sent, for example because rows are open
 		_ = conn.Close(context.WithoutCancel(ctx))
 	}
 }
 
-// failing is a statement that fails.
+// failing is a statement that always fails.
 const failing = "select 1 / 0"
 
-// isClosed reports whether the connection of a transaction is gone. It does not open it, as
-// Conn of a first attempt would.
+// isClosed reports whether the connection of a transaction is closed. It does not open the transaction of a first
+// attempt, as the method Conn would.
 func isClosed(of pgx.Tx) bool {
 	switch t := of.(type) {
 	case *session:
@@ -146,7 +147,7 @@ func isClosed(of pgx.Tx) bool {
 	return conn != nil && conn.IsClosed()
 }
 
-// poolRunner runs statements in transactions of their own.
+// poolRunner runs each statement in a separate transaction.
 type poolRunner struct{ s *Store }
 
 func (p poolRunner) Exec(ctx context.Context, st store.Statement) (rows int64, err error) {
@@ -162,14 +163,14 @@ func (p poolRunner) Exec(ctx context.Context, st store.Statement) (rows int64, e
 }
 
 func (p poolRunner) Query(ctx context.Context, st store.Statement, each func(sqlplane.Row) error) error {
-	if st.Rows > 0 { // rows are counted after the statement, when one in a transaction of its own is committed already
+	if st.Rows > 0 { // the rows are counted after the statement, and a statement outside a transaction is committed by then
 		var refused error
 		err := p.s.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r sqlplane.Runner) error {
 			err := r.Query(ctx, st, func(row sqlplane.Row) error {
 				refused = each(row)
 				return refused
 			})
-			if refused != nil { // the statement's writes are committed
+			if refused != nil { // the caller has read enough, so the writes of the statement stay
 				err = nil
 			}
 			return err
@@ -193,8 +194,8 @@ func (p poolRunner) Append(ctx context.Context, st store.Statement) error {
 	return err
 }
 
-// run runs one statement on a connection of the pool. An error after the server has answered, such
-// as one of a value that cannot be read, does not say that the statement was not applied.
+// run runs one statement on a connection of the pool. If answered is true, an error does not mean that the statement
+// was not applied: for example, a value of the answer cannot be read.
 func (p poolRunner) run(ctx context.Context, statement func(*pgx.Conn) (answered bool, err error)) error {
 	held, err := p.s.pool.Acquire(ctx)
 	if err != nil {
@@ -204,7 +205,7 @@ func (p poolRunner) run(ctx context.Context, statement func(*pgx.Conn) (answered
 	conn := held.Conn()
 	answered, err := statement(conn)
 	switch {
-	case err == nil && ctx.Err() != nil: // as in results: a cancellation may have ended the wait for the standby
+	case err == nil && ctx.Err() != nil: // a cancel request may have ended the wait for the standby: see results
 		return &store.Error{Kind: store.KindLost, Err: ctx.Err()}
 	case err == nil:
 		return nil
@@ -218,7 +219,7 @@ func (p poolRunner) run(ctx context.Context, statement func(*pgx.Conn) (answered
 	}
 	kind := store.KindLost
 	switch {
-	case pe == nil && !conn.IsClosed() && !answered: // an answer is lost together with its connection only
+	case pe == nil && !conn.IsClosed() && !answered: // if an answer were lost, the connection would be closed
 		if kind = store.KindOther; ctx.Err() != nil {
 			kind = store.KindUnavailable
 		}
@@ -229,7 +230,7 @@ func (p poolRunner) run(ctx context.Context, statement func(*pgx.Conn) (answered
 	return &store.Error{Kind: kind, Err: explained(err)}
 }
 
-// statementError classifies the error of one statement, if its meaning does not depend on where it was run.
+// statementError classifies the error of a statement, if the error means the same in every transaction.
 func statementError(err error, pe *pgconn.PgError) (_ error, known bool) {
 	switch {
 	case pe == nil:
@@ -245,17 +246,17 @@ func statementError(err error, pe *pgconn.PgError) (_ error, known bool) {
 	return err, false
 }
 
-// affected is how many rows st has affected.
+// affected returns how many rows st has affected.
 func affected(st store.Statement, tag pgconn.CommandTag) int64 {
-	if st.Rows > 0 { // the server has counted them: see counted
+	if st.Rows > 0 { // the server has checked this number: see counted
 		return int64(st.Rows)
 	}
 	return tag.RowsAffected()
 }
 
-// forEach calls each for every row. refused is the error of each, and err is the error of the rows.
+// forEach calls each for every row. The result refused is the error of each; err is the error of the rows.
 func forEach(rows pgx.Rows, each func(sqlplane.Row) error) (refused, err error) {
-	defer rows.Close() // also if each panics
+	defer rows.Close() // also after a panic of each
 	for rows.Next() {
 		if err := each(rows); err != nil {
 			return err, nil

@@ -28,27 +28,26 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 	return store.Record{}, err
 }
 
-// swap runs b without BEGIN and COMMIT: a pipeline is a transaction of its own, at the level of the session.
+// swap runs b without BEGIN and COMMIT. A pipeline is an implicit transaction, at the isolation level of the session.
 func (s *Store) swap(ctx context.Context, b pipeline, writes []store.Statement) (failed statement, err error) {
-	if checkBatchWrites(writes, s.simple) == nil { // nothing in it can commit
+	if checkBatchWrites(writes, s.simple) == nil { // no statement of the pipeline can commit
 		failed, err = s.inTransaction(ctx, b, false)
 		if store.KindOf(err) != store.KindRetry || ctx.Err() != nil {
-			// KindRetry is caused by concurrent changes if the session's level is higher than READ COMMITTED: b
-			// then runs again at READ COMMITTED.
+			// At a level above READ COMMITTED, concurrent changes cause KindRetry. Then b runs again at READ COMMITTED.
 			return failed, err
 		}
 	}
 	return s.apart(ctx, b)
 }
 
-// apart runs b in a transaction of its own, in one round trip. It uses READ COMMITTED, because at any other
-// level a row that has changed since the transaction began would be an error, whatever b expects of the row. It
-// returns the statement that has failed.
+// apart runs b in a separate transaction, in one round trip. It uses READ COMMITTED: at a higher level, a row that has
+// changed since the beginning of the transaction would cause an error, whatever b expects of the row. It returns the
+// failed statement.
 func (s *Store) apart(ctx context.Context, b pipeline) (failed statement, err error) {
 	return s.inTransaction(ctx, b, true)
 }
 
-// inTransaction runs b in a transaction of its own. explicit: it begins at READ COMMITTED.
+// inTransaction runs b in a separate transaction. If explicit is true, it sends BEGIN at READ COMMITTED, and COMMIT.
 func (s *Store) inTransaction(ctx context.Context, b pipeline, explicit bool) (failed statement, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
@@ -67,7 +66,7 @@ func (s *Store) inTransaction(ctx context.Context, b pipeline, explicit bool) (f
 		return failed, unsent(conn.Conn(), err, false)
 	}
 	n, tag, err := results(ctx, br, all)
-	// The COMMIT of a failed transaction is answered by ROLLBACK, and not by an error.
+	// The server answers the COMMIT of a failed transaction with ROLLBACK, and not with an error.
 	if err == nil && explicit && tag.String() != commit {
 		err = errNotCommitted(tag)
 	}
@@ -77,7 +76,7 @@ func (s *Store) inTransaction(ctx context.Context, b pipeline, explicit bool) (f
 	if conn.Conn().PgConn().TxStatus() == 'E' {
 		answer := awaitAnswer(conn.Conn(), abandonTime)
 		_, e := conn.Exec(context.WithoutCancel(ctx), "rollback")
-		_ = answer.stop(e) // if that fails, so does the pool's check
+		_ = answer.stop(e) // if the rollback fails, the pool finds the open transaction and closes the connection
 	}
 	if refusedByStandby(ctx, conn.Conn(), err) {
 		return failed, down(pgsql.ErrRecovery)
@@ -85,14 +84,14 @@ func (s *Store) inTransaction(ctx context.Context, b pipeline, explicit bool) (f
 	return all.at(n), s.failure(ctx, conn.Conn(), all, n, err)
 }
 
-// inTheWay reads the record that has made a Swap fail.
+// inTheWay returns the record that has made a Swap fail.
 func (s *Store) inTheWay(ctx context.Context, c store.Change, refused statement, taken error) (store.Record, error) {
 	r, err := s.look(ctx, c.ID)
 	switch {
 	case err != nil:
 		return store.Record{}, down(err)
 	case r.live().State == store.StateAbsent && c.Expect.Fence == 0 && refused.sql == pgsql.SwapInsert:
-		return store.Record{State: store.StateRunning}, taken // claimed by an open transaction
+		return store.Record{State: store.StateRunning}, taken // an open transaction holds the claim
 	}
 	return r.live(), taken
 }

@@ -33,6 +33,7 @@ func (a abilities) Take(ctx context.Context, ids []store.ID, nonce []byte, lease
 				return true, err
 			}
 			e.Record = r.Record
+			// The caller does not need them, and they may be large.
 			e.Request, e.Result = nil, store.Result{}
 			taken = append(taken, e)
 		}

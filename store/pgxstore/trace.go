@@ -8,12 +8,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// A pipeline is sent past [pgx.Conn], whose methods report statements to the tracer of the
-// configuration. So a pipeline reports its statements itself, as pgx would: the store's own
-// statements, and those in a batch, are a batch; a handler's statement that travels with the
-// claim of a first attempt is a query of its own, and no part of that batch.
+// A pipeline is sent without the methods of [pgx.Conn], which report statements to the tracer. So a pipeline reports
+// its statements itself, in the same way as pgx. The store's own statements and the statements of a batch are reported
+// as a batch. A statement of the handler that is sent with the claim of a first attempt is reported as a query.
 
-// tracers has the interfaces that the tracer of a connection implements; the others are nil.
+// tracers holds the interfaces that the tracer of a connection implements. The other interfaces are nil.
 type tracers struct {
 	query   pgx.QueryTracer
 	batch   pgx.BatchTracer
@@ -22,7 +21,7 @@ type tracers struct {
 
 const tracersKey = "once.tracers"
 
-// tracersOf asks the connection and not the pool: BeforeConnect may have set another tracer.
+// tracersOf asks the connection and not the pool, because BeforeConnect may have set another tracer.
 func tracersOf(conn *pgx.Conn) *tracers {
 	data := conn.PgConn().CustomData()
 	t, ok := data[tracersKey].(*tracers)
@@ -38,7 +37,7 @@ func tracersOf(conn *pgx.Conn) *tracers {
 // queryTrace is one call of Exec, Query or QueryRow whose start was reported to a tracer.
 type queryTrace struct {
 	tracer pgx.QueryTracer // nil without a tracer
-	ctx    context.Context //nolint:containedctx // the tracer's, for the rest of the call
+	ctx    context.Context //nolint:containedctx // the context of the tracer, for the rest of the call
 	conn   *pgx.Conn
 }
 
@@ -56,19 +55,19 @@ func (t queryTrace) end(tag pgconn.CommandTag, err error) {
 	}
 }
 
-// batchTrace is a pipeline whose start was reported to a tracer; nil: batches are not traced.
+// batchTrace is a pipeline whose start was reported to a tracer. A nil batchTrace reports nothing.
 type batchTrace struct {
 	tracer  pgx.BatchTracer
 	ctx     context.Context //nolint:containedctx // the tracer's, for the rest of the call
 	conn    *pgx.Conn
 	queries []*pgx.QueuedQuery
-	next    int       // of queries
-	start   time.Time // when the result of next was asked for
-	err     error     // the first one
+	next    int       // the next one of queries
+	start   time.Time // when the read of the next result began
+	err     error     // the first error
 	ended   bool
 }
 
-// traceBatch returns the context under which p is to be sent.
+// traceBatch reports the start of p, and returns the context for the rest of the pipeline.
 func traceBatch(ctx context.Context, conn *pgx.Conn, p pipeline) (context.Context, *batchTrace) {
 	tracer := tracersOf(conn).batch
 	if tracer == nil {
@@ -79,14 +78,14 @@ func traceBatch(ctx context.Context, conn *pgx.Conn, p pipeline) (context.Contex
 	return ctx, &batchTrace{tracer: tracer, ctx: ctx, conn: conn, queries: b.QueuedQueries}
 }
 
-// reading is called before a result is asked for.
+// reading records the time at which the read of a result begins.
 func (t *batchTrace) reading() {
 	if t != nil {
 		t.start = time.Now()
 	}
 }
 
-// answered is called when a result was read, or could not be.
+// answered reports the result of the next query, or its error.
 func (t *batchTrace) answered(tag pgconn.CommandTag, err error) {
 	if !t.unread() {
 		return
@@ -99,13 +98,13 @@ func (t *batchTrace) answered(tag pgconn.CommandTag, err error) {
 	t.tracer.TraceBatchQuery(t.ctx, t.conn, pgx.TraceBatchQueryData{SQL: q.SQL, Args: q.Arguments, CommandTag: tag, Err: err, ReadStartTime: t.start})
 }
 
-// unread reports whether results are left that were not reported to the tracer, and that no
-// error replaces.
+// unread reports whether some results were not reported to the tracer yet. After an error no more results are
+// reported.
 func (t *batchTrace) unread() bool {
 	return t != nil && !t.ended && t.err == nil && t.next < len(t.queries)
 }
 
-// end may be called again.
+// end reports the end of the batch. It can be called several times.
 func (t *batchTrace) end(err error) {
 	if t == nil || t.ended {
 		return
@@ -117,7 +116,7 @@ func (t *batchTrace) end(err error) {
 	t.tracer.TraceBatchEnd(t.ctx, t.conn, pgx.TraceBatchEndData{Err: err})
 }
 
-// prepareTraced is [pgx.Conn.Prepare] for a statement that pgx shall not know.
+// prepareTraced prepares a statement that is not added to the cache of pgx.
 func prepareTraced(ctx context.Context, conn *pgx.Conn, name, sql string) (_ *pgconn.StatementDescription, err error) {
 	if tracer := tracersOf(conn).prepare; tracer != nil {
 		ctx = tracer.TracePrepareStart(ctx, conn, pgx.TracePrepareStartData{Name: name, SQL: sql})

@@ -15,43 +15,44 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// errManaged is the error of Commit and Rollback of a handler's transaction: it
-// ends when the handler returns, with a commit if the handler returns no error.
+// errManaged is the error of Commit and Rollback of a handler's transaction. This transaction ends when the handler
+// returns, with a commit if the handler returns no error.
 var errManaged = errors.New("pgxstore: the transaction ends with the handler. Try: return an error to roll back")
 
-// tx is the user's transaction. Only the store ends it. It keeps track of its savepoints. An error that the
-// server does not see (such as an argument that cannot be encoded) makes the transaction fail like an error of
-// the server. It does not see statements that are run on Conn; a COMMIT there is found out at the end, unless
-// an answer is lost.
+// tx is the transaction that the handler gets. Only the store ends it. tx keeps track of its savepoints. An error that
+// the server does not know (such as an argument that cannot be encoded) makes the transaction fail like an error of the
+// server. tx does not see statements that are run on Conn. A COMMIT on Conn is detected at the end, unless an answer is
+// lost.
 type tx struct {
 	pgx.Tx
-	parent    *tx // nil: the real transaction
-	outer     *tx // of a join: the transaction that it has joined, if that is a tx, too
+	parent    *tx // nil: this is the transaction itself, not a savepoint
+	outer     *tx // for a join: the transaction around it, if that is a tx, too
 	savepoint string
 	root      *shared
-	tail      []store.Statement
-	open      int   // savepoints
-	err       error // a statement that has failed on this side
-	over      atomic.Bool
+	// tail holds the appended statements, which are sent with the commit.
+	tail []store.Statement
+	open int   // the number of open savepoints
+	err  error // the error of a statement that has failed without an error of the server
+	over atomic.Bool
 }
 
-// shared is common to a transaction and its savepoints.
+// shared holds the state that a transaction shares with its savepoints.
 type shared struct {
-	gate                    // the goroutine that has entered it may use the fields below and the connection
+	gate                    // the goroutine that has entered the gate may use the connection and the fields below
 	statements atomic.Int64 // read without the gate
 	savepoints int
-	prefix     string      // of the names of its savepoints
+	prefix     string      // of the names of the savepoints
 	refusal    func() bool // store.BeginOptions.Refuse
 }
 
-// refuses reports whether a failing statement must be sent instead of the handler's.
+// refuses reports whether a failing statement must replace the statement of the handler.
 func (s *shared) refuses() bool { return s.refusal != nil && s.refusal() }
 
 var prefixes atomic.Uint32
 
-// name names the next savepoint. The prefix distinguishes it from a savepoint that a left-behind goroutine
-// still has from an earlier transaction of the connection. The number of names is small, because before version
-// 17 pg_stat_statements keeps each text.
+// name returns the name of the next savepoint. The prefix distinguishes it from the savepoint of an abandoned
+// goroutine of an earlier transaction on the connection. There are only a few prefixes, because pg_stat_statements keeps
+// each text before PostgreSQL 17.
 func (s *shared) name() string {
 	if s.prefix == "" {
 		s.prefix = fmt.Sprintf("once_%d_", prefixes.Add(1)%64)
@@ -60,7 +61,7 @@ func (s *shared) name() string {
 	return s.prefix + strconv.Itoa(s.savepoints)
 }
 
-// append keeps s until the commit. It belongs to the savepoint t, if t is a savepoint.
+// append keeps s until the commit. If t is a savepoint, s is dropped when t is rolled back.
 func (t *tx) append(s store.Statement) error {
 	if err := t.enter(s.SQL); err != nil {
 		return err
@@ -71,8 +72,8 @@ func (t *tx) append(s store.Statement) error {
 	return nil
 }
 
-// enter is enter of the gate, for a call that must not follow an error or the end of t. It refuses commands
-// that would end the transaction.
+// enter enters the gate for a call that must not follow an error or the end of t. It refuses statements that would end
+// the transaction.
 func (t *tx) enter(sql string) error {
 	if err := t.root.enter(); err != nil {
 		return err
@@ -84,20 +85,20 @@ func (t *tx) enter(sql string) error {
 	return err
 }
 
-// admit returns why a statement may not follow.
+// admit returns an error if the statement is not allowed now.
 func (t *tx) admit(sql string) error {
 	if err := t.refuse(); err != nil {
 		return err
 	}
 	if sqlguard.PostgreSQL.Ends(sql) {
-		// Noted, because a handler that ignores this error must not commit either.
+		// The error is recorded, because a handler that ignores it must not commit either.
 		return t.note(errControl)
 	}
 	return nil
 }
 
-// ended reports whether t, or a transaction that t is part of, is over. The connection may then
-// belong to another goroutine.
+// ended reports whether t, or a transaction that contains t, has ended. Then the connection may belong to another
+// goroutine.
 func (t *tx) ended() bool {
 	for l := t; l != nil; l = cmp.Or(l.parent, l.outer) {
 		if l.over.Load() {
@@ -107,7 +108,7 @@ func (t *tx) ended() bool {
 	return false
 }
 
-// refuse returns why nothing may follow.
+// refuse returns the error of every further statement, or nil.
 func (t *tx) refuse() error {
 	for l := t; l != nil; l = cmp.Or(l.parent, l.outer) {
 		switch {
@@ -120,8 +121,8 @@ func (t *tx) refuse() error {
 	return nil
 }
 
-// note records an error that the server has not reported. After an error that the server has reported, the
-// server itself refuses statements, with savepoints of any kind.
+// note records an error that the server has not reported. After an error of the server, the server itself refuses
+// further statements, also with savepoints that tx does not know.
 func (t *tx) note(err error) error {
 	if err != nil && t.err == nil && serverError(err) == nil && !errors.Is(err, pgx.ErrTxClosed) {
 		t.err = err
@@ -143,7 +144,7 @@ func (t *tx) Begin(ctx context.Context) (pgx.Tx, error) {
 	return &tx{Tx: t.Tx, parent: t, savepoint: name, root: t.root}, nil
 }
 
-// Commit releases a savepoint; of the handler's transaction it is an error.
+// Commit releases a savepoint. For the handler's transaction it returns an error.
 func (t *tx) Commit(ctx context.Context) error {
 	if t.parent == nil {
 		return t.managed()
@@ -156,18 +157,18 @@ func (t *tx) Commit(ctx context.Context) error {
 		return t.parent.note(err)
 	}
 	t.closed()
-	// Not before the release: if the savepoint is rolled back, its appended statements must be dropped.
+	// The statements move after the release, so that they are dropped if the savepoint is rolled back instead.
 	t.parent.tail = append(t.parent.tail, t.tail...)
 	return nil
 }
 
-// Rollback rolls back to a savepoint, and undoes an error that came after it; of
-// the handler's transaction it is an error.
+// Rollback rolls back to a savepoint, and clears an error that came after it. For the handler's transaction it
+// returns an error.
 func (t *tx) Rollback(ctx context.Context) error {
 	if t.parent == nil {
 		return t.managed()
 	}
-	// The gate alone, because t.enter refuses after an error, and the rollback is what undoes it.
+	// Only the gate is entered. t.enter would refuse after an error, and this rollback clears the error.
 	if err := t.root.enter(); err != nil {
 		return err
 	}
@@ -182,8 +183,8 @@ func (t *tx) Rollback(ctx context.Context) error {
 	return nil
 }
 
-// A commit of the writes without the record could neither be undone nor, when the process
-// dies or an answer is lost, be found out.
+// If the writes were committed without the record, they could not be undone. After a crash or a lost answer, nothing
+// would show that they were applied.
 var errControl = &store.Error{Kind: store.KindMisused, Err: errors.New(
 	"pgxstore: refused, because it begins or ends the transaction. Try: return an error to roll back, a value to commit; for a part of it tx.Begin")}
 
@@ -191,7 +192,7 @@ var errBatchBegins = errors.New("pgxstore: a batch with BeginTx inside a transac
 
 func (t *tx) managed() error {
 	if t.over.Load() {
-		return pgx.ErrTxClosed // so that a deferred Rollback stays silent
+		return pgx.ErrTxClosed // a deferred Rollback after the end must not look like a mistake
 	}
 	return errManaged
 }
@@ -208,7 +209,7 @@ func (t *tx) Conn() *pgx.Conn {
 		return t.Tx.Conn()
 	}
 	if s, ours := t.Tx.(*session); ours {
-		return s.conn // and not opened
+		return s.conn // without opening the transaction
 	}
 	return t.Tx.Conn()
 }
@@ -241,7 +242,7 @@ func (t *tx) query(ctx context.Context, sql string, args []any) *gatedRows {
 		sql, args = failing, nil
 	}
 	rows, err := t.Tx.Query(ctx, sql, args...)
-	if rows == nil { // the caller's pgx.Tx is not of pgx
+	if rows == nil { // the caller's pgx.Tx is not an implementation of pgx
 		rows = refusedRows{err}
 	}
 	return &gatedRows{Rows: rows, gate: &t.root.gate, err: t.note(err)}
@@ -267,7 +268,7 @@ func (t *tx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 		return refusedBatch{t.note(err)}
 	}
 	br := t.Tx.SendBatch(ctx, b)
-	if br.Tx() != nil { // the server has only warned
+	if br.Tx() != nil { // the batch contains a BEGIN; the server has only warned
 		return refusedBatch{errors.Join(t.note(errBatchBegins), br.Close())}
 	}
 	return notedBatch{br, t}
@@ -287,8 +288,8 @@ func (t *tx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []strin
 	return n, t.note(err)
 }
 
-// LargeObjects returns pgx's own large objects. It does not notice an error that occurs in them on this side only, and does not
-// stop a goroutine that uses them while the transaction ends.
+// LargeObjects returns the large objects of pgx. tx does not notice an error in them that the server does not know,
+// and does not stop a goroutine that uses them while the transaction ends.
 func (t *tx) LargeObjects() pgx.LargeObjects {
 	if t.root.enter() != nil {
 		return closedObjects()
@@ -301,7 +302,7 @@ func (t *tx) LargeObjects() pgx.LargeObjects {
 	return t.Tx.LargeObjects()
 }
 
-// closedObjects are the large objects of a transaction that is over.
+// closedObjects returns the large objects of a transaction that has ended.
 func closedObjects() pgx.LargeObjects {
 	var b pgx.Batch
 	b.BeginTx(pgx.TxOptions{})

@@ -16,7 +16,7 @@ import (
 
 const commit = "COMMIT"
 
-// txn is an open transaction and its claim.
+// txn is an open transaction, together with its claim.
 type txn struct {
 	s      *Store
 	conn   *pgxpool.Conn
@@ -25,7 +25,7 @@ type txn struct {
 	shared shared
 	seen   lookup
 
-	optimistic bool // it was begun with a delayed look-up
+	optimistic bool // the look-up is delayed until the first statement of the handler
 }
 
 func (t *txn) Tx() pgx.Tx { return &t.user }
@@ -39,8 +39,8 @@ func (t *txn) IsOptimistic() bool { return t.optimistic }
 // Statements implements [ability.Counter].
 func (t *txn) Statements() int { return int(t.shared.statements.Load()) }
 
-// Rollback also finds out whether the handler has sent "commit; begin". Then this is another transaction, and
-// its rollback does not undo the handler's writes.
+// Rollback also detects that the handler has sent "commit; begin". Then the rollback ends another transaction, and does
+// not undo the writes of the handler.
 func (t *txn) Rollback(ctx context.Context) error {
 	defer t.conn.Release() // also if a tracer panics
 	if t.end() {
@@ -55,7 +55,7 @@ func (t *txn) Rollback(ctx context.Context) error {
 		t.abandon(ctx)
 		return t.raw.refused
 	}
-	if pc.IsClosed() || pc.IsBusy() || pc.TxStatus() != 'T' || t.seen.start.IsZero() { // the server cannot be asked when its transaction began, or there is nothing to compare
+	if pc.IsClosed() || pc.IsBusy() || pc.TxStatus() != 'T' || t.seen.start.IsZero() { // the server cannot be asked for the start of its transaction, or no start is known
 		ended := !pc.IsClosed() && pc.TxStatus() == 'I'
 		err := t.raw.Rollback(ctx)
 		t.closed()
@@ -78,8 +78,8 @@ func (t *txn) Rollback(ctx context.Context) error {
 	return rolledBack(!now.Equal(t.seen.start), nil)
 }
 
-// end excludes the handler. If a call of the handler is in progress, the connection is removed from the pool
-// and closed, which undoes everything: the store does not use it any more.
+// end excludes the handler. If a call of the handler is running, end removes the connection from the pool and closes it.
+// This undoes everything, and the store does not use the connection any more.
 func (t *txn) end() (underWay bool) {
 	t.user.over.Store(true)
 	if underWay = t.shared.end(); underWay {
@@ -88,6 +88,7 @@ func (t *txn) end() (underWay bool) {
 	return underWay
 }
 
+// rolledBack returns the error of Rollback. The parameter ended says that the handler has ended the transaction.
 func rolledBack(ended bool, err error) error {
 	switch {
 	case ended:
@@ -106,8 +107,8 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	if t.end() {
 		return &store.Error{Kind: store.KindMisused, Err: errUnderWay}
 	}
-	// The transaction is opened in a round trip of its own: if its claim were sent with COMMIT and the answer
-	// were lost, nothing could show whether both were applied.
+	// If the transaction is not open yet, it is opened in a separate round trip. If the claim were sent with COMMIT and
+	// the answer were lost, nothing could show whether the COMMIT was applied.
 	_, err := t.raw.open(ctx, statement{})
 	if err == nil {
 		err = unfit(t.conn.Conn().PgConn(), &t.user)
@@ -121,7 +122,7 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 		return err
 	}
 	b := make(pipeline, 0, 4)
-	queueChange(&b, c, &t.seen) // first, so that a duplicate is known before any other write
+	queueChange(&b, c, &t.seen) // the record is first, so that a duplicate fails before any other write
 	queueWrites(&b, t.user.tail, c.Writes)
 	b.queue(commit)
 	conn := t.conn.Conn()
@@ -132,7 +133,7 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 		return err
 	}
 	failed, tag, err := results(ctx, br, b)
-	// The COMMIT of a failed transaction is answered by ROLLBACK, and not by an error.
+	// The server answers the COMMIT of a failed transaction with ROLLBACK, and not with an error.
 	if err == nil && tag.String() != commit {
 		err = errNotCommitted(tag)
 	}
@@ -145,7 +146,8 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	return nil
 }
 
-// unfit returns, without asking the server, why a transaction cannot be committed.
+// unfit returns, without asking the server, the reason why a transaction must not commit. It returns nil if there is
+// no reason.
 func unfit(pc *pgconn.PgConn, user *tx) error {
 	kind := store.KindMisused
 	var err error
@@ -166,7 +168,7 @@ func unfit(pc *pgconn.PgConn, user *tx) error {
 
 var errOpen = errors.New("rows or batch results were left open. Try: close them before the handler returns")
 
-// unfitUse returns an error if the handler has used a transaction so that it must not commit.
+// unfitUse returns an error if the handler has used the transaction in a way that excludes a commit.
 func unfitUse(user *tx) error {
 	switch {
 	case user.root.collided():

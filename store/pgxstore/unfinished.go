@@ -31,6 +31,7 @@ func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upk
 			if e.Record = r.Record; listed {
 				list = append(list, e)
 			}
+			// The page is full, so the next page begins after this entry.
 			if n == page.Limit {
 				next = e.ID
 			}

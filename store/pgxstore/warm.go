@@ -18,7 +18,7 @@ func (s *Store) Warm(ctx context.Context, n int) error {
 	n = min(n, int(s.pool.Config().MaxConns))
 	var group sync.WaitGroup
 	var mu sync.Mutex
-	var held []*pgxpool.Conn // until all are there: the pool would give the same one again
+	var held []*pgxpool.Conn // held until all are open, because the pool would otherwise return the same connection again
 	var failed error
 	for range n {
 		group.Go(func() {

@@ -13,7 +13,8 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// abilities are abilities of a Store that packages of this module find with store.As, and that no program calls.
+// abilities are methods of a Store for other packages of this module, which find them with store.As. Programs do not
+// call them.
 type abilities struct{ s *Store }
 
 var (
@@ -43,7 +44,7 @@ func (a abilities) Write(ctx context.Context, caller pgx.Tx, c store.Change) (st
 	}
 	root := new(shared)
 	outer, ok := caller.(*tx)
-	if ok { // of a handler of ours
+	if ok { // the caller's transaction belongs to a handler of this store
 		if err := outer.enter(""); err != nil {
 			return store.Record{}, &store.Error{Kind: store.KindAborted, Err: err}
 		}
@@ -62,14 +63,14 @@ func (a abilities) Write(ctx context.Context, caller pgx.Tx, c store.Change) (st
 	if err := j.send(ctx, b); err != nil {
 		return j.inTheWay(ctx, c, err)
 	}
-	if c.ID.IsZero() || c.Expect.Fence != 0 { // it has taken no lock
+	if c.ID.IsZero() || c.Expect.Fence != 0 { // no claim was taken
 		return c.Next, nil
 	}
 	j.claims = claimsOf(caller.Conn(), start)
 	return c.Next, j.hold()
 }
 
-// inTheWay reads the record that has made a Write fail, as the caller's transaction sees it.
+// inTheWay returns the record that has made a Write fail, as the caller's transaction sees it.
 func (j *joined) inTheWay(ctx context.Context, c store.Change, failed error) (store.Record, error) {
 	if store.KindOf(failed) != store.KindTaken || c.ID.IsZero() || len(c.Held) > 0 {
 		return store.Record{}, failed
@@ -78,7 +79,7 @@ func (j *joined) inTheWay(ctx context.Context, c store.Change, failed error) (st
 	switch {
 	case err != nil && !errors.Is(err, pgx.ErrNoRows):
 		return store.Record{}, down(err)
-	case r.live().State == store.StateAbsent && c.Expect.Fence == 0: // claimed by an open transaction
+	case r.live().State == store.StateAbsent && c.Expect.Fence == 0: // an open transaction holds the claim
 		return store.Record{State: store.StateRunning}, failed
 	}
 	return r.live(), failed

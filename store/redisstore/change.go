@@ -34,6 +34,7 @@ func (s *Store) Read(ctx context.Context, id store.ID) (rec store.Record, err er
 	return recordOf(f, answer[0])
 }
 
+// flag returns a bool as an argument of a script.
 func flag(is bool) string {
 	if is {
 		return "1"
@@ -41,7 +42,7 @@ func flag(is bool) string {
 	return ""
 }
 
-// micros is a duration for a script; "" if it does not end.
+// micros returns a duration as an argument of a script, and "" if it does not end.
 func micros(d time.Duration) string {
 	if d == store.Forever {
 		return ""
@@ -56,6 +57,7 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (rec store.Record, err
 		return rec, &store.Error{Kind: store.KindMisused, Err: errTables}
 	case c.KeepRequest && c.Expect.Fence == 0:
 		return rec, &store.Error{Kind: store.KindMisused, Err: errKeep}
+	// Nothing to write: a change without an operation has only Writes, and Redis keeps no tables.
 	case c.ID.IsZero():
 		return c.Next, nil
 	}
@@ -64,6 +66,7 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (rec store.Record, err
 		return rec, err
 	}
 	script := changeScript
+	// A claim needs memory for a new record, so it uses the script that a full server refuses.
 	if c.Expect.Fence == 0 {
 		script = claimScript
 	}

@@ -5,10 +5,11 @@ import (
 	"encoding/hex"
 )
 
-// The scripts. The server runs each of them alone, by its own clock; times are microseconds. Fences are compared as text, because a number of Lua has 53 bits.
+// The scripts. The server runs each script alone, by its own clock. Times are in microseconds. Fences are compared as text, because a
+// number of Lua has only 53 bits.
 //
-// A server whose memory is full accepts no new operations, and lets the existing ones go on. A replica refuses a script without the flag no-writes,
-// also if it only reads: replicas may be behind.
+// A server whose memory is full accepts no new operations, and lets existing operations continue. A replica refuses a script that
+// lacks the flag no-writes, even if the script only reads. That is wanted, because a replica may lag behind.
 const (
 	refusedWhenFull = "#!lua\n"
 	allowedWhenFull = "#!lua flags=allow-oom\n"
@@ -22,7 +23,8 @@ var (
 	listScript   = newScript(allowedWhenFull + listText)
 )
 
-// script is a text, and the name by which a server knows it. (A redis.Script that is loaded in a pipeline forgets its own.)
+// script is the text of a script, and the name by which a server knows it. redis.Script is not used, because it forgets its name if it
+// is loaded in a pipeline.
 type script struct{ text, sum string }
 
 func newScript(text string) script {
@@ -30,11 +32,13 @@ func newScript(text string) script {
 	return script{text, hex.EncodeToString(sum[:])}
 }
 
-// swapText writes the next state of a record, if the record is the expected one.
+// swapText writes the next state of a record, if the record matches the expectation.
 //
-// KEYS: the record; a key that is written so that WAIT has a write to wait for; the unfinished operations, by scope and key.
-// ARGV: the expected fence, nonce and 1 for a lease that is over; the time from which on it is too late; the next lease and retention;
-// 1 to keep the stored request; 1 to wait; the name of the operation among the unfinished; the next state; then fields and values.
+// KEYS: the record; the key that is written so that WAIT has a write to wait for; the unfinished operations, by scope and key.
+//
+// ARGV: the expected fence; the expected nonce; 1 if the lease must be over; the time from which on the change is too late; the next
+// lease; the next retention; 1 to keep the stored request; 1 to wait for replicas; the name of the operation among the unfinished; the
+// next state; then the fields and their values.
 const swapText = `
 local record, sync, unfinished = KEYS[1], KEYS[2], KEYS[3]
 local fence, nonce, over, stale, lease, retain, keep, wait, member, state = unpack(ARGV, 1, 10)
@@ -84,7 +88,9 @@ end
 return {'applied'}
 `
 
-// readText returns the time and a record. KEYS: the record; the key that is written for WAIT. ARGV: 1 to wait.
+// readText returns the time and a record.
+//
+// KEYS: the record; the key that is written for WAIT. ARGV: 1 to wait for replicas.
 const readText = `
 local time = redis.call('TIME')
 local record = redis.call('HGETALL', KEYS[1])
@@ -92,9 +98,9 @@ if #record > 0 and ARGV[1] == '1' then redis.call('SET', KEYS[2], '') end
 return {time[1] .. string.format('%06d', time[2]), record}
 `
 
-// renewText extends the lease of a record under a claim.
+// renewText extends the lease of a record that is held.
 //
-// KEYS: the record. ARGV: the fence and the nonce of the claim; the lease, or nothing for one that never lapses.
+// KEYS: the record. ARGV: the fence and the nonce of the hold; the lease, or "" for a lease that does not end.
 const renewText = `
 local is = redis.call('HMGET', KEYS[1], 'state', 'fence', 'nonce')
 if is[1] ~= '1' or is[2] ~= ARGV[1] or is[3] ~= ARGV[2] then return 0 end
@@ -109,7 +115,7 @@ return 1
 
 // listText returns the time, and the names and some fields of unfinished operations, in order.
 //
-// KEYS: the unfinished operations. ARGV: the first name and the last; how many; how the keys of records begin; the names of the fields.
+// KEYS: the unfinished operations. ARGV: the first name; the last name; how many; the prefix of the keys of records; the names of the fields.
 const listText = `
 local time = redis.call('TIME')
 local list = {time[1] .. string.format('%06d', time[2])}

@@ -14,7 +14,7 @@ import (
 
 var errForeign = errors.New("redisstore: a scope or key has a zero byte")
 
-// member returns the name of an operation: names have the order of scopes and keys as bytes.
+// member returns the name of an operation. Names sort by the bytes of scope and key.
 func member(id store.ID) (string, error) {
 	if strings.Contains(id.Scope, "\x00") || strings.Contains(id.Key, "\x00") {
 		return "", &store.Error{Kind: store.KindOther, Err: errForeign}
@@ -22,10 +22,10 @@ func member(id store.ID) (string, error) {
 	return id.Scope + "\x00" + id.Key, nil
 }
 
-// Keys, behind the prefix.
+// The names of keys, without the prefix.
 const recordKey, unfinishedKey, syncKey = "op:", "unfinished", "sync"
 
-// fieldsOf returns the fields of a record and their values. Empty fields are left out, and the script sets state, since and times.
+// fieldsOf returns the fields of a record and their values, without empty fields. The script itself sets state, since, lease and until.
 func fieldsOf(c *store.Change) (fields []any) {
 	r := c.Next
 	if c.KeepRequest {
@@ -50,7 +50,7 @@ func number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// recordOf reads a record as it is at a time of the server.
+// recordOf returns the record of the fields f at the time at of the server.
 func recordOf(f map[string]string, at any) (r store.Record, err error) {
 	number := func(text string) (n int64) {
 		if text != "" && err == nil {
@@ -60,6 +60,7 @@ func recordOf(f map[string]string, at any) (r store.Record, err error) {
 	}
 	now := number(fmt.Sprint(at))
 	r.Nonce = []byte(f["nonce"])
+	// An expired record keeps its nonce, so that a writer whose answer was lost still recognises its record.
 	if f["state"] != "" && (f["until"] == "" || now < number(f["until"])) {
 		r.State, r.Fence, r.Since = store.State(number(f["state"])), number(f["fence"]), time.UnixMicro(number(f["since"]))
 		r.Fingerprint, r.Request, r.Data = []byte(f["fingerprint"]), []byte(f["request"]), []byte(f["data"])
@@ -74,7 +75,7 @@ func recordOf(f map[string]string, at any) (r store.Record, err error) {
 	return r, err
 }
 
-// pairsOf reads names and values that take turns, as HGETALL returns them.
+// pairsOf returns a map of an answer that alternates names and values, as HGETALL does.
 func pairsOf(answer any) map[string]string {
 	list, _ := answer.([]any)
 	f := make(map[string]string, len(list)/2)

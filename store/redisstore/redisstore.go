@@ -30,7 +30,7 @@ import (
 // DefaultPrefix is the default of Config.Prefix.
 const DefaultPrefix = "{once}:"
 
-// replicaWait is how long a call waits for replicas.
+// replicaWait is how long a call waits for replicas to confirm.
 const replicaWait = time.Second
 
 // Config configures a [Store].
@@ -108,7 +108,7 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
-// problem returns why the server does not do.
+// problem returns what is wrong with the configuration of the server, or nil.
 func (s *Store) problem(info map[string]string) error {
 	major, _, _ := strings.Cut(info["redis_version"], ".")
 	version, _ := strconv.Atoi(major)

@@ -21,7 +21,7 @@ type call struct {
 
 var errBehind = errors.New("redisstore: too few replicas have confirmed it in time. Try: look whether they are connected and follow")
 
-// run runs a script that returns a list.
+// run runs a script that returns a list. confirmed has the meaning that it has in send.
 func (s *Store) run(ctx context.Context, script script, writes bool, c call) (answer []any, confirmed bool, err error) {
 	answers, confirmed, err := s.send(ctx, script, writes, []call{c})
 	if err != nil {
@@ -31,9 +31,10 @@ func (s *Store) run(ctx context.Context, script script, writes bool, c call) (an
 	return answer, confirmed, failed(err, writes)
 }
 
-// send runs a script for each of calls, in one pipeline. confirmed says that the required replicas have everything that the calls have written or seen: WAIT
-// covers the writes of its own connection, so it is in the same pipeline. The error is the first one of a call.
+// send runs a script for each of calls, in one pipeline. confirmed is true if the required replicas have everything that the calls
+// have written or seen. WAIT covers only the writes of its own connection, so it is in the same pipeline. err is the first error of a call.
 func (s *Store) send(ctx context.Context, script script, writes bool, calls []call) (answers []*redis.Cmd, confirmed bool, err error) {
+	// Checked before anything is sent: an error afterwards would leave a write uncertain.
 	if err := ctx.Err(); err != nil {
 		return nil, false, failed(err, false)
 	}
@@ -50,24 +51,24 @@ func (s *Store) send(ctx context.Context, script script, writes bool, calls []ca
 		if s.cfg.Replicas > 0 {
 			wait = pipe.Do(ctx, "wait", s.cfg.Replicas, replicaWait.Milliseconds())
 		}
-		_, _ = pipe.Exec(ctx) // each command has its error
+		_, _ = pipe.Exec(ctx) // each command has its own error
 		for _, a := range answers {
 			err = cmp.Or(err, a.Err())
 		}
 		// A server forgets its scripts when it restarts, so the script is sent once more.
-		if load || !redis.HasErrorPrefix(err, "NOSCRIPT") { // it has not run
+		if load || !redis.HasErrorPrefix(err, "NOSCRIPT") { // NOSCRIPT: the script has not run
 			have, unheard := wait.Int()
 			return answers, unheard == nil && have >= s.cfg.Replicas, failed(err, writes)
 		}
 	}
 }
 
-// unavailable are the answers that come before a command is executed, and that may be others later.
+// unavailable are the answers that the server gives before it executes a command, and that may change with time.
 var unavailable = []string{
 	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "MISCONF", "OOM", "BUSY", "TRYAGAIN", "NOAUTH", "WRONGPASS", "NOPERM", "max number of clients",
 }
 
-// failed classifies the error of a command; it returns nil for nil. A write that was not answered may have been executed, or may still be.
+// failed classifies the error of a command. It returns nil for nil. A write without an answer may have been executed, or may still be.
 func failed(err error, writes bool) error {
 	kind := store.KindUnavailable
 	var answer redis.Error
@@ -88,6 +89,7 @@ func failed(err error, writes bool) error {
 	return &store.Error{Kind: kind, Err: err}
 }
 
+// neverSent reports whether err says that no byte of the command was sent.
 func neverSent(err error) bool {
 	var network *net.OpError
 	// Only errors from before the first byte: after it, the server may have received the whole command.

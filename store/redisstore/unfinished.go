@@ -12,10 +12,10 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// atOnce is how many records one command reads at most: the server serves no other client meanwhile.
+// atOnce is how many records one command reads at most: the server serves no other client during a command.
 const atOnce = 500
 
-// listed are the fields of a record in a list.
+// listed are the fields of a record that a list contains.
 var listed = []any{"state", "fingerprint", "nonce", "trace", "name", "since", "fence", "lease", "point", "calling"}
 
 // Unfinished implements [upkeep.Lister]. One command reads up to 500 records, even if the limit is lower.
@@ -35,6 +35,7 @@ func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upk
 		if asked(&page, &e.Record) {
 			list = append(list, e)
 		}
+		// The page ends at the record that was read, whether or not it is listed. Otherwise a page without matches would end the listing.
 		if read++; read == page.Limit {
 			next = e.ID
 		}
@@ -66,8 +67,9 @@ func (s *Store) Backlog(ctx context.Context) (b upkeep.Backlog, err error) {
 	return b, err
 }
 
-// walk calls visit for the unfinished operations between two names, in order, until it returns false.
+// walk calls visit for the unfinished operations between two names, in order, until visit returns false.
 func (s *Store) walk(ctx context.Context, first, end string, visit func(e upkeep.Entry, now time.Time) bool) error {
+	// Each command reads some records only, and walk continues behind the last name.
 	for {
 		c := call{[]string{s.cfg.Prefix + unfinishedKey}, append([]any{first, end, atOnce, s.cfg.Prefix + recordKey}, listed...)}
 		answer, _, err := s.run(ctx, listScript, false, c)

@@ -20,29 +20,29 @@ import (
 // Begin implements [store.Store]. In the transaction that it opens, a statement error prevents the commit: see
 // the package documentation.
 func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[*sql.Tx], store.Record, error) {
-	if opts.Timeouts.Acquire == 0 || s.dialect.name == sqlplane.SQLite { // SQLite runs in this process: no server can be silent
+	if opts.Timeouts.Acquire == 0 || s.dialect.name == sqlplane.SQLite { // SQLite runs in this process, so no server can be silent
 		return s.beginOn(ctx, opts)
 	}
 	// The limit is the time for a connection, the same time again for the answer, and the time for a lock.
 	limit := 2*opts.Timeouts.Acquire + opts.Timeouts.Lock
 	within, cancel := context.WithTimeout(ctx, limit)
-	defer cancel() // the transaction does not end with it
+	defer cancel() // the transaction does not end with this context
 	begun, rec, err := s.beginOn(within, opts)
 	if err != nil && within.Err() != nil && ctx.Err() == nil {
 		err = &store.Error{Kind: store.KindOf(err), Err: fmt.Errorf("the server has not answered within %v (Timeouts): %w. Try: whether it is there; if it only takes long, a longer Timeouts.Acquire or Lock", limit, err)}
 	}
-	if t, open := begun.(*txn); open && opts.Timeouts.Statement > 0 { // the server ends a statement earlier, unless it is silent
+	if t, open := begun.(*txn); open && opts.Timeouts.Statement > 0 { // if the server works, it ends a statement before this limit
 		t.guard.Limit(txlimit.Limits{Statement: opts.Timeouts.Statement + opts.Timeouts.Acquire}, func() {})
 	}
 	return begun, rec, err
 }
 
-// beginOn begins as the database of the store needs it.
+// beginOn begins a transaction in the way of its database.
 func (s *Store) beginOn(ctx context.Context, opts store.BeginOptions) (begun store.Transaction[*sql.Tx], rec store.Record, err error) {
 	if s.dialect.name == sqlplane.PostgreSQL {
 		begun, rec, err = s.beginPostgres(ctx, opts)
 		if s.byCommit && !opts.ID.IsZero() {
-			// Logged by the first operation, so that a command which only reads logs nothing.
+			// The first operation logs this, so that a command that only reads does not log it.
 			s.logged.Do(func() { slog.WarnContext(ctx, pgsql.Unkept, "server", s.server) })
 		}
 	} else {
@@ -54,6 +54,7 @@ func (s *Store) beginOn(ctx context.Context, opts store.BeginOptions) (begun sto
 	return begun, rec, err
 }
 
+// begin begins a transaction, claims the operation, and looks the record up.
 func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[*sql.Tx], store.Record, error) {
 	if s.dialect.name == sqlplane.MySQL && !opts.ID.IsZero() {
 		t, rec, err := s.claimMySQL(ctx, opts)
@@ -75,13 +76,13 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 		return nil, store.Record{}, s.down(err)
 	}
 	ahead := t.seen.row
-	if t.tx == nil { // the look-up before the transaction has found a result
+	if t.tx == nil { // the look-up before BEGIN has found a result
 		return nil, ahead.live(), t.found(ctx, opts, ahead.live())
 	}
 	switch {
 	case s.dialect.timeouts != nil:
 		err = s.dialect.timeouts(ctx, t.tx, opts.Timeouts)
-	case s.dialect.name == sqlplane.MySQL: // without an ID
+	case s.dialect.name == sqlplane.MySQL: // MySQL without an ID: with an ID, the claim has set the timeouts
 		err = t.setTimeouts(ctx, opts.Timeouts)
 	}
 	if err == nil && !opts.ID.IsZero() {
@@ -90,21 +91,20 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	switch {
 	case err != nil:
 		if errors.Is(err, pgsql.ErrRecovery) {
-			// The connection leads to a standby: returned to the pool, it would make the next operation fail as
-			// well.
+			// The connection leads to a standby. In the pool, it would make the next operation fail as well.
 			_ = t.tx.Rollback()
 			sqlguard.Drop(t.conn)
 		}
 		_ = t.end()
 		return nil, store.Record{}, s.down(err)
 	case t.seen.watched && !s.looksAhead(opts):
-		// The database's default level is SERIALIZABLE, as this answer shows: from now on the look-up is sent
+		// This answer shows that SERIALIZABLE is the default level of the database. From now on, the look-up is sent
 		// before BEGIN.
 		_ = t.end()
 		s.watched.Store(true)
 		return s.begin(ctx, opts)
 	case t.seen.watched:
-		// At SERIALIZABLE the claim reads no record, so the one from before BEGIN counts.
+		// At SERIALIZABLE the claim reads no record, so the record from before BEGIN counts.
 		t.seen.row = ahead
 	}
 	if opts.ID.IsZero() {
@@ -125,14 +125,14 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	return t, rec, nil
 }
 
-// readBeforeBegin is Read that waits no longer for a connection than Begin would.
+// readBeforeBegin does the same as Read, but its wait for a connection is limited in the same way as that of Begin.
 func (s *Store) readBeforeBegin(ctx context.Context, opts store.BeginOptions) (store.Record, error) {
 	if opts.Timeouts.Acquire > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, opts.Timeouts.Acquire)
 		defer cancel()
 	}
-	if opts.Waits == nil { // without Waits, Read is cheaper: it does not measure the wait for the connection
+	if opts.Waits == nil { // Read does not measure the wait for the connection, and is cheaper
 		return s.Read(ctx, opts.ID)
 	}
 	conn, err := s.acquire(ctx, opts)
@@ -143,23 +143,23 @@ func (s *Store) readBeforeBegin(ctx context.Context, opts store.BeginOptions) (s
 	return s.readSQLite(ctx, conn, opts.ID)
 }
 
-// verdict reports whether the operation is free to be executed; if not, it returns the record that prevents it.
+// verdict reports whether the operation may be executed. If it may not, verdict returns the record that prevents it.
 func (c *lookup) verdict() (rec store.Record, free bool) {
 	rec = c.row.live()
 	switch {
 	case rec.State != store.StateAbsent:
 		return rec, false
 	case !c.granted:
-		return store.Record{State: store.StateRunning}, false // in the transaction that has the lock
+		return store.Record{State: store.StateRunning}, false // in the transaction that holds the lock
 	}
 	return rec, true
 }
 
-// open begins a transaction that outlives the end of ctx: the caller must not cancel a
-// COMMIT. Until began is called, ctx still ends it.
+// open begins a transaction. The end of ctx does not end this transaction, because the caller must not cancel a
+// COMMIT. But until began is called, the end of ctx still ends it.
 //
-// A connection that turns out to be broken, because the server has restarted since it
-// was last used, is replaced: BEGIN applies nothing, so that it can be sent again.
+// If the server has restarted, an idle connection may be broken. Then open uses another connection. This is safe,
+// because BEGIN applies nothing.
 func (s *Store) open(ctx context.Context, opts store.BeginOptions) (*txn, error) {
 	if s.file != nil {
 		return s.openSQLite(ctx, opts)
@@ -175,9 +175,9 @@ func (s *Store) open(ctx context.Context, opts store.BeginOptions) (*txn, error)
 	})
 }
 
-// openBy is open with the function begin, which begins a transaction on a connection.
+// openBy does the same as open, with a function that begins the transaction on a connection.
 func (s *Store) openBy(ctx context.Context, opts store.BeginOptions, begin func(t *txn, own context.Context) error) (*txn, error) {
-	for tries := -1; ; tries-- { // tries that are left; -1: not counted yet
+	for tries := -1; ; tries-- { // the tries that are left; -1: not counted yet
 		t, own, err := s.connect(ctx, opts)
 		if err != nil {
 			return nil, err
@@ -188,8 +188,7 @@ func (s *Store) openBy(ctx context.Context, opts store.BeginOptions, begin func(
 		isBroken := broken(t.conn)
 		t.release()
 		if tries < 0 {
-			// After a restart of the server each idle connection may be broken. One more try is for a new
-			// connection.
+			// After a restart of the server, each idle connection may be broken. The additional try is for a new connection.
 			tries = 1 + s.db.Stats().Idle
 		}
 		if !isBroken || tries == 0 || ctx.Err() != nil || store.KindOf(err) == store.KindBusy {
@@ -221,6 +220,7 @@ func (s *Store) acquire(ctx context.Context, opts store.BeginOptions) (*sql.Conn
 		defer cancel()
 	}
 	conn, err := s.db.Conn(own)
+	// The time of Timeouts.Acquire has ended before the time of the caller, so the pool is the reason.
 	if err != nil && own.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("no connection of the pool was free or could be made within %v: %w. Try: more connections, or shorter handlers", patience, err)
 	}
@@ -234,13 +234,13 @@ func addLockWait(w *waits.Waits, began time.Time) {
 	}
 }
 
-// connect gets a connection for a transaction and the context to begin it with.
+// connect gets a connection for a transaction, and the context with which the transaction begins.
 func (s *Store) connect(ctx context.Context, opts store.BeginOptions) (t *txn, own context.Context, err error) {
 	conn, err := s.acquire(ctx, opts)
 	if err != nil {
 		return nil, nil, err
 	}
-	// database/sql rolls back when the context of BeginTx ends, and the caller must not cancel a COMMIT.
+	// database/sql rolls back when the context of BeginTx ends, but the caller must not cancel a COMMIT.
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	return &txn{s: s, conn: conn, guard: new(sqlguard.Txn), cancel: cancel, stop: context.AfterFunc(ctx, cancel)}, own, nil
 }
@@ -251,15 +251,16 @@ var levels = map[store.Isolation]sql.IsolationLevel{
 	store.Serializable:   sql.LevelSerializable,
 }
 
-// found ends a transaction that has found a record. If the answer must be durable, it makes a commit of its own
-// that waits for the synchronous standby. Unlike tx.Commit, this commit ends when ctx ends.
+// found ends a transaction that has found a record. If the answer must be durable, found makes a separate commit
+// that waits for the synchronous standby. The end of ctx ends the wait of this commit.
 func (t *txn) found(ctx context.Context, opts store.BeginOptions, rec store.Record) error {
 	defer t.release()
 	switch {
-	case t.tx == nil: // the look-up has gone ahead
-	case t.member == nil: // its connection is needed below
+	case t.tx == nil: // the look-up was sent before BEGIN, so no transaction is open
+	case t.member == nil: // the connection is needed below
 		_ = t.tx.Rollback()
 	default:
+		// The whole group was rolled back, so the record that was found may not exist any more.
 		if err := t.end(); store.KindOf(err) == store.KindRetry {
 			return err
 		}
@@ -268,7 +269,7 @@ func (t *txn) found(ctx context.Context, opts store.BeginOptions, rec store.Reco
 		return nil
 	}
 	_, err := t.conn.ExecContext(ctx, t.s.dialect.synced)
-	if err = errors.Join(err, ctx.Err()); err != nil { // a wait that was cancelled is no error to the server
+	if err = errors.Join(err, ctx.Err()); err != nil { // to the server, a cancelled wait is no error
 		return t.s.down(err)
 	}
 	return nil

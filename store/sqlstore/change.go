@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// write writes c completely in the transaction. After an error the caller must roll back the transaction, or
+// write writes the whole change c in the transaction. After an error, the caller must roll back the transaction, or
 // the savepoint of a join.
 func (t *txn) write(caller context.Context, c store.Change) error {
 	if err := t.guard.Err(); err != nil {
@@ -22,15 +22,14 @@ func (t *txn) write(caller context.Context, c store.Change) error {
 	switch {
 	case !t.id.IsZero() && c.ID != t.id:
 		return &store.Error{Kind: store.KindMisused, Err: errOtherOperation}
-	case !t.id.IsZero() && c.Expect.Fence != 0: // it was absent when it was claimed
+	case !t.id.IsZero() && c.Expect.Fence != 0: // the record was absent at the time of the claim
 		return &store.Error{Kind: store.KindTaken, Err: errExpect}
 	case c.KeepRequest && c.Expect.Fence == 0:
 		return &store.Error{Kind: store.KindMisused, Err: errKeep}
 	}
 	ctx := t.s.ownContext(caller)
 	if t.s.dialect.name == sqlplane.SQLite && len(c.Held) > 0 && t.id.IsZero() {
-		// A write precedes the first read, as in Join, because the transaction may be a deferred one of the
-		// caller.
+		// SQLite must write before the first read, as in Join, because the caller's transaction may be a deferred one.
 		if err := t.dropExpired(ctx, c.ID); err != nil {
 			return err
 		}
@@ -52,6 +51,7 @@ func (t *txn) write(caller context.Context, c store.Change) error {
 	if err := t.checkHeld(ctx, after); err != nil {
 		return err
 	}
+	// The writes are sent together with COMMIT.
 	if t.batch && t.lastMySQL(c) {
 		return nil
 	}
@@ -66,6 +66,7 @@ var (
 	errKeep           = errors.New("a change that keeps the fingerprint, the request, the trace and the name of a record must expect a fence")
 )
 
+// writeRecord writes the record of c.
 func (t *txn) writeRecord(ctx context.Context, c store.Change) error {
 	switch {
 	case t.s.dialect.name == sqlplane.MySQL:
@@ -74,7 +75,7 @@ func (t *txn) writeRecord(ctx context.Context, c store.Change) error {
 		return t.swapRecord(ctx, c)
 	}
 	if t.seen.row.expired {
-		// An expired record counts as absent, and its row would make the insert fail.
+		// An expired record counts as absent, but its row would make the insert fail.
 		if err := t.dropExpired(ctx, c.ID); err != nil {
 			return err
 		}
@@ -86,25 +87,25 @@ func (t *txn) writeRecord(ctx context.Context, c store.Change) error {
 		return t.recordFailed(err)
 	}
 	if t.s.dialect.name == sqlplane.PostgreSQL {
-		// The handler may have sent "commit; begin" below the guard: then the claim is gone.
+		// The handler may have sent "commit; begin" without the guard. Then the claim is gone, and the change must be refused.
 		if _, err := t.tx.ExecContext(ctx, pgsql.SameTransaction, t.seen.start); err != nil {
 			return t.recordFailed(err)
 		}
 	}
 	if c.Next.State == store.StateAbsent {
-		return nil // as it has been all the while
+		return nil // no record exists, and none is written
 	}
 	return t.swapRecord(ctx, c)
 }
 
-// isAtomic reports whether c finishes an operation in the transaction that has claimed it: its record
-// then has nothing that only leased work has.
+// isAtomic reports whether c finishes an operation in the transaction that has claimed it. Such a record has no
+// fields of leased work.
 func isAtomic(c store.Change) bool {
 	n := c.Next
 	return n.State == store.StateDone && n.Fence == 1 && n.RecoveryPoint == "" && !n.CallStarted && len(n.Data) == 0
 }
 
-// recordFailed is the error of a statement which fails if the transaction is not the one that has the claim.
+// recordFailed classifies the error of a statement that fails if the transaction does not hold the claim any more.
 func (t *txn) recordFailed(err error) error {
 	switch {
 	case err == nil:
@@ -115,7 +116,7 @@ func (t *txn) recordFailed(err error) error {
 	return t.s.failed(err, true)
 }
 
-// swapRecord writes a record if it matches the expectation of c. It is not for MySQL.
+// swapRecord writes a record if the stored record matches the expectation of c. MySQL has other methods.
 func (t *txn) swapRecord(ctx context.Context, c store.Change) error {
 	d := &t.s.dialect
 	args := []any{c.ID.Scope, c.ID.Key}
@@ -125,7 +126,7 @@ func (t *txn) swapRecord(ctx context.Context, c store.Change) error {
 		query = d.swapDelete
 	case c.Expect.Fence == 0:
 		if t.id.IsZero() {
-			// With a claim, writeRecord has dropped it.
+			// If the transaction holds a claim, writeRecord has already deleted an expired record.
 			if err := t.dropExpired(ctx, c.ID); err != nil {
 				return err
 			}
@@ -137,6 +138,7 @@ func (t *txn) swapRecord(ctx context.Context, c store.Change) error {
 		query, args = d.swapUpdate, append(args, fields(c)...)
 	}
 	if query != d.swapInsert {
+		// Without a row that matches, the update changes nothing.
 		args = append(args, c.Expect.Fence, c.Expect.LeaseExpired, nonce(c.Expect.Nonce))
 	}
 	r, err := t.tx.ExecContext(ctx, query, args...)
@@ -149,7 +151,7 @@ func (t *txn) swapRecord(ctx context.Context, c store.Change) error {
 	return nil
 }
 
-// nonce is an expected nonce for the database: NULL if any will do.
+// nonce returns an expected nonce for the database. NULL means that every nonce is accepted.
 func nonce(n []byte) any {
 	if len(n) == 0 {
 		return nil
@@ -157,7 +159,7 @@ func nonce(n []byte) any {
 	return n
 }
 
-// dropExpired deletes a record that counts as absent.
+// dropExpired deletes the record of an operation if it has expired.
 func (t *txn) dropExpired(ctx context.Context, id store.ID) error {
 	if _, err := t.tx.ExecContext(ctx, t.s.dialect.expired, id.Scope, id.Key); err != nil {
 		return t.s.failed(err, false)
@@ -165,8 +167,8 @@ func (t *txn) dropExpired(ctx context.Context, id store.ID) error {
 	return nil
 }
 
-// checkHeld locks the rows of holds until the transaction ends, in their order, and returns an error unless
-// all of them are held.
+// checkHeld locks the rows of holds in their order until the transaction ends. It returns an error unless the caller
+// holds all of them.
 func (t *txn) checkHeld(ctx context.Context, holds []store.Hold) error {
 	if len(holds) == 0 {
 		return nil
@@ -177,7 +179,7 @@ func (t *txn) checkHeld(ctx context.Context, holds []store.Hold) error {
 	case sqlplane.PostgreSQL:
 		_, err = t.tx.ExecContext(ctx, pgsql.Held, pgsql.Holds(holds), len(holds))
 		if n = len(holds); sqlguard.SQLState(err) == pgsql.DivisionByZero {
-			// The statement divides by zero unless all are held.
+			// The statement divides by zero if a lease is not held.
 			n, err = 0, nil
 		}
 	case sqlplane.MySQL:
@@ -194,7 +196,7 @@ func (t *txn) checkHeld(ctx context.Context, holds []store.Hold) error {
 	return nil
 }
 
-// countHeld counts on SQLite, where the transaction is the only one that writes.
+// countHeld counts the leases that are held on SQLite. It needs no locks, because only one transaction can write.
 func (t *txn) countHeld(ctx context.Context, holds []store.Hold) (n int, err error) {
 	for _, h := range holds {
 		var one int

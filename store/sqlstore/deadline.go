@@ -11,11 +11,11 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// deadlines are the statements that ask a database whether a time is over. For a database without a statement,
+// deadlines holds the statements that ask a database whether a time has passed. If a database has no such statement,
 // the clock of this process decides.
 var deadlines = map[sqlplane.Dialect]struct {
 	of   func(time.Time) any
-	late string // moment: whether it is over
+	late string // whether the time, which is the argument, has passed
 }{
 	sqlplane.PostgreSQL: {asTime, pgsql.Late},
 	sqlplane.MySQL:      {asMillis, `select ` + mysqlNow + ` >= ?`},
@@ -25,8 +25,8 @@ var deadlines = map[sqlplane.Dialect]struct {
 func asTime(t time.Time) any   { return t }
 func asMillis(t time.Time) any { return t.UnixMilli() }
 
-// checkDeadline returns an error if staleAfter, of BeginOptions or of a Change, is over. It must be called
-// after the record was found absent, because a record may have expired, and been swept, in between.
+// checkDeadline returns an error if staleAfter, of BeginOptions or of a Change, has passed. The caller must first find
+// the record absent, because a record may expire and be deleted between the two steps.
 func (s *Store) checkDeadline(ctx context.Context, tx *sql.Tx, staleAfter time.Time) error {
 	if staleAfter.IsZero() {
 		return nil

@@ -18,13 +18,13 @@ var (
 	dialects = []database{sqlite, postgres, mysql}
 )
 
-// database has the differences between databases. A text has the same arguments, by number,
-// in all of them.
+// database holds the differences between the databases. A statement has the same arguments, by number, in all
+// databases.
 type database struct {
 	name sqlplane.Dialect
 
 	read       string                                                             // scope, key; not of sqlplane.PostgreSQL
-	timeouts   func(context.Context, *sql.Tx, store.Timeouts) error               // bounds the waits of the transaction; nil if the database has no such bounds
+	timeouts   func(context.Context, *sql.Tx, store.Timeouts) error               // limits the waits of the transaction; nil if the database has no such limits
 	claim      func(context.Context, *sql.Tx, store.BeginOptions) (lookup, error) // claims and looks up
 	expired    string                                                             // scope, key
 	insert     string                                                             // scope, key, claim, fingerprint, status, kind, head, body, retain, start, request, trace, name
@@ -33,16 +33,16 @@ type database struct {
 	swapKeep   string                                                             // as swapUpdate, without fingerprint, request, trace and name
 	swapDelete string                                                             // scope, key, expectation...
 	synced     string                                                             // makes the commit of a transaction that has only read wait for the standby; "" if the database has no standbys
-	lock       string                                                             // held while migrating; "" if a transaction keeps out others by itself
-	classify   func(error) (kind store.Kind, taken, known bool)                   // the meaning of a statement's error; taken: if the statement was the record's
-	undefined  func(error) bool                                                   // a table or column does not exist
+	lock       string                                                             // locks migrations; "" if a transaction excludes other transactions without a lock
+	classify   func(error) (kind store.Kind, taken, known bool)                   // the kind of a statement's error; taken: whether it means "taken" if the statement has written the record
+	undefined  func(error) bool                                                   // reports whether a table or column does not exist
 }
 
-// lookup is the answer to a claim and look-up.
+// lookup is the answer to a claim and a look-up.
 type lookup struct {
-	start   any // of the transaction, if its identity is checked when the record is written
+	start   any // the start of the transaction, if its identity is checked when the record is written
 	granted bool
-	watched bool // PostgreSQL tracks the transaction's reads (SSI): row is not looked up
+	watched bool // PostgreSQL tracks the reads of the transaction (SSI), so row is not looked up
 	row     row
 }
 

@@ -33,7 +33,7 @@ func (s *Store) IsDeadlock(err error) bool {
 	return false
 }
 
-// failed is for statements before COMMIT: nothing has been applied.
+// failed classifies the error of a statement before COMMIT: nothing was applied.
 func (s *Store) failed(err error, atRecord bool) error {
 	kind, taken, known := s.dialect.classify(err)
 	switch {
@@ -46,12 +46,12 @@ func (s *Store) failed(err error, atRecord bool) error {
 	case !atRecord && s.duplicate(err):
 		err = fmt.Errorf("%w: %w", sqlplane.ErrDuplicate, err)
 	case atRecord && s.dialect.undefined(err):
-		kind, err = store.KindUnavailable, notMigrated(err) // as a Begin that looks up says it
-	case errors.Is(err, driver.ErrBadConn): // drivers use this error for both
+		kind, err = store.KindUnavailable, notMigrated(err) // the same error as of a Begin with a look-up
+	case errors.Is(err, driver.ErrBadConn): // drivers use this error for both reasons
 		s.forgetPacket()
 		return &store.Error{Kind: store.KindUnavailable, Err: fmt.Errorf("the connection was lost, or the handler has left rows open: %w", err)}
 	case !known, kind == store.KindLost:
-		// COMMIT was not sent yet, so that a lost connection has applied nothing.
+		// COMMIT was not sent yet, so nothing was applied.
 		s.forgetPacket()
 		kind = store.KindUnavailable
 	}
@@ -60,7 +60,7 @@ func (s *Store) failed(err error, atRecord bool) error {
 
 var errOver = errors.New("the handler has ended the transaction, and nothing was applied. Try: remove its tx.Commit or tx.Rollback; the transaction ends with the handler")
 
-// lost is for COMMIT.
+// lost classifies the error of COMMIT.
 func (s *Store) lost(err error) error {
 	kind, taken, _ := s.dialect.classify(err)
 	var commit *sqlguard.CommitError
@@ -68,7 +68,7 @@ func (s *Store) lost(err error) error {
 	switch {
 	case tooLarge(err):
 		return s.refusedAsTooLarge(err)
-	case errors.As(err, new(*store.Error)): // of its group
+	case errors.As(err, new(*store.Error)): // the error of its group, which is classified already
 		return err
 	case errors.Is(err, sql.ErrTxDone):
 		return &store.Error{Kind: store.KindMisused, Err: errOver}
@@ -78,10 +78,11 @@ func (s *Store) lost(err error) error {
 		kind = store.KindAborted
 	case errors.As(err, &commit) && !commit.InDoubt:
 		switch {
-		case taken && s.dialect.name == sqlplane.MySQL: // the record, which travels with COMMIT
+		case taken && s.dialect.name == sqlplane.MySQL: // the record was sent together with COMMIT
 			kind = store.KindTaken
 		case s.dialect.undefined(err):
 			kind, err = store.KindUnavailable, notMigrated(err)
+		// The guard knows that COMMIT was not sent, so nothing was applied.
 		case kind == store.KindLost:
 			kind = store.KindUnavailable
 		}
@@ -92,15 +93,15 @@ func (s *Store) lost(err error) error {
 	return &store.Error{Kind: kind, Err: err}
 }
 
-// down classifies an error that happened before anything could have been applied. A server that has made a
-// statement wait for a lock, or for too long, is not down.
+// down classifies an error that occurred before anything can have been applied. If a statement has waited too long,
+// for example for a lock, the server is busy, and not down.
 func (s *Store) down(err error) error {
 	if store.KindOf(err) == store.KindBusy {
 		return err
 	}
 	kind := store.KindUnavailable
 	switch k, _, _ := s.dialect.classify(err); {
-	case k == store.KindBusy, k == store.KindRetry && s.dialect.name == sqlplane.SQLite: // which has waited for busy_timeout already
+	case k == store.KindBusy, k == store.KindRetry && s.dialect.name == sqlplane.SQLite: // SQLite has waited for busy_timeout already
 		kind = store.KindBusy
 	case k == store.KindRetry:
 		kind = store.KindRetry
@@ -118,7 +119,7 @@ func notMigrated(err error) error {
 	return fmt.Errorf("%w: %w. Try: once migrate up, or sqlstore.Migrate", store.ErrNotMigrated, err)
 }
 
-// duplicate reports whether a row with the same primary or unique key exists.
+// duplicate reports whether a row with the same primary or unique key already exists.
 func (s *Store) duplicate(err error) bool {
 	switch s.dialect.name {
 	case sqlplane.PostgreSQL:
@@ -130,7 +131,7 @@ func (s *Store) duplicate(err error) bool {
 	return code == codePrimaryKey || code == codeUnique
 }
 
-// readOnly reports whether the server has refused a write because it takes none, as a standby.
+// readOnly reports whether the server has refused a write because it accepts no writes, as a standby does.
 func (s *Store) readOnly(err error) bool {
 	switch s.dialect.name {
 	case sqlplane.PostgreSQL:

@@ -15,9 +15,9 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// One name is enough for joins inside of joins: the newest savepoint of a name is used,
-// and no join leaves its savepoint behind. On MySQL a second savepoint replaces the first one
-// of its name.
+// joinName returns the name of the savepoint of a join. One name is enough for a join inside a join: the database uses
+// the newest savepoint of a name, and no join leaves its savepoint behind. On MySQL, a new savepoint replaces an older
+// one of the same name, so each join has another name.
 func (s *Store) joinName() string {
 	if s.dialect.name == sqlplane.MySQL {
 		return "once_join_" + strconv.FormatInt(s.joins.Add(1), 10)
@@ -38,7 +38,7 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, opts store.BeginOption
 		err := j.release(ctx)
 		return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: errors.Join(errUnguarded, err)}
 	}
-	asked := j.guard.Exempt() // of the handler that the join is inside of
+	asked := j.guard.Exempt() // the function Refuse of the handler around this join
 	if opts.Refuse != nil {
 		asked = opts.Refuse
 	}
@@ -48,14 +48,14 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, opts store.BeginOption
 		return j, store.Record{}, nil
 	}
 	if err := j.look(ctx, opts); err != nil {
-		_ = j.undo(ctx) // err has the cause
+		_ = j.undo(ctx) // the undo cannot say more than err
 		return nil, store.Record{}, s.down(err)
 	}
 	rec, free := j.seen.verdict()
 	if !free {
 		var err error
 		if s.dialect.name == sqlplane.PostgreSQL {
-			err = j.rollback(ctx) // it holds the claim
+			err = j.rollback(ctx) // the rollback to the savepoint releases the claim
 		}
 		if err == nil && opts.Durable && rec.State == store.StateDone && s.dialect.synced != "" { // also if the caller writes nothing
 			_, err = caller.ExecContext(ctx, s.dialect.synced)
@@ -80,7 +80,7 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, opts store.BeginOption
 	return j, rec, nil
 }
 
-// began hands the transaction to the handler.
+// began passes the transaction to the handler.
 func (j *joined) began() {
 	j.begun = true
 	if j.s.dialect.name == sqlplane.MySQL && !j.id.IsZero() {
@@ -90,7 +90,8 @@ func (j *joined) began() {
 	j.inHandler = j.guard.ForbidCommit()
 }
 
-// countClaim counts a claim that j holds on PostgreSQL until the caller's transaction ends.
+// countClaim counts a claim that j holds until the caller's transaction ends. Only PostgreSQL needs it, because many
+// claims would fill the lock table of the server.
 func (j *joined) countClaim() error {
 	if j.s.dialect.name != sqlplane.PostgreSQL {
 		return nil
@@ -103,7 +104,7 @@ func (j *joined) countClaim() error {
 	return nil
 }
 
-// uncountClaim undoes countClaim, because the rollback to the savepoint has released the lock.
+// uncountClaim reverts countClaim, after the rollback to the savepoint has released the lock.
 func (j *joined) uncountClaim() {
 	if j.counted {
 		j.guard.Claims(-1)
@@ -111,7 +112,7 @@ func (j *joined) uncountClaim() {
 	}
 }
 
-// look claims and looks up.
+// look claims the operation and looks the record up.
 func (j *joined) look(ctx context.Context, opts store.BeginOptions) (err error) {
 	if j.s.dialect.name == sqlplane.MySQL {
 		return j.claimMySQL(ctx, opts)
@@ -122,8 +123,8 @@ func (j *joined) look(ctx context.Context, opts store.BeginOptions) (err error) 
 		}
 		return err
 	}
-	// A write before the look-up: a SQLite transaction that has only read so far gets
-	// the file's lock here, where waiting for it still helps.
+	// On SQLite a write comes before the look-up. A transaction that has only read gets the write lock of the file here,
+	// where it can still wait for this lock.
 	began := time.Now()
 	_, err = j.caller.ExecContext(ctx, j.s.dialect.expired, opts.ID.Scope, opts.ID.Key)
 	addLockWait(opts.Waits, began)
@@ -133,7 +134,7 @@ func (j *joined) look(ctx context.Context, opts store.BeginOptions) (err error) 
 	return err
 }
 
-// joined is a claim inside a transaction of the caller.
+// joined is a transaction inside the caller's transaction, with a savepoint and a claim.
 type joined struct {
 	s             *Store
 	caller        *sql.Tx
@@ -141,11 +142,12 @@ type joined struct {
 	id            store.ID
 	name          string // of the savepoint
 	seen          lookup
-	ownStatements int  // the store's statements, before the handler's
-	inHandler     bool // the caller's transaction belongs to another handler, which this join runs inside
-	begun         bool // the handler has the transaction, or has had it
-	undone        bool
-	counted       bool // see countClaim
+	ownStatements int  // the number of statements of the store, before the statements of the handler
+	inHandler     bool // the caller's transaction belongs to another handler, and this join runs inside it
+	begun         bool // the handler has got the transaction
+	// undone is true after a rollback to the savepoint.
+	undone  bool
+	counted bool // see countClaim
 }
 
 func (j *joined) Tx() *sql.Tx { return j.caller }
@@ -160,7 +162,7 @@ func (j *joined) Rollback(ctx context.Context) error {
 	j.takeBack()
 	defer j.guard.Refuse(j.guard.Exempt())
 	j.undone = true
-	lost := j.guard.RolledBack(guards[j.s.dialect.name]) // asked before undo, which can fail, too: only the handler's failures count
+	lost := j.guard.RolledBack(guards[j.s.dialect.name]) // asked before undo, because undo can fail, too, and only failures of the handler count
 	err := j.stands(j.undo(ctx))
 	switch {
 	case err == nil:
@@ -176,7 +178,7 @@ func (j *joined) Rollback(ctx context.Context) error {
 	return j.s.down(err)
 }
 
-// takeBack allows COMMIT again, which was refused while the handler had the transaction.
+// takeBack allows COMMIT again. COMMIT was refused while the handler had the transaction.
 func (j *joined) takeBack() {
 	if !j.inHandler {
 		j.guard.AllowCommit()
@@ -185,7 +187,7 @@ func (j *joined) takeBack() {
 
 var errNoSavepoint = errors.New("the savepoint of the join is gone: the handler has released it, or has ended the transaction below the guard")
 
-// noSavepoint reports whether err says that there is no savepoint of that name.
+// noSavepoint reports whether err says that the savepoint does not exist.
 func noSavepoint(err error) bool {
 	switch sqlguard.SQLState(err) {
 	case "25P01", "3B001":
@@ -205,14 +207,16 @@ func (j *joined) exec(ctx context.Context, control string) error {
 	return err
 }
 
+// undo rolls back to the savepoint and releases it.
 func (j *joined) undo(ctx context.Context) error {
+	// If ctx has ended, the writes must still be undone, because the caller's transaction may commit.
 	ctx = context.WithoutCancel(ctx)
 	if err := j.rollback(ctx); err != nil {
 		return err
 	}
 	if j.s.dialect.name == sqlplane.MySQL {
 		if err := j.complete(ctx); err != nil {
-			// Some writes could not be rolled back, so the record must say that the outcome is unknown.
+			// Some writes could not be rolled back, so the record must say that the outcome is not known.
 			return errors.Join(err, j.leaveUnknown(ctx), j.release(ctx))
 		}
 	}
@@ -223,6 +227,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	j.takeBack()
 	defer j.guard.Refuse(j.guard.Exempt())
 	t := txn{s: j.s, id: j.id, tx: j.caller, guard: j.guard, seen: j.seen}
+	// The undo has released the savepoint, and a failure below must be undone as well.
 	if j.undone {
 		if err := j.savepoint(ctx); err != nil {
 			return j.s.failed(err, false)
@@ -233,9 +238,9 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	case j.id.IsZero() && !c.ID.IsZero() && c.Expect.Fence == 0:
 		err = j.countClaim()
 	case j.id.IsZero() || !j.undone:
-	case j.s.dialect.name == sqlplane.MySQL: // the claim's row was undone as well
+	case j.s.dialect.name == sqlplane.MySQL: // the undo has also removed the row of the claim
 		err = j.reclaimMySQL(ctx)
-	case j.s.dialect.name == sqlplane.SQLite: // the undo has brought back the expired record, if the look-up had deleted one
+	case j.s.dialect.name == sqlplane.SQLite: // the undo has restored the expired record that the look-up had deleted
 		t.seen.row.expired = true
 	}
 	if err == nil {
@@ -261,8 +266,8 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	return err
 }
 
-// stands returns the error of an undo. If an earlier deadlock has rolled back the transaction incompletely, so
-// that some writes remain, the error says so.
+// stands returns the error of an undo. If an earlier deadlock has rolled the transaction back incompletely, the
+// error also says that some writes remain.
 func (j *joined) stands(undo error) error {
 	if undo == nil {
 		return nil

@@ -38,9 +38,9 @@ func MigrateOnly(ctx context.Context, db *sql.DB, sets ...migration.Set) error {
 	}
 	var opts store.BeginOptions
 	if d.name == sqlplane.PostgreSQL {
-		opts.Isolation = store.ReadCommitted // at a higher level, a node that has waited for the lock would not see the work of the node before it
+		opts.Isolation = store.ReadCommitted // at a higher level, a process that has waited for the lock would not see the tables of the process before it
 	}
-	// On a server that keeps no advisory locks, another node may create the same table at this moment.
+	// If the server keeps no advisory locks, another process may create the same table at this moment.
 	for tries := pgsql.MigrateTries; ; tries-- {
 		err := migrateOnce(ctx, &Store{db: db, dialect: d}, opts, sets)
 		if d.name != sqlplane.PostgreSQL || !pgsql.Overtaken(sqlguard.SQLState(err)) || tries == 1 || ctx.Err() != nil {
@@ -49,7 +49,7 @@ func MigrateOnly(ctx context.Context, db *sql.DB, sets ...migration.Set) error {
 	}
 }
 
-// migrateOnce migrates in one transaction.
+// migrateOnce runs the migrations in one transaction.
 func migrateOnce(ctx context.Context, s *Store, opts store.BeginOptions, sets []migration.Set) error {
 	d := s.dialect
 	t, err := s.open(ctx, opts)
@@ -81,14 +81,16 @@ func Status(ctx context.Context, db *sql.DB, sets ...migration.Set) ([]migration
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = tx.Rollback() }() // it has only read
+	defer func() { _ = tx.Rollback() }() // the transaction has only read
 	return migration.Read(ctx, d.name, migrating{tx, d}, withOperation(sets)...)
 }
 
+// withOperation puts the migrations of the store itself before the other sets.
 func withOperation(sets []migration.Set) []migration.Set {
 	return append([]migration.Set{migration.Operation}, sets...)
 }
 
+// migrating runs migrations in a transaction, or on a connection of MySQL.
 type migrating struct {
 	tx interface {
 		ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)

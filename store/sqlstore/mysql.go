@@ -14,7 +14,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// mysqlNow is the database's clock in milliseconds.
+// mysqlNow is the clock of the database in milliseconds.
 const mysqlNow = dialect.MySQLNow
 
 const (
@@ -28,12 +28,13 @@ const (
 	mysqlTimes   = ", lease_until = " + mysqlNow + " + ?, expires_at = " + mysqlNow + " + ?"
 )
 
-// The texts of MySQL, before their values are filled in.
+// These are statements of MySQL. The method fill puts values into them.
 const (
 	mysqlRead = "select " + mysqlColumns + " from once_operation" + mysqlWhere
 
-	// The claim of a join, and the record before a statement that may end the transaction, is a row in the state "unknown". As long as the
-	// transaction is open, no other transaction sees it. If the handler commits the transaction itself, the row says to all others that the outcome is unknown.
+	// The claim of a join is a row in the state "unknown". The same row is written before a statement that may end the
+	// transaction. While the transaction is open, no other transaction sees the row. If the handler commits the transaction
+	// by itself, the row tells all others that the outcome is not known.
 	mysqlClaim   = "insert into once_operation (scope, `key`, since) values (?, ?, " + mysqlNow + ")"
 	mysqlReclaim = "update once_operation set state = 3, fence = 1, claim = '', fingerprint = null, status = 0, kind = 0, head = null, body = null, " +
 		"request = null, trace = null, name = null, point = null, calling = 0, data = null, lease_until = null, expires_at = null, since = " + mysqlNow + mysqlWhere + " and " + mysqlExpired
@@ -43,18 +44,18 @@ const (
 	mysqlRelease = "delete from once_operation" + mysqlWhere + mysqlClaimed
 	mysqlClaimed = " and state = 3 and claim = ''"
 
-	// An update that changes nothing counts no rows, so that the row is looked at before.
+	// An update that changes no value counts no row, so the row is read before the update.
 	mysqlExpected = "select " + mysqlReplica + " from once_operation" + mysqlExpect + " and (? or state <> 3 or claim <> '') for update"
 	mysqlUpdate   = "update once_operation set " + mysqlFields + mysqlWhere
 	mysqlNarrow   = "update once_operation set " + mysqlKeep + mysqlWhere
 	mysqlDelete   = "delete from once_operation" + mysqlWhere
 
-	mysqlSwapKeep    = "update once_operation set " + mysqlKeep + mysqlExpect // the fence changes, so that the update counts a row
+	mysqlSwapKeep    = "update once_operation set " + mysqlKeep + mysqlExpect // the fence changes, so the update always counts a row
 	mysqlDropExpired = mysqlDelete + " and " + mysqlExpired
 )
 
-// recordUnknown is a statement that records an operation whose rollback was incomplete as unknown, unless it has a
-// record already.
+// recordUnknown returns a statement that records an operation as unknown after an incomplete rollback. An existing
+// record stays as it is.
 func (s *Store) recordUnknown(id store.ID) string {
 	text := fill(mysqlUnknown, id.Scope, id.Key, id.Scope, id.Key)
 	if s.compound {
@@ -71,20 +72,20 @@ var mysql = database{
 	},
 }
 
-// Numbers of MySQL's errors.
+// These are error numbers of MySQL.
 const (
 	mysqlDuplicate    = 1062
 	mysqlNoColumn     = 1054
 	mysqlNoTable      = 1146
-	mysqlIncomplete   = 1196 // ROLLBACK, of tables that are not transactional
+	mysqlIncomplete   = 1196 // a warning of ROLLBACK: tables without transactions have kept writes
 	mysqlLockWait     = 1205
-	mysqlReadOnly     = 1290 // the server runs with --read-only, or another option forbids it
-	mysqlReadOnlyTx   = 1792 // as that of a session with transaction_read_only
+	mysqlReadOnly     = 1290 // the server runs with --read-only, or another option forbids the statement
+	mysqlReadOnlyTx   = 1792 // the session has transaction_read_only
 	mysqlReadOnlyMode = 1836
 	mysqlDeadlock     = 1213
 	mysqlSignal       = 1644
-	mysqlChanged      = 1020 // since it was read, with innodb_snapshot_isolation
-	mysqlLocked       = 3572 // and NOWAIT was said; MariaDB calls that a lock wait
+	mysqlChanged      = 1020 // the row has changed since it was read, with innodb_snapshot_isolation
+	mysqlLocked       = 3572 // the row is locked and the statement has NOWAIT; MariaDB reports a lock wait instead
 )
 
 func is(err error, code int) bool {
@@ -105,9 +106,9 @@ func classifyMySQL(err error) (kind store.Kind, taken, known bool) {
 		kind = store.KindRetry
 	case mysqlDuplicate:
 		taken = true
-	case mysqlLockWait, mysqlLocked, 1969, 3024: // the last: the time for a statement, of MariaDB and MySQL
+	case mysqlLockWait, mysqlLocked, 1969, 3024: // 1969 and 3024: the statement has taken too long, on MariaDB and MySQL
 		kind = store.KindBusy
-	case 1053, 1927, 3032, 4031: // shutdown, connection killed, offline, idle for too long
+	case 1053, 1927, 3032, 4031: // shutdown; connection killed; offline mode; idle for too long
 		kind = store.KindLost
 	case mysqlReadOnly, mysqlReadOnlyTx, mysqlReadOnlyMode:
 		if refusesWrites(err) {
@@ -121,15 +122,15 @@ func classifyMySQL(err error) (kind store.Kind, taken, known bool) {
 	return kind, taken, known
 }
 
-// refusesWrites reports whether a server, or its session, takes no writes at all.
+// refusesWrites reports whether a server, or its session, accepts no writes at all.
 func refusesWrites(err error) bool {
 	return is(err, mysqlReadOnly) && strings.Contains(err.Error(), "read-only") || is(err, mysqlReadOnlyTx) || is(err, mysqlReadOnlyMode)
 }
 
-// fill puts values into a text, so that every statement is one round trip with any configuration of the
-// driver. Bytes are in hexadecimal, so that they need no escapes.
+// fill puts values into a statement. So every statement is one round trip, whatever the configuration of the driver
+// is. Bytes are written in hexadecimal, which needs no escapes.
 func fill(text string, values ...any) string {
-	// A byte takes two hexadecimal digits, and x'' around them.
+	// A byte needs two hexadecimal digits, and a value needs x'' around its digits.
 	size := len(text)
 	for _, v := range values {
 		switch v := v.(type) {
@@ -178,7 +179,7 @@ func literal(b, v []byte) []byte {
 	return append(hex.AppendEncode(append(b, "x'"...), v), '\'')
 }
 
-// mysqlRecord returns the values of mysqlFields, or of mysqlKeep, and the scope and key after them.
+// mysqlRecord returns the values of mysqlFields or mysqlKeep, followed by the scope and the key.
 func mysqlRecord(c store.Change) []any {
 	return append(fields(c), c.ID.Scope, c.ID.Key)
 }

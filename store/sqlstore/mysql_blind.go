@@ -12,28 +12,29 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// If the server takes several statements in a packet, a first attempt and a batch are not looked up: the claim
-// is sent with the first statement, and an existing record makes the insert fail on its primary key. A batch is
-// one packet: it is claimed by its COMMIT. If a batch fails on any primary key, the next try looks up and then
-// runs statement by statement.
+// If the server accepts several statements in a packet, a first attempt and a batch have no look-up. The claim is sent
+// together with the first statement. If a record exists, the insert of the new record fails on its primary key. A batch
+// is one packet, and its COMMIT claims the operation. If a batch fails on any primary key, the next try looks the record
+// up, and runs the statements separately.
 
-// mysqlFail is a number beyond the largest if a condition is true, so that its statement fails and the server ends the packet. DO would not fail.
+// mysqlFail is a statement that fails if a condition is true, because it computes a number beyond the largest one. The
+// server then skips the rest of the packet. The statement DO would not fail.
 const mysqlFail = "set @once_failed = ~0 + (?)"
 
 const mysqlOutOfRange = 1690
 
-// claimOrFail asks for the lock of an operation, and fails unless it is granted.
+// claimOrFail returns a statement that asks for the lock of an operation, and fails unless the lock is granted.
 func (s *Store) claimOrFail(opts store.BeginOptions) string {
 	return fill(mysqlFail, raw(fill("? or coalesce(get_lock(?, 0), 0) <> 1", raw(s.replica(opts)), s.lockName(opts.ID))))
 }
 
-// lastMySQL sends writes together with COMMIT, and reports whether it has.
+// lastMySQL arranges that the writes are sent together with COMMIT. It returns false if they cannot be sent in this way.
 func (t *txn) lastMySQL(c store.Change) bool {
 	size := sizeMySQL(c)
 	var last []sqlguard.Statement
 	for _, w := range sqlplane.InLockOrder(c.Writes) {
-		// The text may contain the end of another statement in a comment or in quotes, or use the arguments of
-		// another statement.
+		// The text may contain a second statement in a comment or in quotes, or its placeholders may not match its
+		// arguments.
 		if strings.ContainsAny(w.SQL, ";#*\\") || strings.Contains(w.SQL, "--") || strings.Count(w.SQL, "?") != len(w.Args) {
 			return false
 		}
@@ -45,14 +46,15 @@ func (t *txn) lastMySQL(c store.Change) bool {
 			last = append(last, sqlguard.Statement{Text: fill(mysqlFail, raw("row_count() <> "+strconv.Itoa(w.Rows)))})
 		}
 	}
-	if size > t.s.packet.Load()/2 { // each write alone may fit in a packet
+	if size > t.s.packet.Load()/2 { // each write may still fit into a separate packet
 		return false
 	}
 	t.guard.Last(last...)
 	return true
 }
 
-// notOpened is the error of a blind claim that has failed with the first statement.
+// notOpened returns the error of a claim that was sent with the first statement and has failed. Otherwise it returns
+// nil.
 func (t *txn) notOpened() error {
 	err := t.guard.OpeningFailed()
 	if err == nil || !t.blind {
@@ -62,23 +64,23 @@ func (t *txn) notOpened() error {
 	switch {
 	case code == mysqlOutOfRange && strings.Contains(err.Error(), "get_lock"):
 		return &store.Error{Kind: store.KindTaken, Err: err}
-	case !answered && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded): // perhaps the connection broke while it was idle; Begin connects again for this kind
+	case !answered && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded): // the connection perhaps broke while it was idle; Begin connects again after an error of this kind
 		return &store.Error{Kind: store.KindRetry, Err: err}
 	}
 	return nil
 }
 
-// openBlind sends the claim of a first attempt whose handler has run no statement.
+// openBlind sends the claim of a first attempt if the handler has run no statement.
 func (t *txn) openBlind(ctx context.Context) error {
 	if !t.blind || t.batch {
 		return nil
 	}
-	// Not together with COMMIT: if the answer to that were lost, a look-up that finds no record would prove
-	// nothing.
+	// The claim is not sent together with COMMIT. If that answer were lost, a look-up that finds no record would not
+	// prove that nothing was applied.
 	return sqlguard.OpenTx(ctx, t.tx)
 }
 
-// blindly is the error of a COMMIT with which a claim or writes have travelled.
+// blindly classifies the error of a COMMIT that was sent together with a claim or with writes.
 func (t *txn) blindly(err error) error {
 	code, _ := sqlguard.MySQLCode(err)
 	switch {

@@ -9,21 +9,22 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// A claim on MySQL and MariaDB is a lock of the session (GET_LOCK). The store asks for it without waiting, and releases it after COMMIT or
-// ROLLBACK. The record is inserted when the transaction commits. Its primary key is the last gatekeeper, if the lock fails: a node
-// of Galera and a proxy that multiplexes keep no such locks, and an earlier release of once claims on MariaDB by inserting the record first.
+// On MySQL and MariaDB, a claim is a lock of the session (GET_LOCK). The store asks for the lock without waiting, and
+// releases it after COMMIT or ROLLBACK. The record is inserted when the transaction commits. If the lock does not work,
+// the primary key of the record is the last protection. A node of Galera and a proxy that shares sessions do not keep such
+// locks. An earlier release of once claims on MariaDB by inserting the record first.
 
-// claimMySQL begins a transaction that has the claim. If it returns neither a transaction nor an error, the
-// record says why.
+// claimMySQL begins a transaction that holds the claim. If it returns neither a transaction nor an error, the returned
+// record is the reason.
 //
-// A broken connection is replaced, as in open: nothing was committed on it, so
-// nothing was applied.
+// A broken connection is replaced, as in open. This is safe, because nothing was committed on it.
 func (s *Store) claimMySQL(ctx context.Context, opts store.BeginOptions) (t *txn, rec store.Record, err error) {
 	for tries := -1; ; tries-- {
 		var isBroken bool
 		if t, rec, isBroken, err = s.tryClaim(ctx, opts); err == nil || !isBroken || ctx.Err() != nil || store.KindOf(err) == store.KindBusy {
 			return t, rec, err
 		}
+		// As in openBy: each idle connection may be broken, and one more try is for a new connection.
 		if tries < 0 {
 			tries = 1 + s.db.Stats().Idle
 		}
@@ -33,6 +34,7 @@ func (s *Store) claimMySQL(ctx context.Context, opts store.BeginOptions) (t *txn
 	}
 }
 
+// tryClaim makes one try of claimMySQL on one connection.
 func (s *Store) tryClaim(ctx context.Context, opts store.BeginOptions) (_ *txn, _ store.Record, isBroken bool, err error) {
 	t, own, err := s.connect(ctx, opts)
 	if err != nil {
@@ -42,8 +44,7 @@ func (s *Store) tryClaim(ctx context.Context, opts store.BeginOptions) (_ *txn, 
 	switch {
 	case err != nil:
 		if errors.Is(err, errReplica) {
-			// The connection leads to a replica: returned to the pool, it would make the next operation fail as
-			// well.
+			// The connection leads to a replica. In the pool, it would make the next operation fail as well.
 			sqlguard.Drop(t.conn)
 		}
 		isBroken = broken(t.conn)
@@ -59,9 +60,9 @@ func (s *Store) tryClaim(ctx context.Context, opts store.BeginOptions) (_ *txn, 
 	return nil, t.seen.row.live(), isBroken, err
 }
 
-// claimMySQL asks for the lock of the operation, looks the operation up, and begins. For a first attempt, and
-// for a batch, it only puts the claim before BEGIN; the claim is then sent with a later statement, and fails
-// together with it.
+// claimMySQL asks for the lock of the operation, looks the record up, and begins the transaction. For a first attempt
+// and a batch, the claim is only arranged before BEGIN. It is then sent together with a later statement, and fails
+// together with this statement.
 func (t *txn) claimMySQL(ctx, own context.Context, opts store.BeginOptions) (granted bool, err error) {
 	t.blind = t.s.several && (opts.First || opts.Batch) && opts.StaleAfter.IsZero()
 	t.batch = t.blind && opts.Batch
@@ -70,9 +71,9 @@ func (t *txn) claimMySQL(ctx, own context.Context, opts store.BeginOptions) (gra
 	} else if granted, err = t.lookMySQL(ctx, opts); !granted || err != nil {
 		return false, err
 	}
-	// The lock belongs to the session: neither COMMIT nor ROLLBACK releases it.
+	// The lock belongs to the session, so neither COMMIT nor ROLLBACK releases it.
 	t.guard.DoAfter(t.s.unlock(opts.ID))
-	// A rollback does not undo writes to tables that are not transactional.
+	// A rollback does not undo writes to tables without transactions.
 	t.guard.IfIncomplete(t.s.recordUnknown(opts.ID))
 	t.guard.BeforeMark(func(ctx context.Context, session sqlguard.Session) error {
 		for _, statement := range t.replaceExpired(opts.ID, mysqlClaim, opts.ID.Scope, opts.ID.Key) {
@@ -89,7 +90,7 @@ func (t *txn) claimMySQL(ctx, own context.Context, opts store.BeginOptions) (gra
 	return true, t.setTimeouts(ctx, opts.Timeouts)
 }
 
-// lookMySQL claims and looks up. The record that it has found is in t.seen.
+// lookMySQL asks for the lock and looks the record up. It puts the record into t.seen.
 func (t *txn) lookMySQL(ctx context.Context, opts store.BeginOptions) (granted bool, err error) {
 	found, locked, err := t.s.lockMySQL(ctx, t.conn, opts, true)
 	if err != nil {
@@ -97,13 +98,13 @@ func (t *txn) lookMySQL(ctx context.Context, opts store.BeginOptions) (granted b
 		return false, err
 	}
 	t.seen.row = found
-	if !locked && found.live().State == store.StateAbsent { // as the transaction that has the lock leaves it
+	if !locked && found.live().State == store.StateAbsent { // the transaction that holds the lock has not committed yet
 		t.seen.row = row{Record: store.Record{State: store.StateRunning}}
 	}
 	return locked, nil
 }
 
-// replaceExpired are the statements that insert a record in the place of one that has expired, if there is one.
+// replaceExpired returns the statements that insert a record. If the old record has expired, they first delete it.
 func (t *txn) replaceExpired(id store.ID, insert string, values ...any) (statements []string) {
 	if t.seen.row.expired {
 		statements = append(statements, fill(mysqlDropExpired, id.Scope, id.Key))
@@ -111,7 +112,7 @@ func (t *txn) replaceExpired(id store.ID, insert string, values ...any) (stateme
 	return append(statements, fill(insert, values...))
 }
 
-// letGo releases the lock of an operation, if the session has it. If that fails, it closes the connection.
+// letGo releases the lock of an operation if the session holds it. If this fails, letGo closes the connection.
 func (t *txn) letGo(ctx context.Context, id store.ID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreTime)
 	defer cancel()
@@ -121,11 +122,12 @@ func (t *txn) letGo(ctx context.Context, id store.ID) {
 	}
 }
 
-// recordIsMissing reports whether the record of the claim is still to be inserted.
+// recordIsMissing reports whether the record of the claimed operation must still be inserted.
 func (t *txn) recordIsMissing() bool {
 	return t.conn != nil && !t.id.IsZero() && !t.guard.WroteBeforeMark()
 }
 
+// claimed reports whether a statement has written exactly one row.
 func claimed(r sql.Result, err error) (bool, error) {
 	if err != nil {
 		return false, err

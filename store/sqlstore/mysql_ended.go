@@ -8,8 +8,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// writeIfEnded has a change written before the first statement of the user that may end the transaction: see
-// [store.BeginOptions].IfEnded.
+// writeIfEnded arranges that a change is written before the first statement of the handler that may end the
+// transaction: see [store.BeginOptions].IfEnded.
 func (t *txn) writeIfEnded(change func() store.Change) {
 	if change == nil || t.s.dialect.name != sqlplane.MySQL {
 		return
@@ -24,14 +24,14 @@ func (t *txn) writeIfEnded(change func() store.Change) {
 	})
 }
 
-// swapInSession writes a record below the *sql.Tx of the session.
+// swapInSession writes a record through the session, without the *sql.Tx.
 func (s *Store) swapInSession(ctx context.Context, session sqlguard.Session, c store.Change) error {
 	change := insertMySQL(c)
 	if c.KeepRequest {
 		change = fill(mysqlSwapKeep, append(mysqlRecord(c), c.Expect.Fence, c.Expect.LeaseExpired, len(c.Expect.Nonce) == 0, c.Expect.Nonce)...)
 	}
 	rows, err := session.Exec(ctx, change)
-	if is(err, mysqlDuplicate) { // it may have expired, and then counts as absent
+	if is(err, mysqlDuplicate) { // the old record may have expired, and then counts as absent
 		if err = session.Run(ctx, fill(mysqlDropExpired, c.ID.Scope, c.ID.Key)); err == nil {
 			rows, err = session.Exec(ctx, change)
 		}

@@ -11,11 +11,12 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// claimMySQL claims in a transaction of the caller, behind the savepoint of the join. It does not wait for another holder of the claim, nor
-// for that holder's row. A SERIALIZABLE transaction that finds no record would lock the gap in the index, for all keys that belong there: so it does not look.
+// claimMySQL claims in a transaction of the caller, after the savepoint of the join. It waits neither for another
+// holder of the claim nor for the row of this holder. In a SERIALIZABLE transaction, a look-up without a result would lock
+// a gap in the index, and block other keys. So such a transaction does not look the record up.
 func (j *joined) claimMySQL(ctx context.Context, opts store.BeginOptions) error {
 	unlock := j.s.unlock(opts.ID)
-	j.guard.DoAfter(unlock) // before the statement, which may take the lock and fail nevertheless
+	j.guard.DoAfter(unlock) // before the statement, because the statement may take the lock and still fail
 	found, locked, err := j.s.lockMySQL(ctx, j.caller, opts, !j.serializable())
 	if err == nil && !locked {
 		j.guard.DoNotAfter(unlock)
@@ -39,13 +40,13 @@ func (j *joined) claimMySQL(ctx context.Context, opts store.BeginOptions) error 
 		if undo := j.rollback(ctx); undo != nil {
 			return errors.Join(err, undo)
 		}
-		if isLocked(err) { // the claim is ours, so this is a locked gap between rows and not the row of a holder: the insert has waited for it already
+		if isLocked(err) { // this join holds the claim, so no holder has locked a row: the insert has waited for a locked gap, and waits no longer
 			return err
 		}
 		// The snapshot of the transaction is older than the record. A locking read sees the committed record.
 		switch found, err = lookUp(ctx, j.caller, fill(mysqlRead+mysqlShare, id...)); {
 		case isLocked(err) && tries == maxJoinTries:
-			return j.rollback(ctx) // in flight
+			return j.rollback(ctx) // the operation is in flight
 		case isLocked(err):
 			if err := errors.Join(j.rollback(ctx), pause(ctx, tries)); err != nil {
 				return err
@@ -58,12 +59,12 @@ func (j *joined) claimMySQL(ctx context.Context, opts store.BeginOptions) error 
 	return &store.Error{Kind: store.KindRetry, Err: errVanished}
 }
 
-// mysqlShare makes a read lock its rows against changes, without waiting. MariaDB spells it differently.
+// mysqlShare makes a read lock its rows against changes, without waiting. MySQL and MariaDB have different words for it.
 const mysqlShare = " /*!80000 for share nowait */ /*M! lock in share mode nowait */"
 
 var errVanished = errors.New("other transactions have inserted and removed the operation's row while this one tried to claim it")
 
-// pause waits for the end of a transaction that has a lock, longer with each try.
+// pause waits for a random time, so that a transaction with a lock can end. The time grows with each try.
 func pause(ctx context.Context, tries int) error {
 	select {
 	case <-time.After(rand.N(time.Duration(tries*tries) * time.Millisecond)):
@@ -73,8 +74,8 @@ func pause(ctx context.Context, tries int) error {
 	}
 }
 
-// maxJoinTries bounds how long a join keeps its caller's transaction waiting for an operation in
-// flight: some 15 ms.
+// maxJoinTries limits how long a join waits for an operation in flight: about 15 ms. The caller's transaction waits for
+// the join.
 const maxJoinTries = 5
 
 // serializable reports whether each read of the transaction locks its rows.
@@ -83,7 +84,7 @@ func (j *joined) serializable() bool {
 	return level == sql.LevelSerializable || level == sql.LevelDefault && j.s.serializable
 }
 
-// reclaimMySQL repeats a claim that was undone, with all that the handler has done.
+// reclaimMySQL claims again, after the undo has removed the claim together with the writes of the handler.
 func (j *joined) reclaimMySQL(ctx context.Context) error {
 	j.seen = lookup{}
 	switch err := j.claimMySQL(ctx, store.BeginOptions{ID: j.id}); {
@@ -95,13 +96,14 @@ func (j *joined) reclaimMySQL(ctx context.Context) error {
 	return nil
 }
 
-// complete returns an error if the rollback has left writes to tables that are not transactional, by the
-// join or by the caller before it: MySQL does not distinguish the two.
+// complete returns an error if the rollback could not undo writes to tables without transactions. These may be writes
+// of the join or of the caller: MySQL does not distinguish the two.
 func (j *joined) complete(ctx context.Context) (err error) {
 	warnings, err := j.caller.QueryContext(ctx, "show warnings")
 	if err != nil {
 		return err
 	}
+	// The connection can run no other statement while the rows are open.
 	defer func() { _ = warnings.Close() }()
 	incomplete := false
 	for warnings.Next() {
@@ -115,7 +117,7 @@ func (j *joined) complete(ctx context.Context) (err error) {
 	if err := errors.Join(warnings.Err(), warnings.Close()); err != nil {
 		return err
 	}
-	if incomplete && j.guard.HasTemporary() { // the warning may be of temporary tables only
+	if incomplete && j.guard.HasTemporary() { // the warning may come from temporary tables only
 		if err := j.caller.QueryRowContext(ctx, sqlguard.HasNotTransactional).Scan(&incomplete); err != nil {
 			return err
 		}
@@ -129,7 +131,8 @@ func (j *joined) complete(ctx context.Context) (err error) {
 	return nil
 }
 
-// leaveUnknown records the operation as unknown in the caller's transaction. If that is rolled back, the guard does it.
+// leaveUnknown records the operation as unknown in the caller's transaction. If this transaction is rolled back, the
+// guard writes the record.
 func (j *joined) leaveUnknown(ctx context.Context) error {
 	if j.id.IsZero() || !j.begun {
 		return nil
@@ -138,7 +141,7 @@ func (j *joined) leaveUnknown(ctx context.Context) error {
 	return err
 }
 
-// lookUp runs the statement of lookMySQL.
+// lookUp runs a statement of lookMySQL.
 func lookUp(ctx context.Context, in interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }, look string) (row, error) {
@@ -152,7 +155,7 @@ func lookUp(ctx context.Context, in interface {
 	return r, err
 }
 
-// noWait is a statement of MariaDB that does not wait for locks.
+// noWait returns a statement of MariaDB in a form that does not wait for locks.
 func noWait(statement string) string {
 	return "set statement innodb_lock_wait_timeout = 0 for " + statement
 }

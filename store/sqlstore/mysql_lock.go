@@ -15,21 +15,21 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// lockName is the name of an operation's lock, as a literal. All databases of a server share one namespace
-// of locks.
+// lockName returns the name of an operation's lock, as a literal. The name contains the database, because all databases
+// of a server share the names of locks.
 func (s *Store) lockName(id store.ID) raw {
 	var text []byte
 	for _, part := range []string{s.schema, id.Scope, id.Key} {
-		// The lengths keep apart ("a", "bc") and ("ab", "c").
+		// The lengths distinguish ("a", "bc") from ("ab", "c").
 		text = append(binary.BigEndian.AppendUint64(text, uint64(len(part))), part...)
 	}
 	h := sha256.Sum256(text)
-	// MySQL takes names of up to 64 characters.
+	// MySQL accepts names of at most 64 characters.
 	return raw("'once_" + hex.EncodeToString(h[:24]) + "'")
 }
 
-// mysqlLock asks for a lock and then looks the operation up, in this order: a caller that gets the
-// lock sees the commit of its last holder. If a record exists, the lock is released at once.
+// mysqlLock asks for a lock, and then looks the operation up. Because of this order, a caller that gets the lock sees
+// the commit of the previous holder. If a record exists, the statement releases the lock at once.
 const (
 	mysqlGetLock = "(select get_lock(?, 0) as locked) l"
 	mysqlLock    = "select l.locked, if(?, 255, coalesce(state, 0)), coalesce(fence, 0), claim, fingerprint, coalesce(status, 0), coalesce(kind, 0), head, body, request, " +
@@ -43,12 +43,12 @@ const (
 	mysqlInsert = "insert into once_operation set since = " + mysqlNow + ", scope = ?, `key` = ?"
 )
 
-// mysqlNames are the fields of a record, in the order of fields. To a server a text is work, so that an insert has those alone that are not as the table
-// has them by default.
+// mysqlNames holds the fields of a record, in the order of the function fields. An insert names only the fields that
+// differ from the defaults of the table, because a shorter text is less work for the server.
 var mysqlNames = [...]string{"state = ?", "fence = ?", "claim = ?", "fingerprint = ?", "status = ?", "kind = ?", "head = ?", "body = ?", "request = ?", "trace = ?",
 	"name = ?", "point = ?", "calling = ?", "data = ?", "lease_until = since + ?", "expires_at = since + ?"}
 
-// insertMySQL is the statement that inserts the record of a change.
+// insertMySQL returns the statement that inserts the record of a change.
 func insertMySQL(c store.Change) string {
 	var text strings.Builder
 	text.WriteString(mysqlInsert)
@@ -76,11 +76,12 @@ func insertMySQL(c store.Change) string {
 	return fill(text.String(), values...)
 }
 
-// raw is a part of a text, and no value in it.
+// raw is a part of a statement that fill inserts without quotes.
 type raw string
 
-// lockMySQL asks for the lock of an operation and looks its record up. locked reports that the caller has the
-// lock now, and must release it. Without look it reads no record, because that would lock the record's place in the index.
+// lockMySQL asks for the lock of an operation, and looks its record up. If locked is true, the caller holds the lock and
+// must release it. If look is false, lockMySQL reads no record, because the read would lock the place of the record in
+// the index.
 func (s *Store) lockMySQL(ctx context.Context, on rowQuerier, opts store.BeginOptions, look bool) (found row, locked bool, err error) {
 	ctx = sqlguard.LeavesSession(ctx)
 	name := s.lockName(opts.ID)
@@ -90,7 +91,7 @@ func (s *Store) lockMySQL(ctx context.Context, on rowQuerier, opts store.BeginOp
 		if found, got, err = s.lockInPacket(ctx, conn, opts); err != nil || !found.expired {
 			return s.locked(found, got, err)
 		}
-		found = row{} // the server has released the lock, because a record exists
+		found = row{} // the server has released the lock, because it does not know that the record has expired
 	}
 	if !look {
 		var onReplica bool
@@ -99,7 +100,7 @@ func (s *Store) lockMySQL(ctx context.Context, on rowQuerier, opts store.BeginOp
 			found.State = stateReplica
 		}
 	} else {
-		// A record may be replayed from a replica, unless it must be durable.
+		// A replica may answer with a finished record, unless the record must be durable.
 		if !opts.Durable {
 			replica = "(" + replica + ") and not (" + mysqlLive + ")"
 		}
@@ -109,7 +110,7 @@ func (s *Store) lockMySQL(ctx context.Context, on rowQuerier, opts store.BeginOp
 	return s.locked(found, got, err)
 }
 
-// locked checks and returns the answer of lockMySQL.
+// locked checks the answer of lockMySQL, and returns it.
 func (s *Store) locked(found row, got sql.NullBool, err error) (row, bool, error) {
 	switch {
 	case err != nil:
@@ -124,8 +125,8 @@ func (s *Store) locked(found row, got sql.NullBool, err error) (row, bool, error
 
 var errNoLock = errors.New("the server could not say whether the operation is locked (GET_LOCK returned NULL)")
 
-// lockInPacket is lockMySQL in two statements of one packet, which are less work for the server than one statement with a join. The client
-// computes the derived columns itself, which saves the server as much work again.
+// lockInPacket does the same as lockMySQL, with two statements of one packet. They are less work for the server than
+// one statement with a join. The client computes the derived columns, which saves the server as much work again.
 func (s *Store) lockInPacket(ctx context.Context, conn *sql.Conn, opts store.BeginOptions) (found row, got sql.NullBool, err error) {
 	name := s.lockName(opts.ID)
 	rows, err := conn.QueryContext(sqlguard.OwnText(ctx), fill(mysqlLockFirst, name, raw(s.readOnlyWord(opts)), name, opts.ID.Scope, opts.ID.Key))
@@ -147,7 +148,7 @@ func (s *Store) lockInPacket(ctx context.Context, conn *sql.Conn, opts store.Beg
 	return found, got, errors.Join(err, rows.Err())
 }
 
-// scanAll scans the columns of a record, if the result has a row, and one column after them.
+// scanAll scans the columns of a record and one more column, if the result has a row.
 func scanAll(rows *sql.Rows, now int64) (r row, err error) {
 	names, err := rows.Columns()
 	switch {
@@ -167,6 +168,7 @@ func scanAll(rows *sql.Rows, now int64) (r row, err error) {
 	dest := make([]any, len(names))
 	for i, column := range names {
 		if dest[i] = of[column]; dest[i] == nil {
+			// A later release may have added a column, which this release ignores.
 			dest[i] = new(sql.RawBytes)
 		}
 	}
@@ -179,12 +181,12 @@ func scanAll(rows *sql.Rows, now int64) (r row, err error) {
 	return r, head.Decode(stored, &r.Result)
 }
 
-// mysqlTable is how many columns the table has.
+// mysqlTable is the number of columns of the table.
 const mysqlTable = 19
 
 var errColumns = errors.New("the table once_operation has not all columns")
 
-// behind scans the column after the columns of a record into last.
+// behind scans the columns of a record, and then one more column into last.
 type behind struct {
 	row  interface{ Scan(dest ...any) error }
 	last any
@@ -192,5 +194,5 @@ type behind struct {
 
 func (b behind) Scan(dest ...any) error { return b.row.Scan(append(dest, b.last)...) }
 
-// unlock is the expression that releases the lock of an operation.
+// unlock returns the expression that releases the lock of an operation.
 func (s *Store) unlock(id store.ID) string { return fill(mysqlUnlock, s.lockName(id)) }

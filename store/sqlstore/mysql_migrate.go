@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// The lock belongs to the whole server, and its name has at most 64 characters. MySQL has no md5 since
-// 9.6; MariaDB keeps it, so that an earlier program that migrates at the same time is excluded.
+// The lock belongs to the whole server, and its name has at most 64 characters. MySQL has no function md5 since 9.6.
+// MariaDB keeps md5, so that the lock also excludes an earlier release that migrates at the same time.
 const (
 	migrationLockName = "concat('once migrate ', /*M! md5(database()) */ /*!80000 left(sha2(database(), 256), 32) */)"
 	migrationLock     = "select coalesce(get_lock(" + migrationLockName + ", 60), 0)"
@@ -22,6 +22,7 @@ const (
 
 var errMigrationLock = errors.New("another migration of this database has been running for a minute. Try: once migrate status, and then again")
 
+// migrateMySQL migrates under a lock, because MySQL commits after every statement that changes a schema.
 func migrateMySQL(ctx context.Context, db *sql.DB, sets []migration.Set) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -33,21 +34,22 @@ func migrateMySQL(ctx context.Context, db *sql.DB, sets []migration.Set) error {
 	}
 	var locked bool
 	if err := conn.QueryRowContext(ctx, migrationLock).Scan(&locked); err != nil {
-		sqlguard.Drop(conn) // it may have the lock
+		sqlguard.Drop(conn) // the session may hold the lock
 		return fmt.Errorf("sqlstore: %w", err)
 	}
 	if !locked {
 		return fmt.Errorf("sqlstore: %w", errMigrationLock)
 	}
 	_, err = migration.Up(ctx, sqlplane.MySQL, migrating{conn, mysql}, sets...)
+	// If ctx has ended, the lock must still be released.
 	if _, unlocked := conn.ExecContext(context.WithoutCancel(ctx), migrationUnlock); unlocked != nil {
-		sqlguard.Drop(conn) // the lock goes with the connection
+		sqlguard.Drop(conn) // the end of the connection releases the lock
 	}
 	return err
 }
 
-// execMySQL runs the statements of a file one by one; each ends at the end of a line. A statement that
-// a killed run has executed already fails, because what it creates exists or what it drops does not; that error is ignored.
+// execMySQL runs the statements of a file one by one. Each statement ends at the end of a line. If a killed run has
+// already executed a statement, the error of the second execution is ignored.
 func (m migrating) execMySQL(ctx context.Context, text string) error {
 	for statement := range strings.SplitSeq(text, ";\n") {
 		if statement = strings.TrimSuffix(strings.TrimSpace(statement), ";"); statement == "" {
@@ -55,7 +57,7 @@ func (m migrating) execMySQL(ctx context.Context, text string) error {
 		}
 		_, err := m.tx.ExecContext(ctx, statement)
 		switch code, _ := sqlguard.MySQLCode(err); code {
-		case 1050, 1060, 1061, 1091: // the table, the column, the index is there, or the index to be dropped is not
+		case 1050, 1060, 1061, 1091: // the table, column or index exists already, or the index to drop does not exist any more
 		default:
 			if err != nil {
 				return err

@@ -20,13 +20,12 @@ const (
 	mysqlKept     = "select scope, `key`, expires_at, " + mysqlColumns + mysqlExpiring
 	mysqlSwept    = "select scope, `key`, claim, expires_at" + mysqlExpiring
 
-	// A statement that is a transaction of its own, and fails instead of waiting for a lock: so it
-	// is part of no deadlock.
+	// The statement is a separate transaction. It fails instead of waiting for a lock, so it never causes a deadlock.
 	mysqlBriefly = "set transaction isolation level read committed; set statement innodb_lock_wait_timeout = 0 for delete o from "
 
-	// The number of rows, and the moment of the last one, are found first, without
-	// locks. So the second read, which locks the rows that it reads, stops before any other
-	// row. Both use the index, however large a part of the table the server expects.
+	// The first read finds the number of rows, and the expiry of the last row, without locks. So the second read, which
+	// locks the rows that it reads, stops before any other row. Both reads use the index, whatever the optimizer of the server
+	// expects.
 	mysqlFound = "from once_operation force index (once_operation_expires_at) where state = 2 and expires_at between ? and "
 	mysqlSweep = "begin not atomic declare n, last bigint; " +
 		"select count(*), coalesce(max(at), 0) into n, last from (select expires_at as at " + mysqlFound + mysqlNow + " order by expires_at limit ?) as found; " +
@@ -35,16 +34,16 @@ const (
 	mysqlByKey = "straight_join once_operation o force index (primary) on o.scope = those.s and o.`key` = those.k"
 )
 
-// mysqlSweeping is for rows of which some are locked. At READ COMMITTED InnoDB locks the
-// rows that are deleted and no gaps between them, so that claims of new keys go on.
+// mysqlSweeping is used if some of the rows are locked. At READ COMMITTED, InnoDB locks only the rows that are deleted,
+// and no gaps between them. So new keys can be claimed meanwhile.
 var mysqlSweeping = sweeping{isolation: store.ReadCommitted}
 
-// mysqlPart is how many rows that were kept are deleted in one transaction.
+// mysqlPart is how many archived rows are deleted in one transaction.
 const mysqlPart = 100
 
-// sweepMySQL deletes in one statement as long as no row is locked, because that costs the server the least
-// time. If another sweeper, or a claim of an expired key, has locked a row, it locks the rows one by one and
-// skips the locked ones.
+// sweepMySQL deletes with one statement as long as no row is locked, because this costs the server the least time. If
+// another sweeper, or a claim of an expired key, has locked a row, sweepMySQL locks each row separately and skips the
+// locked rows.
 func (s *Store) sweepMySQL(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, error) {
 	query, scan := mysqlSwept, scanSwept
 	if req.Archive != nil {
@@ -76,14 +75,14 @@ func (s *Store) sweepMySQL(ctx context.Context, req upkeep.Sweep) (upkeep.Swept,
 	})
 }
 
-// sweepParts deletes the found rows in as many transactions as needed, and pauses after each for as
-// long as it took. After an error, or when ctx is over, a later sweep finds the rest.
+// sweepParts deletes the found rows in several transactions. After each transaction it pauses for as long as the
+// transaction took. After an error, or after the end of ctx, a later sweep finds the rest.
 func sweepParts(ctx context.Context, req upkeep.Sweep, found []upkeep.Expired, drop func([]upkeep.Expired) (int, error)) (all upkeep.Swept, err error) {
 	for part := range slices.Chunk(found, mysqlPart) {
 		began := time.Now()
 		dropped, err := drop(part)
 		if err != nil && all.Rows > 0 {
-			// The earlier parts are committed: the caller gets their number, and continues here.
+			// The earlier parts are committed. The caller gets their number, and continues at this part.
 			all.More, all.Mark = true, part[0].At
 			return all, nil
 		}
@@ -101,6 +100,7 @@ func sweepParts(ctx context.Context, req upkeep.Sweep, found []upkeep.Expired, d
 	return all, nil
 }
 
+// sweepAtOnce deletes expired rows with one statement. If done is false, nothing was deleted.
 func (s *Store) sweepAtOnce(ctx context.Context, req upkeep.Sweep) (swept upkeep.Swept, done bool, err error) {
 	var found, last int64
 	after := req.After.UnixMilli()
@@ -114,9 +114,9 @@ func (s *Store) sweepAtOnce(ctx context.Context, req upkeep.Sweep) (swept upkeep
 	return upkeep.Swept{Rows: rows, More: found >= int64(req.Limit), Mark: time.UnixMilli(last)}, done, nil
 }
 
-// deleteMySQL runs a compound that deletes rows and returns their number, and
-// its other results in into. done is false, and nothing is deleted, if a row is locked, or if the
-// connection was broken before.
+// deleteMySQL runs a compound statement that deletes rows, and returns the number of rows. It scans further results
+// into the parameter into. If done is false, nothing was deleted, because a row is locked or the connection was broken
+// before.
 func (s *Store) deleteMySQL(ctx context.Context, compound string, into ...any) (rows int, done bool, err error) {
 	conn, err := s.acquire(ctx, store.BeginOptions{})
 	if err != nil {
@@ -135,13 +135,13 @@ func (s *Store) deleteMySQL(ctx context.Context, compound string, into ...any) (
 	return 0, true, &store.Error{Kind: store.KindLost, Err: err}
 }
 
-// deleteUnlocked deletes the rows that are not locked and have not changed. It finds them without locks, and
-// then locks them by the primary key, because claims also begin there, and transactions that lock in one order
-// do not deadlock.
+// deleteUnlocked deletes the rows that are not locked and have not changed. It finds the rows without locks, and then
+// locks them by the primary key. Claims also begin at the primary key, and transactions with the same lock order do not
+// deadlock.
 func (s *Store) deleteUnlocked(ctx context.Context, found []upkeep.Expired) (int, error) {
 	same := map[string]bool{}
 	for _, e := range found {
-		// A key may be claimed again, under another nonce, between the read and the lock.
+		// Between the read and the lock, a key may be claimed again, with another nonce.
 		same[string(e.Nonce)] = true
 	}
 	swept, err := s.sweeping(ctx, mysqlSweeping, func(tx *sql.Tx) (swept upkeep.Swept, err error) {
@@ -160,14 +160,14 @@ func (s *Store) deleteUnlocked(ctx context.Context, found []upkeep.Expired) (int
 		swept.Rows = len(free)
 		return swept, err
 	})
-	if isLocked(err) { // the place of a row in an index: the rows go the next time
+	if isLocked(err) { // the place of a row in an index is locked, so a later sweep deletes the rows
 		return 0, nil
 	}
 	return swept.Rows, err
 }
 
-// thoseMySQL joins to the rows by their keys, one by one. For a condition on many keys the server may
-// read all rows of the table, and then wait for every lock on them.
+// thoseMySQL returns a join that reads the rows by their keys, one by one. With a condition on many keys, the server
+// may read the whole table, and then wait for every lock in it.
 func thoseMySQL(found []upkeep.Expired) (text string, values []any) {
 	for _, e := range found {
 		values = append(values, e.Scope, e.Key, e.Nonce)
@@ -176,7 +176,7 @@ func thoseMySQL(found []upkeep.Expired) (text string, values []any) {
 		") those " + mysqlByKey, values
 }
 
-// thoseKept is a compound that deletes them, if they are still the same.
+// thoseKept returns a compound statement that deletes the rows that have not changed.
 func thoseKept(found []upkeep.Expired) string {
 	those, values := thoseMySQL(found)
 	return "begin not atomic " + fill(mysqlBriefly+those+" where "+mysqlExpired+" and o.claim = those.c", values...) + "; select row_count(); end"

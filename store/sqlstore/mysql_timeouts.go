@@ -10,9 +10,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// sessionTimeout is a setting of a session that is only ever shortened, and is restored when the connection is
-// returned. MySQL bounds only statements that read. It has no separate bound for idle transactions; the bound
-// of idle sessions ends them as well.
+// sessionTimeout is a setting of a session. The store only shortens it, and restores it when the connection returns to
+// the pool. MySQL limits only the time of statements that read. MySQL has no limit for idle transactions, but the limit
+// for idle sessions ends them as well.
 type sessionTimeout struct {
 	setting string
 	unit    time.Duration
@@ -20,15 +20,15 @@ type sessionTimeout struct {
 }
 
 func (s *Store) mysqlTimeouts(t store.Timeouts) []sessionTimeout {
-	list := []sessionTimeout{{"innodb_lock_wait_timeout", time.Second, t.Lock}, {"lock_wait_timeout", time.Second, t.Lock}} // rows, tables
+	list := []sessionTimeout{{"innodb_lock_wait_timeout", time.Second, t.Lock}, {"lock_wait_timeout", time.Second, t.Lock}} // for locks of rows, and for locks of tables
 	if !s.compound {
 		return append(list, sessionTimeout{"max_execution_time", time.Millisecond, t.Statement}, sessionTimeout{"wait_timeout", time.Second, t.Idle})
 	}
 	return append(list, sessionTimeout{"max_statement_time", time.Second, t.Statement}, sessionTimeout{"idle_transaction_timeout", time.Second, t.Idle})
 }
 
-// setTimeouts sets the timeouts of a transaction that has just begun, in one statement, unless its session
-// has them.
+// setTimeouts sets the timeouts of a transaction that has just begun, in one statement. It does nothing if the session
+// has these timeouts already.
 func (t *txn) setTimeouts(ctx context.Context, timeouts store.Timeouts) error {
 	for _, set := range t.timeoutsMySQL(timeouts) {
 		if _, err := t.tx.ExecContext(ctx, set); err != nil {
@@ -38,8 +38,9 @@ func (t *txn) setTimeouts(ctx context.Context, timeouts store.Timeouts) error {
 	return nil
 }
 
-// timeoutsMySQL is the statement of setTimeouts, if one is needed.
+// timeoutsMySQL returns the statement of setTimeouts, if a statement is needed.
 func (t *txn) timeoutsMySQL(timeouts store.Timeouts) (statements []string) {
+	// The session has them already.
 	if t.restore != "" {
 		return nil
 	}
@@ -50,18 +51,18 @@ func (t *txn) timeoutsMySQL(timeouts store.Timeouts) (statements []string) {
 			continue
 		}
 		was, value := "@once_"+b.setting, float64(b.value)/float64(b.unit)
-		// Only max_statement_time takes fractions of its unit.
+		// Only max_statement_time accepts fractions of its unit.
 		whole := b.setting != "max_statement_time"
 		if whole {
 			value = math.Ceil(value)
 		}
 		is := "@@" + b.setting
 		limit := "least(" + is + ", ?)"
-		if !strings.HasSuffix(b.setting, "wait_timeout") { // 0 is no bound
+		if !strings.HasSuffix(b.setting, "wait_timeout") { // for the other settings, 0 means no limit
 			limit = "if(" + is + " = 0, ?, " + limit + ")"
 			values = append(values, value)
 		}
-		if whole { // MySQL accepts integers only, and not the result of least as it is
+		if whole { // MySQL accepts only integers here, and the result of least is not one
 			limit = "cast(" + limit + " as unsigned)"
 		}
 		values = append(values, value)
@@ -75,7 +76,7 @@ func (t *txn) timeoutsMySQL(timeouts store.Timeouts) (statements []string) {
 	return []string{fill("set "+strings.Join(set, ", "), values...)}
 }
 
-// restoreTimeouts restores the session's own timeouts, or closes the connection.
+// restoreTimeouts restores the timeouts of the session. If this fails, it closes the connection.
 func (t *txn) restoreTimeouts() {
 	if t.restore == "" || t.guard.Unopened() {
 		return

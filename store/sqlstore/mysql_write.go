@@ -11,18 +11,18 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// writeMySQL writes a record. If the transaction has claimed the operation from the beginning, and the server
-// takes several statements in a packet, the record is sent with COMMIT.
+// writeMySQL writes a record. If the transaction holds the claim from its beginning, and the server accepts several
+// statements in a packet, the record is sent together with COMMIT.
 func (t *txn) writeMySQL(ctx context.Context, c store.Change) error {
 	if t.conn != nil && t.guard.HasMark() {
-		// If a statement has ended the transaction, the record would be written in a transaction of its own. Without the mark, no
-		// statement has: it was set before the first that may, and an older savepoint that was released or rolled back to existed.
+		// If a statement has ended the transaction, the record would be written in another transaction. The mark is set before
+		// the first statement that may end it. So without a mark, no statement has ended the transaction.
 		_, err := t.tx.ExecContext(ctx, sqlguard.CheckMark)
 		switch {
 		case err == nil:
 		case sqlguard.MySQL.Refused(err):
 			return t.s.failed(err, false)
-		default: // if the handler has committed the transaction itself, its writes are committed
+		default: // the handler may have committed the transaction by itself, so its writes may be applied
 			return t.s.lost(err)
 		}
 	}
@@ -57,10 +57,10 @@ func (t *txn) writeMySQL(ctx context.Context, c store.Change) error {
 	return nil
 }
 
-// insertMySQL inserts the record of the claim, or lets it be sent with COMMIT.
+// insertMySQL inserts the record of the claimed operation, or arranges that it is sent together with COMMIT.
 func (t *txn) insertMySQL(ctx context.Context, c store.Change) error {
 	if c.Next.State == store.StateAbsent {
-		return nil // as it has been all the while
+		return nil // no record exists, and none is written
 	}
 	for _, statement := range t.replaceExpired(c.ID, insertMySQL(c)) {
 		if t.s.several {
@@ -74,7 +74,7 @@ func (t *txn) insertMySQL(ctx context.Context, c store.Change) error {
 	return nil
 }
 
-// claimNowMySQL claims an operation at the end of a transaction that holds no claim, as a join would.
+// claimNowMySQL claims an operation at the end of a transaction without a claim, in the same way as a join.
 func (t *txn) claimNowMySQL(ctx context.Context, id store.ID) error {
 	j := &joined{s: t.s, caller: t.tx, guard: t.guard, id: id, name: t.s.joinName()}
 	if err := j.savepoint(ctx); err != nil {
@@ -91,7 +91,7 @@ func (t *txn) claimNowMySQL(ctx context.Context, id store.ID) error {
 
 const claimLost = "the handler has changed the row of its own operation in once_operation"
 
-// swapMySQL is a Swap of an operation that must be absent: a claim like any other.
+// swapMySQL does a Swap of an operation that must be absent. It claims the operation as Begin does.
 func (s *Store) swapMySQL(ctx context.Context, c store.Change) (store.Record, error) {
 	t, rec, err := s.claimMySQL(ctx, store.BeginOptions{ID: c.ID})
 	switch {
@@ -100,7 +100,7 @@ func (s *Store) swapMySQL(ctx context.Context, c store.Change) (store.Record, er
 	case t == nil:
 		return rec, &store.Error{Kind: store.KindTaken, Err: errExpect}
 	}
-	// The caller must not be able to cancel a COMMIT.
+	// The caller must not cancel a COMMIT.
 	t.stop()
 	if err := t.Commit(ctx, c); err != nil {
 		return store.Record{}, err
@@ -113,7 +113,7 @@ func (t *txn) replaceMySQL(ctx context.Context, c store.Change) error {
 	var onReplica bool
 	id := []any{c.ID.Scope, c.ID.Key}
 	expected := fill(mysqlExpected, append(id, c.Expect.Fence, c.Expect.LeaseExpired, len(c.Expect.Nonce) == 0, c.Expect.Nonce,
-		t.conn != nil)...) // a join may run inside a handler, whose claim is no record
+		t.conn != nil)...) // a join may run inside a handler, whose claim has no record
 	if c.Expect.LeaseExpired {
 		expected += " nowait"
 	}
@@ -121,7 +121,7 @@ func (t *txn) replaceMySQL(ctx context.Context, c store.Change) error {
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return &store.Error{Kind: store.KindTaken, Err: errExpect}
-	case c.Expect.LeaseExpired && isLocked(err): // locked by its owner, in an open transaction, or by another caller that takes it over
+	case c.Expect.LeaseExpired && isLocked(err): // its owner has locked it in an open transaction, or another caller is taking it over
 		return &store.Error{Kind: store.KindTaken, Err: errors.Join(errExpect, err)}
 	case err != nil: // a lock that was not granted in time says nothing about the record
 		return t.s.failed(err, false)
@@ -146,13 +146,13 @@ func (t *txn) replaceMySQL(ctx context.Context, c store.Change) error {
 	return nil
 }
 
-// countHeldMySQL locks the rows of holds that are held, in their order, and counts them.
+// countHeldMySQL locks the rows of the leases that are still held, in the order of holds, and counts them.
 func (t *txn) countHeldMySQL(ctx context.Context, holds []store.Hold) (n int, err error) {
 	held, err := collectHolds(ctx, t.tx, heldMySQL(holds)+" lock in share mode")
 	return len(held), err
 }
 
-// heldMySQL is a query for the holds that are still held, looked up one by one: see thoseMySQL.
+// heldMySQL returns a query for the leases that are still held. It reads the rows one by one: see thoseMySQL.
 func heldMySQL(holds []store.Hold) string {
 	those, values := holdsMySQL(holds)
 	return fill("select o.scope, o.`key`, o.fence, o.claim from "+those, values...)
@@ -166,7 +166,7 @@ func holdsMySQL(holds []store.Hold) (text string, values []any) {
 		") those " + mysqlByKey + " and o.state = 1 and o.fence = those.f and o.claim = those.c", values
 }
 
-// collectHolds reads holds: scope, key, fence, nonce.
+// collectHolds reads rows with a scope, a key, a fence and a nonce.
 func collectHolds(ctx context.Context, from querier, query string, args ...any) (holds []store.Hold, err error) {
 	rows, err := from.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -183,7 +183,7 @@ func collectHolds(ctx context.Context, from querier, query string, args ...any) 
 	return holds, rows.Err()
 }
 
-// checkMySQL checks that a server meets the store's requirements, and finds out its abilities.
+// checkMySQL checks that the server meets the requirements of the store, and detects the abilities of the server.
 func (s *Store) checkMySQL(ctx context.Context) error {
 	db := s.db
 	if err := checkMode(ctx, db); err != nil {
@@ -220,7 +220,7 @@ func (s *Store) checkMySQL(ctx context.Context) error {
 	})
 }
 
-// checkMode refuses sessions of MariaDB in which an empty text is null.
+// checkMode refuses sessions of MariaDB in which an empty text is NULL.
 func checkMode(ctx context.Context, session interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }) error {

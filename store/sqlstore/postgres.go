@@ -12,19 +12,19 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// At SERIALIZABLE the look-up goes ahead of BEGIN, on the same connection: PostgreSQL tracks
-// the transaction's reads (SSI), new keys are neighbours in the index, and so operations of
-// different keys would all conflict. That is a round trip more; pgxstore needs none.
+// At SERIALIZABLE, the look-up is sent before BEGIN, on the same connection. PostgreSQL tracks the reads of a
+// transaction (SSI), and new keys are neighbours in the index. So operations with different keys would conflict. This
+// costs one round trip; pgxstore needs none.
 
-// looksAhead reports whether the look-up goes ahead of BEGIN. The first transaction at the
-// default level finds out whether that level is SERIALIZABLE.
+// looksAhead reports whether the look-up is sent before BEGIN. The first transaction at the default level finds out
+// whether this level is SERIALIZABLE.
 func (s *Store) looksAhead(opts store.BeginOptions) bool {
 	return s.dialect.name == sqlplane.PostgreSQL && !opts.ID.IsZero() &&
 		(opts.Isolation == store.Serializable || opts.Isolation == store.DefaultIsolation && s.watched.Load())
 }
 
-// lookAhead does not wait longer than the transaction would, because it is sent before the transaction has
-// bounds.
+// lookAhead looks the record up before BEGIN. It waits no longer than the transaction would wait, because the timeouts of
+// the transaction are not set yet.
 func (t *txn) lookAhead(ctx context.Context, opts store.BeginOptions) (err error) {
 	if bound := min(cmp.Or(opts.Timeouts.Lock, opts.Timeouts.Statement), cmp.Or(opts.Timeouts.Statement, opts.Timeouts.Lock)); bound > 0 {
 		var cancel context.CancelFunc
@@ -36,15 +36,15 @@ func (t *txn) lookAhead(ctx context.Context, opts store.BeginOptions) (err error
 	case errors.Is(err, pgsql.ErrRecovery):
 		sqlguard.Drop(t.conn)
 	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &store.Error{Kind: store.KindBusy, Err: err} // another connection would wait as long
+		return &store.Error{Kind: store.KindBusy, Err: err} // another connection would wait for as long
 	case err != nil && t.conn.PingContext(ctx) != nil:
-		sqlguard.Drop(t.conn) // it broke while it was idle: openBy takes another one
+		sqlguard.Drop(t.conn) // the connection broke while it was idle, and openBy uses another one
 	}
 	return err
 }
 
-// lookPostgres returns a record, in StateAbsent if no row exists. On a standby it returns an error, except for a
-// record that is done and need not be durable.
+// lookPostgres returns the record of an operation, in StateAbsent if no row exists. On a standby it returns an error,
+// except for a finished record that need not be durable.
 func lookPostgres(ctx context.Context, from rowQuerier, opts store.BeginOptions) (row, error) {
 	var recovery bool
 	r, err := scan(from.QueryRowContext(ctx, pgsql.Look, opts.ID.Scope, opts.ID.Key), &recovery)
@@ -74,9 +74,8 @@ func claimPostgres(ctx context.Context, tx *sql.Tx, opts store.BeginOptions) (c 
 	return c, err
 }
 
-// lookWatched looks up inside of a SERIALIZABLE transaction of the caller. A key without a
-// record is found out by a probe, which the server does not watch. The probe would wait for
-// the holder of the claim, so without the claim the record is read.
+// lookWatched looks the record up inside a SERIALIZABLE transaction of the caller. It uses a probe, whose reads the
+// server does not track. Without the claim, the probe would wait for the holder of the claim, so the record is read.
 func (c *lookup) lookWatched(ctx context.Context, tx *sql.Tx, id store.ID) error {
 	if c.granted {
 		absent, err := probe(ctx, tx, id)
@@ -92,14 +91,14 @@ func (c *lookup) lookWatched(ctx context.Context, tx *sql.Tx, id store.ID) error
 	return err
 }
 
-// probe reports whether there is no record.
+// probe reports whether no record exists. It inserts a row, and undoes the insert.
 func probe(ctx context.Context, tx *sql.Tx, id store.ID) (absent bool, err error) {
 	if _, err = tx.ExecContext(ctx, "savepoint once_probe"); err != nil {
 		return false, err
 	}
 	r, err := tx.ExecContext(ctx, pgsql.Probe, id.Scope, id.Key)
 	if err != nil {
-		return false, err // the caller goes back to an older savepoint
+		return false, err // the caller rolls back to an older savepoint
 	}
 	n, err := r.RowsAffected()
 	for _, end := range []string{"rollback to savepoint once_probe", "release savepoint once_probe"} {
@@ -110,13 +109,13 @@ func probe(ctx context.Context, tx *sql.Tx, id store.ID) (absent bool, err error
 	return n == 1, err
 }
 
-// beginPostgres begins again if its connection led to a standby, because the pool may have a connection to the
-// primary, or may make one.
+// beginPostgres begins again if the connection led to a standby, because the pool may have a connection to the primary,
+// or may open one.
 func (s *Store) beginPostgres(ctx context.Context, opts store.BeginOptions) (store.Transaction[*sql.Tx], store.Record, error) {
 	for tries := -1; ; tries-- {
 		t, rec, err := s.begin(ctx, opts)
 		if !errors.Is(err, pgsql.ErrRecovery) {
-			// Only a connection to a standby is worth another try: the pool may have one to the primary.
+			// Only after a connection to a standby, another try may find the primary.
 			return t, rec, err
 		}
 		if tries < 0 {
@@ -128,8 +127,8 @@ func (s *Store) beginPostgres(ctx context.Context, opts store.BeginOptions) (sto
 	}
 }
 
-// dropStandby returns err, the error of a write. If the write failed because the server is a standby, the error
-// says so, and the connection is dropped: the pool may have another one, or connect to the primary.
+// dropStandby returns err, the error of a write. If the server is a standby, it returns an error that says so, and drops
+// the connection, so that the pool may connect to the primary.
 func (t *txn) dropStandby(ctx context.Context, err error) error {
 	if errors.Is(err, errReplica) {
 		_ = t.tx.Rollback()
@@ -140,7 +139,7 @@ func (t *txn) dropStandby(ctx context.Context, err error) error {
 		return err
 	}
 	_ = t.tx.Rollback()
-	// After the rollback: in a failed transaction the server would refuse this question as well.
+	// This comes after the rollback, because in a failed transaction the server would refuse the question.
 	var standby bool
 	if sqlguard.OnConn(func() error { return t.conn.QueryRowContext(ctx, pgsql.Recovery).Scan(&standby) }) != nil || !standby {
 		return err

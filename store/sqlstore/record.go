@@ -9,13 +9,13 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// row is a record and whether its retention is over.
+// row is a record, and whether the retention of the record has ended.
 type row struct {
 	store.Record
 	expired bool
 }
 
-// live returns the record as the seam knows it: an expired one is absent, and keeps its nonce.
+// live returns the record as other packages see it: an expired record is absent, and keeps its nonce.
 func (r row) live() store.Record {
 	switch {
 	case r.State == store.StateAbsent:
@@ -26,7 +26,7 @@ func (r row) live() store.Record {
 	return r.Record
 }
 
-// scan reads the columns of dialect.read; front takes the columns before them.
+// scan reads the columns of dialect.read. The parameter front receives the columns before them.
 func scan(from interface{ Scan(dest ...any) error }, front ...any) (r row, err error) {
 	var stored []byte
 	dest := slices.Concat(front, []any{&r.State, &r.Fence, &r.Nonce, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &stored,
@@ -34,13 +34,14 @@ func scan(from interface{ Scan(dest ...any) error }, front ...any) (r row, err e
 	if err = from.Scan(dest...); err != nil {
 		return r, err
 	}
+	// The lease of a finished operation has no meaning.
 	r.LeaseExpired = r.LeaseExpired && r.State == store.StateRunning
 	err = head.Decode(stored, &r.Result)
 	return r, err
 }
 
-// fields are the values of the record that c writes, its lease and its retention, in the order of
-// every dialect's texts.
+// fields returns the values of the record that c writes, with its lease and its retention. All databases have the fields
+// in this order.
 func fields(c store.Change) []any {
 	n := c.Next
 	stored := head.Encode(&n.Result)
@@ -59,7 +60,7 @@ func fields(c store.Change) []any {
 		n.Request, text(n.Trace), text(n.Name), n.RecoveryPoint, n.CallStarted, n.Data, lease, retain}
 }
 
-// text is s for the database: NULL if it is empty.
+// text returns s for the database: NULL if s is empty.
 func text(s string) any {
 	if s == "" {
 		return nil
@@ -67,7 +68,7 @@ func text(s string) any {
 	return s
 }
 
-// millis is d for the database: NULL if there is no such bound.
+// millis returns d in milliseconds for the database: NULL if d means no limit.
 func millis(d time.Duration) any {
 	if d == 0 || d == store.Forever {
 		return nil

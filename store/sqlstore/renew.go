@@ -18,7 +18,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Durati
 	if len(holds) == 0 {
 		return nil, nil
 	}
-	// In the order in which Change.Held locks rows, because otherwise the two could deadlock.
+	// The rows are locked in the same order as by Change.Held, because otherwise the two could deadlock.
 	holds = slices.SortedFunc(slices.Values(holds), func(a, b store.Hold) int {
 		return cmp.Or(cmp.Compare(a.ID.Scope, b.ID.Scope), cmp.Compare(a.ID.Key, b.ID.Key))
 	})
@@ -38,10 +38,11 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Durati
 	return renewed, nil
 }
 
-// leasing runs fn, which writes leases, in a transaction. With an error nothing was applied, unless its kind is [store.KindLost].
+// leasing runs fn, which writes leases, in a transaction. After an error nothing was applied, unless the kind of the error
+// is [store.KindLost].
 func (s *Store) leasing(ctx context.Context, lease time.Duration, fn func(own context.Context, t *txn) error) error {
-	opts := store.BeginOptions{Isolation: store.ReadCommitted} // at a higher level, a concurrent change would be an error
-	if s.dialect.name == sqlplane.SQLite {                     // it has only one level
+	opts := store.BeginOptions{Isolation: store.ReadCommitted} // at a higher level, a concurrent change would cause an error
+	if s.dialect.name == sqlplane.SQLite {                     // SQLite has only one level
 		opts.Isolation = store.DefaultIsolation
 	}
 	t, err := s.open(ctx, opts)
@@ -58,19 +59,19 @@ func (s *Store) leasing(ctx context.Context, lease time.Duration, fn func(own co
 		return err
 	}
 	defer t.release()
-	t.stop() // COMMIT is not the caller's to cancel
+	t.stop() // the caller must not cancel a COMMIT
 	if err := t.commit(); err != nil {
 		return s.lost(err)
 	}
 	return nil
 }
 
-// shortestIdle is how long a renewal may be idle at least, even with a short lease, so that a process on a busy
-// machine does not lose its connection.
+// shortestIdle is the shortest idle timeout of a renewal, even with a short lease. So a process on a busy machine does not
+// lose its connection.
 const shortestIdle = 2 * time.Second
 
-// boundRenewal makes the server end the transaction if the process is stopped before COMMIT, because until then
-// the operations cannot be taken over. SQLite has no server that could do that.
+// boundRenewal makes the server end the transaction if this process stops before COMMIT. Until then, no process can take
+// the operations over. SQLite has no server that could do this.
 func (t *txn) boundRenewal(ctx context.Context, lease time.Duration) error {
 	idle := store.Timeouts{Idle: max(lease, shortestIdle)}
 	switch t.s.dialect.name {
@@ -82,7 +83,7 @@ func (t *txn) boundRenewal(ctx context.Context, lease time.Duration) error {
 	return nil
 }
 
-// renew renews the holds of part that are still held, and returns them.
+// renew renews the leases of part that are still held, and returns them.
 func (t *txn) renew(ctx context.Context, part []store.Hold, lease time.Duration) ([]store.Hold, error) {
 	switch t.s.dialect.name {
 	case sqlplane.PostgreSQL:
@@ -107,7 +108,7 @@ func (t *txn) renew(ctx context.Context, part []store.Hold, lease time.Duration)
 	return renewed, nil
 }
 
-// renewMySQL looks before the update and after it.
+// renewMySQL reads the leases before and after the update.
 func (t *txn) renewMySQL(ctx context.Context, part []store.Hold, lease time.Duration) ([]store.Hold, error) {
 	var onReplica bool
 	if err := t.tx.QueryRowContext(ctx, "select "+mysqlReplica).Scan(&onReplica); err != nil {
@@ -116,7 +117,7 @@ func (t *txn) renewMySQL(ctx context.Context, part []store.Hold, lease time.Dura
 	if onReplica {
 		return nil, errReplica
 	}
-	// An update would wait for a row that is no longer held and that an open transaction claims.
+	// If a lease is not held any more, an open transaction may claim its row, and an update would wait for this row.
 	held, err := collectHolds(ctx, t.tx, heldMySQL(part))
 	if err != nil || len(held) == 0 {
 		return nil, err
@@ -125,6 +126,6 @@ func (t *txn) renewMySQL(ctx context.Context, part []store.Hold, lease time.Dura
 	if _, err := t.tx.ExecContext(ctx, fill("update "+those+" set o.lease_until = "+mysqlNow+" + ?", append(values, millis(lease))...)); err != nil {
 		return nil, err
 	}
-	// An update that changes nothing counts no rows, so its count says nothing.
+	// An update that changes no value counts no row, so its count says nothing.
 	return collectHolds(ctx, t.tx, heldMySQL(held))
 }

@@ -10,6 +10,7 @@ var _ sqlplane.Reserver = (*Store)(nil)
 
 // Reserve implements [sqlplane.Reserver].
 func (s *Store) Reserve() (own sqlplane.Database, release func(), err error) {
+	// On SQLite the writers of a file wait in one queue, so a second connection would not help.
 	if s.file != nil {
 		return s, func() {}, nil
 	}

@@ -37,7 +37,7 @@ func (s *Store) Within(ctx context.Context, isolation store.Isolation, fn func(c
 	}
 	returned := false
 	defer func() {
-		if !returned { // fn panics
+		if !returned { // fn has panicked
 			_ = t.Rollback(ctx)
 		}
 	}()
@@ -46,13 +46,13 @@ func (s *Store) Within(ctx context.Context, isolation store.Isolation, fn func(c
 	if err == nil {
 		return t.Commit(ctx, store.Change{})
 	}
-	if undo := t.Rollback(ctx); store.KindOf(undo) == store.KindRetry { // fn has read data that was then not committed
+	if undo := t.Rollback(ctx); store.KindOf(undo) == store.KindRetry { // fn may have read data that was not committed after that
 		return errors.Join(undo, err)
 	}
 	return err
 }
 
-// txRunner runs statements in a transaction through the guard.
+// txRunner runs statements in a transaction that the guard watches.
 type txRunner struct {
 	s      *Store
 	tx     *sql.Tx
@@ -87,8 +87,7 @@ func (r *txRunner) Append(ctx context.Context, st store.Statement) error {
 	return err
 }
 
-// guarded runs fn, which runs st. After an error the transaction does not commit, also if the
-// guard has not seen it.
+// guarded runs fn, which runs st. After an error the transaction cannot commit, even if the guard has not seen the error.
 func (r *txRunner) guarded(ctx context.Context, st store.Statement, fn func() error) error {
 	if !r.joined {
 		switch err := new(sqlguard.Txn).JoinTx(ctx, r.tx, st.SQL); {
@@ -110,7 +109,7 @@ func (r *txRunner) guarded(ctx context.Context, st store.Statement, fn func() er
 	return r.s.statementFailed(err)
 }
 
-// poolRunner runs each statement in a transaction of its own.
+// poolRunner runs each statement in a separate transaction.
 type poolRunner struct{ s *Store }
 
 // Exec implements [sqlplane.Runner].
@@ -139,7 +138,7 @@ func (p poolRunner) Query(ctx context.Context, st store.Statement, each func(sql
 				stopped = each(row)
 				return stopped
 			})
-			if stopped != nil { // the statement's writes are committed, as on servers
+			if stopped != nil { // the writes of the statement stay, as on the other databases
 				err = nil
 			}
 			return err
@@ -162,19 +161,19 @@ func (p poolRunner) Append(ctx context.Context, st store.Statement) error {
 	return err
 }
 
-// needsTx reports whether st must run in an explicit transaction: a write to SQLite waits for its turn, and a statement that
-// must affect a number of rows is undone if it affects another number.
+// needsTx reports whether st must run in an explicit transaction. A write to SQLite waits in the queue of the writers. A
+// statement with a required number of rows must be undone if it affects another number.
 func (p poolRunner) needsTx(st store.Statement) bool {
 	return st.Rows > 0 || p.s.file != nil && !reads(st)
 }
 
 // reads reports whether st only reads.
 func reads(st store.Statement) bool {
-	reads, _ := sqlguard.SQLiteEffects(st.SQL) // the other databases have the same words
+	reads, _ := sqlguard.SQLiteEffects(st.SQL) // the other databases have the same words for statements that read
 	return reads
 }
 
-// run runs fn, which runs st, on a connection that is in no transaction.
+// run runs fn, which runs st, on a connection outside a transaction.
 func (p poolRunner) run(ctx context.Context, st store.Statement, fn func(*sql.Conn) error) error {
 	for tries := 1 + p.s.db.Stats().Idle; ; tries-- { // idle connections of the pool may be broken
 		conn, err := p.s.acquire(ctx, store.BeginOptions{})
@@ -185,10 +184,10 @@ func (p poolRunner) run(ctx context.Context, st store.Statement, fn func(*sql.Co
 		if err == nil {
 			return nil
 		}
-		// Drivers of PostgreSQL report some lost answers as connections that were never used.
+		// Drivers of PostgreSQL report some lost answers as connections that were never used, so only a read is sent again.
 		unsent := errors.Is(err, driver.ErrBadConn) && (p.s.dialect.name != sqlplane.PostgreSQL || reads(st))
 		if unsent && tries > 0 && ctx.Err() == nil {
-			// Nothing was sent, so that the statement cannot run twice.
+			// Nothing was sent, so the statement cannot run twice.
 			continue
 		}
 		switch {
@@ -202,9 +201,10 @@ func (p poolRunner) run(ctx context.Context, st store.Statement, fn func(*sql.Co
 	}
 }
 
-// runOn is run on a connection, which it gives back. refused says that the driver has refused it.
+// runOn runs fn on a connection, and returns the connection to the pool. If refused is true, the driver has refused the
+// statement.
 func (p poolRunner) runOn(ctx context.Context, conn *sql.Conn, fn func(*sql.Conn) error) (refused bool, err error) {
-	defer func() { _ = conn.Close() }() // also if fn panics; a broken one is not kept
+	defer func() { _ = conn.Close() }() // also if fn panics; the pool drops a broken connection
 	if err = fn(conn); err == nil {
 		return false, nil
 	}
@@ -214,8 +214,8 @@ func (p poolRunner) runOn(ctx context.Context, conn *sql.Conn, fn func(*sql.Conn
 	return p.s.refusedByDriver(ctx, err, conn.PingContext), err
 }
 
-// refusedByDriver reports whether err is neither of the database nor of the connection, but of the
-// driver, about an argument perhaps. An answer is lost only together with its connection.
+// refusedByDriver reports whether err comes from the driver, for example because of an argument, and not from the
+// database or the connection. An answer is lost only together with its connection, so a working connection proves this.
 func (s *Store) refusedByDriver(ctx context.Context, err error, ping func(context.Context) error) bool {
 	_, _, known := s.dialect.classify(err)
 	switch {
@@ -229,7 +229,7 @@ func (s *Store) refusedByDriver(ctx context.Context, err error, ping func(contex
 	return ping(ctx) == nil
 }
 
-// executor is a transaction, or a connection outside of one.
+// executor is a transaction, or a connection outside a transaction.
 type executor interface {
 	querier
 	rowQuerier
@@ -252,7 +252,7 @@ func (s *Store) exec(ctx context.Context, on executor, st store.Statement) (int6
 	return n, checkRows(st, n)
 }
 
-// query runs a statement that returns rows. stopped is the error of each.
+// query runs a statement that returns rows. The result stopped is the error of each.
 func (s *Store) query(ctx context.Context, on executor, st store.Statement, each func(sqlplane.Row) error) (stopped, err error) {
 	if err := s.checkSize(ctx, on, largestValue(st.Args)); err != nil {
 		return nil, err
@@ -275,12 +275,12 @@ func (s *Store) query(ctx context.Context, on executor, st store.Statement, each
 	return nil, checkRows(st, n)
 }
 
-// lateError came after the database had answered: it does not say that nothing was applied.
+// lateError is an error after the answer of the database: the statement may have been applied.
 type lateError struct{ error }
 
 func (e *lateError) Unwrap() error { return e.error }
 
-// checkRows returns an error if st has affected or returned another number of rows than it must.
+// checkRows returns an error if st has affected or returned another number of rows than st.Rows.
 func checkRows(st store.Statement, n int64) error {
 	if st.Rows == 0 || n == int64(st.Rows) {
 		return nil
@@ -288,7 +288,7 @@ func checkRows(st store.Statement, n int64) error {
 	return &store.Error{Kind: store.KindOther, Err: fmt.Errorf("%w: %d rows affected, %d expected: %s", store.ErrRows, n, st.Rows, st.SQL)}
 }
 
-// statementFailed is for a statement of a capability: nothing of it has been applied.
+// statementFailed classifies the error of a statement of a capability: the statement was not applied.
 func (s *Store) statementFailed(err error) error {
 	var refused *sqlguard.RefusedError
 	var byGuard *sqlguard.StatementError
@@ -297,7 +297,7 @@ func (s *Store) statementFailed(err error) error {
 		return &store.Error{Kind: store.KindMisused, Err: errTxOver}
 	case errors.Is(err, sqlguard.ErrEnded):
 		return &store.Error{Kind: store.KindEnded, Err: err}
-	case errors.As(err, &refused): // because of an earlier one, which may say that another run may succeed
+	case errors.As(err, &refused): // an earlier statement has failed, and its error may say that another run may succeed
 		return &store.Error{Kind: cmp.Or(s.Classify(err), store.KindAborted), Err: err}
 	case errors.As(err, new(*store.Error)):
 		return err

@@ -14,22 +14,23 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// sqliteNow is the database's clock in milliseconds.
+// sqliteNow is the clock of the database in milliseconds.
 const sqliteNow = dialect.SQLiteNow
 
 const sqliteColumns = `state, fence, claim, fingerprint, status, kind, head, body, request, coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), calling, data,
  coalesce(lease_until <= ` + sqliteNow + `, 0), since, coalesce(state = 2 and expires_at <= ` + sqliteNow + `, 0)`
 
-// sqliteProtocol is the error of a lock of the write-ahead log that has stayed: SQLite has tried for ten seconds to begin to read, and would do so again.
+// sqliteProtocol is the error of a lock of the write-ahead log that was not released. SQLite has tried to begin a read for
+// ten seconds, and would try as long again.
 const sqliteProtocol = 15
 
 const (
-	// A read of no row takes its time by its columns.
+	// Even if no row exists, the time of a read grows with its columns, so this statement has only one.
 	sqliteThere = `select 1 from once_operation where scope = ?1 and key = ?2`
 
 	sqliteRead = `select ` + sqliteColumns + ` from once_operation where scope = ?1 and key = ?2`
 
-	// These are followed by the expectation of a change: fence, whether the lease must be over, nonce.
+	// These parts are followed by the arguments of the expectation: the fence, whether the lease must be over, the nonce.
 	sqliteExpect = ` where scope = ?1 and key = ?2 and state <> 2 and fence = `
 	sqliteLease  = ` and (not `
 	sqliteOver   = ` or (state = 1 and lease_until <= ` + sqliteNow + `))`
@@ -39,8 +40,8 @@ const (
 	sqliteHeld   = `select 1 from once_operation` + sqliteIsHeld
 	sqliteRenew  = `update once_operation set lease_until = ` + sqliteNow + ` + ?5` + sqliteIsHeld
 
-	// indexed by: the planner must not read the records that are done, whatever its statistics say.
-	// The scopes before ?7 follow, if there is such a bound, and sqliteInOrder.
+	// "indexed by" keeps the planner from reading the finished records, whatever its statistics say. The limit sqliteBefore
+	// follows if the listing has one, and then sqliteInOrder.
 	sqliteUnfinished = `select scope, key, listed, n, state, fence, claim, fingerprint, 0, 0, null, null, null, trace, name, point, calling, null,
  coalesce(lease_until <= ` + sqliteNow + `, 0), since, 0 from (select *, row_number() over (order by scope, key) as n,
  coalesce((not ?4 or state in (3, 4) or lease_until <= ` + sqliteNow + `) and (?5 = '' or name = ?5) and (?6 = 0 or state = ?6), 0) as listed
@@ -54,9 +55,9 @@ var sqlite = database{
 	name: sqlplane.SQLite,
 	read: sqliteRead,
 	claim: func(ctx context.Context, tx *sql.Tx, opts store.BeginOptions) (c lookup, err error) {
-		c.granted = true // BEGIN IMMEDIATE has excluded everyone else
+		c.granted = true // BEGIN IMMEDIATE has excluded all other writers
 		var there int
-		// A read of no row takes its time by its columns, so that an absent operation is found out by one column.
+		// The first read has only one column, because the time of a read grows with its columns even if no row exists.
 		err = tx.QueryRowContext(ctx, sqliteThere, opts.ID.Scope, opts.ID.Key).Scan(&there)
 		if err == nil {
 			c.row, err = scan(tx.QueryRowContext(ctx, sqliteRead, opts.ID.Scope, opts.ID.Key))
@@ -82,7 +83,7 @@ var sqlite = database{
 	undefined:  undefinedSQLite,
 }
 
-// undefinedSQLite reports whether the table is missing, or a column or index of a later migration.
+// undefinedSQLite reports whether the table, or a column or index of a later migration, does not exist.
 func undefinedSQLite(err error) bool {
 	if err == nil {
 		return false
@@ -95,7 +96,7 @@ func undefinedSQLite(err error) bool {
 	return false
 }
 
-// useGroups lets operations share a COMMIT, see [Config].
+// useGroups lets operations share a COMMIT: see [Config].
 func (s *Store) useGroups(ctx context.Context) error {
 	if s.file == nil {
 		return errors.New("for SQLite only; servers do it by themselves. Try: without it")
@@ -103,11 +104,11 @@ func (s *Store) useGroups(ctx context.Context) error {
 	return s.file.UseGroups(ctx)
 }
 
-// openSQLite is open, after waiting for the turn to write. It takes the connection only then: a waiting
-// writer needs no connection, and leaves them to transactions that only read.
+// openSQLite does the same as open, but first waits until this operation may write to the file. A waiting writer holds
+// no connection, so that transactions that only read can use the connections.
 func (s *Store) openSQLite(ctx context.Context, opts store.BeginOptions) (*txn, error) {
-	// Only then the connection is taken: a waiting writer leaves the connections to transactions that only read.
-	if s.file.Groups() { // members wait for the file there, and SQLite itself waits for other processes
+	// The connection is taken after the wait: see above.
+	if s.file.Groups() { // the group waits for the file, and SQLite itself waits for other processes
 		if err := lookBeforeWait(opts, func() (store.Record, error) { return s.readBeforeBegin(ctx, opts) }); err != nil {
 			return nil, err
 		}
@@ -118,7 +119,7 @@ func (s *Store) openSQLite(ctx context.Context, opts store.BeginOptions) (*txn, 
 		return &txn{s: s, conn: m.Conn, tx: m.Tx, guard: m.Guard, cancel: m.Cancel, stop: m.Detach, member: m}, nil
 	}
 	came, patience := time.Now(), s.file.LockWait(opts.Timeouts.Lock)
-	// A replay must not wait for other writers, so an operation that has to wait is looked up first.
+	// A replay must not wait for other writers. So an operation that has to wait is looked up first.
 	if !s.file.Take() {
 		if err := lookBeforeWait(opts, func() (store.Record, error) { return s.readBeforeBegin(ctx, opts) }); err != nil {
 			return nil, err
@@ -135,7 +136,7 @@ func (s *Store) openSQLite(ctx context.Context, opts store.BeginOptions) (*txn, 
 		t.tx, err = s.file.BeginTx(own, ctx, t.conn, t.guard, came.Add(patience), func() error {
 			return lookBeforeWait(opts, func() (store.Record, error) {
 				rec, err := s.readSQLite(ctx, t.conn, opts.ID)
-				if err != nil { // without a write-ahead log a reader waits as well
+				if err != nil { // without a write-ahead log, a reader waits as well
 					rec = store.Record{}
 				}
 				return rec, nil
@@ -144,12 +145,13 @@ func (s *Store) openSQLite(ctx context.Context, opts store.BeginOptions) (*txn, 
 		return err
 	})
 	if err != nil {
+		// The next writer must not wait for a transaction that did not begin.
 		s.file.Next()
 		if code, _ := sqlguard.SQLiteCode(err); code&0xff == sqliteProtocol {
 			return nil, err
 		}
 		if again := lookBeforeWait(opts, func() (store.Record, error) { return s.readBeforeBegin(ctx, opts) }); errors.As(again, new(*foundError)) {
-			return nil, again // a file that cannot be written has replays all the same
+			return nil, again // a replay works even if the file cannot be written
 		}
 		return nil, err
 	}
@@ -158,7 +160,8 @@ func (s *Store) openSQLite(ctx context.Context, opts store.BeginOptions) (*txn, 
 	return t, nil
 }
 
-// ownContext marks a statement as the store's own: SQLite keeps it prepared, since parsing it takes as long as running it.
+// ownContext marks a statement as one of the store. SQLite keeps such a statement prepared, because parsing it takes as
+// long as running it.
 func (s *Store) ownContext(ctx context.Context) context.Context {
 	if s.file == nil {
 		return ctx
@@ -166,13 +169,13 @@ func (s *Store) ownContext(ctx context.Context) context.Context {
 	return sqlguard.Own(ctx)
 }
 
-// foundError is why openSQLite has begun nothing: the operation is done.
+// foundError says that openSQLite has begun no transaction, because the operation is done.
 type foundError struct{ rec store.Record }
 
 func (*foundError) Error() string { return "the operation is done" }
 
-// lookBeforeWait returns an error if the operation is done: a replay need not wait for other writers. An operation that need not wait is looked
-// up once, in its transaction.
+// lookBeforeWait returns an error if the operation is done, because a replay need not wait for other writers. An
+// operation that need not wait is looked up only in its transaction.
 func lookBeforeWait(opts store.BeginOptions, read func() (store.Record, error)) error {
 	if opts.ID.IsZero() || opts.First {
 		return nil
@@ -184,8 +187,7 @@ func lookBeforeWait(opts store.BeginOptions, read func() (store.Record, error)) 
 	return err
 }
 
-// SQLite's result codes (sqlite.org/rescode.html): the low byte, and two extended
-// ones.
+// These are result codes of SQLite (sqlite.org/rescode.html): the low byte, and two extended codes.
 const (
 	codeBusy       = 5
 	codeLocked     = 6

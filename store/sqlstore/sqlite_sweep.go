@@ -11,30 +11,30 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Rows are found outside of the transactions that delete them, which keep all other
-// writers from the file. The index alone is read, unless the rows are archived.
+// The rows are found outside the transactions that delete them, because these transactions block all other writers of the
+// file. Only the index is read, unless the rows are archived.
 const (
 	sqliteExpired = ` from once_operation
  where state = 2 and expires_at <= ` + sqliteNow + ` and expires_at >= ? order by expires_at limit ?`
 	sqliteKept  = `select scope, key, expires_at, ` + sqliteColumns + sqliteExpired
 	sqliteSwept = `select scope, key, null, expires_at` + sqliteExpired
 
-	// One by one, which is quicker than any list; by the primary key, and not by the index.
+	// Rows are deleted one by one, which is faster than a list of keys, and by the primary key instead of the index.
 	sqliteDrop = `delete from once_operation where scope = ?1 and key = ?2 and +state = 2 and +expires_at <= ` + sqliteNow + ` and (?3 is null or claim = ?3)`
 )
 
-// A sweeper has the file for one part at a time, and then waits at the end of the queue. A part ends as soon as
-// a writer waits, but not before some rows are deleted: each row costs about 20 microseconds, and the
-// transaction of a part 100.
+// A sweeper writes to the file for one part at a time, and then waits at the end of the queue. A part ends when a writer
+// waits, but not before some rows are deleted. A row costs about 20 microseconds, and the transaction of a part costs
+// about 100 microseconds.
 //
-// Each row is on a page of its own, and after each part a checkpoint runs while requests run. The smaller the
-// part is, the shorter the COMMITs of requests wait for the disk after it.
+// Each row is on a separate page. After each part a checkpoint runs, at the same time as requests. A smaller part makes
+// the COMMITs of these requests wait for a shorter time.
 const (
 	sqliteLeast = 10
 	sqliteMost  = 20
 )
 
-// sweepSQLite is Sweep in as many transactions as are needed.
+// sweepSQLite does a Sweep in several short transactions.
 func (s *Store) sweepSQLite(ctx context.Context, req upkeep.Sweep) (all upkeep.Swept, err error) {
 	query, scan := sqliteSwept, scanSwept
 	if req.Archive != nil {
@@ -58,7 +58,7 @@ func (s *Store) sweepSQLite(ctx context.Context, req upkeep.Sweep) (all upkeep.S
 	defer conn.Close()
 	for len(found) > 0 {
 		part, err := s.sweepPart(ctx, conn, found[:min(len(found), sqliteMost)])
-		if err != nil && all.Rows > 0 { // a later sweep finds the rest
+		if err != nil && all.Rows > 0 { // a later sweep deletes the rest
 			all.More, all.Mark = true, found[0].At
 			return all, nil
 		}
@@ -70,7 +70,7 @@ func (s *Store) sweepSQLite(ctx context.Context, req upkeep.Sweep) (all upkeep.S
 		all.Held += part.held
 		began := time.Now()
 		conn.Checkpoint(ctx)
-		select { // other processes are not in the queue: leave them as much time
+		select { // other processes do not wait in the queue, so they get as much time as the sweep
 		case <-time.After(part.held - time.Since(began)):
 		case <-ctx.Done(): // the next part returns the error of ctx
 		}
@@ -78,18 +78,17 @@ func (s *Store) sweepSQLite(ctx context.Context, req upkeep.Sweep) (all upkeep.S
 	return all, nil
 }
 
-// sweptPart is the result of one transaction.
+// sweptPart is the result of one transaction of a sweep.
 type sweptPart struct {
 	tried, rows int
 	held        time.Duration
 }
 
-// sweepPart deletes rows that are still the same, the first ones of part, in a transaction.
+// sweepPart deletes the first rows of part in a transaction, if they have not changed.
 func (s *Store) sweepPart(ctx context.Context, conn *sqlitegroup.Relaxed, part []upkeep.Expired) (done sweptPart, err error) {
 	done.held, err = conn.Run(ctx, sqliteDrop, func(ctx context.Context, drop *sql.Stmt) error {
 		for _, e := range part {
-			// A transaction costs as much as five rows, so a waiting writer does not end it before sqliteLeast
-			// rows.
+			// A transaction costs as much as five rows. So a waiting writer ends the part only after sqliteLeast rows.
 			if done.tried >= sqliteLeast && s.file.Waiting() {
 				break
 			}

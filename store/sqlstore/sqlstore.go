@@ -114,18 +114,18 @@ type Store struct {
 	db        *sql.DB
 	dialect   database
 	connector driver.Connector  // of db
-	file      *sqlitegroup.File // SQLite: its writers take turns; nil for servers
+	file      *sqlitegroup.File // SQLite: the writers of the file wait in its queue; nil for servers
 	watched   atomic.Bool       // PostgreSQL: SERIALIZABLE is the default level of the database
 	byCommit  bool              // PostgreSQL: the server keeps no advisory locks
 	server    string            // the name of that server
-	logged    sync.Once         // that the server is logged: by the first operation, and not for an operator's command that only looks
+	logged    sync.Once         // the first operation logs the server, so that an operator's command that only reads does not log it
 
 	compound     bool         // MySQL: the server is a MariaDB, which has compound statements
 	several      bool         // MySQL: connections take several statements in a packet
 	schema       string       // MySQL: the name of the database
-	serializable bool         // MySQL: sessions are SERIALIZABLE if nothing else is asked for
+	serializable bool         // MySQL: the default level of the sessions is SERIALIZABLE
 	joins        atomic.Int64 // MySQL: the number of joins so far
-	packet       atomic.Int64 // MySQL: max_allowed_packet; 0: to be asked for
+	packet       atomic.Int64 // MySQL: max_allowed_packet; 0: not known
 }
 
 var (
@@ -143,7 +143,7 @@ func Open(driverName, dataSourceName string) (*sql.DB, error) {
 	}
 	if d == sqlplane.MySQL {
 		if name, asks := severalInPacket(dataSourceName); asks {
-			if c, err := connectorOf(driverName, name); err == nil { // a charset may be one in which the driver cannot interpolate
+			if c, err := connectorOf(driverName, name); err == nil { // after an error, for example of a charset that excludes interpolation, the name is used without the options
 				return sql.OpenDB(sqlguard.WrapAlone(c, guards[d])), nil
 			}
 		}
@@ -160,15 +160,15 @@ func connectorOf(driverName, dataSourceName string) (driver.Connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = plain.Close() // it has opened nothing yet
+	_ = plain.Close() // no connection was opened yet
 	if dc, ok := plain.Driver().(driver.DriverContext); ok {
 		return dc.OpenConnector(dataSourceName)
 	}
 	return dsnConnector{dataSourceName, plain.Driver()}, nil
 }
 
-// severalInPacket is a data source name of MySQL that allows several statements in a packet, with arguments among them, unless it says
-// whether it does.
+// severalInPacket returns a data source name of MySQL that allows several statements with arguments in a packet. It
+// changes nothing if the name already says whether this is allowed.
 func severalInPacket(name string) (asking string, asks bool) {
 	_, parameters, some := strings.Cut(name[strings.LastIndexByte(name, '/')+1:], "?")
 	if strings.Contains(parameters, "multiStatements=") {
@@ -186,7 +186,7 @@ func OpenDB(d sqlplane.Dialect, c driver.Connector) *sql.DB {
 	return sql.OpenDB(sqlguard.Wrap(c, guards[d]))
 }
 
-// dsnConnector does the same as database/sql for drivers without connectors.
+// dsnConnector is the connector of a driver that has none, as in database/sql.
 type dsnConnector struct {
 	dsn    string
 	driver driver.Driver
@@ -234,14 +234,14 @@ func New(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// probeClaims finds out whether a PostgreSQL keeps claims. If not, operations are claimed by their commits.
+// probeClaims finds out whether a PostgreSQL server keeps claims. If it does not, operations are claimed by their commits.
 func (s *Store) probeClaims(ctx context.Context) error {
 	var listed bool
 	var server string
 	if err := s.db.QueryRowContext(ctx, pgsql.ListedLock(pgsql.ProbeKey())).Scan(&listed, &server); err != nil || listed {
 		return err
 	}
-	apart := sql.OpenDB(s.connector) // db may have no second connection to give
+	apart := sql.OpenDB(s.connector) // db may have no second connection
 	defer apart.Close()
 	excludes, err := pgsql.ExcludesLock(ctx, apart)
 	s.byCommit, s.server = err == nil && !excludes, server

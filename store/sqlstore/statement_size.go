@@ -19,8 +19,7 @@ const mysqlRest = 2048
 
 const mysqlPacket = 1153 // the error "packet too large"
 
-// tooLarge reports whether a database, or its driver, has refused a statement because of its
-// size.
+// tooLarge reports whether a database or its driver has refused a statement because of its size.
 func tooLarge(err error) bool {
 	code, ok := sqlguard.SQLiteCode(err)
 	return ok && code&0xff == codeTooBig || sqlguard.SQLState(err) == postgresLimit || is(err, mysqlPacket) || sqlguard.PacketTooLarge(err)
@@ -39,8 +38,7 @@ func (s *Store) refusedAsTooLarge(err error) error {
 	return &store.Error{Err: &toolarge.Error{Try: try, Err: err}}
 }
 
-// sizeMySQL is how many bytes a change takes on its way to the server: values are in
-// hexadecimal.
+// sizeMySQL returns how many bytes a change needs in a packet. Its values are written in hexadecimal.
 func sizeMySQL(c store.Change) int64 {
 	n := c.Next
 	values := len(c.ID.Scope) + len(c.ID.Key) + len(n.Nonce) + len(n.Fingerprint) + len(n.Result.Body) + len(n.Request) + len(n.Trace) + len(n.Name) + len(n.RecoveryPoint) + len(n.Data)
@@ -50,13 +48,13 @@ func sizeMySQL(c store.Change) int64 {
 	return 2*int64(values) + mysqlRest
 }
 
-// checkSize returns an error if a statement of that size is larger than the server accepts. Sending
-// it would cost the connection, and lose the reason with it.
+// checkSize returns an error if a statement of this size is larger than the server accepts. A statement that is too large
+// would cost the connection, and the reason would be lost.
 func (s *Store) checkSize(ctx context.Context, on rowQuerier, size int64) error {
 	if s.dialect.name != sqlplane.MySQL || size <= s.packet.Load() {
 		return nil
 	}
-	var packet int64 // it may have changed since
+	var packet int64 // the variable may have changed since the last look
 	if err := on.QueryRowContext(ctx, "select @@max_allowed_packet").Scan(&packet); err != nil {
 		return s.failed(err, false)
 	}
@@ -67,7 +65,7 @@ func (s *Store) checkSize(ctx context.Context, on rowQuerier, size int64) error 
 	return &store.Error{Err: &toolarge.Error{Bytes: size, Max: packet, Try: tryPacket}}
 }
 
-// largestValue is the size of the largest of the values of a statement.
+// largestValue returns the size of the largest value of a statement.
 func largestValue(args []any) (most int64) {
 	for _, arg := range args {
 		switch arg := arg.(type) {
@@ -80,6 +78,6 @@ func largestValue(args []any) (most int64) {
 	return most
 }
 
-// forgetPacket makes the next use ask for max_allowed_packet again, after a connection was lost: a server
-// that has lowered the variable answers a larger packet by closing the connection.
+// forgetPacket makes the next statement ask for max_allowed_packet again. A server that has lowered the variable closes
+// the connection when it gets a larger packet.
 func (s *Store) forgetPacket() { s.packet.Store(0) }

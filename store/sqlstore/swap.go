@@ -13,8 +13,8 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 	if s.dialect.name == sqlplane.MySQL && !c.ID.IsZero() && c.Expect.Fence == 0 && c.Next.State != store.StateAbsent {
 		return s.swapMySQL(ctx, c)
 	}
-	opts := store.BeginOptions{ID: c.ID, First: s.file != nil} // it does not look ahead
-	if s.dialect.name == sqlplane.PostgreSQL {                 // which at SERIALIZABLE would watch it: see postgres.go
+	opts := store.BeginOptions{ID: c.ID, First: s.file != nil} // First: without a look-up before the wait
+	if s.dialect.name == sqlplane.PostgreSQL {                 // at SERIALIZABLE, the server would track the read: see postgres.go
 		opts.Isolation = store.ReadCommitted
 	}
 	t, err := s.open(ctx, opts)
@@ -23,10 +23,11 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 	}
 	if err := t.write(ctx, c); err != nil {
 		err = t.dropStandby(ctx, err)
-		_ = t.end() // before a connection is asked for, which may be the same one
+		_ = t.end() // before inTheWay asks for a connection, because the pool may have only this one
 		return s.inTheWay(ctx, c, err)
 	}
 	defer t.release()
+	// The caller must not cancel a COMMIT.
 	t.stop()
 	if err := t.commit(); err != nil {
 		return store.Record{}, s.lost(err)
@@ -34,7 +35,7 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 	return c.Next, nil
 }
 
-// inTheWay reads the record that has made a Swap fail.
+// inTheWay returns the record that has made a Swap fail.
 func (s *Store) inTheWay(ctx context.Context, c store.Change, failed error) (store.Record, error) {
 	if store.KindOf(failed) != store.KindTaken || errors.Is(failed, errNotHeld) {
 		return store.Record{}, failed
@@ -44,7 +45,7 @@ func (s *Store) inTheWay(ctx context.Context, c store.Change, failed error) (sto
 		return rec, err
 	}
 	if rec.State == store.StateAbsent && c.Expect.Fence == 0 {
-		rec.State = store.StateRunning // claimed by an open transaction
+		rec.State = store.StateRunning // an open transaction holds the claim
 	}
 	return rec, failed
 }

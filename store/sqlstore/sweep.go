@@ -15,15 +15,15 @@ import (
 
 var _ upkeep.Sweeper = (*Store)(nil)
 
-// sweeping has the statements with which a database deletes expired operations.
+// sweeping holds the statements with which a database deletes expired operations.
 type sweeping struct {
 	isolation   store.Isolation
-	cheapCommit string              // makes the commit cheap; "": no statement can
-	alone       string              // whether this transaction is the only one that archives; "": no statement can say
-	sweep       string              // limit, after: deletes, and returns how many and up to which moment
-	expiring    string              // limit, after: scope, key, moment of expiry, columns of the record
+	cheapCommit string              // makes the commit cheap; "": the database has no such statement
+	alone       string              // whether no other transaction archives; "": the database has no such statement
+	sweep       string              // limit, after: deletes rows, and returns their number and the expiry of the last one
+	expiring    string              // limit, after: returns the scope, the key, the expiry and the columns of each record
 	drop        string              // pgsql.Kept: deletes the rows that have not changed
-	moment      func(time.Time) any // as the database has it
+	moment      func(time.Time) any // a time as the statements need it
 }
 
 var sweepings = map[sqlplane.Dialect]sweeping{
@@ -54,7 +54,7 @@ func (s *Store) Sweep(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, erro
 	}
 	return s.sweeping(ctx, d, func(tx *sql.Tx) (upkeep.Swept, error) {
 		var alone bool
-		// Two sweepers that archive at once would archive everything twice.
+		// Two sweepers that archive at the same time would archive every record twice.
 		if err := tx.QueryRowContext(ctx, d.alone).Scan(&alone); err != nil || !alone {
 			return upkeep.Swept{Mark: req.After}, err
 		}
@@ -78,21 +78,22 @@ func (s *Store) sweeping(ctx context.Context, d sweeping, fn func(*sql.Tx) (upke
 		_ = t.end()
 		return upkeep.Swept{}, s.notSwept(err)
 	}
-	t.stop() // COMMIT is not the caller's to cancel
+	t.stop() // the caller must not cancel a COMMIT
 	if err := t.commit(); err != nil {
 		return upkeep.Swept{}, s.lost(err)
 	}
 	return swept, nil
 }
 
+// notSwept classifies the error of a sweep that has deleted nothing.
 func (s *Store) notSwept(err error) error {
-	if errors.As(err, new(*store.Error)) { // of Archive
+	if errors.As(err, new(*store.Error)) { // the error of Archive
 		return err
 	}
 	return s.down(err)
 }
 
-// deleteExpired deletes without keeping.
+// deleteExpired deletes expired records that are not archived.
 func (d sweeping) deleteExpired(ctx context.Context, tx *sql.Tx, req upkeep.Sweep) (upkeep.Swept, error) {
 	swept := upkeep.Swept{Mark: req.After}
 	if err := d.makeCommitCheap(ctx, tx); err != nil {
@@ -103,7 +104,7 @@ func (d sweeping) deleteExpired(ctx context.Context, tx *sql.Tx, req upkeep.Swee
 	return swept, err
 }
 
-// readExpired reads the rows to delete, and passes them to Archive.
+// readExpired reads the expired records, and passes them to Archive.
 func (d sweeping) readExpired(ctx context.Context, from querier, req upkeep.Sweep) (found []upkeep.Expired, err error) {
 	rows, err := from.QueryContext(ctx, d.expiring, req.Limit, d.moment(req.After))
 	if err != nil {
@@ -132,7 +133,7 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// deleteKept deletes the archived rows.
+// deleteKept deletes the archived records.
 func (d sweeping) deleteKept(ctx context.Context, tx *sql.Tx, req upkeep.Sweep, found []upkeep.Expired) (upkeep.Swept, error) {
 	if len(found) == 0 {
 		return upkeep.Swept{Mark: req.After}, nil

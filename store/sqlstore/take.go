@@ -31,7 +31,7 @@ func (s *Store) Take(ctx context.Context, ids []store.ID, nonce []byte, lease ti
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	// In the order in which renewals and Change.Held lock rows, so that they do not deadlock.
+	// The rows are locked in the same order as by renewals and Change.Held, so that they do not deadlock.
 	ids = slices.SortedFunc(slices.Values(ids), func(a, b store.ID) int {
 		return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Key, b.Key))
 	})
@@ -58,13 +58,13 @@ func (s *Store) Take(ctx context.Context, ids []store.ID, nonce []byte, lease ti
 		return nil, err
 	}
 	for i := range taken {
+		// The caller does not need them, and they may be large.
 		taken[i].Request, taken[i].Result = nil, store.Result{}
 	}
 	return taken, nil
 }
 
-// takeMySQL first locks the rows that no other transaction has locked, because an update would wait for locked
-// rows.
+// takeMySQL first locks the rows that no other transaction has locked, because an update would wait for the locked rows.
 func (t *txn) takeMySQL(ctx context.Context, ids []store.ID, nonce []byte, lease time.Duration) ([]upkeep.Entry, error) {
 	var onReplica bool
 	if err := t.tx.QueryRowContext(ctx, "select "+mysqlReplica).Scan(&onReplica); err != nil {
@@ -89,7 +89,7 @@ func (t *txn) takeMySQL(ctx context.Context, ids []store.ID, nonce []byte, lease
 	return taken, err
 }
 
-// idsMySQL is a table of ids, by which rows are looked up one by one: see thoseMySQL.
+// idsMySQL returns a table of ids, by which rows are read one by one: see thoseMySQL.
 func idsMySQL(ids []store.ID, scope, key string) (text string, values []any) {
 	for _, id := range ids {
 		values = append(values, id.Scope, id.Key)
@@ -108,7 +108,7 @@ func (t *txn) takeSQLite(ctx context.Context, ids []store.ID, nonce []byte, leas
 	return taken, nil
 }
 
-// thenAlso is the statement that is executed together with Take, with the table that it sees.
+// thenAlso returns the statement that is executed together with Take, including the table of the taken operations.
 func (s *Store) thenAlso(query string, taken []upkeep.Entry) store.Statement {
 	var ids []store.ID
 	var args []any

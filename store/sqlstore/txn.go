@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// txn is an open transaction and its claim.
+// txn is an open transaction, together with its claim.
 type txn struct {
 	s             *Store
 	id            store.ID // of the claimed operation; zero: no operation is claimed
@@ -21,31 +21,31 @@ type txn struct {
 	tx            *sql.Tx
 	guard         *sqlguard.Txn
 	seen          lookup
-	ownStatements int // the store's statements, before the handler's
+	ownStatements int // the number of statements of the store, before the statements of the handler
 	cancel        context.CancelFunc
-	restore       string        // restores the bounds of the session; "": they have not changed
-	stop          func() bool   // keeps the caller's context from cancelling
-	freed         bool          // connection and turn were given back
-	blind         bool          // MySQL: the claim travels with the first statement, and the record was not looked up
-	batch         bool          // MySQL: likewise the writes of the change
+	restore       string        // restores the timeouts of the session; "": they have not changed
+	stop          func() bool   // keeps the caller's context from cancelling the transaction
+	freed         bool          // the connection and the place in the queue were given back
+	blind         bool          // MySQL: the claim is sent with the first statement, and the record was not looked up
+	batch         bool          // MySQL: the writes of the change are sent with COMMIT
 	ifEnded       *store.Change // MySQL: the change that was written before a statement which may end the transaction
 
-	hasTurn bool                // SQLite: it has the turn to write
-	member  *sqlitegroup.Member // of a group; nil outside of a group
+	hasTurn bool                // SQLite: other writers of the file wait for this transaction
+	member  *sqlitegroup.Member // SQLite: the membership in a group; nil outside of a group
 }
 
-// began hands the transaction to the handler.
+// began passes the transaction to the handler.
 func (t *txn) began() {
 	t.stop()
 	t.ownStatements = t.guard.Statements()
 	t.guard.ForbidCommit()
 }
 
-// limit rolls the transaction back when it is idle for too long, as a server would. That frees the connection
-// and the file immediately; the handler gets an error when it uses the transaction again.
+// limit rolls the transaction back after it was idle for too long, as a server would do. This frees the connection and
+// the file immediately. The handler gets an error when it uses the transaction again.
 func (t *txn) limit(opts store.BeginOptions) {
 	t.guard.Limit(txlimit.Limits{Idle: opts.Timeouts.Idle, Statement: opts.Timeouts.Statement}, func() {
-		_ = t.tx.Rollback() // or the handler has been quicker
+		_ = t.tx.Rollback() // the transaction may have ended already
 		t.free()
 	})
 }
@@ -74,7 +74,7 @@ func (t *txn) Rollback(context.Context) error {
 		return err
 	case mayBeApplied(err):
 		return &store.Error{Kind: store.KindEnded, Err: err}
-	case err != nil && !errors.Is(err, sql.ErrTxDone) && t.guard.Opaque(): // it may have committed
+	case err != nil && !errors.Is(err, sql.ErrTxDone) && t.guard.Opaque(): // the transaction may have committed
 		return &store.Error{Kind: store.KindLost, Err: err}
 	case err != nil && !errors.Is(err, sql.ErrTxDone):
 		return &store.Error{Kind: store.KindUnavailable, Err: err}
@@ -82,18 +82,18 @@ func (t *txn) Rollback(context.Context) error {
 	return nil
 }
 
-// mayBeApplied reports whether err says that something of the transaction was applied, or may have
-// been, although it has not been committed.
+// mayBeApplied reports whether err says that a part of the transaction may have been applied without the commit of the
+// store.
 func mayBeApplied(err error) bool {
 	return errors.Is(err, sqlguard.ErrEnded) || errors.Is(err, sqlguard.ErrIncomplete)
 }
 
-// end rolls back and gives the connection back.
+// end rolls the transaction back, and returns the connection to the pool.
 func (t *txn) end() error {
 	defer t.release()
 	t.guard.AllowCommit()
 	err := t.tx.Rollback()
-	// ROLLBACK itself only warns that it has left writes to tables that are not transactional.
+	// ROLLBACK only warns if writes to tables without transactions remain.
 	err = errors.Join(t.guard.Incomplete(), err)
 	switch ended := t.guard.Lift(); {
 	case t.member != nil:
@@ -104,7 +104,7 @@ func (t *txn) end() error {
 	return err
 }
 
-// commit commits. When it returns, the commit is on the disk.
+// commit commits. When commit returns, the commit is on the disk.
 func (t *txn) commit() error {
 	if t.member != nil {
 		return t.member.Commit()
@@ -118,7 +118,7 @@ func (t *txn) commit() error {
 func (t *txn) release() {
 	t.stop()
 	t.cancel()
-	_ = t.guard.Lift() // or it frees at the same time
+	_ = t.guard.Lift() // the limit may free the transaction at the same time
 	t.free()
 }
 
@@ -135,13 +135,13 @@ func (t *txn) free() {
 		t.member.Leave()
 		return
 	}
-	_ = t.conn.Close() // back into the pool; a broken one is not kept
+	_ = t.conn.Close() // the pool drops a broken connection
 	if t.hasTurn {
 		t.s.file.Next()
 	}
 }
 
-// Commit writes all of c and commits.
+// Commit writes the whole change c, and commits.
 func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	defer t.release()
 	t.guard.AllowCommit()
@@ -159,11 +159,11 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 		err = refused
 	}
 	switch end := t.end(); { // ErrTxDone if COMMIT was tried
-	case errors.As(end, new(*store.Error)): // of its group
+	case errors.As(end, new(*store.Error)): // the error of its group
 		err = end
 	case mayBeApplied(end):
 		err = &store.Error{Kind: store.KindEnded, Err: errors.Join(end, err)}
-	case end != nil && !errors.Is(end, sql.ErrTxDone) && t.guard.Opaque(): // not even ROLLBACK was answered, and it may have committed before
+	case end != nil && !errors.Is(end, sql.ErrTxDone) && t.guard.Opaque(): // the server did not even answer ROLLBACK, and the handler may have committed before
 		err = &store.Error{Kind: store.KindLost, Err: err}
 	}
 	return err

@@ -14,8 +14,9 @@ import (
 
 var _ upkeep.Lister = (*Store)(nil)
 
-// mysqlUnfinished reads the operations of a state, by the index that begins with it and ends with the primary key. Together, and in order, they are
-// the page. A transaction may have a row that no other one sees. The last part is a row with stateReplica.
+// mysqlUnfinished reads the operations of one state, by an index that begins with the state and ends with the primary key.
+// The parts for all states, sorted together, are the page. The last part is a row with stateReplica if the server is a
+// replica.
 const (
 	mysqlUnfinished = "(select scope, `key`, state, fence, claim, fingerprint, coalesce(trace, '') as trace, coalesce(name, '') as name, coalesce(point, '') as point, calling, lease_until, since " +
 		"from once_operation force index (once_operation_expires_at) where state = ? and expires_at is null and (scope > ? or (scope = ? and `key` > ?)) and (? or scope < ?)" +
@@ -91,6 +92,7 @@ func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upk
 		if e.Record = r.Record; listed {
 			list = append(list, e)
 		}
+		// The page is full, so the next page begins after this entry.
 		if n == page.Limit {
 			next = e.ID
 		}
@@ -101,7 +103,7 @@ func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upk
 	return list, next, nil
 }
 
-// listed are the arguments of the texts of PostgreSQL and SQLite.
+// listed returns the arguments of the statements of PostgreSQL and SQLite.
 func listed(page upkeep.Listing) []any {
 	args := []any{page.After.Scope, page.After.Key, page.Limit, page.Due, page.Name, int64(page.State)}
 	if page.Before != "" {

@@ -20,7 +20,7 @@ func (s *Store) Warm(ctx context.Context, n int) error {
 	}
 	var group sync.WaitGroup
 	var mu sync.Mutex
-	var held []*sql.Conn // until all are there: the pool would give the same one again
+	var held []*sql.Conn // held until all are open, because the pool would otherwise return the same connection again
 	var failed error
 	for range n {
 		group.Go(func() {
@@ -36,7 +36,7 @@ func (s *Store) Warm(ctx context.Context, n int) error {
 	}
 	group.Wait()
 	for _, conn := range held {
-		_ = conn.Close() // gives it back
+		_ = conn.Close() // returns the connection to the pool
 	}
 	if failed != nil {
 		return fmt.Errorf("sqlstore: Warm has opened %d of %d connections: %w. Try: whether the server takes so many (max_connections), from this user as well", len(held), n, s.down(failed))

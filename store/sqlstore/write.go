@@ -29,7 +29,7 @@ func (s *Store) Write(ctx context.Context, caller *sql.Tx, c store.Change) (stor
 	}
 }
 
-// seen reads the record that has made a Write fail, as the caller's transaction sees it.
+// seen returns the record that has made a Write fail, as the caller's transaction sees it.
 func (s *Store) seen(ctx context.Context, caller *sql.Tx, c store.Change, failed error) (store.Record, error) {
 	var r row
 	var err error
@@ -44,7 +44,7 @@ func (s *Store) seen(ctx context.Context, caller *sql.Tx, c store.Change, failed
 	switch {
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return store.Record{}, s.down(err)
-	case r.live().State == store.StateAbsent && c.Expect.Fence == 0: // claimed by an open transaction
+	case r.live().State == store.StateAbsent && c.Expect.Fence == 0: // an open transaction holds the claim
 		return store.Record{State: store.StateRunning}, failed
 	}
 	return r.live(), failed

@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// testTxn proves the promises of Begin, Commit and Rollback.
+// testTxn proves what Begin, Commit and Rollback promise.
 func testTxn[TX any](t *testing.T, u *suite[TX]) {
 	t.Run("ClaimExcludes", func(t *testing.T) {
 		id := newID()
@@ -40,6 +40,7 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 		u.execute(t, done(id, "r"))
 	})
 	t.Run("OthersAreFree", func(t *testing.T) {
+		// With one writer, the transaction of b would wait for that of a.
 		if u.OneWriter {
 			return
 		}
@@ -50,7 +51,7 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 			t.Error(err)
 		}
 	})
-	t.Run("First", func(t *testing.T) { u.putOff(t, store.BeginOptions{First: true}) }) // a wrong "first" costs time, nothing else
+	t.Run("First", func(t *testing.T) { u.putOff(t, store.BeginOptions{First: true}) }) // a false First costs time, nothing else
 	t.Run("Optimistic", func(t *testing.T) { u.putOff(t, store.BeginOptions{Optimistic: func() {}}) })
 	t.Run("Plain", func(t *testing.T) { // no operation, no record
 		id := newID()
@@ -68,7 +69,7 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 		u.wantState(t, store.ID{}, store.StateAbsent)
 	})
 	t.Run("Isolation", func(t *testing.T) { testIsolation(t, u) })
-	t.Run("HoldsNothing", func(t *testing.T) { // more often than any pool has connections
+	t.Run("HoldsNothing", func(t *testing.T) { // 300 is more than the connections of any pool, so a leak shows
 		found, held := newID(), newID()
 		u.execute(t, done(found, "r"))
 		for range 300 {
@@ -99,7 +100,7 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 			t.Error("Begin: granted under a dead context")
 		}
 		wantKind(t, err, store.KindUnavailable)
-		u.execute(t, done(id, "r")) // it has left no claim
+		u.execute(t, done(id, "r")) // the refused Begin has left no claim
 		_, err = u.s.Read(dead, id)
 		wantKind(t, err, store.KindUnavailable)
 	})
@@ -126,7 +127,7 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 		}
 		u.execute(t, done(id, "r"))
 	})
-	t.Run("Waits", func(t *testing.T) { // they are parts of the time that Begin takes
+	t.Run("Waits", func(t *testing.T) { // Acquire and Lock are parts of the time that Begin takes
 		for _, opts := range []store.BeginOptions{{ID: newID()}, {ID: newID(), First: true}, {}} {
 			waits := waits.Waits{Acquire: time.Hour, Lock: time.Hour}
 			opts.Waits = &waits
@@ -158,7 +159,7 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 	})
 }
 
-// testCommitClaims proves that only one of two transactions of one operation commits, where both are granted.
+// testCommitClaims proves that only one of two transactions of one operation commits if Begin succeeds for both.
 func testCommitClaims[TX any](t *testing.T, u *suite[TX]) {
 	if !u.ClaimsByCommit {
 		return // ClaimExcludes proves more
@@ -184,8 +185,8 @@ func testCommitClaims[TX any](t *testing.T, u *suite[TX]) {
 	}
 }
 
-// testEnded proves that a handler cannot end its transaction unnoticed: either that
-// is refused, and nothing is applied, or it is reported.
+// testEnded proves that a handler cannot end its transaction unnoticed. Either the store refuses that and nothing is
+// applied, or the store reports it.
 func testEnded[TX any](t *testing.T, u *suite[TX]) {
 	if u.End == nil {
 		return // the store's TX cannot do it
@@ -214,7 +215,7 @@ func testEnded[TX any](t *testing.T, u *suite[TX]) {
 	}
 }
 
-// putOff proves a delayed claim: the operation is claimed together with its first write, if the store does that.
+// putOff proves that a delayed claim still excludes. The store may claim the operation together with its first write.
 func (u *suite[TX]) putOff(t *testing.T, opts store.BeginOptions) {
 	t.Helper()
 	id := newID()
@@ -236,6 +237,7 @@ func (u *suite[TX]) putOff(t *testing.T, opts store.BeginOptions) {
 			t.Errorf("Begin: %+v", rec)
 		}
 	default:
+		// With Optimistic, the write itself may be refused.
 		if err := u.Write(bounded(t), txn.Tx(), id.Key); err != nil && opts.First {
 			t.Fatal("Write:", err)
 		}

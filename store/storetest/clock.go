@@ -7,8 +7,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// testTimes proves everything that depends on time. Its cases follow each other: the clock
-// moves for all of them.
+// testTimes proves everything that depends on time. Its cases run one after the other, because each moves the clock
+// of all.
 func testTimes(t *testing.T, o *operations) {
 	t.Run("TruthTable", func(t *testing.T) { testTruthTable(t, o) })
 	t.Run("Held", func(t *testing.T) { testHeld(t, o) })
@@ -27,6 +27,7 @@ func testTimes(t *testing.T, o *operations) {
 				t.Errorf("an expired record: Read: %s", d)
 			}
 			next := done(id, "second")
+			// A way that does not look first may meet the expired row. A plain Swap then replaces it.
 			if err := by.apply(t, o.withEffect(next)); by.blind && store.KindOf(err) == store.KindTaken {
 				o.puts[0].put(t, o.withEffect(next))
 			} else if err != nil {
@@ -54,7 +55,7 @@ func testTimes(t *testing.T, o *operations) {
 	t.Run("BecomesLease", func(t *testing.T) { testBecomesLease(t, o) })
 }
 
-// testClock is testTimes with transactions.
+// testClock runs testTimes, and the cases that need transactions.
 func testClock[TX any](t *testing.T, u *suite[TX]) {
 	testTimes(t, u.operations)
 	t.Run("HeldUntilCommit", func(t *testing.T) { testHeldUntilCommit(t, u) })
@@ -73,7 +74,7 @@ func testClock[TX any](t *testing.T, u *suite[TX]) {
 		if d := diff(expired, rec); d != "" {
 			t.Errorf("an expired record: Begin: %s", d)
 		}
-		if err := txn.Rollback(bounded(t)); err != nil { // it is left alone
+		if err := txn.Rollback(bounded(t)); err != nil { // the expired record stays
 			t.Error(err)
 		}
 		if d := diff(expired, u.read(t, id)); d != "" {
@@ -86,8 +87,8 @@ func testClock[TX any](t *testing.T, u *suite[TX]) {
 	})
 }
 
-// testBecomesLease proves that a claim can end as a record that lives on: under a lease, under
-// none, or unknown.
+// testBecomesLease proves that a claim can end as a record that is not done: under a lease, without a lease, or
+// unknown.
 func testBecomesLease(t *testing.T, o *operations) {
 	for _, by := range o.puts {
 		id, never, unknown, refused := newID(), newID(), newID(), newID()
@@ -117,7 +118,7 @@ func testBecomesLease(t *testing.T, o *operations) {
 		o.same(t, by.name+" as running, then done", id, finish.Next)
 
 		if by.name == "Swap" {
-			continue // see the truth table
+			continue // testTruthTable proves this for Swap
 		}
 		c = o.withEffect(change(refused, store.Expect{Fence: fence}, stored(store.StateDone)))
 		wantKind(t, by.apply(t, c), store.KindTaken) // it is absent
@@ -126,7 +127,7 @@ func testBecomesLease(t *testing.T, o *operations) {
 	}
 }
 
-// testLifecycle follows one leased operation through all that can happen to it.
+// testLifecycle leads one leased operation through all of its states.
 func testLifecycle(t *testing.T, o *operations) {
 	id := newID()
 	step := func(expect store.Expect, rec store.Record) store.Change {
@@ -188,7 +189,7 @@ func testLifecycle(t *testing.T, o *operations) {
 	o.wantState(t, id, store.StateAbsent)
 	o.swap(t, step(store.Expect{}, held))
 	o.advance(t, 1000*time.Hour)
-	lapsed(true) // it never expires
+	lapsed(true) // a running operation never expires
 	o.swap(t, step(mine, store.Record{}))
 	o.wantState(t, id, store.StateAbsent)
 }

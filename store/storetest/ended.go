@@ -9,8 +9,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// testJoinEnded: the handler of a join ends the caller's transaction. The error that the caller
-// gets must then be true: if it says "not applied", the operation can run again.
+// testJoinEnded lets the handler of a join end the caller's transaction. The error that the caller gets must then
+// be true: if it says "not applied", the operation can run again.
 func testJoinEnded[TX any](t *testing.T, u *suite[TX], e *once.Engine[TX]) {
 	for _, commit := range []bool{true, false} {
 		for name, after := range map[string]error{
@@ -34,7 +34,7 @@ func testJoinEnded[TX any](t *testing.T, u *suite[TX], e *once.Engine[TX]) {
 			})
 		}
 	}
-	t.Run("AfterAJoin", func(t *testing.T) { // a join of another operation, whose end is not the end of the outer one
+	t.Run("AfterAJoin", func(t *testing.T) { // the join is of another operation, and its end is not the end of the outer operation
 		if u.End == nil {
 			return
 		}
@@ -53,8 +53,7 @@ func testJoinEnded[TX any](t *testing.T, u *suite[TX], e *once.Engine[TX]) {
 	})
 }
 
-// wantTruth wants an error whose Effect is true for id and for the caller's own
-// write.
+// wantTruth wants an error whose Effect is true for the operation id and for the caller's own write.
 func (u *suite[TX]) wantTruth(t *testing.T, err error, id store.ID, with string) {
 	t.Helper()
 	switch once.EffectOf(err) {

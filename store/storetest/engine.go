@@ -18,7 +18,7 @@ import (
 
 func operation(id store.ID) once.Operation { return once.Operation{Scope: id.Scope, Key: id.Key} }
 
-// charge is a handler with one effect, and with a new value in every run.
+// charge returns a handler that makes one effect and returns a new value in every run.
 func (u *suite[TX]) charge(key string) func(context.Context, TX) (string, error) {
 	return func(ctx context.Context, tx TX) (string, error) {
 		if err := u.Write(ctx, tx, key); err != nil {
@@ -28,7 +28,7 @@ func (u *suite[TX]) charge(key string) func(context.Context, TX) (string, error)
 	}
 }
 
-// testEngine proves the engine's promises on top of the store.
+// testEngine proves what the engine promises on top of the store.
 func testEngine[TX any](t *testing.T, u *suite[TX]) {
 	e, other := u.engine(u.s, once.Config{}), u.engine(u.peer, once.Config{})
 	t.Run("Replay", func(t *testing.T) {
@@ -101,7 +101,7 @@ func testEngine[TX any](t *testing.T, u *suite[TX]) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range []error{nil, &once.Failure{Code: "declined"}} { // by Commit, by Swap
+		for _, f := range []error{nil, &once.Failure{Code: "declined"}} { // nil is written by Commit, the failure by Swap
 			id := newID()
 			op := operation(id)
 			op.Request = everyByte()
@@ -117,7 +117,7 @@ func testEngine[TX any](t *testing.T, u *suite[TX]) {
 	})
 }
 
-// testUnwinds proves that a handler which never returns leaves nothing behind.
+// testUnwinds proves that a handler which panics or exits its goroutine leaves nothing behind.
 func testUnwinds[TX any](t *testing.T, u *suite[TX], e *once.Engine[TX]) {
 	for name, unwind := range map[string]func(){
 		"panic": func() { panic("boom") }, "panic nil": func() { panic(nil) }, "Goexit": runtime.Goexit, //nolint:govet // on purpose
@@ -150,7 +150,7 @@ func testUnwinds[TX any](t *testing.T, u *suite[TX], e *once.Engine[TX]) {
 func testWait[TX any](t *testing.T, u *suite[TX], e, other *once.Engine[TX]) {
 	for _, second := range []*once.Engine[TX]{e, other} {
 		if second == other && (u.OneWriter || u.ClaimsByCommit) {
-			break // the duplicate waits in the database, whatever its Wait is, or executes as well
+			break // the duplicate waits in the database whatever its Wait is, or is executed as well
 		}
 		id := newID()
 		ctx := bounded(t)
@@ -185,7 +185,7 @@ func testWait[TX any](t *testing.T, u *suite[TX], e, other *once.Engine[TX]) {
 	}
 }
 
-// outcome names the result that a caller has received.
+// outcome returns a word for the result that a caller has received.
 func outcome[T any](r once.Result[T], err error) string {
 	switch f := (*once.Failure)(nil); {
 	case errors.As(err, &f):

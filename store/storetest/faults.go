@@ -70,7 +70,7 @@ func NewFaults[TX any](s store.Store[TX]) *Faults[TX] {
 	return &Faults[TX]{faults: faults{ops: s}, s: s}
 }
 
-// faults has the faults of a store that can read and swap.
+// faults plans and counts the faults of a store that can read and swap.
 type faults struct {
 	ops  store.Operations
 	mu   sync.Mutex
@@ -80,9 +80,9 @@ type faults struct {
 	late []*late
 }
 
-// late is a change that is applied after its caller received "the answer is lost".
+// late is a change that is applied after its caller was told that the answer is lost.
 type late struct {
-	unseen int // calls of the store that must not see it yet
+	unseen int // how many more calls of the store must not see the change
 	apply  func()
 }
 
@@ -107,7 +107,7 @@ func (f *faults) Heal() []Point {
 	return hits
 }
 
-// later delays the call of apply, and returns the error for the caller now.
+// later delays the call of apply. It returns the error that the caller gets now.
 func (f *faults) later(apply func()) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,13 +115,14 @@ func (f *faults) later(apply func()) error {
 	if l.unseen == 0 {
 		l.unseen = 1
 	}
+	// The timer covers the case that no more calls come, or that they all wait for the open transaction.
 	f.late = append(f.late, l)
 	time.AfterFunc(10*time.Millisecond, l.apply)
 	return injected(store.KindLost)
 }
 
 // reached applies the delayed changes that this call of the store must see. The caller must have no transaction open:
-// on SQLite the changes would wait for its end.
+// on SQLite the changes would wait for the end of that transaction.
 func (f *faults) reached() {
 	f.mu.Lock()
 	var due []*late
@@ -131,6 +132,7 @@ func (f *faults) reached() {
 		}
 	}
 	f.mu.Unlock()
+	// Without the lock, because apply waits for the database.
 	for _, l := range due {
 		l.apply()
 	}
@@ -159,7 +161,7 @@ func (f *faults) pass(p Point) bool {
 	return struck
 }
 
-// down reports whether the store is out of reach, or becomes so at p.
+// down reports whether the store is out of reach, or p makes it so now.
 func (f *faults) down(p Point) bool {
 	f.mu.Lock()
 	out := f.out
@@ -167,6 +169,7 @@ func (f *faults) down(p Point) bool {
 	return out || f.pass(p)
 }
 
+// overtaken lets the rival of the plan act before the caller gets its error.
 func (f *faults) overtaken(ctx context.Context) {
 	f.mu.Lock()
 	rival := f.plan.Rival
@@ -253,8 +256,8 @@ func (f *Faults[TX]) Join(ctx context.Context, tx TX, opts store.BeginOptions) (
 type faultyTxn[TX any] struct {
 	store.Transaction[TX]
 	f      *Faults[TX]
-	joined bool // the caller's transaction: it holds its claims on, and its commit is not here
-	gone   bool // the connection
+	joined bool // the transaction is the caller's: its claims stay, and it is not committed here
+	gone   bool // the connection is lost
 }
 
 func (t *faultyTxn[TX]) Unwrap() any { return t.Transaction }
@@ -268,6 +271,7 @@ func (t *faultyTxn[TX]) Commit(ctx context.Context, c store.Change) error {
 		kind = store.KindUnavailable
 	case f.pass(CommitRetry):
 		kind = store.KindRetry
+	// A transaction without an operation has no rival.
 	case !c.ID.IsZero() && f.pass(CommitTaken):
 		kind = store.KindTaken
 	case !t.joined && f.pass(CommitLostUndone):
@@ -282,9 +286,11 @@ func (t *faultyTxn[TX]) Commit(ctx context.Context, c store.Change) error {
 	default:
 		return t.Transaction.Commit(ctx, c)
 	}
+	// WithoutCancel, because the database rolls back even if the caller has given up.
 	if err := t.Transaction.Rollback(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
+	// Only after the rollback: before it, the rival would wait for this claim.
 	if kind == store.KindTaken && !t.joined {
 		t.f.overtaken(ctx)
 	}

@@ -8,18 +8,18 @@ import (
 	"github.com/oncelib/once"
 )
 
-// flow is one way through the engine.
+// flow is one way of calling the engine.
 type flow[TX any] struct {
 	name     string
 	call     call[TX]
-	effects  int  // of the operation, once it is done
-	prepared bool // it is done before the call
+	effects  int  // effects of the operation once it is done
+	prepared bool // the operation is done before the call
 }
 
 type call[TX any] func(context.Context, trip[TX]) (once.Result[string], error)
 
-// trip is one call of a flow. With misbehave its handler misbehaves, as far as the
-// flow is about that; retries and rivals never do.
+// trip is one call of a flow. If misbehave is true, its handler does what the flow is about, such as to panic. Retries
+// and rivals have misbehave false.
 type trip[TX any] struct {
 	t         *testing.T
 	e         *once.Engine[TX]
@@ -27,7 +27,7 @@ type trip[TX any] struct {
 	misbehave bool
 }
 
-// ending is the rest of a handler after its charge.
+// ending is what a handler does after it has made its effect.
 type ending[TX any] func(ctx context.Context, tx TX, misbehave bool) (string, error)
 
 // flows returns the flows of the fault loop.
@@ -59,7 +59,7 @@ func flows[TX any](u *suite[TX]) []flow[TX] {
 	return all
 }
 
-// handler makes one effect and then returns as end does.
+// handler returns a handler that makes one effect and then calls end.
 func (u *suite[TX]) handler(c trip[TX], end ending[TX]) func(context.Context, TX) (string, error) {
 	return func(ctx context.Context, tx TX) (string, error) {
 		if err := u.Write(ctx, tx, c.op.Key); err != nil {
@@ -75,7 +75,7 @@ func (u *suite[TX]) doing(end ending[TX]) call[TX] {
 	}
 }
 
-// declaring is a batch, which ends with a failure if there is one.
+// declaring returns the call of a batch. If end is set, the batch returns a copy of it.
 func (u *suite[TX]) declaring(end *once.Failure) call[TX] {
 	return func(ctx context.Context, c trip[TX]) (once.Result[string], error) {
 		return once.DoBatch(ctx, c.e, c.op, func(b *once.Batch) (string, error) {
@@ -91,8 +91,8 @@ func (u *suite[TX]) declaring(end *once.Failure) call[TX] {
 	}
 }
 
-// joining calls Join in a transaction of its own, which it commits if there is an
-// answer and rolls back otherwise.
+// joining returns a call that joins a transaction of its own. The transaction is committed if there is an answer, and
+// rolled back otherwise.
 func (u *suite[TX]) joining(end ending[TX]) call[TX] {
 	return func(ctx context.Context, c trip[TX]) (r once.Result[string], err error) {
 		tx, finish := u.Own(c.t, u.s)
@@ -141,7 +141,7 @@ func (u *suite[TX]) panics(_ context.Context, _ TX, misbehave bool) (string, err
 	return once.NewKey(), nil
 }
 
-// recovered turns a handler's panic into the error that the operation has then.
+// recovered turns a panic of the handler into the error that the operation then has.
 func recovered[TX any](inner call[TX]) call[TX] {
 	return func(ctx context.Context, c trip[TX]) (r once.Result[string], err error) {
 		defer func() {

@@ -9,8 +9,8 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// testForever proves that a result which is kept for ever is replayed after two centuries, however it
-// was written, and that no sweeper deletes it. The test has a store of its own, because it moves the clock.
+// testForever proves that a result which is kept for ever is replayed after two centuries, however it was written, and
+// that no sweeper deletes it. The test has its own store, because it moves the clock.
 func testForever[TX any](t *testing.T, u *suite[TX]) {
 	e, peer := u.engine(u.s, once.Config{}), u.engine(u.peer, once.Config{})
 	calls := map[string]call[TX]{
@@ -23,7 +23,7 @@ func testForever[TX any](t *testing.T, u *suite[TX]) {
 	for name, do := range calls {
 		op := operation(newID())
 		op.Retain, op.Attempt.FirstSent = once.Forever, time.Now()
-		if name == "Join" { // a caller's transaction is not asked how late it is
+		if name == "Join" { // a Join does not ask how late the operation is
 			op.Attempt.FirstSent = time.Time{}
 		}
 		kept[name] = op
@@ -48,7 +48,7 @@ func testForever[TX any](t *testing.T, u *suite[TX]) {
 		}
 	}
 	late := operation(newID())
-	late.Retain, late.Attempt.FirstSent = once.Forever, time.Now().Add(-2*century) // it is absent, so it was never done
+	late.Retain, late.Attempt.FirstSent = once.Forever, time.Now().Add(-2*century) // the record would never expire, so an absent operation was never done
 	if r, err := once.Do(bounded(t), e, late, u.charge(late.Key)); err != nil || r.Replayed {
 		t.Errorf("an old operation that was never done: %+v, %v", r, err)
 	}

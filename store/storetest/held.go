@@ -9,8 +9,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// testHeld proves that a Change applies only while its holder holds the other operations, and
-// that no more is asked of those: a lease that is over is held until another owner takes it over.
+// testHeld proves that a Change applies only while the operations in Held are held. A lease that is over still counts as held
+// until another owner takes the operation over.
 func testHeld(t *testing.T, o *operations) {
 	if o.oneRecord {
 		c := change(newID(), store.Expect{}, store.Record{State: store.StateRunning, Fence: 1})
@@ -23,9 +23,9 @@ func testHeld(t *testing.T, o *operations) {
 	mine := store.Expect{Fence: fence, Nonce: storedNonce}
 	for i, h := range []struct {
 		name string
-		hold store.Hold     // but for its ID
-		then []store.Record // the changes of the held operation
-		over bool           // its lease
+		hold store.Hold     // without the ID
+		then []store.Record // changes of the held operation before the test
+		over bool           // its lease is over
 		held bool
 	}{
 		{name: "held", held: true},
@@ -47,7 +47,7 @@ func testHeld(t *testing.T, o *operations) {
 		}
 		for w, by := range o.claiming() {
 			if w > 0 && !h.held && (i+w)%3 != 0 {
-				continue // one reason is enough for each
+				continue // the first way tries all reasons, the other ways some
 			}
 			name := by.name + ", " + h.name
 			held, good := newID(), newID()
@@ -120,7 +120,7 @@ func testHeld(t *testing.T, o *operations) {
 	t.Run("Crossed", func(t *testing.T) { testHeldCrossed(t, o) })
 }
 
-// testHeldCrossed has two changes hold each other's operation. They end, as one after the other.
+// testHeldCrossed lets two changes hold each other's operation. Both must end, with the effect of one after the other.
 func testHeldCrossed(t *testing.T, o *operations) {
 	for _, raises := range []bool{false, true} {
 		for round := range 10 {
@@ -133,7 +133,7 @@ func testHeldCrossed(t *testing.T, o *operations) {
 			for i, s := range []store.Operations{o.s, o.peer} {
 				next := stored(store.StateRunning)
 				next.Data = fmt.Append(nil, round)
-				if raises { // the other one is then no longer held
+				if raises { // the other change then no longer holds its operation
 					next.Fence++
 				}
 				c := change(ids[i], store.Expect{Fence: fence, Nonce: storedNonce}, next)
@@ -166,8 +166,8 @@ func testHeldCrossed(t *testing.T, o *operations) {
 	}
 }
 
-// testHeldUntilCommit proves that the operations in Change.Held of a caller's transaction are still held when
-// that transaction commits, or it does not commit.
+// testHeldUntilCommit proves that a caller's transaction commits only if the operations in Change.Held are still held at
+// that time.
 func testHeldUntilCommit[TX any](t *testing.T, u *suite[TX]) {
 	if !u.joins {
 		return
@@ -188,6 +188,7 @@ func testHeldUntilCommit[TX any](t *testing.T, u *suite[TX]) {
 	}()
 	var err error
 	waits := false
+	// The takeover either waits for the caller's transaction, or makes its commit fail.
 	select {
 	case err = <-taken:
 	case <-time.After(100 * time.Millisecond):

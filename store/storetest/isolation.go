@@ -10,12 +10,12 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// testIsolation proves the levels by the data that transactions see, whatever the server calls them.
+// testIsolation proves the isolation levels by the data that transactions see, whatever the server calls the levels.
 func testIsolation[TX any](t *testing.T, u *suite[TX]) {
 	for _, level := range append([]store.Isolation{store.DefaultIsolation}, u.Isolations...) {
 		id := newID()
 		err := error(&store.Error{Kind: store.KindRetry})
-		for run := 0; run < 20 && store.KindOf(err) == store.KindRetry; run++ { // the other cases are concurrent
+		for run := 0; run < 20 && store.KindOf(err) == store.KindRetry; run++ { // the other cases run concurrently, and may conflict
 			var txn store.Transaction[TX]
 			if txn, _, err = u.s.Begin(bounded(t), store.BeginOptions{ID: id, Isolation: level}); err == nil {
 				u.write(t, txn, id.Key)
@@ -32,14 +32,14 @@ func testIsolation[TX any](t *testing.T, u *suite[TX]) {
 	}
 }
 
-// others is how long a handler waits for a write of another transaction, which waits for it in
-// vain where reads lock.
+// others is how long a handler waits for a write of another transaction. If reads lock, that write waits for the handler, so
+// the handler must give up.
 var others = map[store.Isolation]time.Duration{
 	store.ReadCommitted: time.Minute, store.RepeatableRead: 5 * time.Second, store.Serializable: 300 * time.Millisecond,
 }
 
-// testLevel lets a handler read a value twice, and another transaction change it in between,
-// however the transaction was opened.
+// testLevel lets a handler read a value twice while another transaction changes the value in between. It does so for
+// each way to open a transaction.
 func (u *suite[TX]) testLevel(t *testing.T, level store.Isolation) {
 	t.Helper()
 	begin := func(opts store.BeginOptions) func(handler func(context.Context, TX) error) error {
@@ -101,12 +101,12 @@ func (u *suite[TX]) testLevel(t *testing.T, level store.Isolation) {
 	}
 }
 
-// testWriteSkew has two transactions each read the row that the other one writes. If one ran after
-// the other, the later one would have read something else: so one of them has to fail.
+// testWriteSkew lets each of two transactions read the row that the other one writes. If the two had run one after the
+// other, the later one would have read another value. So one of them must fail.
 func (u *suite[TX]) testWriteSkew(t *testing.T) {
 	t.Helper()
 	var errs [2]error
-	for range 20 { // with the other cases they may conflict, too
+	for range 20 { // they may also conflict with other cases
 		errs = u.skew(t)
 		if (errs[0] == nil) != (errs[1] == nil) {
 			return
@@ -136,7 +136,7 @@ func (u *suite[TX]) skew(t *testing.T) (errs [2]error) {
 		}
 	}
 	var group sync.WaitGroup
-	for i, txn := range txns { // together: one may wait for the other
+	for i, txn := range txns { // at the same time, because one may wait for the other
 		c := done(ids[i], "r")
 		c.Writes = []store.Statement{u.Set(ids[1-i].Key, "after")}
 		ctx := bounded(t)
@@ -146,7 +146,7 @@ func (u *suite[TX]) skew(t *testing.T) (errs [2]error) {
 	return errs
 }
 
-// set is another transaction.
+// set sets the value of key in a transaction of its own.
 func (u *suite[TX]) set(t *testing.T, key, value string) {
 	t.Helper()
 	if _, err := u.peer.Swap(bounded(t), store.Change{Writes: []store.Statement{u.Set(key, value)}}); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// caller is a transaction of the caller's own, with one effect of its own.
+// caller is a transaction of the caller, with one effect that belongs to no operation.
 type caller[TX any] struct {
 	tx  TX
 	key string
@@ -88,7 +88,7 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 		ends(t, c, false, id, store.StateAbsent, 0)
 		u.execute(t, done(id, "r"))
 	})
-	t.Run("Two", func(t *testing.T) { // operations in one transaction, the first one twice
+	t.Run("Two", func(t *testing.T) { // two operations in one transaction, and the first one again
 		c, a, b := u.own(t), newID(), newID()
 		for i, id := range []store.ID{a, b, a} {
 			if r, err := join(t, c, id, succeed); err != nil || r.Replayed != (i == 2) || r.Value != "value" {
@@ -101,7 +101,7 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 	})
 	t.Run("InFlight", func(t *testing.T) {
 		if u.OneWriter || u.ClaimsByCommit {
-			return // the caller's own transaction would wait for the holder's, or is granted
+			return // the caller's transaction would wait for the holder's, or would be granted
 		}
 		c, id := u.own(t), newID()
 		txn := u.begin(t, id)
@@ -151,12 +151,12 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 		})
 	}
 	t.Run("HandlerEnds", func(t *testing.T) { testJoinEnded(t, u, e) })
-	t.Run("Nested", func(t *testing.T) { // an operation inside of the handler of another one
+	t.Run("Nested", func(t *testing.T) { // an operation within the handler of another one
 		lost := errors.New("transient")
 		for _, inner := range []struct {
 			err    error
-			passed bool // the outer one fails with it
-			want   int  // outer's and inner's effects
+			passed bool // the outer handler returns the error of the inner one
+			want   int  // effects of the outer operation, and of the inner one if it does not fail
 			done   [2]store.State
 		}{
 			{nil, false, 1, [2]store.State{store.StateDone, store.StateDone}},
@@ -187,7 +187,7 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 			u.wantEffects(t, b.Key, effects)
 		}
 	})
-	t.Run("NestedInDo", func(t *testing.T) { // a failing one leaves the handler's transaction usable
+	t.Run("NestedInDo", func(t *testing.T) { // an operation that fails leaves the handler's transaction usable
 		a, b := newID(), newID()
 		_, err := once.Do(bounded(t), e, once.Operation{Scope: a.Scope, Key: a.Key}, func(ctx context.Context, tx TX) (string, error) {
 			if _, err := once.Do(ctx, e, once.Operation{Scope: b.Scope, Key: b.Key}, succeed); once.CodeOf(err) != once.CodeMisuse {

@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// testLeases proves the abilities of a store for leases, besides Swap. The test has a store of its own, because it moves
+// testLeases proves the abilities of a store that concern leases, besides Swap. The test has its own store, because it moves
 // the clock.
 func testLeases(t *testing.T, o *operations) {
 	t.Run("Backlog", func(t *testing.T) { // first, because it counts all operations of the store
@@ -60,7 +60,7 @@ func (o *operations) lease(t *testing.T) store.Hold {
 	return store.Hold{ID: id, Fence: fence, Nonce: storedNonce}
 }
 
-// renew renews holds by a minute and wants as many of them renewed as the first so many.
+// renew renews holds by a minute. It wants exactly the first of them to be renewed, as many as want says.
 func (o *operations) renew(t *testing.T, want int, holds ...store.Hold) {
 	t.Helper()
 	r, _ := store.As[store.Renewer](o.s)
@@ -185,8 +185,8 @@ func renewMany(t *testing.T, o *operations) {
 	}
 }
 
-// renewOverlapping has holders renew the same operations in opposite order: no call waits for ever,
-// and no call fails.
+// renewOverlapping lets several holders renew the same operations in opposite orders. No call may wait for ever, and no call
+// may fail.
 func renewOverlapping(t *testing.T, o *operations) {
 	var list []store.Hold
 	for range 60 {
@@ -223,8 +223,8 @@ func renewCancelled(t *testing.T, o *operations) {
 	}
 }
 
-// testRenewedMeanwhile has a holder renew its lease while another one takes its operation over, in an
-// open transaction: one of the two must fail.
+// testRenewedMeanwhile lets a holder renew its lease while another owner takes the operation over in an open transaction. One
+// of the two must fail.
 func testRenewedMeanwhile[TX any](t *testing.T, u *suite[TX]) {
 	r, renews := store.As[store.Renewer](u.peer)
 	if !renews || !u.joins {
@@ -248,6 +248,7 @@ func testRenewedMeanwhile[TX any](t *testing.T, u *suite[TX]) {
 	}()
 	var a answer
 	waits := false
+	// The renewal either waits for the open transaction, or comes before it.
 	select {
 	case a = <-told:
 	case <-time.After(100 * time.Millisecond):
@@ -266,10 +267,9 @@ func testRenewedMeanwhile[TX any](t *testing.T, u *suite[TX]) {
 	}
 }
 
-// testUnfinished proves that running, waiting and unknown operations are listed, each once, and no
-// others.
+// testUnfinished proves that running, waiting and unknown operations are listed, each exactly once, and no others.
 func testUnfinished(t *testing.T, o *operations) {
-	tag := "unfinished " + once.NewKey() + " " // the scopes of this case
+	tag := "unfinished " + once.NewKey() + " " // the scopes of this case begin with it
 	want := map[store.ID]store.Record{}
 	put := func(id store.ID, rec store.Record, lease time.Duration) {
 		t.Helper()
@@ -299,7 +299,7 @@ func testUnfinished(t *testing.T, o *operations) {
 		put(id, stored(store.StateDone), 0)
 	}
 	o.swap(t, store.Change{ID: store.ID{Scope: tag, Key: "done for ever"}, Next: stored(store.StateDone)})
-	for _, then := range []store.State{store.StateAbsent, store.StateDone} { // they were running
+	for _, then := range []store.State{store.StateAbsent, store.StateDone} { // operations that were running
 		id := store.ID{Scope: tag, Key: "then " + then.String()}
 		o.swap(t, store.Change{ID: id, Next: stored(store.StateRunning), Lease: time.Hour})
 		next := store.Record{}
@@ -322,7 +322,7 @@ func testUnfinished(t *testing.T, o *operations) {
 	}
 }
 
-// wantListed checks that all of want are listed; when only due operations are asked for, without those in held.
+// wantListed checks that all of want are listed. A list of due operations must leave out those in held.
 func wantListed(t *testing.T, o *operations, tag string, want map[store.ID]store.Record, held ...store.ID) {
 	t.Helper()
 	l, _ := store.As[upkeep.Lister](o.peer)
@@ -337,7 +337,7 @@ func wantListed(t *testing.T, o *operations, tag string, want map[store.ID]store
 			if len(page) > limit {
 				t.Errorf("%d on a page of %d", len(page), limit)
 			}
-			after, more = next, strings.HasPrefix(next.Scope, tag) // others are of another case
+			after, more = next, strings.HasPrefix(next.Scope, tag) // other scopes belong to other cases
 			for _, e := range page {
 				if !strings.HasPrefix(e.Scope, tag) {
 					break
@@ -371,7 +371,7 @@ func wantListed(t *testing.T, o *operations, tag string, want map[store.ID]store
 
 var listedNames = []string{"", "POST /refunds", "POST /refunds ", "post /refunds"}
 
-// wantFiltered checks the lists for each name, each state and each prefix of scopes, in pages of one and of three.
+// wantFiltered checks the lists for each name, state and prefix of scopes, in pages of one and of three.
 func wantFiltered(t *testing.T, o *operations, tag string, want map[store.ID]store.Record) {
 	t.Helper()
 	var filters []upkeep.Listing
@@ -391,8 +391,8 @@ func wantFiltered(t *testing.T, o *operations, tag string, want map[store.ID]sto
 	}
 }
 
-// wantPages checks that page and the pages after it list the matching operations of want, and that no page reads more than its limit: a page that lists nothing
-// has read as much as a full one.
+// wantPages checks that page and the pages after it list the operations of want that match. No page may read more than its limit: a
+// page that lists nothing has read as much as a full one.
 func wantPages(t *testing.T, o *operations, page upkeep.Listing, prefix string, want map[store.ID]store.Record) {
 	t.Helper()
 	l, _ := store.As[upkeep.Lister](o.peer)
@@ -432,8 +432,8 @@ func wantPages(t *testing.T, o *operations, page upkeep.Listing, prefix string, 
 	}
 }
 
-// testBacklog proves that running, waiting, unknown and expired operations are counted with their ages, and no others. The store is empty
-// in the beginning.
+// testBacklog proves that running, waiting, unknown and expired operations are counted with their ages, and no others. The store must
+// be empty at first.
 func testBacklog(t *testing.T, o *operations) {
 	b, _ := store.As[upkeep.Backlogger](o.peer)
 	want := func(what string, running, waiting, unknown, expired upkeep.Count) {
@@ -446,7 +446,7 @@ func testBacklog(t *testing.T, o *operations) {
 			name      string
 			got, want upkeep.Count
 		}{{"running", got.Running, running}, {"waiting", got.Waiting, waiting}, {"unknown", got.Unknown, unknown}, {"expired", got.Expired, expired}} {
-			late := c.got.Oldest - c.want.Oldest // what this test has taken
+			late := c.got.Oldest - c.want.Oldest // how long this test has taken so far
 			if c.got.Number != c.want.Number || late < -o.clockError || late > 30*time.Minute || c.want.Number == 0 && late != 0 {
 				t.Errorf("%s: %d %s, the oldest for %v; want %d, for %v", what, c.got.Number, c.name, c.got.Oldest, c.want.Number, c.want.Oldest)
 			}

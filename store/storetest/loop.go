@@ -12,13 +12,13 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// loop fails the N-th point of a flow, N = 1, 2, ... until the flow survives. After
-// each fault, the answer to the caller must be true, and the same key asked again
-// must end in one effect, one record and one answer.
+// loop lets the N-th point of a flow fail, for N = 1, 2, and so on, until the flow passes fewer points. After each
+// fault the answer to the caller must be true. Further calls with the same key must end in one effect, one record
+// and one answer.
 type loop[TX any] struct {
 	*suite[TX]
 	mu    sync.Mutex
-	seen  map[Point]int // faults
+	seen  map[Point]int // how often each point has failed
 	doubt map[bool]int  // calls that ended in doubt, by whether they had been applied
 }
 
@@ -32,7 +32,7 @@ func testFaults[TX any](t *testing.T, u *suite[TX]) {
 				points := l.each(t, f, false)
 				l.each(t, f, true)
 				for _, p := range []Point{CommitLostLater, SwapLostLater} {
-					for _, calls := range []int{2, 3, 1000} { // each may be the last one of the caller
+					for _, calls := range []int{2, 3, 1000} { // each of the caller's calls may be the last one before the change
 						l.strike(t, f, Plan{At: []Point{p}, Later: calls})
 					}
 				}
@@ -54,7 +54,7 @@ func testFaults[TX any](t *testing.T, u *suite[TX]) {
 		RollbackDown, SwapDown, SwapRetry, SwapTaken, SwapLostUndone, SwapLostApplied, SwapLostLater,
 	}
 	if !u.Brief {
-		wanted = append(wanted, ReadDown) // of settling, so after another one
+		wanted = append(wanted, ReadDown) // the engine reads to settle a doubt, so only after another fault
 	}
 	if u.joins {
 		wanted = append(wanted, JoinDown)
@@ -69,7 +69,7 @@ func testFaults[TX any](t *testing.T, u *suite[TX]) {
 	}
 }
 
-// each runs a flow once for each point that it passes, and returns their number.
+// each runs a flow once for each point that the flow passes, and returns the number of points.
 func (l *loop[TX]) each(t *testing.T, f flow[TX], outage bool) int {
 	for n := 1; n < 1000; n++ {
 		if l.strike(t, f, Plan{Nth: []int{n}, Outage: outage}) == 0 {
@@ -85,7 +85,7 @@ func (l *loop[TX]) strike(t *testing.T, f flow[TX], p Plan) int {
 	t.Helper()
 	id, ctx := newID(), bounded(t)
 	op := operation(id)
-	patient := op // the server may still be working on a call that was given up
+	patient := op // the server may still work on a call that its caller has given up
 	patient.Wait = time.Minute
 	clean := trip[TX]{t: t, e: l.engine(l.peer, once.Config{Observer: once.Discard}), op: patient}
 	if f.prepared {
@@ -102,11 +102,11 @@ func (l *loop[TX]) strike(t *testing.T, f flow[TX], p Plan) int {
 	}
 	settle := time.Minute
 	if p.Outage {
-		settle = 50 * time.Millisecond // the outage outlasts it
+		settle = 50 * time.Millisecond // the outage lasts longer
 	}
 	runs := 3 // the default
 	if p.Later > 0 {
-		runs = 1 // another run would find it
+		runs = 1 // another run would find the delayed change
 	}
 	faults := NewFaults(l.s)
 	faults.Arm(p)
@@ -135,8 +135,8 @@ func (l *loop[TX]) strike(t *testing.T, f flow[TX], p Plan) int {
 	return len(hits)
 }
 
-// judge returns why the outcome of a call is false, "" if it is true. before
-// is whether another caller had done the operation.
+// judge returns why the outcome of a call is false, or "" if it is true. before says whether another caller had done the
+// operation.
 func (f flow[TX]) judge(err error, rec store.Record, effects int, before bool) string {
 	applied := rec.State == store.StateDone
 	want := 0
@@ -176,13 +176,13 @@ func (l *loop[TX]) note(hits []Point, err error, applied bool) {
 	}
 }
 
-// answered reports whether a call has ended with the operation's answer.
+// answered reports whether a call has returned the operation's answer.
 func answered(err error) bool {
 	var f *once.Failure
 	return err == nil || errors.As(err, &f)
 }
 
-// answer is what a caller got: every run of a handler makes another one.
+// answer returns what a caller got. Every run of a handler returns another value, so equal answers come from one run.
 func answer(r once.Result[string], err error) string {
 	if f := (*once.Failure)(nil); errors.As(err, &f) {
 		return f.Code + " " + f.Message

@@ -14,8 +14,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// testLostAnswers proves that a caller can find out whether a Swap was applied whose answer was
-// lost: it sends the same Change again, and if that is refused, it looks for its nonce in the record.
+// testLostAnswers proves that a caller can find out whether a Swap was applied if the answer was lost. The caller sends the
+// same Change again and, if that is refused, looks for its nonce in the record.
 func testLostAnswers(t *testing.T, o *operations) {
 	t.Run("Each", func(t *testing.T) {
 		for _, outcome := range []Point{"", SwapDown, SwapRetry, SwapTaken, SwapLostUndone, SwapLostApplied, SwapLostLater} {
@@ -37,7 +37,7 @@ func testLostAnswers(t *testing.T, o *operations) {
 	t.Run("Counter", func(t *testing.T) { testCounter(t, o) })
 }
 
-// holder changes an operation step by step.
+// holder changes an operation step by step, through a store that loses answers.
 type holder struct {
 	t   *testing.T
 	o   *operations
@@ -46,7 +46,7 @@ type holder struct {
 	rec store.Record // the stored record
 }
 
-// step applies the next change, whatever it takes. Each raises the fence.
+// step applies the next change, and repeats it until its outcome is known. Each change raises the fence.
 func (h *holder) step(next store.State, data []byte) {
 	h.t.Helper()
 	c := change(h.id, store.Expect{Fence: h.rec.Fence, Nonce: h.rec.Nonce}, store.Record{State: next, Fence: h.rec.Fence + 1, Nonce: make([]byte, 16), Data: data})
@@ -58,7 +58,7 @@ func (h *holder) step(next store.State, data []byte) {
 			continue
 		case store.KindTaken:
 			if !bytes.Equal(rec.Nonce, c.Next.Nonce) {
-				continue // a false alarm: no other caller changes it
+				continue // the store has only pretended it: no other caller changes the operation
 			}
 		default:
 			if err != nil {
@@ -71,8 +71,8 @@ func (h *holder) step(next store.State, data []byte) {
 	h.t.Fatalf("to %s: no answer", next)
 }
 
-// testCounter has several processes add to one record, and they lose answers. Every value that a process
-// has added successfully is there once, and no other value is.
+// testCounter lets several processes add values to one record, and lose answers. Every value that was added successfully
+// must be there once, and no other value may be there.
 func testCounter(t *testing.T, o *operations) {
 	seed := mathrand.Uint64()
 	id, ctx := newID(), bounded(t)
@@ -109,7 +109,7 @@ func testCounter(t *testing.T, o *operations) {
 	}
 }
 
-// add adds a new nonce to the data of id, and is sure of it when it returns.
+// add adds a new nonce to the data of id. When it returns without an error, the nonce was added exactly once.
 func add(ctx context.Context, s *faults, r *mathrand.Rand, id store.ID) (nonce string, err error) {
 	own := make([]byte, 16)
 	rand.Read(own)
@@ -126,7 +126,7 @@ func add(ctx context.Context, s *faults, r *mathrand.Rand, id store.ID) (nonce s
 		}
 		next := store.Record{State: store.StateRunning, Fence: rec.Fence + 1, Nonce: own, Data: append(rec.Data, own...)}
 		c := store.Change{ID: id, Expect: store.Expect{Fence: rec.Fence, Nonce: rec.Nonce}, Next: next, Lease: time.Hour}
-		for range 3 { // the same, until it is refused: then reading tells
+		for range 3 { // the same change, until it is refused: then a read shows the outcome
 			if _, err = s.Swap(ctx, c); err == nil {
 				return string(own), nil
 			}

@@ -68,7 +68,7 @@ func RunOperations(t *testing.T, h OperationsHarness) {
 			g.cases(t, o)
 		})
 	}
-	for _, g := range []struct { // each has a store of its own: others must not see time jump
+	for _, g := range []struct { // each has its own store, because the other cases must not see time jump
 		name  string
 		cases func(*testing.T, *operations)
 	}{
@@ -102,7 +102,7 @@ func (h Harness[TX]) Operations() OperationsHarness {
 	}
 }
 
-// plainOperations is a store that reads and swaps, and no more.
+// plainOperations is a store that can only read and swap.
 type plainOperations[TX any] struct{ s store.Store[TX] }
 
 func (o plainOperations[TX]) Read(ctx context.Context, id store.ID) (store.Record, error) {
@@ -116,13 +116,14 @@ func (o plainOperations[TX]) Swap(ctx context.Context, c store.Change) (store.Re
 	return o.s.Swap(ctx, c)
 }
 
-// leasedOperations is a store with the abilities that leases need.
+// leasedOperations is a store that also has the abilities that leases need.
 type leasedOperations[TX any] struct {
 	plainOperations[TX]
 	store.Renewer
 	upkeep.Lister
 }
 
+// hide returns s without its transactions.
 func hide[TX any](s store.Store[TX]) store.Operations {
 	r, renews := store.As[store.Renewer](s)
 	l, lists := store.As[upkeep.Lister](s)
@@ -132,45 +133,45 @@ func hide[TX any](s store.Store[TX]) store.Operations {
 	return leasedOperations[TX]{plainOperations[TX]{s}, r, l}
 }
 
-// operations is a store under test, as far as it reads and swaps.
+// operations is a store under test, without its transactions.
 type operations struct {
 	s, peer    store.Operations
 	advance    func(tb testing.TB, d time.Duration)
-	statement  func(key string) store.Statement       // makes one effect; nil: the store refuses Writes
-	effects    func(tb testing.TB, key string) int    // counts them
+	statement  func(key string) store.Statement       // returns a statement that makes one effect; nil: the store refuses Writes
+	effects    func(tb testing.TB, key string) int    // counts the effects of key
 	oneRecord  bool                                   // the store refuses Held
 	expires    bool                                   // see OperationsHarness
 	maxResult  int                                    // see Harness
 	clockError time.Duration                          // see Harness
-	ways       []way                                  // in which it applies a Change
-	puts       []put                                  // in which it stores an absent operation; the first one is Swap
-	looks      []look                                 // in which a record is seen
-	claim      func(t *testing.T, id store.ID) func() // by an open transaction, which the function rolls back; nil: the store has no transactions
+	ways       []way                                  // the ways to apply a Change
+	puts       []put                                  // the ways to store an absent operation; the first one is Swap
+	looks      []look                                 // the ways to see a record
+	claim      func(t *testing.T, id store.ID) func() // claims id in an open transaction, which the returned function rolls back; nil: the store has no transactions
 }
 
-// put is a way in which a store applies a Change to an operation that is absent.
+// put is a way to apply a Change to an absent operation.
 type put struct {
 	name  string
 	apply func(t *testing.T, c store.Change) error
-	blind bool // it has not looked: an expired record may block it
+	blind bool // this way does not look first, so an expired record may refuse the Change
 }
 
-// look is a way in which a record is seen.
+// look is a way to see a record.
 type look struct {
 	name string
 	see  func(t *testing.T, id store.ID) store.Record
 }
 
-// way is one in which a store applies a Change.
+// way is a way to apply a Change.
 type way struct {
 	name   string
 	apply  func(t *testing.T, c store.Change) (store.Record, error)
-	tells  bool // returns the conflicting record
-	undone bool // afterwards, by the caller
-	claims bool // the operation, which must be absent
+	tells  bool // apply returns the conflicting record
+	undone bool // the caller undoes the Change afterwards
+	claims bool // apply claims the operation, which must be absent
 }
 
-// claiming returns the ways in which a store applies a Change to an absent operation.
+// claiming returns the ways to apply a Change to an absent operation.
 func (o *operations) claiming() []way {
 	all := slices.Clone(o.ways)
 	for _, p := range o.puts[1:] {
@@ -199,22 +200,22 @@ func (o *operations) putBySwap() put {
 
 func (o *operations) lookByRead() look { return look{"Read", o.read} }
 
-// newID returns an operation that no other case uses.
+// newID returns the ID of an operation that no other case uses.
 func newID() store.ID { return store.ID{Scope: "storetest", Key: once.NewKey()} }
 
-// bounded returns a context that ends a case which hangs.
+// bounded returns a context that ends after a minute, so that a case which hangs fails.
 func bounded(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// done returns the change that finishes an atomic operation.
+// done returns the change that stores an atomic operation as done.
 func done(id store.ID, body string) store.Change {
 	return change(id, store.Expect{}, store.Record{State: store.StateDone, Fence: 1, Result: store.Result{Body: []byte(body)}})
 }
 
-// withEffect is c with one effect, if the store can.
+// withEffect returns c with one effect, if the store can make effects.
 func (o *operations) withEffect(c store.Change) store.Change {
 	if o.statement != nil {
 		c.Writes = []store.Statement{o.statement(c.ID.Key)}
@@ -246,7 +247,7 @@ func (o *operations) wantState(t *testing.T, id store.ID, want store.State) {
 	}
 }
 
-// same compares the record of id, however it is seen.
+// same checks the record of id, in every way to see it.
 func (o *operations) same(t *testing.T, what string, id store.ID, want store.Record) {
 	t.Helper()
 	for _, l := range o.looks {
@@ -260,7 +261,7 @@ func (o *operations) same(t *testing.T, what string, id store.ID, want store.Rec
 	}
 }
 
-// put stores an absent operation.
+// put stores an absent operation, which must succeed.
 func (p put) put(t *testing.T, c store.Change) {
 	t.Helper()
 	if err := p.apply(t, c); err != nil {

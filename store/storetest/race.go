@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// testRace proves that duplicates take effect once, however they meet.
+// testRace proves that duplicates take effect once, at whatever moment they meet.
 func testRace[TX any](t *testing.T, u *suite[TX]) {
 	levels := append([]store.Isolation{store.DefaultIsolation}, u.Isolations...)
 	t.Run("Duplicates", func(t *testing.T) {
@@ -33,12 +33,12 @@ func testRace[TX any](t *testing.T, u *suite[TX]) {
 	})
 }
 
-// race sends one operation n times, from two engines, all at once. One call must
-// have executed it, and the others have learnt one of the words in others.
+// race calls one operation n times at once, from two engines. Exactly one call must have executed it, and the outcome of each
+// other call must be one of others.
 func (u *suite[TX]) race(t *testing.T, n int, level store.Isolation, wait time.Duration, others ...string) {
 	t.Helper()
 	if u.OneWriter {
-		others = append(others, "unavailable") // its time to wait for the writer was over
+		others = append(others, "unavailable") // its time to wait for the writer may be over
 	}
 	engines := []*once.Engine[TX]{u.engine(u.s, once.Config{Observer: once.Discard}), u.engine(u.peer, once.Config{Observer: once.Discard})}
 	id, ctx := newID(), bounded(t)

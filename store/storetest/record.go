@@ -16,11 +16,11 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// foreignText is text that the engine would refuse in a scope or key.
+// foreignText is text that the engine refuses in a scope or key.
 var foreignText = []string{"\x00", "a\x00b", "\xff", "\xc3"}
 
-// testForeignText proves that the store itself accepts or refuses a scope or key which the engine would refuse,
-// and does not report that it is down: waiting does not help.
+// testForeignText proves that the store itself accepts or refuses such a scope or key. It must not report that it is down,
+// because a caller would then wait and try again.
 func testForeignText(t *testing.T, o *operations) {
 	for _, text := range foreignText {
 		for _, id := range []store.ID{{Scope: "storetest", Key: once.NewKey() + text}, {Scope: text, Key: once.NewKey()}} {
@@ -52,7 +52,7 @@ func notDown(t *testing.T, what string, id store.ID, err error) {
 	}
 }
 
-// testRecord proves that every field of a record is read as it was written, byte by byte.
+// testRecord proves that every field of a record is read byte by byte as it was written.
 func testRecord(t *testing.T, o *operations) {
 	t.Run("RoundTrip", func(t *testing.T) {
 		seed := rand.Uint64()
@@ -73,7 +73,7 @@ func testRecord(t *testing.T, o *operations) {
 			if rec.State == store.StateDone {
 				continue
 			}
-			o.swap(t, change(id, store.Expect{Fence: rec.Fence - 1}, next)) // nothing of the old one may show through
+			o.swap(t, change(id, store.Expect{Fence: rec.Fence - 1}, next)) // nothing of the old record may remain
 			o.same(t, fmt.Sprintf("seed %d, record %d, by a second Swap", seed, i), id, next)
 		}
 	})
@@ -86,7 +86,7 @@ func testRecord(t *testing.T, o *operations) {
 			for _, kind := range []store.ResultKind{store.ResultValue, store.ResultFailure, store.ResultOmitted} {
 				for _, by := range o.puts {
 					if len(body) > 1000 && by.name != "Swap" && by.name != "Commit" {
-						continue // it takes long, and is the same
+						continue // it takes long, and proves nothing more
 					}
 					rec := claimed(store.Record{State: store.StateDone, Fence: 1, Result: store.Result{Kind: kind, Status: 200, Body: body}})
 					id := newID()
@@ -122,7 +122,7 @@ func testRecord(t *testing.T, o *operations) {
 			o.same(t, "IDs of events", id, rec)
 		}
 	})
-	t.Run("Owned", func(t *testing.T) { // a caller may change its slices without changing a record
+	t.Run("Owned", func(t *testing.T) { // a caller that changes its slices must not change a record
 		for _, by := range o.puts {
 			id := newID()
 			c := done(id, "as it was")
@@ -138,9 +138,9 @@ func testRecord(t *testing.T, o *operations) {
 	t.Run("Keys", func(t *testing.T) { testKeys(t, o) })
 }
 
-// testKeys proves that keys are compared by their bytes and that no key needs escapes.
+// testKeys proves that keys are compared by their bytes, and that no key needs escapes.
 func testKeys(t *testing.T, o *operations) {
-	tag := once.NewKey() // scopes of this run
+	tag := once.NewKey() // the scopes of this run begin with it
 	ids := []store.ID{{Scope: tag + "a", Key: "bc"}, {Scope: tag + "ab", Key: "c"}, {Scope: "c", Key: tag + "ab"}}
 	for _, key := range []string{
 		"k", "K", "k ", " k", "kk", "straße", "strasse", "STRASSE", "\u00e9", "e\u0301", "é ", "ｋ", "\u212a", "日本", "😀", "\u200b", "\ufeff",
@@ -162,8 +162,8 @@ func testKeys(t *testing.T, o *operations) {
 	}
 }
 
-// diff describes the differences between two records that a store must preserve: nil and
-// empty bytes are the same; the store itself sets Since and LeaseExpired.
+// diff describes the differences between two records that a store must preserve. nil and empty bytes are the same. Since and
+// LeaseExpired are not compared, because the store sets them.
 func diff(want, got store.Record) string {
 	var s []string
 	add := func(field string, want, got any) {
@@ -208,13 +208,13 @@ func diff(want, got store.Record) string {
 	return strings.Join(s, "; ")
 }
 
-// change asks for rec with times that no case outlives.
+// change returns the change of id to rec, with times that end after every case.
 func change(id store.ID, expect store.Expect, rec store.Record) store.Change {
 	rec = claimed(rec)
 	return store.Change{ID: id, Expect: expect, Next: rec, Lease: time.Hour, Retain: time.Hour}
 }
 
-// claimed is rec with a claim, which no stored record is without.
+// claimed returns rec with a nonce, because every stored record has one.
 func claimed(rec store.Record) store.Record {
 	if rec.Nonce == nil && rec.State != store.StateAbsent {
 		rec.Nonce = []byte("0123456789abcdef")
@@ -222,7 +222,7 @@ func claimed(rec store.Record) store.Record {
 	return rec
 }
 
-// atomic is rec without the fields of leased work, and without a trace and a name, as most records are.
+// atomic returns rec without the fields of leased work, a trace and a name, as most records are.
 func atomic(rec store.Record) store.Record {
 	rec.Fence, rec.RecoveryPoint, rec.CallStarted, rec.Data, rec.Trace, rec.Name = 1, "", false, nil, "", ""
 	return rec
@@ -259,7 +259,7 @@ func randomBytes(r *rand.Rand, from, to int) []byte {
 	return b
 }
 
-// randomText returns text that a column can hold: no zero bytes, no line ends.
+// randomText returns text that a text column can hold: without zero bytes and line ends.
 func randomText(r *rand.Rand) string {
 	alphabet := []rune("abcXYZ09-_:/ '\"\\%$?éß日😀")
 	text := make([]rune, r.IntN(20))

@@ -9,18 +9,18 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// plane is a store that runs SQL, and a table for it.
+// plane is a store that runs SQL, with a table of the suite.
 type plane[TX any] struct {
 	*suite[TX]
 	db sqlplane.SQL[TX]
 }
 
-// testSQL proves that statements of a capability commit with the transaction in which they run, or
-// not at all, and that their errors and values are the same on every database.
+// testSQL proves that statements of a capability commit with their transaction or not at all. Their errors and values must be
+// the same on every database.
 func testSQL[TX any](t *testing.T, u *suite[TX]) {
 	db, ok := store.As[sqlplane.SQL[TX]](u.s)
 	if !ok {
-		return // it keeps its operations elsewhere
+		return // the store keeps its operations elsewhere
 	}
 	p := &plane[TX]{u, db}
 	columns := map[sqlplane.Dialect]string{
@@ -52,12 +52,12 @@ func testSQL[TX any](t *testing.T, u *suite[TX]) {
 	}
 }
 
-// text is a statement in the dialect of the store.
+// text returns a statement in the dialect of the store.
 func (p *plane[TX]) text(query string, args ...any) store.Statement {
 	return store.Statement{SQL: dialect.Text(p.db.Dialect(), query), Args: args}
 }
 
-// insert adds a row. It fails if the row exists.
+// insert returns a statement that adds a row. It fails if the row exists.
 func (p *plane[TX]) insert(key string) store.Statement {
 	return p.text("insert into storetest_row (KEY) values (?)", key)
 }
@@ -93,7 +93,7 @@ func (p *plane[TX]) must(t *testing.T, r sqlplane.Runner, st store.Statement) (r
 	return rows
 }
 
-// runners has fn called with every kind of Runner, in a transaction that is committed afterwards.
+// runners calls fn with every kind of Runner. The transaction is committed afterwards.
 func (p *plane[TX]) runners(t *testing.T, fn func(t *testing.T, r sqlplane.Runner)) {
 	t.Run("Pool", func(t *testing.T) { fn(t, p.db.Pool()) })
 	t.Run("Within", func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// failing is a statement that fails, and the error that it must return.
+// failing is a statement that fails, with the error that it must return.
 type failing struct {
 	name string
 	st   store.Statement
@@ -19,7 +19,7 @@ type failing struct {
 	is   error
 }
 
-// failures returns statements that fail if there is a row with this key.
+// failures returns statements that fail if a row with this key exists.
 func (p *plane[TX]) failures(key string) []failing {
 	many := p.insert(key + "many")
 	many.Rows = 2
@@ -40,7 +40,7 @@ func (f failing) check(t *testing.T, err error) {
 	}
 }
 
-// testSQLErrors: a failed statement is not applied, and its error says why.
+// testSQLErrors proves that a failed statement is not applied, and that its error says why.
 func testSQLErrors[TX any](t *testing.T, p *plane[TX]) {
 	key := once.NewKey()
 	p.must(t, p.db.Pool(), p.insert(key))
@@ -55,7 +55,7 @@ func testSQLErrors[TX any](t *testing.T, p *plane[TX]) {
 	}
 }
 
-// testSQLEach: an error of each is returned as it is, and the transaction goes on.
+// testSQLEach proves that an error of each is returned unchanged, and that the transaction stays usable.
 func testSQLEach[TX any](t *testing.T, p *plane[TX]) {
 	enough := errors.New("enough")
 	p.runners(t, func(t *testing.T, r sqlplane.Runner) {
@@ -68,12 +68,12 @@ func testSQLEach[TX any](t *testing.T, p *plane[TX]) {
 			query := p.text("select KEY from storetest_row where KEY >= ? and KEY < ?", key, key+"~")
 			query.Rows = 100
 			err := r.Query(bounded(t), query, func(sqlplane.Row) error { seen++; return enough })
-			if err != enough || seen != 1 { //nolint:errorlint // it is the same
+			if err != enough || seen != 1 { //nolint:errorlint // it must be the same value
 				t.Errorf("%v after %d rows, want the error of each after one", err, seen)
 			}
 		}
 		p.must(t, r, p.insert(key+" later"))
-		for range 20 { // more often than the pool has connections to lose
+		for range 20 { // more often than the pool has connections, so a leak shows
 			func() {
 				defer func() {
 					if recover() == nil {
@@ -89,8 +89,8 @@ func testSQLEach[TX any](t *testing.T, p *plane[TX]) {
 	})
 }
 
-// testSQLCancelled: a statement whose context is over is not applied, and its transaction
-// is not committed without it.
+// testSQLCancelled proves that a statement whose context has ended is not applied, and that its transaction is not
+// committed without it.
 func testSQLCancelled[TX any](t *testing.T, p *plane[TX]) {
 	over, cancel := context.WithCancel(bounded(t))
 	cancel()

@@ -14,8 +14,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// testSQLHandler: statements in the transaction of a handler are committed or rolled back with it, count as
-// the handler's own, and one that has failed keeps the transaction from being committed.
+// testSQLHandler proves that statements in a handler's transaction are committed or rolled back with it, and count as the
+// handler's own. A statement that has failed must prevent the commit.
 func testSQLHandler[TX any](t *testing.T, p *plane[TX]) {
 	t.Run("Commit", func(t *testing.T) {
 		id := newID()
@@ -76,7 +76,7 @@ func testSQLHandler[TX any](t *testing.T, p *plane[TX]) {
 	}
 }
 
-// testSQLOwn: the same in a transaction that the caller has opened.
+// testSQLOwn proves the same in a transaction that the caller has opened.
 func testSQLOwn[TX any](t *testing.T, p *plane[TX]) {
 	if !p.joins {
 		return
@@ -118,7 +118,7 @@ func testSQLOwn[TX any](t *testing.T, p *plane[TX]) {
 	}
 }
 
-// testSQLJoin: a Join undoes its own statements, and nothing else.
+// testSQLJoin proves that a failed Join undoes its own statements, and nothing else.
 func testSQLJoin[TX any](t *testing.T, p *plane[TX]) {
 	if !p.joins {
 		return
@@ -172,8 +172,8 @@ func testSQLJoin[TX any](t *testing.T, p *plane[TX]) {
 	p.wantState(t, id, store.StateAbsent)
 }
 
-// testSQLSavepoint: a savepoint that is rolled back undoes the statements that were run and appended in it, and
-// clears their errors.
+// testSQLSavepoint proves that the rollback of a savepoint undoes the statements that were run and appended under it, and clears
+// their errors.
 func testSQLSavepoint[TX any](t *testing.T, p *plane[TX]) {
 	if p.Savepoint == nil {
 		return
@@ -215,10 +215,10 @@ func testSQLSavepoint[TX any](t *testing.T, p *plane[TX]) {
 	}
 }
 
-// testSQLAppend: appended statements commit with the operation or not at all, and where they are
-// delayed until the commit, they are sent in the order of their Locks.
+// testSQLAppend proves that appended statements commit with the operation or not at all. A store that delays them until
+// the commit must send them in the order of their Locks.
 func testSQLAppend[TX any](t *testing.T, p *plane[TX]) {
-	// numbered inserts a row that says how many there were before it.
+	// numbered inserts a row with the number of rows before it.
 	numbered := func(key, locks string) store.Statement {
 		st := p.text("insert into storetest_row (KEY, n) select ?, count(*) from storetest_row where KEY >= ? and KEY < ?", key+locks, key, key+"~")
 		st.Locks, st.Rows = locks, 1
@@ -249,7 +249,7 @@ func testSQLAppend[TX any](t *testing.T, p *plane[TX]) {
 		}
 		want := []string{"", "a", "b", "c"}
 		switch n := p.countOn(t, r, id.Key); n {
-		case 0: // it is put off
+		case 0: // the store delays the statements until the commit
 		case len(locks):
 			want = locks
 		default:
@@ -263,7 +263,7 @@ func testSQLAppend[TX any](t *testing.T, p *plane[TX]) {
 			t.Errorf("sent in the order %q, want %q", got, want)
 		}
 	})
-	t.Run("Writes", func(t *testing.T) { // of a change
+	t.Run("Writes", func(t *testing.T) { // the writes of a change
 		id, swapped := newID(), newID()
 		c := done(id, "r")
 		s := done(swapped, "r")
@@ -295,7 +295,7 @@ func testSQLAppend[TX any](t *testing.T, p *plane[TX]) {
 	key := once.NewKey()
 	p.must(t, p.db.Pool(), p.insert(key))
 	for _, f := range p.failures(key) {
-		t.Run("Fails/"+f.name, func(t *testing.T) { // at once or at the commit, but nothing is applied
+		t.Run("Fails/"+f.name, func(t *testing.T) { // they fail at once or at the commit, and nothing is applied
 			id := newID()
 			txn := p.begin(t, id)
 			p.write(t, txn, id.Key)
@@ -314,7 +314,7 @@ func testSQLAppend[TX any](t *testing.T, p *plane[TX]) {
 	}
 }
 
-// testSQLWithin: a transaction of the capability's own.
+// testSQLWithin proves that Within commits or rolls back a transaction of its own.
 func testSQLWithin[TX any](t *testing.T, p *plane[TX]) {
 	failed := errors.New("failed")
 	levels := p.Isolations
@@ -344,7 +344,7 @@ func testSQLWithin[TX any](t *testing.T, p *plane[TX]) {
 		}
 	}
 	err := p.db.Within(bounded(t), store.DefaultIsolation, func(ctx context.Context, r sqlplane.Runner) error { insert(ctx, r); return failed })
-	if err != failed { //nolint:errorlint // it is the same
+	if err != failed { //nolint:errorlint // it must be the same value
 		t.Errorf("%v, want the error of fn", err)
 	}
 	p.wantRows(t, key, 0)
@@ -376,7 +376,7 @@ func testSQLWithin[TX any](t *testing.T, p *plane[TX]) {
 	wantKind(t, err, store.KindUnavailable)
 }
 
-// testSQLConcurrent: statements of Pool at one time.
+// testSQLConcurrent proves that several callers can use Pool at the same time.
 func testSQLConcurrent[TX any](t *testing.T, p *plane[TX]) {
 	const callers, each = 4, 25
 	key := once.NewKey()

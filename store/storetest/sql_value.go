@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// values are the values of a row.
+// values are the values of one row.
 type values struct {
 	n    *int64
 	data []byte
@@ -47,7 +47,7 @@ func testSQLValues[TX any](t *testing.T, p *plane[TX]) {
 			}
 			var got values
 			var name string
-			var isNull bool // drivers read empty bytes as nil, too
+			var isNull bool // data is null: drivers read empty bytes as nil, too
 			rows := 0
 			query := p.text("select KEY, n, data, data is null, flag, at from storetest_row where KEY = ?", key)
 			query.Rows = 1
@@ -74,8 +74,8 @@ func testSQLValues[TX any](t *testing.T, p *plane[TX]) {
 
 func equal[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// testSQLTimes: NOW does not move within a statement, AGO counts from it, and both compare with
-// times that the caller has stored.
+// testSQLTimes proves that NOW is the same within one statement, that AGO counts from it, and that both compare with times
+// that the caller has stored.
 func testSQLTimes[TX any](t *testing.T, p *plane[TX]) {
 	p.runners(t, func(t *testing.T, r sqlplane.Runner) {
 		key := once.NewKey()
@@ -108,7 +108,7 @@ func testSQLTimes[TX any](t *testing.T, p *plane[TX]) {
 	})
 }
 
-// testSQLDialect: KEEP and UPSERT.
+// testSQLDialect proves KEEP and UPSERT.
 func testSQLDialect[TX any](t *testing.T, p *plane[TX]) {
 	p.runners(t, func(t *testing.T, r sqlplane.Runner) {
 		key := once.NewKey()
@@ -129,7 +129,7 @@ func testSQLDialect[TX any](t *testing.T, p *plane[TX]) {
 	})
 }
 
-// testSQLLocked: SKIP LOCKED leaves out rows that another transaction has locked.
+// testSQLLocked proves that SKIP LOCKED leaves out the rows that another transaction has locked.
 func testSQLLocked[TX any](t *testing.T, p *plane[TX]) {
 	if p.OneWriter {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// testStored proves that the bytes of each scope are counted once, whatever the size of the pages, and without expired records.
+// testStored proves that the bytes of each scope are counted once, whatever the page size is, and that expired records do not count.
 func testStored[TX any](t *testing.T, u *suite[TX]) {
 	m, ok := dialect.Measurer(u.s)
 	if !ok {

@@ -128,7 +128,7 @@ func Run[TX any](t *testing.T, h Harness[TX]) {
 	}
 	t.Run("Clock", func(t *testing.T) {
 		u.parallel(t)
-		testClock(t, open(t, h)) // a store of its own: the clock of the others must not jump
+		testClock(t, open(t, h)) // with its own store: the clock of the other cases must not jump
 	})
 	t.Run("Lease", func(t *testing.T) {
 		u.parallel(t)
@@ -152,7 +152,7 @@ func Run[TX any](t *testing.T, h Harness[TX]) {
 	})
 }
 
-// check fails if the harness is incomplete: a test that is left out proves nothing.
+// check fails if the harness is incomplete, because a test that is left out proves nothing.
 func (h Harness[TX]) check(t *testing.T) {
 	v := reflect.ValueOf(h)
 	for i := range v.NumField() {
@@ -169,11 +169,10 @@ func (h Harness[TX]) check(t *testing.T) {
 	}
 }
 
-// suite is a store under test and its harness. Cases share it, and keep apart by
-// their keys.
+// suite is a store under test and its harness. The cases share it, and use different keys.
 type suite[TX any] struct {
 	Harness[TX]
-	*operations // the same store, as far as it reads and swaps
+	*operations // the same store, without its transactions
 	s, peer     store.Store[TX]
 	joins       bool
 }
@@ -195,7 +194,7 @@ func (u *suite[TX]) engine(s store.Store[TX], cfg once.Config) *once.Engine[TX] 
 }
 
 func (u *suite[TX]) parallel(t *testing.T) {
-	if !u.OneWriter { // there, a case that holds a transaction open would stop the others
+	if !u.OneWriter { // with one writer, a case that holds a transaction open would stop the other cases
 		t.Parallel()
 	}
 }
@@ -218,7 +217,8 @@ func (u *suite[TX]) granted(t *testing.T, opts store.BeginOptions) store.Transac
 	return txn
 }
 
-// busy asks for a claim that another transaction holds, if claims are held.
+// busy tries to claim an operation that another transaction holds, and wants to be refused. If claims are made by
+// the commit, it wants to be granted.
 func (u *suite[TX]) busy(t *testing.T, s store.Store[TX], id store.ID) {
 	t.Helper()
 	ctx := bounded(t)
@@ -251,7 +251,7 @@ func (u *suite[TX]) write(t *testing.T, txn store.Transaction[TX], key string) {
 	}
 }
 
-// execute runs an atomic operation with one effect.
+// execute stores an atomic operation with one effect as done.
 func (u *suite[TX]) execute(t *testing.T, c store.Change) {
 	t.Helper()
 	txn := u.begin(t, c.ID)
@@ -261,7 +261,7 @@ func (u *suite[TX]) execute(t *testing.T, c store.Change) {
 	}
 }
 
-// hasWaited reports whether a call of a store with one writer has waited in vain, see Harness.OneWriter.
+// hasWaited reports whether a call of a store with one writer has waited in vain. See Harness.OneWriter.
 func hasWaited(err error) bool {
 	kind := store.KindOf(err)
 	return kind == store.KindBusy || kind == store.KindUnavailable

@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// fence of the records of the truth table.
+// fence is the fence of the records of the truth table.
 const fence = 3
 
 // Nonces of the truth table.
@@ -21,12 +21,12 @@ var (
 	otherNonce  = []byte("some other claim")
 )
 
-// standing is a state of an operation before a Change.
+// standing is a state in which a Change may find an operation.
 type standing struct {
 	name    string
-	rec     store.Record // as it was written
-	expires bool         // before the Change
-	lapses  bool         // before the Change
+	rec     store.Record // the record as it was written
+	expires bool         // the retention ends before the Change
+	lapses  bool         // the lease ends before the Change
 }
 
 var standings = []standing{
@@ -42,7 +42,7 @@ var standings = []standing{
 	{name: "done", rec: stored(store.StateDone)},
 }
 
-// stored is a record with all that KeepRequest leaves as it is.
+// stored returns a record that has all fields which KeepRequest leaves unchanged.
 func stored(state store.State) store.Record {
 	return store.Record{
 		State: state, Fence: fence, Nonce: storedNonce,
@@ -55,8 +55,8 @@ func calling(rec store.Record) store.Record {
 	return rec
 }
 
-// matched reports whether st meets the expectation ex. A LeaseExpired expectation of an absent operation
-// means nothing, and neither does a Nonce: both are not in the table.
+// matched reports whether st meets the expectation ex. For an absent operation, LeaseExpired and Nonce mean nothing, so the
+// table does not have them.
 func (st standing) matched(ex store.Expect) bool {
 	switch {
 	case st.rec.State == store.StateAbsent || st.expires:
@@ -86,9 +86,9 @@ var nexts = []struct {
 	{"mark unknown", store.Record{State: store.StateUnknown, Fence: fence, CallStarted: true, Request: []byte("next request")}},
 }
 
-// testTruthTable proves the result of every Change on every operation, in every way in which a Change can be
-// applied. Swap goes through all combinations, but with one next record for each expectation with a nonce,
-// like the other ways. With a rollback, the same Change is applied and then undone.
+// testTruthTable proves the result of every Change on every operation, for each way to apply a Change. Swap goes through all
+// combinations without a nonce. An expectation with a nonce, and every other way, is tried with one next record. A way
+// that is rolled back applies the same Change and undoes it.
 func testTruthTable(t *testing.T, o *operations) {
 	type cell struct {
 		name string
@@ -108,7 +108,7 @@ func testTruthTable(t *testing.T, o *operations) {
 						continue
 					}
 					if ex.Fence == 0 && next.rec.State == store.StateAbsent {
-						continue // nothing to release
+						continue // there is nothing to release
 					}
 					c := o.withEffect(change(newID(), ex, next.rec))
 					if next.rec.State != store.StateAbsent {
@@ -185,7 +185,7 @@ func (o *operations) cell(t *testing.T, name string, by way, st standing, c stor
 	o.wantEffectsOf(t, name, c, applies && !by.undone)
 }
 
-// wantEffectsOf wants the effect that travels with c if it was applied.
+// wantEffectsOf wants the effect of c if c was applied, and none otherwise.
 func (o *operations) wantEffectsOf(t *testing.T, name string, c store.Change, applied bool) {
 	t.Helper()
 	if o.effects == nil {
@@ -204,7 +204,7 @@ func testSwap(t *testing.T, o *operations) {
 	t.Run("Writes", func(t *testing.T) { testWrites(t, o) })
 	t.Run("Reclaimed", func(t *testing.T) { testReclaimed(t, o) })
 	t.Run("StaleAfter", func(t *testing.T) { testStaleAfter(t, o) })
-	t.Run("OneWins", func(t *testing.T) { // a claim, and then a takeover, under contention
+	t.Run("OneWins", func(t *testing.T) { // a claim, a takeover and a finish, under contention
 		for _, by := range o.ways {
 			rounds := 2
 			if by.tells {
@@ -226,13 +226,13 @@ func testSwap(t *testing.T, o *operations) {
 	})
 }
 
-// testClaimed is testSwap while other transactions are open.
+// testClaimed runs testSwap, and tries Swap while another transaction has claimed the operation.
 func testClaimed[TX any](t *testing.T, u *suite[TX]) {
 	testSwap(t, u.operations)
 	t.Run("Claimed", func(t *testing.T) {
 		for i, n := range nexts[1:] {
 			if u.OneWriter && i > 0 {
-				break // each one takes as long as the store waits for the writer
+				break // each try takes as long as the store waits for the writer
 			}
 			id := newID()
 			free := u.claims(t, id)
@@ -244,7 +244,7 @@ func testClaimed[TX any](t *testing.T, u *suite[TX]) {
 			}
 			c := change(id, store.Expect{}, n.rec)
 			rec, err := u.peer.Swap(ctx, c)
-			if u.ClaimsByCommit { // an open transaction holds no claim
+			if u.ClaimsByCommit { // an open transaction of such a store has claimed nothing
 				free()
 				if err != nil {
 					t.Errorf("to %s while a transaction is open that claims by its Commit: %v", n.name, err)
@@ -264,7 +264,7 @@ func testClaimed[TX any](t *testing.T, u *suite[TX]) {
 	})
 }
 
-// oneWins sends the same change from many goroutines.
+// oneWins applies the same change from many goroutines. Exactly one of them must succeed.
 func (o *operations) oneWins(t *testing.T, by way, c store.Change, then store.State) {
 	t.Helper()
 	c = o.withEffect(c)
@@ -302,8 +302,8 @@ func (o *operations) oneWins(t *testing.T, by way, c store.Change, then store.St
 	o.wantState(t, c.ID, then)
 }
 
-// testReclaimed proves that a holder which has slept through the release of its operation does not
-// match the next claim, although that has the same fence.
+// testReclaimed proves that the old holder of an operation which was released meanwhile does not match the next claim, although
+// that has the same fence.
 func testReclaimed(t *testing.T, o *operations) {
 	for _, by := range o.ways {
 		id := newID()
@@ -331,9 +331,8 @@ func testReclaimed(t *testing.T, o *operations) {
 	}
 }
 
-// testStaleAfter proves that a Change which claims an absent operation is refused when it is too late,
-// and that no other Change is. The moments are years away: a store's clock need not be that of the
-// test.
+// testStaleAfter proves that a Change which claims an absent operation is refused when it is too late, and that no other Change
+// is refused. The times are years away, because a store's clock may differ from the clock of the test.
 func testStaleAfter(t *testing.T, o *operations) {
 	const far = 10 * 365 * 24 * time.Hour
 	over, ahead := time.Now().Add(-far), time.Now().Add(far)
@@ -359,7 +358,7 @@ func testStaleAfter(t *testing.T, o *operations) {
 			again := c
 			again.StaleAfter = over
 			_, err = by.apply(t, again)
-			wantKind(t, err, store.KindTaken) // an existing record is found all the same
+			wantKind(t, err, store.KindTaken) // the existing record counts, however late the Change is
 		}
 		if by.undone || by.claims {
 			continue

@@ -15,8 +15,8 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// testSweep proves that sweepers delete expired operations and nothing else, also while several are at
-// work. The test has a store of its own, because it moves the clock.
+// testSweep proves that sweepers delete expired operations and nothing else, even if several sweep at the same time. The test
+// has its own store, because it moves the clock.
 func testSweep[TX any](t *testing.T, u *suite[TX]) {
 	if _, ok := store.As[upkeep.Sweeper](u.s); !ok {
 		t.Skip("the store is not a Sweeper")
@@ -37,11 +37,11 @@ func testSweep[TX any](t *testing.T, u *suite[TX]) {
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, u) })
 		u.Advance(t, u.s, 2*time.Hour)
-		u.sweepAll(t, u.s, nil) // the next case begins without expired operations
+		u.sweepAll(t, u.s, nil) // the next case must begin without expired operations
 	}
 }
 
-// sweep sweeps once.
+// sweep calls Sweep once.
 func (u *suite[TX]) sweep(t *testing.T, s store.Store[TX], req upkeep.Sweep) upkeep.Swept {
 	t.Helper()
 	sweeper, _ := store.As[upkeep.Sweeper](s)
@@ -52,7 +52,7 @@ func (u *suite[TX]) sweep(t *testing.T, s store.Store[TX], req upkeep.Sweep) upk
 	return swept
 }
 
-// sweepAll sweeps until nothing is left and returns how many rows there were.
+// sweepAll calls Sweep until nothing is left, and returns how many rows were deleted.
 func (u *suite[TX]) sweepAll(t *testing.T, s store.Store[TX], keep func(context.Context, []upkeep.Expired) error) (rows int) {
 	t.Helper()
 	req := upkeep.Sweep{Limit: 7, Archive: keep}
@@ -66,7 +66,7 @@ func (u *suite[TX]) sweepAll(t *testing.T, s store.Store[TX], keep func(context.
 	return rows
 }
 
-// expire stores n finished operations that have expired when it returns.
+// expire stores n finished operations, and moves the clock until they have expired.
 func (u *suite[TX]) expire(t *testing.T, n int) (changes []store.Change) {
 	t.Helper()
 	for range n {
@@ -83,7 +83,7 @@ func sweepExpired[TX any](t *testing.T, u *suite[TX]) {
 	stays := map[store.ID]store.Record{}
 	for _, state := range []store.State{store.StateRunning, store.StateWaiting, store.StateUnknown, store.StateDone} {
 		c := change(newID(), store.Expect{}, claimed(store.Record{State: state, Fence: 1}))
-		c.Retain = 0 // for ever
+		c.Retain = 0 // kept for ever
 		u.swap(t, c)
 		stays[c.ID] = c.Next
 	}
@@ -149,8 +149,8 @@ func sweepKeepFails[TX any](t *testing.T, u *suite[TX]) {
 	}
 }
 
-// sweepReplaced lets a request replace an expired row while that is being kept: the
-// request waits for nothing, and its row is not the one that may go.
+// sweepReplaced lets a request replace an expired row while Archive runs. The request must not wait, and the sweep must not
+// delete the new row.
 func sweepReplaced[TX any](t *testing.T, u *suite[TX]) {
 	old := u.expire(t, 3)
 	next := done(old[1].ID, "executed again")
@@ -168,7 +168,7 @@ func sweepReplaced[TX any](t *testing.T, u *suite[TX]) {
 	u.same(t, "the row that has replaced an expired one", next.ID, next.Next)
 }
 
-// sweepClaimed sweeps while an expired operation is being executed again.
+// sweepClaimed sweeps while an open transaction executes an expired operation again.
 func sweepClaimed[TX any](t *testing.T, u *suite[TX]) {
 	old := u.expire(t, 3)
 	for _, keeps := range []bool{false, true} {
@@ -184,7 +184,7 @@ func sweepClaimed[TX any](t *testing.T, u *suite[TX]) {
 	}
 }
 
-// sweepReplacing sweeps while a transaction that has replaced an expired row is open.
+// sweepReplacing sweeps while the transaction that has replaced an expired row is still open.
 func sweepReplacing[TX any](t *testing.T, u *suite[TX]) {
 	if !u.joins {
 		t.Skip("the store is not a Joiner")
@@ -208,8 +208,8 @@ func sweepReplacing[TX any](t *testing.T, u *suite[TX]) {
 	}
 }
 
-// beside sweeps while another transaction is open, and must not wait for it. Where only one
-// transaction at a time can write, it has to wait.
+// beside sweeps while another transaction is open. The sweep must not wait for it, unless only one transaction at a time can
+// write.
 func (u *suite[TX]) beside(t *testing.T, keeps bool) {
 	t.Helper()
 	req := upkeep.Sweep{Limit: 100}
@@ -231,7 +231,7 @@ func (u *suite[TX]) beside(t *testing.T, keeps bool) {
 	}
 }
 
-// sweepIsolation sweeps an expired operation while it is executed again.
+// sweepIsolation sweeps an expired operation while an engine executes it again.
 func sweepIsolation[TX any](t *testing.T, u *suite[TX]) {
 	for _, isolation := range u.Isolations {
 		id := u.expire(t, 1)[0].ID
@@ -252,7 +252,7 @@ func sweepIsolation[TX any](t *testing.T, u *suite[TX]) {
 	}
 }
 
-// sweepTogether lets several sweepers meet: each row is swept once, and kept.
+// sweepTogether lets several sweepers work at the same time. Each row must be deleted once and, with an archive, be archived.
 func sweepTogether[TX any](t *testing.T, u *suite[TX]) {
 	const rows = 150
 	for _, keeps := range []bool{false, true} {
@@ -278,7 +278,7 @@ func sweepTogether[TX any](t *testing.T, u *suite[TX]) {
 			group.Go(func() { swept[i] = u.sweepAll(t, s, keep) })
 		}
 		group.Wait()
-		sum := u.sweepAll(t, u.s, keep) // rows that one sweeper left to another one which then gave up
+		sum := u.sweepAll(t, u.s, keep) // rows that one sweeper has skipped because another had locked them
 		for _, n := range swept {
 			sum += n
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// testTake proves that all waiting operations are taken, each by one taker, and that the others stay as they are.
+// testTake proves that all waiting operations are taken, each by one taker, and that other operations do not change.
 func testTake(t *testing.T, o *operations) {
 	var ids []store.ID
 	states := map[store.ID]store.State{}

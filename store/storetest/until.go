@@ -7,9 +7,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// testUntil proves that an absent operation is not granted when it is too late, even if
-// the store could skip the look-up, and that an existing record is found all the same. The
-// moments are years away: a store's clock need not be that of the test.
+// testUntil proves that Begin does not grant an absent operation when it is too late, even if the store could skip the
+// look-up. An existing record must still be found. The times are years away, because a store's clock may differ from the
+// clock of the test.
 func testUntil[TX any](t *testing.T, u *suite[TX]) {
 	const far = 10 * 365 * 24 * time.Hour
 	over, ahead := time.Now().Add(-far), time.Now().Add(far)
@@ -64,7 +64,7 @@ func testUntil[TX any](t *testing.T, u *suite[TX]) {
 			})
 		}
 	}
-	for _, id := range []store.ID{absent, expired} { // a refusal holds nothing
+	for _, id := range []store.ID{absent, expired} { // the refused calls hold no claim
 		txn, rec, err := u.peer.Begin(bounded(t), store.BeginOptions{ID: id, StaleAfter: ahead, First: true})
 		if txn == nil || err != nil {
 			t.Fatalf("in time: %+v, %v", rec, err)

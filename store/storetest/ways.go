@@ -8,8 +8,8 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// operationsOf returns the store of u as far as it reads and swaps, and adds the ways of its transactions:
-// a commit can do everything that Swap does.
+// operationsOf returns the store of u, and adds the ways of its transactions: a commit can do everything that Swap
+// does.
 func operationsOf[TX any](u *suite[TX]) *operations {
 	h := u.Harness
 	o := &operations{s: u.s, peer: u.peer, statement: h.Statement, claim: u.claims, maxResult: h.MaxResult, clockError: h.ClockError}
@@ -41,7 +41,7 @@ func (u *suite[TX]) byCommit(opts store.BeginOptions) func(t *testing.T, c store
 	}
 }
 
-// byJoin applies c in a transaction of the caller, which goes on afterwards and then commits or rolls back.
+// byJoin applies c in a transaction of the caller. The caller writes once more afterwards, and then commits or rolls back.
 func (u *suite[TX]) byJoin(commit bool) func(t *testing.T, c store.Change) (store.Record, error) {
 	return u.byCaller(commit, func(t *testing.T, own caller[TX], c store.Change) (rec store.Record, err error) {
 		t.Helper()
@@ -49,7 +49,7 @@ func (u *suite[TX]) byJoin(commit bool) func(t *testing.T, c store.Change) (stor
 	})
 }
 
-// byWrite does the same by a [upkeep.Writer].
+// byWrite does the same with a [upkeep.Writer].
 func (u *suite[TX]) byWrite(w upkeep.Writer[TX], commit bool) func(t *testing.T, c store.Change) (store.Record, error) {
 	return u.byCaller(commit, func(t *testing.T, own caller[TX], c store.Change) (store.Record, error) {
 		t.Helper()
@@ -96,7 +96,7 @@ func (u *suite[TX]) putByJoin(t *testing.T, c store.Change) error {
 	return err
 }
 
-// joined joins the caller's transaction, which must be granted.
+// joined joins the caller's transaction, and must be granted.
 func (u *suite[TX]) joined(t *testing.T, own caller[TX], id store.ID) store.Transaction[TX] {
 	t.Helper()
 	j, _ := store.As[store.Joiner[TX]](u.s)
@@ -122,7 +122,7 @@ func (u *suite[TX]) lookByBegin(durable bool) func(t *testing.T, id store.ID) st
 	}
 }
 
-// claims claims id by an open transaction.
+// claims claims id in an open transaction. free rolls the transaction back.
 func (u *suite[TX]) claims(t *testing.T, id store.ID) (free func()) {
 	t.Helper()
 	txn := u.begin(t, id)

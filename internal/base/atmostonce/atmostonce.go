@@ -1,5 +1,6 @@
-// Package atmostonce marks the contexts of calls: of one that must not be made twice, and of one that may have been made before. Packages lease and saga
-// mark them. Package retryhttp obeys the first mark, and package gateway reads the second one.
+// Package atmostonce marks the contexts of calls. One mark means that the call must not be made twice. The second mark
+// means that the call may have been made before. Packages lease and saga set the marks, package retryhttp obeys the first
+// mark, and package gateway reads the second mark.
 package atmostonce
 
 import "context"

@@ -1,7 +1,7 @@
-// Package fairqueue decides which request is served now, which one waits for its turn, and which one is
-// refused and when it should come back. It has neither a clock nor a lock: the caller passes the
-// time, and calls it from one goroutine at a time. So a server runs it under a
-// mutex, and a simulation runs the same decisions in a time of its own.
+// Package fairqueue decides which request is served now, which request waits, and which request is refused. For a refused
+// request it also says when the caller should try again. The package has no clock and no lock: the caller passes the time,
+// and only one goroutine may use a queue at a time. So a server uses a queue under a mutex, and a simulation uses the same
+// decisions with simulated time.
 //
-// Time is a duration since any moment that stays the same.
+// A time is a duration since a fixed moment.
 package fairqueue

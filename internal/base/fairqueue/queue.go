@@ -5,36 +5,37 @@ import (
 	"time"
 )
 
-// Capacity is how many are served at the same time, if that changes. A nil Capacity is
-// Config.Limit.
+// Capacity is the changing number of requests that can be served at the same time. If Capacity is nil, Config.Limit is
+// this number.
 type Capacity interface {
 	Acquire() (release func(useful bool), ok bool)
 	Limit() int
 }
 
-// Config of a [Queue]. Nothing has a default here.
+// Config configures a [Queue]. Its fields have no defaults.
 type Config struct {
-	Limit    int           // served at the same time
-	Capacity Capacity      // instead of Limit
-	Queue    int           // waiting at the same time
+	Limit    int           // how many requests are served at the same time
+	Capacity Capacity      // replaces Limit
+	Queue    int           // how many requests wait at the same time
 	Wait     time.Duration // the longest that a request waits
 }
 
-// Queue has the requests that are served and the requests that wait.
+// Queue contains the requests that are served and the requests that wait.
 type Queue struct {
 	Config
 
 	running, waiting int
-	tenants          map[string]*tenant // with a request that runs or waits
-	order            []*tenant          // with a request that waits, next one first
-	spare            *tenant
+	tenants          map[string]*tenant // the tenants with a request that is served or waits
+	order            []*tenant          // the tenants with a waiting request; the next tenant is first
+	// spare is a list of unused tenants, so that most requests allocate none.
+	spare *tenant
 
-	mean     time.Duration // the mean service time of late
-	progress time.Duration // when a request was last served, or could have been at once
+	mean     time.Duration // the recent mean time of a service
+	progress time.Duration // when a request was last served, or could have been served at once
 	promised time.Duration // the last moment that was promised to a caller
 }
 
-// Ticket is a request that is served.
+// Ticket is a request that is served now.
 type Ticket struct {
 	tenant  *tenant
 	began   time.Duration
@@ -43,26 +44,26 @@ type Ticket struct {
 
 // Waiter is a request that waits.
 type Waiter struct {
-	// Call is called once: when it is his turn, with the zero Refusal, or when he has
-	// to go. It must not call the queue.
+	// The queue calls Call one time: with the zero Refusal when the request is served, or with the reason when the
+	// request must leave the queue. Call must not use the queue.
 	Call   func(Refusal)
-	Ticket Ticket // when it is his turn
+	Ticket Ticket // set when the request is served
 
 	tenant *tenant
 	queued bool
 }
 
-// Why a request is refused.
+// Why is the reason of a refusal.
 type Why uint8
 
 const (
 	Admitted Why = iota
-	Share        // others have a right to the place
-	Full         // there is no place
-	Late         // his turn would come too late
+	Share        // other tenants have a right to the place
+	Full         // the queue is full
+	Late         // the request would be served too late
 )
 
-// Refusal is why, and after how long there is likely to be room.
+// Refusal is the reason of a refusal, and the time after which a place is likely to be free.
 type Refusal struct {
 	Why   Why
 	After time.Duration
@@ -71,7 +72,7 @@ type Refusal struct {
 // New returns an empty queue.
 func New(cfg Config) *Queue { return &Queue{Config: cfg, tenants: map[string]*tenant{}} }
 
-// Enter serves a request at once, if no other waits and a place is free.
+// Enter serves a request at once if no other request waits and a place is free.
 func (q *Queue) Enter(now time.Duration, name string) (Ticket, bool) {
 	if q.waiting > 0 {
 		return Ticket{}, false
@@ -84,9 +85,9 @@ func (q *Queue) Enter(now time.Duration, name string) (Ticket, bool) {
 	return q.start(now, q.tenant(name), release), true
 }
 
-// Wait puts w into the queue, if its turn is likely to come within Config.Wait and it
-// is likely to be served within budget (0: any time). Another may have to go for
-// it: the last one of the tenant that has the most waiting.
+// Wait puts w into the queue if two conditions are likely to hold: w is served within Config.Wait, and its service ends
+// within budget (0: no limit). If the queue is full, w may replace the last request of the tenant with the most waiting
+// requests.
 func (q *Queue) Wait(now time.Duration, name string, budget time.Duration, w *Waiter) Refusal {
 	t := q.tenant(name)
 	defer q.drop(t)
@@ -96,6 +97,7 @@ func (q *Queue) Wait(now time.Duration, name string, budget time.Duration, w *Wa
 	}
 	if q.waiting >= q.Queue {
 		most := q.longest()
+		// A tenant must not push out another one that waits with as few requests.
 		if most == nil || len(most.waiters) <= len(t.waiters)+1 {
 			return q.refuse(now, t, Full)
 		}
@@ -113,8 +115,8 @@ func (q *Queue) Wait(now time.Duration, name string, budget time.Duration, w *Wa
 	return Refusal{}
 }
 
-// Quit takes w, which has waited long enough, out of the queue. If w was called in the
-// meantime it does nothing, and ok is false.
+// Quit removes w from the queue, because w has waited long enough. If w was already called, Quit does nothing, and ok is
+// false.
 func (q *Queue) Quit(now time.Duration, w *Waiter) (r Refusal, ok bool) {
 	if !w.queued {
 		return Refusal{}, false
@@ -126,8 +128,7 @@ func (q *Queue) Quit(now time.Duration, w *Waiter) (r Refusal, ok bool) {
 	return r, true
 }
 
-// Leave ends a service. A useful one has taken the time that such things take; one that
-// was broken off has not.
+// Leave ends a service. Only a useful service counts for the mean time; an interrupted service took less time than usual.
 func (q *Queue) Leave(now time.Duration, served Ticket, useful bool) {
 	if useful {
 		if took := now - served.began; q.mean == 0 {
@@ -143,6 +144,7 @@ func (q *Queue) Leave(now time.Duration, served Ticket, useful bool) {
 	q.running--
 	served.tenant.running--
 	q.drop(served.tenant)
+	// A changing capacity may have more than one free place now.
 	for q.waiting > 0 {
 		release, ok := q.acquire()
 		if !ok {
@@ -160,7 +162,7 @@ func (q *Queue) Running() int { return q.running }
 // Waiting returns how many wait.
 func (q *Queue) Waiting() int { return q.waiting }
 
-// Mean returns how long a service has taken lately.
+// Mean returns the recent mean time of a service.
 func (q *Queue) Mean() time.Duration { return q.mean }
 
 func (q *Queue) start(now time.Duration, t *tenant, release func(bool)) Ticket {
@@ -169,8 +171,8 @@ func (q *Queue) start(now time.Duration, t *tenant, release func(bool)) Ticket {
 	return Ticket{t, now, release}
 }
 
-// acquire takes a place. If no request runs, it always succeeds: otherwise the waiting requests would wait
-// for ever, because only the end of another one wakes them.
+// acquire takes a place. If no request is served, acquire always succeeds: only the end of a request wakes the waiting
+// requests, so they would otherwise wait for ever.
 func (q *Queue) acquire() (release func(bool), ok bool) {
 	if q.Capacity != nil {
 		release, ok = q.Capacity.Acquire()
@@ -179,7 +181,7 @@ func (q *Queue) acquire() (release func(bool), ok bool) {
 	return nil, q.running < q.Limit
 }
 
-// Places returns how many may be served at the same time.
+// Places returns how many requests can be served at the same time.
 func (q *Queue) Places() int {
 	if q.Capacity != nil {
 		return max(1, q.Capacity.Limit())
@@ -187,8 +189,8 @@ func (q *Queue) Places() int {
 	return q.Limit
 }
 
-// next takes the next request to serve out of the queue: the first one of a tenant with the fewest running
-// requests. Tenants with equally many take turns.
+// next removes the next request from the queue: the first request of the tenant with the fewest served requests. If
+// several tenants have the same number, they take turns.
 func (q *Queue) next() *Waiter {
 	turn := 0
 	for i, t := range q.order {
@@ -205,6 +207,7 @@ func (q *Queue) next() *Waiter {
 	return w
 }
 
+// remove removes w from the queue, whatever its place is.
 func (q *Queue) remove(w *Waiter) {
 	t := w.tenant
 	i := slices.Index(t.waiters, w)

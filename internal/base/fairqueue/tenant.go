@@ -2,15 +2,16 @@ package fairqueue
 
 import "time"
 
-// tenant has the requests of one tenant, which take turns with the requests of others.
+// tenant contains the requests of one tenant. The tenants take turns.
 type tenant struct {
 	name     string
 	running  int
 	waiters  []*Waiter
 	promised time.Duration
-	next     *tenant // spare, too
+	next     *tenant // the next tenant in the list of unused tenants
 }
 
+// longest returns the tenant with the most waiting requests.
 func (q *Queue) longest() (most *tenant) {
 	for _, t := range q.order {
 		if most == nil || len(t.waiters) > len(most.waiters) {
@@ -20,7 +21,7 @@ func (q *Queue) longest() (most *tenant) {
 	return most
 }
 
-// tenant returns the tenant of that name. It must be dropped when it has no running or waiting request any more.
+// tenant returns the tenant with this name. The caller must call drop if the tenant has no served or waiting request.
 func (q *Queue) tenant(name string) *tenant {
 	if t := q.tenants[name]; t != nil {
 		return t
@@ -35,6 +36,7 @@ func (q *Queue) tenant(name string) *tenant {
 	return t
 }
 
+// drop moves a tenant without requests to the list of unused tenants.
 func (q *Queue) drop(t *tenant) {
 	if t.running == 0 && len(t.waiters) == 0 && q.tenants[t.name] == t {
 		delete(q.tenants, t.name)

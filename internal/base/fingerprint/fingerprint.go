@@ -1,4 +1,4 @@
-// Package fingerprint hashes the parts of a request, also of one whose body is not in memory.
+// Package fingerprint hashes the parts of a request. The body need not be in memory.
 package fingerprint
 
 import (
@@ -9,28 +9,30 @@ import (
 	"io"
 )
 
-// Size of a hash: a version byte and SHA-256.
+// Size is the size of a fingerprint: a version byte and SHA-256.
 const Size = 1 + sha256.Size
 
 const (
-	// version1 is SHA-256 over the parts, each behind its length as 8 bytes, big-endian.
+	// version1 is SHA-256 over the parts. Before each part comes its length as 8 bytes, big-endian.
 	version1 = 1
 
-	// ruled is the first 28 bytes of version1 over the parts of a request that a rule has chosen. The last 4 bytes name the rule.
+	// ruled is the first 28 bytes of version1, over the parts of a request that a rule has chosen. The last 4 bytes
+	// identify the rule.
 	ruled = 2
 
 	ruleSize = 4
 )
 
-// Ruled adds a rule to f, the hash of the parts of a request that the rule has chosen: the result is compared with fingerprints of the same rule only.
+// Ruled adds a rule to f, which is the hash of the parts that the rule has chosen. The result is only compared with
+// fingerprints of the same rule.
 func Ruled(f, rule [Size]byte) [Size]byte {
 	f[0] = ruled
 	copy(f[Size-ruleSize:], rule[1:])
 	return f
 }
 
-// Differ reports whether the fingerprints prove that two requests are different. Fingerprints that are empty, or of different versions
-// or rules, are not compared: they prove nothing.
+// Differ reports whether the fingerprints prove that two requests are different. It does not compare fingerprints that are
+// empty, or that have different versions or rules: they prove nothing.
 func Differ(a, b []byte) bool {
 	switch {
 	case len(a) == 0, len(b) == 0, a[0] != b[0]:
@@ -41,10 +43,10 @@ func Differ(a, b []byte) bool {
 	return !bytes.Equal(a, b)
 }
 
-// Of hashes parts. Their boundaries count: ("ab", "c") and ("a", "bc") differ.
+// Of hashes parts. The boundaries between the parts count: ("ab", "c") and ("a", "bc") have different hashes.
 func Of(parts ...[]byte) [Size]byte {
 	h := sha256.New()
-	var size [8]byte // on the stack
+	var size [8]byte // an array that stays on the stack
 	for _, p := range parts {
 		binary.BigEndian.PutUint64(size[:], uint64(len(p)))
 		h.Write(size[:])
@@ -55,7 +57,7 @@ func Of(parts ...[]byte) [Size]byte {
 	return f
 }
 
-// Hash is [Of] for parts that come one after the other.
+// Hash is like [Of], for parts that are added one after the other.
 type Hash struct{ sha hash.Hash }
 
 // New returns a hash of no parts.
@@ -67,7 +69,7 @@ func (h *Hash) Part(p []byte) {
 	h.sha.Write(p)
 }
 
-// PartOf adds a part of size bytes, which it reads.
+// PartOf adds a part of size bytes, which it reads from r.
 func (h *Hash) PartOf(r io.Reader, size int64) error {
 	h.size(size)
 	_, err := io.CopyN(h.sha, r, size)

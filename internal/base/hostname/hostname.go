@@ -1,5 +1,4 @@
-// Package hostname gives each host one name, where it is the key of a budget, of a breaker
-// or of a label.
+// Package hostname gives each host one name. This name is the key of a budget or a breaker, and the value of a label.
 package hostname
 
 import "strings"
@@ -7,10 +6,9 @@ import "strings"
 // maxName is the length of the longest name, as in the domain name system.
 const maxName = 255
 
-// Canonical returns the name of a host as it is in a URL, with or without a port: in lower
-// case, without the dot of the root, and without the ports 80 and 443. It encodes no
-// letters: a name in Unicode and its form in ASCII (xn--) remain two. Text before a
-// slash, as in a target of gRPC, is kept.
+// Canonical returns the name of a host that comes from a URL, with or without a port. The result is in lower case, without
+// the final dot, and without the ports 80 and 443. Canonical does not encode letters: a name in Unicode and its form in
+// ASCII (xn--) stay two names. Text before a slash, as in a target of gRPC, is kept.
 func Canonical(host string) string {
 	host = strings.ToLower(host[:min(len(host), maxName)])
 	begin := strings.LastIndexByte(host, '/') + 1
@@ -19,16 +17,16 @@ func Canonical(host string) string {
 	case dot:
 		return host[:end-1] + port
 	case port != "":
-		return host // as it is, without a copy
+		return host // unchanged, so no copy is needed
 	}
 	return host[:end]
 }
 
-// split returns where the name ends that begins there, and the port that a URL must have,
-// with its colon.
+// split returns where the name that starts at begin ends, and the port with its colon. The port is empty if a URL need not
+// have it.
 func split(host string, begin int) (end int, port string) {
 	i := strings.LastIndexByte(host, ':')
-	if i < begin || strings.IndexByte(host[begin:], ':') < i-begin && host[i-1] != ']' { // none, or an IPv6 address
+	if i < begin || strings.IndexByte(host[begin:], ':') < i-begin && host[i-1] != ']' { // no port, or an IPv6 address without a port
 		return len(host), ""
 	}
 	switch port = host[i:]; port {
@@ -38,8 +36,8 @@ func split(host string, begin int) (end int, port string) {
 	return i, port
 }
 
-// OfURL returns the canonical name of the host of an address, "" if it has none. The path,
-// the query and the user are no part of it.
+// OfURL returns the canonical name of the host of a URL, or "" if the URL has no host. It ignores the path, the query and
+// the user.
 func OfURL(address string) string {
 	_, rest, ok := strings.Cut(address, "://")
 	if !ok {

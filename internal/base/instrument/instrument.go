@@ -1,9 +1,9 @@
-// Package instrument has the counters and histograms of this library: their names and labels. The packages that
-// raise events say which instrument an event adds to: package meter for the engine, and outbox, inbox, retry and saga. Packages onceprom and onceotel
-// record their values, so that the two cannot differ, and link none of these packages.
+// Package instrument contains the names and labels of the counters and histograms of this library. The packages that send
+// events say which instrument an event changes: package meter for the engine, and outbox, inbox, retry and saga. Packages
+// onceprom and onceotel both record these values, so they cannot differ, and they do not import those packages.
 package instrument
 
-// ID names an instrument: its place in [All].
+// ID identifies an instrument: its position in [All].
 type ID int
 
 // The instruments.
@@ -36,7 +36,7 @@ const (
 	count
 )
 
-// MaxLabels is how many labels an instrument has at most.
+// MaxLabels is the largest number of labels of an instrument.
 const MaxLabels = 3
 
 // Instrument is a counter or a histogram.
@@ -45,12 +45,12 @@ type Instrument struct {
 	OTel    string    // its name for OpenTelemetry
 	Unit    string    // its unit for OpenTelemetry, in the words of UCUM
 	Labels  []string  // the names of its labels, at most MaxLabels
-	Buckets []float64 // upper bounds of a histogram; nil: it is a counter
+	Buckets []float64 // the upper bounds of the buckets; nil for a counter
 	Help    string
 }
 
-// operation, destination, topic, source, saga and its step are labels whose values an application chooses; the values of the others
-// are constants. Scope, key and tenant are never a label: each would be a series.
+// An application chooses the values of the labels operation, destination, topic, source, saga and step. The values of the
+// other labels are constants. Scope, key and tenant are never a label, because each value would be a new series.
 var (
 	operation            = []string{"operation"}
 	destination          = []string{"destination"}
@@ -58,10 +58,11 @@ var (
 	operationAndDecision = []string{"operation", "decision"}
 )
 
-// seconds are the buckets of durations. Each is a line of each scrape for each series: native histograms are finer.
+// seconds are the buckets of durations. Each bucket is a line of each scrape for each series, so there are few. Native
+// histograms are finer.
 var seconds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10}
 
-// All are the instruments, by ID.
+// All contains the instruments, by ID.
 var All = [count]Instrument{
 	Operations:         {Name: "once_operations_total", OTel: "once.operations", Unit: "{operation}", Labels: []string{"operation", "decision", "effect"}, Help: "Calls that have ended, by their decision and by whether the write is committed."},
 	Retries:            {Name: "once_retries_total", OTel: "once.retries", Unit: "{operation}", Labels: operation, Help: "Calls whose client says that they are a retry (Once-Attempt above 1). This is a lower bound, because a client may omit the header."},

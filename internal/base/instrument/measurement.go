@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Measurement is an increment of a counter, or a value of a histogram, by one event.
+// Measurement is one change of an instrument by one event: an increment of a counter, or a value of a histogram.
 type Measurement struct {
 	ID     ID
 	Value  float64
-	Labels [MaxLabels]string // values, in the order of Instrument.Labels
+	Labels [MaxLabels]string // the values, in the order of Instrument.Labels
 }
 
-// Recorder records measurements. The context may belong to a trace.
+// Recorder records measurements. The context may contain a trace.
 type Recorder interface {
 	Record(ctx context.Context, m Measurement)
 }
@@ -32,5 +32,5 @@ func Took(id ID, d time.Duration, labels ...string) Measurement {
 	return m
 }
 
-// Underscored returns a text of several words as the value of a label.
+// Underscored returns s in a form for a label: with underscores instead of spaces.
 func Underscored(s string) string { return strings.ReplaceAll(s, " ", "_") }

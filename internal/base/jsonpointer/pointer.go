@@ -1,5 +1,5 @@
-// Package jsonpointer finds the positions in a JSON text of the values that JSON Pointers (RFC 6901) name. The text itself is not changed: the
-// bytes around the values stay the same.
+// Package jsonpointer finds the positions of values in a JSON text. JSON Pointers (RFC 6901) name the values. The text stays
+// unchanged, so the bytes around the values stay the same.
 package jsonpointer
 
 import (
@@ -12,10 +12,10 @@ import (
 	"unicode/utf8"
 )
 
-// Pointer is a JSON Pointer: the names of members and the numbers of elements that lead to a value.
+// Pointer is a JSON Pointer: the names of members and the numbers of elements on the way to a value.
 type Pointer []string
 
-// Parse reads a pointer such as "/card/number". "" names the whole text.
+// Parse reads a pointer such as "/card/number". The pointer "" names the whole text.
 func Parse(s string) (Pointer, error) {
 	switch {
 	case !utf8.ValidString(s):
@@ -32,7 +32,7 @@ func Parse(s string) (Pointer, error) {
 				return nil, errors.New("a ~ in it is not followed by 0 or 1")
 			}
 		}
-		p[i] = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~") // in this order: ~01 is ~1
+		p[i] = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~") // in this order, because ~01 means ~1
 	}
 	return p, nil
 }
@@ -40,9 +40,9 @@ func Parse(s string) (Pointer, error) {
 // Span is where a value begins and ends in a text.
 type Span struct{ From, To int }
 
-// Find returns the values that each of the pointers names, in the order of the text. A pointer names several values if an object has
-// several members of one name: readers do not agree on which of them counts. oneReading is then false, also if the value is in only one of
-// the members. ok is false if the text is not JSON in UTF-8.
+// Find returns the values that each pointer names, in the order of the text. If an object has several members of one name, a
+// pointer names several values, and oneReading is false, because JSON readers disagree about the member that counts.
+// oneReading is also false if only one of the members contains the value. ok is false if the text is not JSON in UTF-8.
 func Find(text []byte, pointers []Pointer) (spans [][]Span, oneReading, ok bool) {
 	if !utf8.Valid(text) || !json.Valid(text) {
 		return nil, false, false
@@ -56,13 +56,13 @@ func Find(text []byte, pointers []Pointer) (spans [][]Span, oneReading, ok bool)
 	return f.spans, f.oneReading, true
 }
 
-// Null returns text with null in the place of each of the values. Every other byte stays as it is.
+// Null returns text with null instead of each of the values. Every other byte stays as it is.
 func Null(text []byte, spans [][]Span) []byte {
 	all := slices.Concat(spans...)
 	slices.SortFunc(all, func(a, b Span) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(b.To, a.To)) })
 	out, at := make([]byte, 0, len(text)), 0
 	for _, s := range all {
-		if s.From < at { // inside of one that is gone
+		if s.From < at { // a part of a value that was replaced already
 			continue
 		}
 		out, at = append(append(out, text[at:s.From]...), "null"...), s.To
@@ -70,7 +70,7 @@ func Null(text []byte, spans [][]Span) []byte {
 	return append(out, text[at:]...)
 }
 
-// finder reads valid JSON.
+// finder reads a valid JSON text.
 type finder struct {
 	text       []byte
 	at         int
@@ -78,7 +78,7 @@ type finder struct {
 	oneReading bool
 }
 
-// path is the unread rest of the pointer of this number.
+// path is the rest of a pointer that was not followed yet. number is the position of the pointer in the list.
 type path struct {
 	number int
 	rest   Pointer
@@ -96,7 +96,7 @@ func (f *finder) next() byte {
 	}
 }
 
-// value reads the next value, to which the paths have led.
+// value reads the next value. The paths have led to this value.
 func (f *finder) value(paths []path) {
 	first := f.next()
 	from := f.at
@@ -123,7 +123,7 @@ func (f *finder) value(paths []path) {
 	}
 }
 
-// step returns the paths that go on with a token.
+// step returns the paths whose next token is token.
 func step(paths []path, token string) (on []path) {
 	for _, p := range paths {
 		if p.rest[0] == token {
@@ -144,7 +144,7 @@ func (f *finder) object(paths []path) {
 		from := f.at
 		f.skip()
 		var name string
-		_ = json.Unmarshal(f.text[from:f.at], &name) // it is valid
+		_ = json.Unmarshal(f.text[from:f.at], &name) // the whole text is valid JSON
 		f.next()
 		f.at++ // the colon
 		on := step(paths, name)
@@ -168,7 +168,7 @@ func (f *finder) array(paths []path) {
 	f.at++
 }
 
-// skip reads a value in which nothing is looked for.
+// skip reads a value in which no pointer ends.
 func (f *finder) skip() {
 	switch f.next() {
 	case '"':
@@ -197,6 +197,7 @@ func (f *finder) skip() {
 	}
 }
 
+// skipText reads a string.
 func (f *finder) skipText() {
 	for f.at++; f.text[f.at] != '"'; f.at++ {
 		if f.text[f.at] == '\\' {

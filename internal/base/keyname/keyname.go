@@ -1,4 +1,4 @@
-// Package keyname makes and checks the keys of operations, and names them where a log or a table must not hold them.
+// Package keyname makes and checks the keys of operations. It also makes hashes that replace keys in logs and tables.
 package keyname
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/internal/base/printable"
 )
 
-// Bounds in bytes. The tables of the SQL stores have them too.
+// These are limits in bytes. The tables of the SQL stores have the same limits.
 const (
 	MaxScope = 512
 	MaxKey   = 255
@@ -24,7 +24,7 @@ const (
 // New returns a random key: a UUID version 7 (RFC 9562), which sorts by time.
 func New() string {
 	var u [16]byte
-	rand.Read(u[:]) // never fails: it ends the process instead
+	rand.Read(u[:]) // rand.Read never fails: it ends the process instead
 	var ms [8]byte
 	binary.BigEndian.PutUint64(ms[:], uint64(time.Now().UnixMilli()))
 	copy(u[:6], ms[2:])
@@ -40,8 +40,8 @@ func New() string {
 	return string(s[:])
 }
 
-// Time returns when a key was made, to the millisecond and by the clock of its maker, if it is a UUID of
-// version 7, or ends in one after a colon.
+// Time returns the time at which a key was made, in milliseconds and by the clock of its maker. ok is false unless the key is
+// a UUID of version 7, or ends with one after a colon.
 func Time(key string) (t time.Time, ok bool) {
 	u := key[strings.LastIndexByte(key, ':')+1:]
 	if len(u) != 36 || u[8] != '-' || u[13] != '-' || u[18] != '-' || u[23] != '-' || u[14] != '7' {
@@ -80,19 +80,20 @@ func Check(key string) error {
 // hashed is the prefix of a hash that is stored in place of a key.
 const hashed = "sha256-"
 
-// Hashed returns the text that is stored in place of key if keys are not stored.
+// Hashed returns the hash that is stored instead of key if keys are not stored.
 func Hashed(key string) string {
 	h := sha256.Sum256([]byte(key))
 	return hashed + base64.RawURLEncoding.EncodeToString(h[:])
 }
 
-// Hash is how logs and events name a key.
+// Hash returns the hash of a key for logs and events.
 func Hash(key string) string {
 	h := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(h[:8])
 }
 
-// Hashes returns the hashes that logs may have for key, a key as it is stored: [Hashed] has the hash of the real key in it.
+// Hashes returns the hashes of a stored key that may be in logs. If the stored key comes from [Hashed], it contains the hash
+// of the original key.
 func Hashes(key string) []string {
 	if text, ok := strings.CutPrefix(key, hashed); ok {
 		if h, err := base64.RawURLEncoding.DecodeString(text); err == nil && len(h) == 32 {
@@ -102,7 +103,7 @@ func Hashes(key string) []string {
 	return []string{Hash(key)}
 }
 
-// Unquoted reads key as a String of RFC 9651. A header has the quotation marks, a record has not.
+// Unquoted reads key as a String of RFC 9651. A header contains the quotation marks, but a record does not.
 func Unquoted(key string) (bare string, ok bool) {
 	if len(key) < 3 || key[0] != '"' || key[len(key)-1] != '"' {
 		return "", false
@@ -110,7 +111,7 @@ func Unquoted(key string) (bare string, ok bool) {
 	return strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(key[1 : len(key)-1]), true
 }
 
-// Undo returns the key of the operation that undoes the one with this key. The end is stored: it never changes.
+// Undo returns the key of the operation that undoes the operation with this key. The ending is stored, so it never changes.
 func Undo(key string) string {
 	if key += ":undo"; len(key) <= MaxKey {
 		return key
@@ -118,7 +119,7 @@ func Undo(key string) string {
 	return Shorten(key)
 }
 
-// Shorten returns a key in place of one that is too long: its beginning, and its hash.
+// Shorten returns a replacement for a key that is too long: the beginning of the key, and its hash.
 func Shorten(key string) string {
 	h := sha256.Sum256([]byte(key))
 	keep := strings.ToValidUTF8(key[:MaxKey-48], "")

@@ -1,5 +1,5 @@
-// Package label bounds the values of a label of metrics: each value is a series for as long as the process
-// runs, in its memory and in that of the server that keeps it.
+// Package label limits the number of values of a metric label. Each value is a series as long as the process runs, and needs
+// memory in this process and in the metrics server.
 package label
 
 import (
@@ -7,22 +7,22 @@ import (
 	"sync"
 )
 
-// Most is how many values a label has, and Other replaces all later ones.
+// Most is the largest number of values of a label. Other replaces all later values.
 const (
 	Most  = 100
 	Other = "other"
 )
 
-// Unnamed replaces "": to Prometheus, a label without a value is no label.
+// Unnamed replaces the empty value, because Prometheus treats an empty label as a missing label.
 const Unnamed = "unnamed"
 
-// Set is the values of one label. The zero value is ready to use.
+// Set contains the values of one label. The zero value is ready to use.
 type Set struct {
 	mu     sync.RWMutex
 	values map[string]string
 }
 
-// Value returns v as a value of the label: v itself, if it is among the first ones. first says that it is
+// Value returns the label value for v: v itself if v is among the first values, otherwise Other. first reports whether v is
 // new.
 func (s *Set) Value(v string) (_ string, first bool) {
 	if v == "" {
@@ -44,6 +44,7 @@ func (s *Set) Value(v string) (_ string, first bool) {
 func (s *Set) add(v string) (_ string, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Another goroutine may have added v between the two locks.
 	if known, ok := s.values[v]; ok {
 		return known, false
 	}
@@ -53,7 +54,8 @@ func (s *Set) add(v string) (_ string, first bool) {
 	if s.values == nil {
 		s.values = make(map[string]string)
 	}
-	v = strings.Clone(v) // it may be a part of a request
+	v = strings.Clone(v) // v may be a part of a request, whose memory it would keep
+	// Prometheus and OpenTelemetry refuse labels that are not UTF-8.
 	s.values[v] = strings.ToValidUTF8(v, "\uFFFD")
 	return s.values[v], true
 }

@@ -1,5 +1,5 @@
-// Package lazy has a context that is made only when a goroutine waits for its end. Most contexts end
-// before that, and making them is the larger part of their cost.
+// Package lazy contains a context that is made only when a goroutine waits for its end. Most contexts end before this, and the
+// creation is the largest part of their cost.
 package lazy
 
 import (
@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Context is what context.WithDeadline returns for Parent and Until, or, if Until is Never,
-// the result of context.WithCancelCause. To its users it looks like a context whose timer can be
-// late: if time runs out while no goroutine looks, the next event may end it instead.
+// Context behaves like the result of context.WithDeadline for Parent and Until. If Until is Never, it behaves like the
+// result of context.WithCancelCause. Its users may see a late timer: if the time ends while no goroutine waits, the next
+// event may end the context instead.
 //
-// Its maker calls Cancel in the end.
+// The maker of the context calls Cancel at the end.
 type Context struct {
 	Parent context.Context //nolint:containedctx // it is a context
 	Until  Moment
@@ -22,15 +22,15 @@ type Context struct {
 	made atomic.Pointer[made]
 }
 
-// made is the real one.
+// made is the real context.
 type made struct {
 	context.Context //nolint:containedctx // it is a context itself
 
-	stop context.CancelFunc      // nil: it has no deadline
-	quit context.CancelCauseFunc // nil: it has one
+	stop context.CancelFunc      // nil: the context has no deadline
+	quit context.CancelCauseFunc // nil: the context has a deadline
 }
 
-// unused is the real context of every Context that was over before one was made.
+// unused is the real context of every Context that ended before one was made.
 var unused = func() *made {
 	ctx, quit := context.WithCancelCause(context.Background())
 	quit(nil)
@@ -48,6 +48,7 @@ func (c *Context) make() *made {
 		m.Context, m.stop = context.WithDeadline(c.Parent, c.Until.time())
 	}
 	if !c.made.CompareAndSwap(nil, m) {
+		// Another goroutine was faster, and its context counts.
 		m.cancel(nil)
 		return c.made.Load()
 	}
@@ -62,13 +63,13 @@ func (m *made) cancel(cause error) {
 	}
 }
 
-// Cancel ends the context, and frees its resources. Without a deadline its cause is the given one,
-// if any, as with a [context.CancelCauseFunc].
+// Cancel ends the context, and frees its resources. If the context has no deadline, cause is its cause, as with a
+// [context.CancelCauseFunc].
 func (c *Context) Cancel(cause error) {
 	if cause == nil && c.Parent.Err() == nil && c.made.CompareAndSwap(nil, unused) {
 		return
 	}
-	c.make().cancel(cause) // or it has ended with its parent, and has the parent's cause
+	c.make().cancel(cause) // if the parent has ended, the cause of the parent counts
 }
 
 // Deadline implements [context.Context].
@@ -97,9 +98,8 @@ func (c *Context) Err() error {
 	return c.make().Err()
 }
 
-// Value implements [context.Context]. As soon as the real context exists, it also answers the key
-// by which package context looks for it: so a context derived from this one costs no goroutine,
-// and has its cause.
+// Value implements [context.Context]. As soon as the real context exists, Value also answers the internal key of package
+// context. So a derived context needs no goroutine, and has the cause of this context.
 func (c *Context) Value(key any) any {
 	if m := c.made.Load(); m != nil {
 		if v := m.Value(key); v != nil || m != unused {
@@ -111,14 +111,13 @@ func (c *Context) Value(key any) any {
 
 func (c *Context) String() string { return fmt.Sprint(c.Parent, ".Lazy") }
 
-// Moment is a time by the monotonic clock alone. To read that costs half of what
-// [time.Now] does.
+// Moment is a time of the monotonic clock. It costs half as much to read as [time.Now].
 type Moment time.Duration
 
 // Never comes after all other moments.
 const Never = Moment(math.MaxInt64)
 
-// epoch is what moments count from.
+// epoch is the time from which moments are counted.
 var epoch = time.Now()
 
 // Now returns the present moment.
@@ -127,7 +126,7 @@ func Now() Moment { return Moment(time.Since(epoch)) }
 // At returns the moment of t.
 func At(t time.Time) Moment { return Moment(t.Sub(epoch)) }
 
-// Add returns the moment d after m, or Never if it would overflow. d is not negative.
+// Add returns the moment d after m, or Never after an overflow. d must not be negative.
 func (m Moment) Add(d time.Duration) Moment {
 	if end := m + Moment(d); end >= m {
 		return end
@@ -138,11 +137,11 @@ func (m Moment) Add(d time.Duration) Moment {
 // Sub returns the time from n to m.
 func (m Moment) Sub(n Moment) time.Duration { return time.Duration(m - n) }
 
-// Over reports whether m has come.
+// Over reports whether the moment m is past.
 func (m Moment) Over() bool { return m != Never && Now() >= m }
 
-// time returns m as package context wants it. It needs the other clock because that may
-// have been set since epoch.
+// time returns m as a time of both clocks, as package context needs it. The wall clock may have been set since epoch, so
+// time reads it now.
 func (m Moment) time() time.Time {
 	t := time.Now()
 	return t.Add(m.Sub(At(t)))

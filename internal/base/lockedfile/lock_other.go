@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// This system has no lock that ends with its process, or it was never tested here.
+// These systems have no lock that ends with its process, or the lock was never tested there.
 const (
 	supported = false
 	noFollow  = 0

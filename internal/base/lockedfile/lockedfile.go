@@ -1,6 +1,5 @@
-// Package lockedfile opens files that one process at a time may have open. The lock is on
-// the file itself, and not on a second file that may be removed; it ends with the
-// process.
+// Package lockedfile opens files that only one process at a time may have open. The lock is on the file itself. A second file
+// for the lock could be removed. The lock ends with its process.
 package lockedfile
 
 import (
@@ -9,15 +8,15 @@ import (
 	"os"
 )
 
-// ErrHeld says that another process, or another part of this one, has the file open.
+// ErrHeld says that another process, or another part of this process, has the file open.
 var ErrHeld = errors.New("the file is open in another process")
 
-// Supported reports whether the system has such a lock. Where it has none, [Open] and
-// [Create] fail with [errors.ErrUnsupported].
+// Supported reports whether the system has such locks. If it has none, [Open] and [Create] fail with
+// [errors.ErrUnsupported].
 const Supported = supported
 
-// Open opens the file at path and locks it. If there is no file it makes an empty one that
-// its owner alone can read. It never follows a symbolic link and never truncates.
+// Open opens the file at path and locks it. If no file exists, Open makes an empty one that only its owner can read. Open
+// never follows a symbolic link, and never truncates a file.
 func Open(path string) (*os.File, error) {
 	if !Supported {
 		return nil, errors.ErrUnsupported
@@ -40,11 +39,11 @@ func Open(path string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Its owner has put a new file at path between the opening and the lock.
+		// The owner of the path has put a new file there between the opening and the lock, so the new file is opened.
 	}
 }
 
-// isLink reports whether a file could not be opened because it is a link. Systems disagree about the error.
+// isLink reports whether a file could not be opened because it is a symbolic link. The error differs between systems.
 func isLink(path string, err error) bool {
 	if err == nil {
 		return false
@@ -53,7 +52,7 @@ func isLink(path string, err error) bool {
 	return statErr == nil && info.Mode()&os.ModeSymlink != 0
 }
 
-// take locks f and reports whether f is still the file at path.
+// take locks f, and reports whether f is still the file at path.
 func take(f *os.File, path string) (current bool, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -68,7 +67,7 @@ func take(f *os.File, path string) (current bool, err error) {
 	return IsAt(path, info)
 }
 
-// Create makes the file at path and locks it. It fails if there is one.
+// Create makes the file at path and locks it. Create fails if a file exists there.
 func Create(path string) (*os.File, error) {
 	if !Supported {
 		return nil, errors.ErrUnsupported
@@ -83,8 +82,7 @@ func Create(path string) (*os.File, error) {
 	return f, nil
 }
 
-// IsAt reports whether the file that info describes is the one at path: not removed, and not
-// replaced by another one.
+// IsAt reports whether the file that info describes is still at path: it was not removed or replaced.
 func IsAt(path string, info os.FileInfo) (bool, error) {
 	at, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -1,6 +1,6 @@
-// Package nested compares the configurations of two protected handlers of one engine, one
-// of which is inside of the other. The inner one is part of the outer one's operation, so
-// that its own configuration has no effect: it must then be the same.
+// Package nested compares the configurations of two protected handlers of one engine, if one handler runs inside the other.
+// The inner handler is a part of the outer operation, and its configuration has no effect. So both configurations must be
+// the same.
 package nested
 
 import (
@@ -8,13 +8,13 @@ import (
 	"reflect"
 )
 
-// Key is the key of a context value: a pointer to the configuration with which a transport
-// executes an operation of an engine.
+// Key is the key of a context value. The value is a pointer to the configuration with which a transport executes an
+// operation of Engine.
 type Key struct{ Engine any }
 
-// Difference returns the field in which the configuration that inner points to differs from
-// the configuration of the operation around it, "" if no field differs. If the operation belongs to another
-// transport, or to none, "the transport" differs.
+// Difference returns the name of a field that differs between the configuration inner and the configuration of the outer
+// operation. It returns "" if no field differs. If the outer operation belongs to another transport, or to none, it
+// returns "the transport".
 func Difference(ctx context.Context, engine, inner any) (field string) {
 	outer := ctx.Value(Key{engine})
 	if outer == inner {
@@ -33,7 +33,8 @@ func Difference(ctx context.Context, engine, inner any) (field string) {
 	return ""
 }
 
-// equal is [reflect.DeepEqual], except that a function equals itself, and that a pointer to something with a state of its own, such as a quota, equals itself alone.
+// equal does the same as [reflect.DeepEqual], with two exceptions. A function equals itself. A pointer to a type with
+// state, such as a quota, equals only itself.
 func equal(a, b reflect.Value) bool {
 	switch a.Kind() {
 	case reflect.Func:
@@ -47,13 +48,13 @@ func equal(a, b reflect.Value) bool {
 			}
 		}
 		return true
-	case reflect.Interface: // its value may be one that cannot be compared
+	case reflect.Interface: // the dynamic value may not be comparable
 		return a.Comparable() && b.Comparable() && a.Equal(b)
 	}
 	return reflect.DeepEqual(a.Interface(), b.Interface())
 }
 
-// hasState reports whether a type has fields that are not exported. Other goroutines may change them.
+// hasState reports whether a type has unexported fields. Other goroutines may change these fields.
 func hasState(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct {
 		return false
@@ -66,6 +67,6 @@ func hasState(t reflect.Type) bool {
 	return false
 }
 
-// same compares the pointers of two values of functions: to their code and their captured
-// variables. The pointer to the code alone ([reflect.Value.Pointer]) is the same for all closures of one place.
+// same compares two function values by the pointers to their code and their captured variables. The pointer to the code
+// ([reflect.Value.Pointer]) is not enough: all closures of one place have the same code.
 func same[T comparable](a, b T) bool { return a == b }

@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// After returns the first text behind all that begin with prefix, in the order of their bytes; "" if no text is behind them.
+// After returns the first text that sorts after all texts with this prefix, in byte order. It returns "" if no such text
+// exists.
 func After(prefix string) string {
 	prefix = strings.ToValidUTF8(prefix, "")
 	for prefix != "" {
@@ -15,7 +16,7 @@ func After(prefix string) string {
 		switch r {
 		case utf8.MaxRune:
 			continue
-		case 0xD7FF: // behind it come the surrogates, which are no characters
+		case 0xD7FF: // the next code points are surrogates, which are not characters
 			r = 0xDFFF
 		}
 		return prefix + string(r+1)

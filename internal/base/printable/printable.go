@@ -11,7 +11,7 @@ import (
 func Is(s string) bool {
 	for i := range len(s) {
 		switch b := s[i]; {
-		case b >= utf8.RuneSelf: // rare: the rest is read rune by rune
+		case b >= utf8.RuneSelf: // rare, so only then the rest is read as runes
 			return utf8.ValidString(s[i:]) && !strings.ContainsFunc(s[i:], unicode.IsControl)
 		case b < ' ', b == 0x7f:
 			return false
@@ -20,7 +20,7 @@ func Is(s string) bool {
 	return true
 }
 
-// Cut returns at most the first bytes of s, as whole characters.
+// Cut returns the beginning of s, of at most most bytes, without splitting a character.
 func Cut(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -31,7 +31,7 @@ func Cut(s string, most int) string {
 	return s[:most]
 }
 
-// Short returns enough of s to be recognised in an error.
+// Short returns a beginning of s that is long enough to recognise s in an error.
 func Short(s string) string {
 	const most = 64
 	if len(s) <= most {

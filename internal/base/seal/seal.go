@@ -9,7 +9,8 @@ import (
 	"fmt"
 )
 
-// Encrypter encrypts bytes under a label, which binds them to their row: moved to another row they do not open.
+// Encrypter encrypts bytes together with a label. The label binds the bytes to their row: in another row they cannot be
+// decrypted.
 type Encrypter interface {
 	Encrypt(plain, label []byte) ([]byte, error)
 	Decrypt(encrypted, label []byte) ([]byte, error)
@@ -47,17 +48,18 @@ func (e aesEncrypter) Decrypt(encrypted, label []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// Label is the label under which the request of an operation is encrypted. The
-// key is the stored one: hashed under once.Config.HashKeys.
+// Label returns the label of the encrypted request of an operation. storedKey is the key in the record, which is hashed if
+// once.Config.HashKeys is set.
 func Label(scope, storedKey string) []byte { return []byte(scope + "\x00" + storedKey) }
 
 var errNoKey = errors.New("the stored data is encrypted, but Config.Encrypter is not set. Try: set the Encrypter with the key under which the data was stored")
 
-// Message encrypts the headers, from [EncodeHeaders], and the payload of a message for a table, if e is set. Each is bound to label,
-// which names the message, and to its column. A missing payload is stored as empty, and not as nil, which would be NULL.
+// Message encrypts the headers (from [EncodeHeaders]) and the payload of a message, if e is not nil. Each is bound to its
+// column and to label, which identifies the message. A missing payload is stored as an empty one, because nil would be
+// NULL.
 func Message(e Encrypter, label string, headers, payload []byte) (sealedHeaders, sealedPayload []byte, err error) {
 	if e == nil {
-		return headers, append([]byte{}, payload...), nil // the caller may change it, and the statement may run later
+		return headers, append([]byte{}, payload...), nil // a copy, because the caller may change the payload before the statement runs
 	}
 	if headers, err = e.Encrypt(headers, []byte(label+"headers")); err == nil {
 		payload, err = e.Encrypt(payload, []byte(label+"payload"))
@@ -68,7 +70,8 @@ func Message(e Encrypter, label string, headers, payload []byte) (sealedHeaders,
 	return headers, payload, nil
 }
 
-// OpenMessage decrypts what Message has encrypted. Headers that are empty were stored before empty ones were encrypted.
+// OpenMessage decrypts data that Message has encrypted. Empty headers come from an earlier release, which did not encrypt
+// empty headers.
 func OpenMessage(e Encrypter, label string, headers, payload []byte) (plainHeaders, plainPayload []byte, err error) {
 	if e == nil {
 		return nil, nil, errNoKey
@@ -85,7 +88,7 @@ func OpenMessage(e Encrypter, label string, headers, payload []byte) (plainHeade
 	return headers, payload, nil
 }
 
-// EncodeHeaders returns the stored form of headers: JSON, or no bytes without headers.
+// EncodeHeaders returns the stored form of headers: JSON, or no bytes if there are no headers.
 func EncodeHeaders(h map[string]string) ([]byte, error) {
 	if len(h) == 0 {
 		return []byte{}, nil
@@ -93,7 +96,7 @@ func EncodeHeaders(h map[string]string) ([]byte, error) {
 	return json.Marshal(h)
 }
 
-// DecodeHeaders reads what EncodeHeaders wrote.
+// DecodeHeaders reads the form that EncodeHeaders returns.
 func DecodeHeaders(b []byte) (h map[string]string, err error) {
 	if len(b) > 0 {
 		if err := json.Unmarshal(b, &h); err != nil {

@@ -1,4 +1,4 @@
-// Package sleep waits for a time that a context can cut short.
+// Package sleep waits for a time, or until a context ends.
 package sleep
 
 import (
@@ -9,7 +9,7 @@ import (
 // For waits for d and returns true. It returns false if ctx ends first.
 func For(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
-		return ctx.Err() == nil // a timer would race with a context that has ended
+		return ctx.Err() == nil // with a timer, select could choose the timer although the context has ended
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -1,4 +1,4 @@
-// Package testtx carries a transaction of a test in a context, for handlers that get theirs from a middleware.
+// Package testtx carries the transaction of a test in a context, for handlers that get their transaction from a middleware.
 package testtx
 
 import "context"
@@ -8,5 +8,5 @@ type key struct{}
 // With returns a context with the transaction tx.
 func With(ctx context.Context, tx any) context.Context { return context.WithValue(ctx, key{}, tx) }
 
-// Of returns the transaction of a test, nil if ctx has none.
+// Of returns the transaction of a test, or nil if ctx has none.
 func Of(ctx context.Context) any { return ctx.Value(key{}) }

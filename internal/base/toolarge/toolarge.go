@@ -1,15 +1,14 @@
-// Package toolarge has the error for data that is too large to be stored.
+// Package toolarge contains the error for data that is too large to be stored.
 package toolarge
 
 import "fmt"
 
-// Error is the cause of an error when the record of an operation, above all its result,
-// or a value of a batch is larger than the database takes or the configuration allows.
-// Nothing was applied, and the same data would fail again.
+// Error is the cause of an error if the record of an operation (usually its result), or a value of a batch, is too large for
+// the database or for the configuration. Nothing was applied, and the same data would fail again.
 type Error struct {
 	Bytes, Max int64  // the size of the data, and the limit; 0: not known
-	Try        string // a remedy
-	Err        error  // the database's own error; nil: it was not asked
+	Try        string // advice
+	Err        error  // the error of the database; nil: the database was not asked
 }
 
 func (e *Error) Error() string {
@@ -26,5 +25,5 @@ func (e *Error) Error() string {
 // Unwrap returns the database's own error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Retryable makes retry loops stop: the same data would fail again.
+// Retryable returns false, so that retry loops stop: the same data would fail again.
 func (e *Error) Retryable() bool { return false }

@@ -3,10 +3,10 @@ package traceparent
 
 import "strings"
 
-// Max is how many bytes the trace of an operation or a message has at most.
+// Max is the largest size of the trace of an operation or a message, in bytes.
 const Max = 255
 
-// Where the parts of a traceparent are: version, trace id, parent id, flags.
+// These are the positions of the parts of a traceparent: version, trace id, parent id, flags.
 const (
 	traceIDStart  = 3
 	traceIDEnd    = 35
@@ -15,9 +15,8 @@ const (
 	traceLength   = 55
 )
 
-// Parse returns the traceparent that value holds, "" if it is malformed. A traceparent of a later
-// version is returned as one of version 00, as the standard asks of a reader that does not
-// know that version.
+// Parse returns the traceparent in value, or "" if it is malformed. A traceparent of a later version is returned in the form
+// of version 00, as the standard requires from a reader that does not know the later version.
 func Parse(value string) string {
 	if len(value) < traceLength {
 		return ""
@@ -45,13 +44,13 @@ func Parse(value string) string {
 		return ""
 	}
 	sampled := "00"
-	if strings.IndexByte("13579bdf", trace[traceLength-1]) >= 0 { // of its flags, the only one that every version has
+	if strings.IndexByte("13579bdf", trace[traceLength-1]) >= 0 { // the only flag that every version has
 		sampled = "01"
 	}
 	return "00" + trace[traceIDStart-1:parentIDEnd+1] + sampled
 }
 
-// TraceID returns the trace id of a traceparent, "" if it is malformed.
+// TraceID returns the trace id of a traceparent, or "" if the traceparent is malformed.
 func TraceID(value string) string {
 	trace := Parse(value)
 	if trace == "" {

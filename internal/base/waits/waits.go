@@ -1,4 +1,4 @@
-// Package waits has the parts of the time that a Begin or a Read of a store takes, for metrics.
+// Package waits measures the waiting times of a Begin or a Read of a store, for metrics.
 package waits
 
 import (
@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Waits are the waiting times of a Begin or a Read. The rest of its time is the look-up.
+// Waits contains the waiting times of a Begin or a Read. The rest of its time is the look-up.
 type Waits struct {
-	Acquire time.Duration // for a connection of the pool
-	Lock    time.Duration // for locks of others; on SQLite, for the turn to write
+	Acquire time.Duration // the wait for a connection of the pool
+	Lock    time.Duration // the wait for locks of other transactions; on SQLite, for the other writers of the file
 }
 
 type key struct{}
 
-// With returns a context for a Read, which adds its waiting times to w. Begin has a field for that.
+// With returns a context for a Read, which adds its waiting times to w. Begin has a field for the same purpose.
 func With(ctx context.Context, w *Waits) context.Context {
 	if w == nil {
 		return ctx
@@ -22,7 +22,7 @@ func With(ctx context.Context, w *Waits) context.Context {
 	return context.WithValue(ctx, key{}, w)
 }
 
-// Of returns the Waits that [With] has given to ctx, or nil.
+// Of returns the Waits of ctx, or nil.
 func Of(ctx context.Context) *Waits {
 	w, _ := ctx.Value(key{}).(*Waits)
 	return w

@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/internal/base/traceparent"
 )
 
-// Names of headers as net/http spells them.
+// These are the names of headers, as net/http spells them.
 const (
 	KeyHeader       = "Idempotency-Key"
 	AttemptHeader   = "Once-Attempt"
@@ -25,10 +25,10 @@ const (
 	RedactedHeader  = "Idempotency-Redacted"
 )
 
-// Attempt returns the number of the attempt in the lines of an AttemptHeader; 0: they
-// have no valid number. The number only serves logs and hints, so a wrong one is no error.
+// Attempt returns the number of the attempt from the lines of an AttemptHeader, or 0 if they have no valid number. Only logs
+// and hints use this number, so a wrong number is not an error.
 func Attempt(lines []string) int {
-	const longest = 128 // as of everything that goes to logs
+	const longest = 128 // the same limit as for all texts in logs
 	if len(lines) != 1 || len(lines[0]) > longest {
 		return 0
 	}
@@ -39,18 +39,17 @@ func Attempt(lines []string) int {
 	return int(n)
 }
 
-// ErrFuture is why an operation is invalid that was first sent in the future.
+// ErrFuture says that an operation is invalid because its first attempt is in the future.
 var ErrFuture = errors.New("first sent in the future, further than clocks may differ")
 
-// FirstSentForm says in a refusal what a FirstSentHeader must be.
+// FirstSentForm describes a valid FirstSentHeader, for the text of a refusal.
 const FirstSentForm = "the moment of the first attempt, as a number of milliseconds since 1970 or as in 2026-01-01T00:00:00Z. It must not lie in the future."
 
-// FirstSent returns when the client has sent the operation for the first time, as the
-// lines of its FirstSentHeader say: in milliseconds since 1970 ("1767225600000") or as in
-// RFC 3339 ("2026-01-01T00:00:00Z"). Zero: they do not say it.
+// FirstSent returns the time of the first attempt of the client, from the lines of its FirstSentHeader: in milliseconds
+// since 1970 ("1767225600000") or in the form of RFC 3339 ("2026-01-01T00:00:00Z"). It returns the zero time if the lines
+// are missing.
 //
-// A value that cannot be such a moment is refused: without it, a retry would be executed that
-// the client has said may be too old.
+// An invalid value is refused: without it, a retry that is too old by the client's own words would be executed.
 func FirstSent(lines []string) (t time.Time, ok bool) {
 	if lines == nil {
 		return t, true
@@ -63,12 +62,12 @@ func FirstSent(lines []string) (t time.Time, ok bool) {
 	} else if t, err = time.Parse(time.RFC3339, lines[0]); err != nil {
 		return t, false
 	}
-	year := t.UTC().Year() // a number of seconds would be in 1970
+	year := t.UTC().Year() // a number of seconds, instead of milliseconds, would be in 1970
 	return t, 2000 <= year && year <= 9999
 }
 
-// FirstSentOrKeyTime is FirstSent where the lines say it; otherwise, if keyTime, it is the
-// moment at which the key was made.
+// FirstSentOrKeyTime does the same as FirstSent. If the lines are missing and keyTime is true, it returns the time at which
+// the key was made.
 func FirstSentOrKeyTime(lines []string, key string, keyTime bool) (t time.Time, ok bool) {
 	if t, ok = FirstSent(lines); ok && keyTime && t.IsZero() {
 		t, _ = keyname.Time(key)
@@ -79,8 +78,8 @@ func FirstSentOrKeyTime(lines []string, key string, keyTime bool) (t time.Time, 
 // FormatFirstSent returns the value of a FirstSentHeader.
 func FormatFirstSent(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }
 
-// Timeout returns how long the client waits for the answer, as its TimeoutHeader says: in
-// milliseconds ("1500") or as a duration with a unit ("1.5s", "500ms"). 0: it does not say.
+// Timeout returns how long the client waits for the answer, from its TimeoutHeader: in milliseconds ("1500") or as a duration
+// with a unit ("1.5s", "500ms"). It returns 0 if the header is missing.
 func Timeout(h http.Header) (d time.Duration, ok bool) {
 	lines, sent := h[TimeoutHeader]
 	if !sent {
@@ -96,7 +95,7 @@ func Timeout(h http.Header) (d time.Duration, ok bool) {
 	return d, err == nil && d > 0
 }
 
-// Trace returns the traceparent that the lines of a TraceHeader hold, "" if it is missing or malformed.
+// Trace returns the traceparent of the lines of a TraceHeader, or "" if it is missing or malformed.
 func Trace(lines []string) string {
 	if len(lines) != 1 {
 		return ""
@@ -104,15 +103,15 @@ func Trace(lines []string) string {
 	return traceparent.Parse(lines[0])
 }
 
-// Values of the StatusHeader of an answer.
+// These are values of the StatusHeader of an answer.
 const (
-	StatusStored    = "stored"     // a retry gets this answer again
-	StatusOmitted   = "omitted"    // the answer is too large to be stored: a retry is refused and never executes
-	StatusReplayed  = "replayed"   // it is the answer of an earlier request
-	StatusNotStored = "not-stored" // nothing was applied, and a retry with the key executes
-	StatusIgnored   = "ignored"    // there is no key, or the method is not keyed: a retry executes
-	StatusUndone    = "undone"     // what the request undoes was executed, and is undone, by this or an earlier attempt
-	StatusNothing   = "nothing"    // what the request undoes was not executed, and will not be any more
+	StatusStored    = "stored"     // a retry gets the same answer
+	StatusOmitted   = "omitted"    // the answer is too large to be stored: a retry is refused and does not execute
+	StatusReplayed  = "replayed"   // the answer comes from an earlier request
+	StatusNotStored = "not-stored" // nothing was applied, and a retry with the same key executes
+	StatusIgnored   = "ignored"    // the request has no key, or its method has no keys: a retry executes
+	StatusUndone    = "undone"     // the operation that this request undoes was executed, and this attempt or an earlier one has undone it
+	StatusNothing   = "nothing"    // the operation that this request undoes was not executed, and will never be executed
 )
 
 // FormatRetention returns the value of a RetentionHeader: a number of seconds.

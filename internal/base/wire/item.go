@@ -12,10 +12,9 @@ var (
 	errNotItem   = errors.New("it is not an Item of RFC 9651")
 )
 
-// parseString reads a field value that must be a String with parameters (RFC 9651,
-// sections 3.3.3 and 4.2.5), and returns the String. What the parameters say does not
-// matter, but they must follow the grammar: otherwise two lines that a proxy has joined by a
-// comma could pass for one.
+// parseString reads a field value that must be a String with parameters (RFC 9651, sections 3.3.3 and 4.2.5), and returns the
+// String. The values of the parameters do not matter, but the parameters must follow the grammar. Otherwise two header
+// lines that a proxy has joined with a comma could look like one value.
 func parseString(value string) (string, error) {
 	text, rest, ok := cutString(strings.Trim(value, " "))
 	switch {
@@ -27,8 +26,7 @@ func parseString(value string) (string, error) {
 	return text, nil
 }
 
-// cutString cuts a String, from quote to quote, off the beginning of s. It returns the
-// unescaped text.
+// cutString cuts a String, with its quotation marks, from the beginning of s. It returns the unescaped text.
 func cutString(s string) (text, rest string, ok bool) {
 	if s, ok = strings.CutPrefix(s, `"`); !ok {
 		return "", "", false
@@ -38,7 +36,7 @@ func cutString(s string) (text, rest string, ok bool) {
 		switch c := s[i]; {
 		case c == '"':
 			text = s[:i]
-			if escaped { // a replacer allocates, and hardly any key has a backslash
+			if escaped { // only if needed: a replacer allocates, and few keys have a backslash
 				text = unescape.Replace(text)
 			}
 			return text, s[i+1:], true
@@ -56,8 +54,8 @@ func cutString(s string) (text, rest string, ok bool) {
 
 var unescape = strings.NewReplacer(`\\`, `\`, `\"`, `"`)
 
-// parameters matches the parameters after a String: RFC 9651, section 3.1.2, and for a Display
-// String the UTF-8 of RFC 3629. It is compiled for the first client that sends parameters.
+// parameters matches the parameters after a String: RFC 9651, section 3.1.2, and the UTF-8 of RFC 3629 for a Display String.
+// The expression is compiled when the first client sends parameters.
 var parameters = sync.OnceValue(func() *regexp.Regexp {
 	const (
 		name    = `[a-z*][a-z0-9_\-.*]*`

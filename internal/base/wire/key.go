@@ -11,12 +11,11 @@ import (
 	"github.com/oncelib/once/internal/base/printable"
 )
 
-// KeyError says why a request has no usable key. Its text goes to the client.
+// KeyError says why a request has no usable key. The client gets its text.
 type KeyError struct {
 	Detail string
 
-	// MayBeUsed says that the sent text may name an operation all the same, so that
-	// starting again with another key is not safe.
+	// MayBeUsed says that an operation may exist under the sent text. Then a new attempt with another key is not safe.
 	MayBeUsed bool
 }
 
@@ -25,7 +24,7 @@ func (e *KeyError) Error() string { return e.Detail }
 
 var errEmptyKey = &KeyError{"The idempotency key is empty.", false}
 
-// OpaqueKey returns key if it can be used as it is, without a syntax around it.
+// OpaqueKey returns key if it can be used unchanged. The key has no quotation marks around it.
 func OpaqueKey(key string) (string, error) {
 	if key == "" {
 		return "", errEmptyKey
@@ -36,9 +35,9 @@ func OpaqueKey(key string) (string, error) {
 	return key, nil
 }
 
-// ParseKey reads the value of a KeyHeader: a String of RFC 9651, whose parameters do not
-// matter, or, unless strict, the key itself in printable ASCII. A bare key has no quotation
-// mark, comma or semicolon in it: it could be half of something else.
+// ParseKey reads the value of a KeyHeader: a String of RFC 9651, whose parameters are ignored. Unless strict is true, the
+// value may also be the bare key in printable ASCII. A bare key must not contain a quotation mark, a comma or a semicolon,
+// because it could be a part of a longer value.
 func ParseKey(value string, strict bool) (string, error) {
 	key := strings.Trim(value, " \t")
 	if key == "" {
@@ -70,11 +69,11 @@ func QuoteKey(key string) string { return `"` + escape.Replace(key) + `"` }
 
 var escape = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
-// NeedsQuotes reports whether key can only be sent as [QuoteKey] writes it.
+// NeedsQuotes reports whether key can only be sent in the form of [QuoteKey].
 func NeedsQuotes(key string) bool { return strings.ContainsAny(key, `",; \`) }
 
-// Scope joins principal and route so that no two pairs give the same scope. The text of a
-// principal comes from outside: it must not be able to end in a route.
+// Scope joins a principal and a route, so that two different pairs never have the same scope. A principal comes from outside,
+// so its text must not look like the end of a route.
 func Scope(principal, route string) string {
 	if !printable.Is(route) {
 		route = url.PathEscape(route)
@@ -86,26 +85,28 @@ func Scope(principal, route string) string {
 	h := sha256.Sum256([]byte(scope))
 	end := "~" + base64.RawURLEncoding.EncodeToString(h[:])
 	head := scope[:keyname.MaxScope-len(end)]
-	for !utf8.ValidString(head) { // cut in the middle of a character
+	for !utf8.ValidString(head) { // the cut was in the middle of a character
 		head = head[:len(head)-1]
 	}
-	return head + strings.Repeat("~", keyname.MaxScope-len(end)-len(head)) + end // exactly MaxScope: no short scope looks like this
+	return head + strings.Repeat("~", keyname.MaxScope-len(end)-len(head)) + end // exactly MaxScope bytes, so that no short scope can be the same
 }
 
-// ForwardPhase is the name of the call by which package gateway forwards a request. It is part of the key of that call: it never changes.
+// ForwardPhase is the name of the call with which package gateway forwards a request. It is a part of the key of this call, so
+// it never changes.
 const ForwardPhase = "forward"
 
-// IsForward reports whether a phase of an operation with this name forwards a request in a gateway: its names begin with that of the service.
+// IsForward reports whether a phase of an operation forwards a request in a gateway. The name of such an operation begins
+// with the name of the service.
 func IsForward(name, phase string) bool {
 	service, route, _ := strings.Cut(name, " ")
 	method, pattern, _ := strings.Cut(route, " ")
 	return phase == ForwardPhase && service != "" && method != "" && strings.Contains(pattern, "/")
 }
 
-// ParseScope returns the principal and the route of a scope. Of a scope that was too long and ends in a hash neither is whole:
-// [Scope] makes another one of them.
+// ParseScope returns the principal and the route of a scope. A scope that was too long ends with a hash, and neither part is
+// complete then: [Scope] returns another scope for these parts.
 func ParseScope(scope string) (principal, route string, ok bool) {
-	principal, route, ok = strings.Cut(scope, " ") // which no principal has, escaped
+	principal, route, ok = strings.Cut(scope, " ") // an escaped principal contains no space
 	principal, err := url.PathUnescape(principal)
 	return principal, route, ok && principal != "" && err == nil
 }

@@ -1,4 +1,4 @@
-// Package words is how the command and the doctor write for people and for the shell: values, numbers, times and advice.
+// Package words writes values, numbers, times and advice for people and for the shell. The command and the doctor use it.
 package words
 
 import (
@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// Either is yes if cond, else no.
+// Either returns yes if cond is true, otherwise no.
 func Either(cond bool, yes, no string) string {
 	if cond {
 		return yes
@@ -17,8 +17,8 @@ func Either(cond bool, yes, no string) string {
 	return no
 }
 
-// Shown is s for a terminal: as it is, or in quotation marks if it could be mistaken for
-// something else, move the cursor, or change the text next to it.
+// Shown returns s for a terminal. It adds quotation marks if s could look like something else, move the cursor, or change
+// the text next to it.
 func Shown(s string) string {
 	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) ||
 		strings.Contains(s, "  ") || strings.TrimSpace(s) != s || s[0] == '"' {
@@ -27,7 +27,7 @@ func Shown(s string) string {
 	return s
 }
 
-// OrDash is a text that may be missing.
+// OrDash returns Shown of s, or a dash if s is empty.
 func OrDash(s string) string {
 	if s == "" {
 		return "-"
@@ -35,7 +35,7 @@ func OrDash(s string) string {
 	return Shown(s)
 }
 
-// Quoted makes s one word of a shell.
+// Quoted returns s as one word of a shell.
 func Quoted(s string) string {
 	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=", r)
@@ -45,7 +45,7 @@ func Quoted(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// Count is a number of things: "1 letter", "2 letters".
+// Count returns a number with its noun: "1 letter", "2 letters".
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -53,7 +53,7 @@ func Count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun + "s"
 }
 
-// Span is a duration, about as exact as a person wants it.
+// Span returns a duration with the precision that a person needs.
 func Span(d time.Duration) string {
 	switch {
 	case d < time.Minute:
@@ -66,7 +66,7 @@ func Span(d time.Duration) string {
 	return fmt.Sprintf("%.1f days", d.Hours()/24)
 }
 
-// Sentence ends what with a full stop, unless it has an end of its own.
+// Sentence adds a full stop to what, unless what has an end already.
 func Sentence(what string) string {
 	if strings.HasSuffix(what, ".") || strings.HasSuffix(what, "?") {
 		return what
@@ -74,7 +74,7 @@ func Sentence(what string) string {
 	return what + "."
 }
 
-// Time is a moment, in UTC, or a dash if it is not set.
+// Time returns t in UTC, or a dash if t is zero.
 func Time(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -82,8 +82,8 @@ func Time(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// Advice cuts the advice out of a message. Errors that were wrapped on their way may
-// bring several: the first is from where it happened, and knows best.
+// Advice separates the advice from a message. An error that was wrapped several times may contain several pieces of advice.
+// The first piece counts, because it comes from the place of the error.
 func Advice(message string) (what, try string) {
 	var kept []string
 	for line := range strings.Lines(message) {

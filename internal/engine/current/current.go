@@ -1,4 +1,5 @@
-// Package current has the operation that a context belongs to, for packages that write in the same transaction: an outbox notes its events there.
+// Package current contains the operation of a context, for packages that write in the same transaction. For example, an outbox
+// adds its events to the operation.
 package current
 
 import (
@@ -8,40 +9,40 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// MaxEvents is how many events a record names. The others are delivered as well.
+// MaxEvents is how many events a record names. Further events are delivered as well.
 const MaxEvents = 64
 
-// Operation is an operation whose handler runs.
+// Operation is an operation whose handler runs now.
 type Operation struct {
-	ID store.ID // as it is stored; zero: it has no key
+	ID store.ID // the ID in the store; zero: the operation has no key
 
 	mu     sync.Mutex
 	events []string
 }
 
-// Note notes the IDs of events that commit with the operation.
+// Note adds the IDs of events that commit with the operation.
 func (o *Operation) Note(ids ...string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.events = append(o.events, ids[:min(len(ids), MaxEvents-len(o.events))]...)
 }
 
-// Events returns the first [MaxEvents] IDs that were noted.
+// Events returns the first [MaxEvents] IDs that were added.
 func (o *Operation) Events() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.events
 }
 
-// Key is that of the context value, a *[Operation].
+// Key is the key of the context value, which is a *[Operation].
 type Key struct{}
 
-// With returns a context in which o runs.
+// With returns a context for the handler of o.
 func With(ctx context.Context, o *Operation) context.Context {
 	return context.WithValue(ctx, Key{}, o)
 }
 
-// Of returns the operation that ctx belongs to, nil if it has no key.
+// Of returns the operation of ctx, or nil if the operation has no key.
 func Of(ctx context.Context) *Operation {
 	if o, _ := ctx.Value(Key{}).(*Operation); o != nil && !o.ID.IsZero() {
 		return o
@@ -49,8 +50,8 @@ func Of(ctx context.Context) *Operation {
 	return nil
 }
 
-// Bind has the operation of b, a *once.Batch, be o. Package once sets it.
+// Bind makes o the operation of b, which is a *once.Batch. Package once sets Bind.
 var Bind func(b any, o *Operation)
 
-// OfBatch returns the operation of b, a *once.Batch; nil if it has no key. Package once sets it.
+// OfBatch returns the operation of b, which is a *once.Batch, or nil if the operation has no key. Package once sets OfBatch.
 var OfBatch func(b any) *Operation

@@ -1,5 +1,5 @@
-// Package flight coalesces the duplicates of one process: one caller asks the store, the others
-// wait for its answer and hold no connection.
+// Package flight combines the duplicates of one process. One caller, the leader, asks the store. The other callers wait for
+// its answer, and hold no connection.
 package flight
 
 import (
@@ -11,50 +11,50 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Group is the operations that are under way in one process.
+// Group contains the operations in flight of one process.
 type Group struct {
 	mu      sync.Mutex
 	flights map[store.ID]*Flight
 	waiters waiters
 }
 
-// NewGroup returns a Group in which at most maxCalls calls wait at the same time, which keep
-// at most maxBytes in memory.
+// NewGroup returns a Group in which at most maxCalls calls wait at the same time. Together they keep at most maxBytes in
+// memory.
 func NewGroup(maxCalls int, maxBytes int64) *Group {
 	return &Group{flights: map[store.ID]*Flight{}, waiters: waiters{maxCalls: maxCalls, maxBytes: maxBytes}}
 }
 
-// Flight is one operation under way. The group's mutex guards the fields that change.
+// Flight is one operation in flight. The mutex of the group protects the fields that change.
 type Flight struct {
 	group        *Group
-	running      gate // opened when the operation is known to run, here or elsewhere
-	ended        gate // opened when the leader has left
-	maybe        bool // it runs only if it is no replay, which is known after its COMMIT
+	running      gate // opened when it is known that the operation runs, in this process or another one
+	ended        gate // opened when the leader has ended
+	maybe        bool // the operation runs unless it is a replay, which is known only after the COMMIT
 	hasFollowers bool
-	cached       bool            // what the leader has learnt was in a cache
-	record       *store.Record   // when ended: what the leader has learnt; nil if a follower must ask for itself
-	lost         <-chan struct{} // closed when the store has ended the transaction of a leader that still runs; may be nil
-	refused      error           // when ended: why the store could not be reached; nil if it could
-	terms        Terms           // of the leader that was refused
+	cached       bool            // the leader has found the record in a cache
+	record       *store.Record   // after the end: the record that the leader has found; nil if a follower must ask the store itself
+	lost         <-chan struct{} // closed when the store has ended the transaction while the leader still runs; may be nil
+	refused      error           // after the end: why the store could not be reached; nil if it was reached
+	terms        Terms           // the terms of the leader that was refused
 }
 
-// Terms are a call's demands on the store. While the store cannot be reached, followers with the
-// same terms share the leader's refusal. Otherwise each of them would ask the store, one after
-// another, and wait as long: of ten duplicates that wait 300 ms for a connection, the last would be
-// refused after 900 ms, and the store asked three times in place of once.
+// Terms are the requirements of a call for the store. While the store cannot be reached, followers with the same terms share
+// the refusal of the leader. Otherwise each follower would ask the store in turn, and wait as long. For example, of ten
+// duplicates that wait 300 ms for a connection, the last would be refused after 900 ms, after three requests to the store
+// instead of one.
 type Terms struct {
 	Timeouts  store.Timeouts
 	Isolation store.Isolation
 }
 
-// Join returns the flight of id and whether the caller leads it. A leader ends its flight with
-// [Flight.End], a follower waits with [Flight.Wait].
+// Join returns the flight of id, and whether the caller is its leader. A leader must call [Flight.End]. A follower waits with
+// [Flight.Wait].
 func (g *Group) Join(id store.ID) (f *Flight, leads bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if f = g.flights[id]; f != nil {
 		f.hasFollowers = true
-		if !isClosed(f.lost) { // or else the handler may still run, but its transaction is over
+		if !isClosed(f.lost) { // otherwise the handler of the leader may still run, but its transaction has ended
 			return f, false
 		}
 	}
@@ -63,31 +63,30 @@ func (g *Group) Join(id store.ID) (f *Flight, leads bool) {
 	return f, true
 }
 
-// End ends the flight of id. The leader defers it: a panic that left the flight behind would
-// keep the operation in flight for ever. Followers get the record if it is final.
+// End ends the flight of id. The leader defers this call, because a flight that stays after a panic would keep the operation
+// in flight for ever. Followers get the record if it is final.
 func (f *Flight) End(id store.ID, record store.Record, final bool) {
 	g := f.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.flights[id] == f { // or else its transaction was lost, and another flight has taken its place
+	if g.flights[id] == f { // otherwise its transaction was lost, and another flight has replaced it
 		delete(g.flights, id)
 	}
 	if final && f.hasFollowers {
-		copied := record // allocated only if there are followers
+		copied := record // the copy is allocated only if followers exist
 		f.record = &copied
 	}
 	f.ended.open()
 }
 
-// SetRunning says that the operation runs, here or elsewhere.
+// SetRunning says that the operation runs, in this process or another one.
 func (f *Flight) SetRunning() {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
 	f.running.open()
 }
 
-// SetMaybeRunning says that the operation runs unless it is a replay, as of a batch that claims
-// with its COMMIT.
+// SetMaybeRunning says that the operation runs unless it is a replay. This is so for a batch, which claims with its COMMIT.
 func (f *Flight) SetMaybeRunning() {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
@@ -97,49 +96,49 @@ func (f *Flight) SetMaybeRunning() {
 	f.running.open()
 }
 
-// SetCached says that what the leader has learnt was in a cache.
+// SetCached says that the leader has found the record in a cache.
 func (f *Flight) SetCached() {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
 	f.cached = true
 }
 
-// Cached reports whether it was.
+// Cached reports whether the leader has found the record in a cache.
 func (f *Flight) Cached() bool {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
 	return f.cached
 }
 
-// SetLost says which channel is closed when the leader has lost its transaction.
+// SetLost sets the channel that is closed when the leader has lost its transaction.
 func (f *Flight) SetLost(lost <-chan struct{}) {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
 	f.lost = lost
 }
 
-// Refuse says that the store could not be reached under these terms, before anything ran.
+// Refuse says that the store could not be reached under these terms. No handler has run.
 func (f *Flight) Refuse(err error, terms Terms) {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
 	f.refused, f.terms = err, terms
 }
 
-// channels returns the channels that are closed when the flight runs, ends or is lost.
+// channels returns the channels that are closed when the operation runs, when the flight ends, and when it is lost.
 func (f *Flight) channels() (running, ended, lost <-chan struct{}) {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
 	return f.running.wait(), f.ended.wait(), f.lost
 }
 
-// isRunning reports whether the operation is known to run.
+// isRunning reports whether it is known that the operation runs.
 func (f *Flight) isRunning() bool {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
 	return f.running.opened
 }
 
-// gate is a channel that is made when a follower waits for it, which is rare.
+// gate is a channel that is made only when a follower waits for it, which is rare.
 type gate struct {
 	opened bool
 	c      chan struct{} // closed when opened
@@ -171,33 +170,32 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// Patience is how a follower waits.
+// Patience says how long a follower waits.
 type Patience struct {
-	Bytes  int64     // that it keeps in memory meanwhile
-	Result time.Time // until when it waits for the result
-	Answer time.Time // until when it then waits to learn whether the operation runs at all
-	Terms  Terms     // under which it would ask the store itself
+	Bytes  int64     // that the follower keeps in memory while it waits
+	Result time.Time // until this time it waits for the result
+	Answer time.Time // until this time it waits to learn whether the operation runs at all
+	Terms  Terms     // the terms under which it would ask the store itself
 }
 
-// End is how the wait of a follower has ended.
+// End says how the wait of a follower has ended.
 type End uint8
 
 const (
-	EndAgain    End = iota // the leader gave up or has lost its transaction: join again
+	EndAgain    End = iota // the leader has given up or has lost its transaction: the follower must join again
 	EndLearnt              // the leader has left a record
-	EndRunning             // the operation runs, and the follower waits no longer
-	EndUnknown             // it is not known whether the operation runs, and the follower waits no longer
+	EndRunning             // the operation runs, and the follower stops waiting
+	EndUnknown             // it is not known whether the operation runs, and the follower stops waiting
 	EndCanceled            // the context has ended before it was known whether the operation runs
-	EndRefused             // the store could not be reached, under the same terms as the follower's
+	EndRefused             // the store could not be reached, and the follower has the same terms as the leader
 	EndFull                // too many calls wait already
 )
 
-// batchGrace is how long followers that do not want to wait do so for a batch: a round trip,
-// and not the locks that the batch may be waiting for.
+// batchGrace is how long followers with no Wait still wait for a batch. It is enough for a round trip, but not for the locks
+// for which the batch may wait.
 const batchGrace = 100 * time.Millisecond
 
-// Wait waits for the leader. The record belongs to EndLearnt; the error to EndRefused, EndFull and
-// EndCanceled.
+// Wait waits for the leader. The record belongs to EndLearnt. The error belongs to EndRefused, EndFull and EndCanceled.
 func (f *Flight) Wait(ctx context.Context, p Patience) (*store.Record, End, error) {
 	if err := f.group.enter(p.Bytes); err != nil {
 		return nil, EndFull, err
@@ -205,7 +203,7 @@ func (f *Flight) Wait(ctx context.Context, p Patience) (*store.Record, End, erro
 	defer f.group.exit(p.Bytes)
 	_, ended, _ := f.channels()
 	end := f.wait(ctx, p.Result, p.Answer)
-	switch leaderLeft := isClosed(ended); { // perhaps while the wait ended: a record is the better answer
+	switch leaderLeft := isClosed(ended); { // also if the leader has ended at the same time as the wait: a record is the better answer
 	case leaderLeft && f.record != nil:
 		return f.record, EndLearnt, nil
 	case leaderLeft && f.refused != nil && f.terms == p.Terms:
@@ -218,8 +216,8 @@ func (f *Flight) Wait(ctx context.Context, p Patience) (*store.Record, End, erro
 	return nil, end, nil
 }
 
-// wait waits until result for the end of the leader, and then until answer for whether the
-// operation runs. It returns why it waits no longer, unless the leader has left.
+// wait waits until result for the end of the leader, and then until answer to learn whether the operation runs. It returns
+// the reason for the end of the wait, unless the leader has ended.
 func (f *Flight) wait(ctx context.Context, result, answer time.Time) (end End) {
 	running, ended, lost := f.channels()
 	var timeout <-chan time.Time
@@ -228,7 +226,7 @@ func (f *Flight) wait(ctx context.Context, result, answer time.Time) (end End) {
 		t := time.NewTimer(left)
 		defer t.Stop()
 		begun := running
-		timeout, running = t.C, nil // that it runs does not end this wait
+		timeout, running = t.C, nil // the start of the operation does not end this wait
 		select {
 		case <-begun:
 			_, _, lost = f.channels() // the leader has a transaction only now
@@ -239,7 +237,7 @@ func (f *Flight) wait(ctx context.Context, result, answer time.Time) (end End) {
 		case <-ctx.Done():
 			return EndRunning
 		}
-	} else { // the leader may have had no answer yet, and may wait for it longer than this call would
+	} else { // the leader may have no answer of the store yet, and may wait longer for it than this call
 		t := time.NewTimer(max(0, time.Until(answer)))
 		defer t.Stop()
 		timeout, end = t.C, EndUnknown
@@ -266,7 +264,7 @@ func (f *Flight) wait(ctx context.Context, result, answer time.Time) (end End) {
 	return end
 }
 
-// waiters counts the calls that wait for another one, and what they keep in memory.
+// waiters counts the waiting calls, and the bytes that they keep in memory.
 type waiters struct {
 	maxCalls int
 	maxBytes int64
@@ -274,7 +272,7 @@ type waiters struct {
 	bytes    int64
 }
 
-// enter counts one more call that waits, unless there are too many.
+// enter counts one more waiting call, unless too many calls wait.
 func (g *Group) enter(bytes int64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -287,7 +285,7 @@ func (g *Group) enter(bytes int64) error {
 	return nil
 }
 
-// exit ends what enter has begun.
+// exit reverts enter.
 func (g *Group) exit(bytes int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -295,8 +293,8 @@ func (g *Group) exit(bytes int64) {
 	g.waiters.bytes -= bytes
 }
 
-// Pause waits for d as one of the calls that wait, and keeps bytes in memory. It returns an
-// error if too many wait already, and reports whether ctx goes on.
+// Pause waits for the time d as one of the waiting calls. It returns an error if too many calls wait. goesOn is false if ctx
+// has ended.
 func (g *Group) Pause(ctx context.Context, bytes int64, d time.Duration) (goesOn bool, err error) {
 	if err := g.enter(bytes); err != nil {
 		return false, err

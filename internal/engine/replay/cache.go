@@ -12,27 +12,27 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Cache keeps results that this process has committed itself: replaying them does not ask the
-// database. A result that was only read must not be put into it: this process does not know
-// whether a standby has it, nor when it expires. When it is full, it removes the result that was
-// used least recently. A nil Cache is empty.
+// Cache contains results that this process has committed itself, so that a replay does not ask the database. A result that was
+// only read must not be added: this process does not know whether a standby has it, nor when it expires. A full cache
+// removes the result that was not used for the longest time. A nil Cache is empty.
 //
-// Over HTTP a replay from it costs about a quarter of the CPU time of one from PostgreSQL, and a process
-// serves 3.5 times as many: bench/RESULTS.md.
+// Over HTTP, a replay from the cache costs about a quarter of the CPU time of a replay from PostgreSQL. A process serves 3.5
+// times as many: bench/RESULTS.md.
 type Cache struct {
 	life time.Duration
 	size int64
 
 	mu      sync.Mutex
 	entries map[store.ID]*list.Element
-	order   list.List // of *entry, the most recently used one first
+	order   list.List // of *entry; the most recently used entry is first
 	used    int64     // bytes
-	drops   uint64
+	// drops counts the calls of Drop.
+	drops uint64
 
 	hits, misses uint64 // of Get
 }
 
-// NewCache returns a cache that holds up to size bytes, each for life; nil if size is 0.
+// NewCache returns a cache of at most size bytes, which keeps each result for life. It returns nil if size is 0.
 func NewCache(size int64, life time.Duration) *Cache {
 	if size == 0 {
 		return nil
@@ -40,11 +40,10 @@ func NewCache(size int64, life time.Duration) *Cache {
 	return &Cache{life: life, size: size, entries: map[store.ID]*list.Element{}}
 }
 
-// minResults is how many results there is always room for: one takes at most an eighth of it.
+// minResults is the number of results for which the cache always has room: a result may take at most an eighth of it.
 const minResults = 8
 
-// Ticket is drawn before a COMMIT is sent. With it the result of that COMMIT is put into the
-// cache.
+// Ticket is made before a COMMIT is sent. It is needed to put the result of this COMMIT into the cache.
 type Ticket struct {
 	drawn time.Time
 	drops uint64
@@ -60,10 +59,10 @@ func (c *Cache) Ticket() Ticket {
 	return Ticket{time.Now(), c.drops}
 }
 
-// Put keeps a result whose commit was answered. It ends long before its record expires: the
-// retention of the record begins after the ticket was drawn, and half of it is left for the
-// difference between the clocks of process and database. A ticket from before a Drop admits
-// nothing, because the result may be the one that was dropped.
+// Put adds a result after its COMMIT was answered. The result leaves the cache long before its record expires: the retention
+// of the record begins after the ticket was made, and half of the retention is left for the difference between the clocks of
+// the process and of the database. With a ticket from before a Drop, Put adds nothing, because the result may be the dropped
+// one.
 func (c *Cache) Put(id store.ID, rec store.Record, retain time.Duration, t Ticket) {
 	if c == nil || int64(len(rec.Result.Body)) > c.size/minResults {
 		return
@@ -91,7 +90,7 @@ func (c *Cache) Put(id store.ID, rec store.Record, retain time.Duration, t Ticke
 	c.used += e.size
 }
 
-// Get returns the record of id, as a replay needs it. Its bytes belong to the cache.
+// Get returns the fields of the record of id that a replay needs. The bytes belong to the cache and must not be changed.
 func (c *Cache) Get(id store.ID, now time.Time) (rec store.Record, ok bool) {
 	if c == nil {
 		return rec, false
@@ -107,7 +106,7 @@ func (c *Cache) Get(id store.ID, now time.Time) (rec store.Record, ok bool) {
 	return store.Record{State: store.StateDone, Fence: 1, Fingerprint: e.fingerprint, Result: e.result, Trace: e.trace}, true
 }
 
-// Has reports whether Get would find id. It is not counted.
+// Has reports whether Get would find id. Has does not change the counters.
 func (c *Cache) Has(id store.ID, now time.Time) bool {
 	if c == nil {
 		return false
@@ -117,7 +116,7 @@ func (c *Cache) Has(id store.ID, now time.Time) bool {
 	return c.find(id, now) != nil
 }
 
-// find returns the entry of id and marks it as used, nil if the cache has no valid entry.
+// find returns the entry of id and marks it as used. It returns nil if the cache has no valid entry.
 func (c *Cache) find(id store.ID, now time.Time) *entry {
 	element := c.entries[id]
 	if element == nil {
@@ -131,7 +130,7 @@ func (c *Cache) find(id store.ID, now time.Time) *entry {
 	return e
 }
 
-// Usage is the size of a cache, and how often Get has found a record.
+// Usage is the size of a cache, with the numbers of successful and unsuccessful calls of Get.
 type Usage struct {
 	Hits, Misses uint64
 	Bytes        int64
@@ -144,7 +143,7 @@ func (c *Cache) Usage() Usage {
 	return Usage{c.hits, c.misses, c.used}
 }
 
-// Drop removes the result of id, and voids all tickets that were drawn before.
+// Drop removes the result of id, and makes all earlier tickets invalid.
 func (c *Cache) Drop(id store.ID) {
 	if c == nil {
 		return
@@ -164,7 +163,7 @@ func (c *Cache) remove(element *list.Element) {
 	c.used -= e.size
 }
 
-// entry is a result.
+// entry is a result in the cache.
 type entry struct {
 	id          store.ID
 	fingerprint []byte
@@ -176,15 +175,14 @@ type entry struct {
 }
 
 func entryOf(element *list.Element) *entry {
-	return element.Value.(*entry) //nolint:forcetypeassert // the list has nothing else
+	return element.Value.(*entry) //nolint:forcetypeassert // the list contains only entries
 }
 
-// entrySize is the memory of an entry besides its texts and bytes: itself, its place in
-// the map, and the rounding of allocations.
+// entrySize is the memory of an entry in addition to its texts and bytes: the entry itself, its place in the map, and the
+// rounding of allocations.
 const entrySize = 400
 
-// newEntry copies everything that it keeps: a key may be a few bytes of a long header, and would keep all
-// of the header in memory.
+// newEntry copies all texts and bytes. A key may be a small part of a long header, and would keep the whole header in memory.
 func newEntry(id store.ID, rec store.Record) *entry {
 	var text strings.Builder
 	n := len(id.Scope) + len(id.Key) + len(rec.Trace)
@@ -210,15 +208,14 @@ func newEntry(id store.ID, rec store.Record) *entry {
 	return e
 }
 
-// expired asks both clocks: the monotonic clock stops while the machine is suspended, and
-// the wall clock may be set.
+// expired checks both clocks: the monotonic clock stops while the machine sleeps, and the wall clock may be set.
 func (e *entry) expired(now time.Time) bool {
 	return now.Sub(e.drawn) >= e.life || now.Round(0).Sub(e.drawn.Round(0)) >= e.life
 }
 
-// Recent remembers, by hash, operations that this process has lately seen done: a retry of one
-// of them is read before it is claimed. It may forget, and two operations may share a hash:
-// that costs a look-up and nothing else.
+// Recent remembers, by hash, operations that this process has recently seen done. A retry of such an operation is read
+// before it is claimed. Recent may forget operations, and two operations may share a hash: this costs a look-up, and nothing
+// else.
 type Recent struct {
 	seed  maphash.Seed
 	slots [1 << 16]atomic.Uint32
@@ -227,10 +224,10 @@ type Recent struct {
 // NewRecent returns a Recent that remembers nothing yet.
 func NewRecent() *Recent { return &Recent{seed: maphash.MakeSeed()} }
 
-// Mark is the place and the hash by which an operation is remembered.
+// Mark is the slot and the hash of an operation in a Recent.
 type Mark struct {
 	slot *atomic.Uint32
-	hash uint32 // never 0, which is an empty slot
+	hash uint32 // never 0, because 0 means an empty slot
 }
 
 // Mark returns the mark of id.

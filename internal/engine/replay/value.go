@@ -10,8 +10,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// valueHead begins the stored form of a result in a cache outside of the process. The parts whose lengths it has follow, and
-// then the body.
+// valueHead is the beginning of a result in a cache outside the process. After it come the parts whose lengths it contains,
+// and then the body.
 type valueHead struct {
 	Version, State, Kind, _    uint8
 	Status                     uint32
@@ -21,7 +21,7 @@ type valueHead struct {
 
 const valueVersion = 1 // a reader of another version finds no value
 
-// Encode returns the form of rec for such a cache until then: the fields that a replay needs, and no more.
+// Encode returns rec in the form for such a cache, valid until the given time. It contains only the fields that a replay needs.
 func Encode(rec *store.Record, until time.Time) []byte {
 	header := head.Encode(&rec.Result)
 	b, _ := binary.Append(nil, binary.BigEndian, valueHead{ // it has no error: the type has a size
@@ -33,7 +33,7 @@ func Encode(rec *store.Record, until time.Time) []byte {
 
 var errDamaged = errors.New("a value of the shared cache is damaged, or of another version of once")
 
-// Decode reads what Encode has written. The record keeps b.
+// Decode reads the form that Encode returns. The record uses the memory of b.
 func Decode(b []byte) (rec store.Record, until time.Time, err error) {
 	var h valueHead
 	n, err := binary.Decode(b, binary.BigEndian, &h)

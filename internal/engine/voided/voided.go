@@ -1,4 +1,4 @@
-// Package voided has the result that is stored for an operation that was undone before it was executed.
+// Package voided contains the result of an operation that was undone before it was executed.
 package voided
 
 import (
@@ -7,10 +7,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Code is the code of the failure. It is stored: it never changes.
+// Code is the code of this failure. It is stored, so it never changes.
 const Code = "CONFLICT.idempotency.undone"
 
-// Result returns the failure of such an operation. RolledBack, because no writes were committed.
+// Result returns the failure of such an operation. RolledBack is set, because no writes were committed.
 func Result() store.Result {
 	return store.Result{
 		Kind: store.ResultFailure, RolledBack: true,
@@ -18,7 +18,7 @@ func Result() store.Result {
 	}
 }
 
-// Is reports whether a stored result is the one of such an operation.
+// Is reports whether a stored result belongs to such an operation.
 func Is(res store.Result) bool {
 	var f struct {
 		Code string `json:"code"`

@@ -1,5 +1,5 @@
-// Package aged has an archive keep the old rows of a table, and deletes them behind it. A row is deleted only after the
-// archive has it: a process that is killed in between leaves it in both, and it is archived again.
+// Package aged archives the old rows of a table, and then deletes them. It deletes a row only after the archive has
+// stored the row. If the process is killed between these two steps, the row exists in both places, and is archived again.
 package aged
 
 import (
@@ -17,29 +17,29 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Archive keeps rows, as (*archive.Writer).Write does. After nil they are safe.
+// Archive stores rows, as (*archive.Writer).Write does. If the error is nil, the rows are stored safely.
 type Archive = func(ctx context.Context, rows []upkeep.Expired) error
 
-// Table is a table whose rows have a time. Its texts are written for package dialect.
+// Table is a table whose rows have a time. Its texts use the words of package dialect.
 type Table struct {
 	Name    string
-	Columns string // that Read scans: all of them
+	Columns string // the columns that Read scans: all columns of the table
 	At      string // the column of the time, which has an index
-	Is      string // a condition with arguments that one row meets, such as "operation = ?"
+	Is      string // a condition with arguments that only one row fulfils, such as "operation = ?"
 	Read    func(row sqlplane.Row) (Row, error)
 }
 
 // Row is a row of a Table.
 type Row struct {
-	ID      store.ID  // by which the archive finds it
-	At      time.Time // as Table.At has it
-	Args    []any     // of Table.Is
-	Columns any       // its JSON is made of them
-	Bytes   int       // of its large columns
+	ID      store.ID  // identifies the row in the archive
+	At      time.Time // the value of the column Table.At
+	Args    []any     // the arguments of Table.Is
+	Columns any       // the columns, which are stored as JSON
+	Bytes   int       // the size of its large columns
 }
 
-// A batch has at most so many rows, and one row more than so many bytes. The rows are in memory, and each is deleted by a
-// statement of its own.
+// These are the limits of a batch. A batch may exceed maxBytes by one row. The rows are kept in memory, and each row is
+// deleted by a separate statement.
 const (
 	maxRows  = 500
 	maxBytes = 8 << 20
@@ -47,8 +47,8 @@ const (
 
 var errFull = errors.New("the batch has enough bytes")
 
-// Sweep archives some of the rows that are older than keep, the oldest first, and deletes them. more says that others may be left.
-// Rows that two sweepers have read are archived by both.
+// Sweep archives and deletes some of the rows that are older than keep, the oldest rows first. more reports whether further
+// old rows may exist. If two sweepers read a row at the same time, both archive it.
 func Sweep(ctx context.Context, db sqlplane.Database, t Table, keep time.Duration, archive Archive) (rows int64, more bool, err error) {
 	old := Condition{t.At + " < AGO(?)", []any{keep.Microseconds()}}
 	rows, _, more, err = Some(ctx, db, t, Selection{Where: old, Order: t.At, Old: old, Keep: keep}, archive)
@@ -65,12 +65,13 @@ type Condition struct {
 type Selection struct {
 	Where Condition     // the rows that are read
 	Order string        // the column that orders them
-	Old   Condition     // that they must still meet when they are deleted: a new row may have replaced one, and is young
-	Since time.Time     // newer rows stay; the zero time: no bound
-	Keep  time.Duration // their retention
+	Old   Condition     // must also hold at the delete, because a new row may have replaced the old one
+	Since time.Time     // newer rows are kept; the zero time: no limit
+	Keep  time.Duration // the retention of the rows
 }
 
-// Some archives and deletes some rows of a selection. last is the last row that was read, and more says that there may be others behind it.
+// Some archives and deletes some rows of a selection. last is the last row that was read. more reports whether further rows
+// may follow.
 func Some(ctx context.Context, db sqlplane.Database, t Table, s Selection, archive Archive) (rows int64, last Row, more bool, err error) {
 	var found []upkeep.Expired
 	var deletes []store.Statement
@@ -80,6 +81,7 @@ func Some(ctx context.Context, db sqlplane.Database, t Table, s Selection, archi
 		if last, err = t.Read(row); err != nil {
 			return err
 		}
+		// The row is too new. It still counts as read, so that the caller can continue after it.
 		if read++; !s.Since.IsZero() && !last.At.Before(s.Since) {
 			return nil
 		}
@@ -102,6 +104,7 @@ func Some(ctx context.Context, db sqlplane.Database, t Table, s Selection, archi
 		return 0, last, false, err
 	}
 	err = letter.Within(ctx, db, func(ctx context.Context, r sqlplane.Runner) error {
+		// Within may run this function again after a conflict.
 		rows = 0
 		for _, s := range deletes {
 			n, err := r.Exec(ctx, s)

@@ -1,5 +1,4 @@
-// Package attempts is the table of the attempt log, which package attemptlog writes and
-// sweeps, once for all databases.
+// Package attempts contains the table of the attempt log for all databases. Package attemptlog writes it and sweeps it.
 package attempts
 
 import (
@@ -16,13 +15,13 @@ import (
 // Table is the table once_attempt of a database. Its methods can be called concurrently.
 type Table struct {
 	db      sqlplane.Database
-	inserts [manyRows + 1]func() string // by the number of rows; not on PostgreSQL
+	inserts [manyRows + 1]func() string // the insert statements, by the number of rows; not used on PostgreSQL
 	sweep   string
 }
 
-// How many rows one statement inserts where it has an argument for each value. SQLite's driver takes
-// longer for each argument the more arguments a statement has; for a server, every statement is a round trip. The
-// rest of many rows is inserted in statements of few rows, so that there are only two texts and not one for each number.
+// These are the numbers of rows of one insert, where each value is an argument. The SQLite driver needs more time for each
+// argument of a long statement, but on a server each statement costs a round trip. The rest of a long list is inserted
+// with statements of few rows, so that only two texts are used.
 const (
 	manyRows = 256 // on MySQL
 	fewRows  = 32
@@ -38,8 +37,8 @@ func New(db sqlplane.Database) *Table {
 	return t
 }
 
-// Write writes list, in one transaction. An attempt that is there already, by its ID, stays as
-// it is: after an error, which may be a lost answer, the same list can be written again.
+// Write writes list in one transaction. If an attempt with the same ID already exists, it stays unchanged. So the caller can
+// write the same list again after an error, which may be a lost answer.
 func (t *Table) Write(ctx context.Context, list []Attempt) error {
 	switch {
 	case len(list) == 0:
@@ -62,7 +61,7 @@ func (t *Table) Write(ctx context.Context, list []Attempt) error {
 	})
 }
 
-// rows is how many of list the next statement inserts.
+// rows returns how many attempts of list the next statement inserts.
 func (t *Table) rows(list []Attempt) int {
 	if t.db.Dialect() == sqlplane.MySQL && len(list) >= manyRows {
 		return manyRows
@@ -70,7 +69,7 @@ func (t *Table) rows(list []Attempt) int {
 	return min(len(list), fewRows)
 }
 
-// insert inserts as many attempts as rows has allowed.
+// insert inserts attempts with one statement. Their number comes from rows.
 func (t *Table) insert(ctx context.Context, r sqlplane.Runner, list []Attempt) error {
 	args := make([]any, 0, 20*len(list))
 	for i := range list {
@@ -80,21 +79,21 @@ func (t *Table) insert(ctx context.Context, r sqlplane.Runner, list []Attempt) e
 	return err
 }
 
-// insertText is the statement that inserts rows.
+// insertText returns the statement that inserts this number of rows.
 func insertText(d sqlplane.Dialect, rows int) string {
 	const row = `, (?, ?, ?, AGO(?), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	return dialect.Text(d, `insert into once_attempt (`+columns+`) values`+strings.TrimPrefix(strings.Repeat(row, rows), `,`)+` KEEP(id)`)
 }
 
-// Sweep deletes attempts that are older than keep by the database's clock, the oldest first and
-// at most limit, and returns how many it has deleted.
+// Sweep deletes at most limit attempts that are older than keep, the oldest first, by the clock of the database. It returns
+// the number of deleted attempts.
 func (t *Table) Sweep(ctx context.Context, keep time.Duration, limit int) (int, error) {
 	n, err := t.db.Pool().Exec(ctx, store.Statement{SQL: t.sweep, Args: []any{keep.Microseconds(), limit}})
 	return int(n), err
 }
 
-// sweep deletes attempts that ended more than ? microseconds ago, at most ? rows. On PostgreSQL, nodes that
-// sweep at the same time do not wait for each other.
+// sweep deletes attempts by age. Its arguments are the age in microseconds and the largest number of rows. On PostgreSQL,
+// processes that sweep at the same time do not wait for each other.
 var sweep = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: `with old as (
   select key_hash, id from once_attempt where at < AGO(?) order by at limit ? FOR UPDATE SKIP LOCKED)

@@ -12,12 +12,12 @@ type Entry struct {
 	Who     string
 	Action  string // at most 16 bytes, such as "forget"
 	Scope   string // at most 512 bytes
-	KeyHash string // the first of [keyname.Hashes]; "": not of one key
+	KeyHash string // the first of [keyname.Hashes]; "": the action concerns more than one key
 	Reason  string
-	Detail  string // the change, in words
+	Detail  string // describes the change
 }
 
-// Insert returns the statement that writes e, to be run in the transaction that makes the change.
+// Insert returns the statement that writes e. Run it in the transaction that makes the change.
 func Insert(d sqlplane.Dialect, e Entry) store.Statement {
 	const insert = "insert into once_audit (at, who, action, scope, key_hash, reason, detail) values (NOW, ?, ?, ?, ?, ?, ?)"
 	return store.Statement{SQL: dialect.Text(d, insert), Args: []any{e.Who, e.Action, e.Scope, e.KeyHash, e.Reason, e.Detail}}

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Arrays are rows as arguments of a statement of PostgreSQL that takes an array for each column, as in
-// "from unnest(?::text[], ?::bytea[], ?::bigint[])": its text is the same for any number of rows. They are
-// literals, because not every driver knows arrays. Values are string, []byte, int64 and bool.
+// Arrays returns rows as arguments of a statement of PostgreSQL with one array for each column, such as "from
+// unnest(?::text[], ?::bytea[], ?::bigint[])". The text of such a statement is the same for any number of rows. The arrays
+// are literals, because not every driver supports arrays. The values are string, []byte, int64 and bool.
 func Arrays(rows [][]any) []any {
 	if len(rows) == 0 {
 		return nil
@@ -22,13 +22,13 @@ func Arrays(rows [][]any) []any {
 	}
 	args := make([]any, len(columns))
 	for c, elements := range columns {
-		elements[0] = '{' // in place of the first comma
+		elements[0] = '{' // replaces the first comma
 		args[c] = string(append(elements, '}'))
 	}
 	return args
 }
 
-// quoted escapes the characters that have a meaning in an array literal.
+// quoted escapes the special characters of an array literal.
 var quoted = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
 
 // appendElement appends an element of an array literal.

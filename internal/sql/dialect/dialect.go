@@ -1,7 +1,6 @@
 // Package dialect lets a capability write its SQL once for all databases.
 //
-// A query is written in lower case. Words in capitals differ between databases, and
-// [Text] replaces them:
+// A query is written in lower case. [Text] replaces the words in capitals, which differ between databases:
 //
 //	?               an argument, in order
 //	NOW             the database's clock, as it is stored
@@ -28,10 +27,10 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// The clocks. None of them moves within one statement.
+// These are the clocks of the databases. None of them advances within one statement.
 const (
 	PostgreSQLNow = "statement_timestamp()"
-	// MySQLNow is UTC: the clock of a session's time zone repeats or skips an hour twice a year.
+	// MySQLNow uses UTC, because the clock of a session's time zone repeats or skips one hour twice a year.
 	MySQLNow  = "(timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 1000)"
 	SQLiteNow = "cast((julianday('now') - 2440587.5) * 86400000.0 as integer)"
 )
@@ -42,7 +41,7 @@ func Text(d sqlplane.Dialect, query string) string {
 	w.Grow(2 * len(query))
 	argument := arguments(d)
 	for at := 0; ; {
-		n := strings.IndexAny(query[at:], "'?AFKNSU") // each character may begin a word to replace, or a literal
+		n := strings.IndexAny(query[at:], "'?AFKNSU") // each of these characters may begin a word or a literal
 		if n < 0 {
 			w.WriteString(query[at:])
 			return w.String()
@@ -55,13 +54,13 @@ func Text(d sqlplane.Dialect, query string) string {
 	}
 }
 
-// replacement returns the text for the word at the beginning of query, and the length of that word. inWord says that query begins
-// within a word.
+// replacement returns the replacement of the word at the beginning of query, and the length of this word. inWord says that
+// query begins inside a word.
 func replacement(d sqlplane.Dialect, query string, inWord bool, argument func() string) (text string, length int) {
 	switch {
 	case query[0] == '?':
 		return argument(), 1
-	case query[0] == '\'': // nothing is replaced in a literal
+	case query[0] == '\'': // a literal is not changed
 		length = 2 + strings.IndexByte(query[1:], '\'')
 		return query[:max(1, length)], max(1, length)
 	case inWord:
@@ -86,7 +85,7 @@ func replacement(d sqlplane.Dialect, query string, inWord bool, argument func() 
 	return query[:1], 1
 }
 
-// begins reports whether query begins with word, and no longer one.
+// begins reports whether query begins with word, and not with a longer word.
 func begins(query, word string) bool {
 	return strings.HasPrefix(query, word) && (len(query) == len(word) || !isWord(query[len(word)]))
 }
@@ -98,9 +97,9 @@ func isWord(c byte) bool {
 // locking returns the text of FOR UPDATE, FOR SHARE or SKIP LOCKED.
 func locking(d sqlplane.Dialect, what string) string {
 	switch {
-	case d == sqlplane.SQLite: // a transaction that writes is alone
+	case d == sqlplane.SQLite: // only one transaction of SQLite can write
 		return ""
-	case d == sqlplane.MySQL && what == "FOR SHARE": // MariaDB knows only the older words
+	case d == sqlplane.MySQL && what == "FOR SHARE": // MariaDB supports only the older syntax
 		return "lock in share mode"
 	}
 	return strings.ToLower(what)

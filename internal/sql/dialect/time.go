@@ -8,11 +8,10 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Time scans a time that a database has stored: row.Scan((*dialect.Time)(&at)). NULL is the
-// zero time.
+// Time scans a time that a database has stored: row.Scan((*dialect.Time)(&at)). NULL becomes the zero time.
 type Time time.Time
 
-// Scan implements sql.Scanner, which pgx knows as well.
+// Scan implements sql.Scanner, which pgx also supports.
 func (t *Time) Scan(v any) error {
 	switch v := v.(type) {
 	case nil:
@@ -21,9 +20,9 @@ func (t *Time) Scan(v any) error {
 		*t = Time(v.UTC())
 	case int64:
 		*t = Time(time.UnixMilli(v).UTC())
-	case float64: // SQLite, of a lease or retention with a fraction of a millisecond
+	case float64: // from SQLite, if a lease or retention has a fraction of a millisecond
 		*t = Time(time.UnixMilli(int64(v)).UTC())
-	case []byte: // older releases of MySQL's driver
+	case []byte: // from older releases of MySQL's driver
 		ms, err := strconv.ParseInt(string(v), 10, 64)
 		if err != nil {
 			return fmt.Errorf("a time is stored as %q", v)
@@ -35,7 +34,7 @@ func (t *Time) Scan(v any) error {
 	return nil
 }
 
-// StoredTime is t as an argument of a statement. The zero time is NULL.
+// StoredTime returns t as an argument of a statement. The zero time becomes NULL.
 func StoredTime(d sqlplane.Dialect, t time.Time) any {
 	switch {
 	case t.IsZero():

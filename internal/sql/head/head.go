@@ -1,5 +1,5 @@
-// Package head is the stored form of a result without its body: its header lines, whether the writes of
-// its handler were rolled back, and which events it has caused.
+// Package head contains the stored form of a result without its body: the header lines, whether the handler's writes were rolled
+// back, and the events of the operation.
 package head
 
 import (
@@ -11,18 +11,19 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Mark is the name of a line in front of the header, which says whether the handler's writes are committed. It is stored and
-// not sent. It is a line like any other, so that earlier binaries can read it. A result without it was committed
-// with the writes, or was stored before this line existed.
+// Mark is the name of a line before the header that says whether the handler's writes are committed. The line is stored, but
+// never sent. It has the form of a header line, so that earlier releases can read it. A result without this line was
+// committed together with the writes, or an earlier release stored it.
 const Mark = "Once-Writes"
 
-// Events is the name of a line in front of the header, after the line of [Mark]: the IDs of events, with blanks between them. It is not sent either.
+// Events is the name of a line before the header and after the line [Mark]. It contains the IDs of events, separated by blanks,
+// and is never sent.
 const Events = "Once-Events"
 
 var rolledBack = store.Field{Name: Mark, Value: "rolled back"}
 
-// Encode returns the stored form of r: "Name: value" lines that end in "\n", and nil if there is
-// nothing to say. Names and values must not contain line feeds, and names not ": "; no name or value of HTTP does.
+// Encode returns the stored form of r: lines "Name: value" that end with "\n", or nil if there is no line. Names and values must
+// not contain line feeds, and names must not contain ": ". Names and values of HTTP never do.
 func Encode(r *store.Result) []byte {
 	var marks []store.Field
 	if r.RolledBack {
@@ -37,13 +38,13 @@ func Encode(r *store.Result) []byte {
 	return lines(slices.Concat(marks, r.Header))
 }
 
-// Forgotten returns the stored form of a result that was forgotten: it is not known whether its writes were rolled back.
+// Forgotten returns the stored form of a forgotten result: it is not known whether the writes were rolled back.
 func Forgotten() []byte { return line(nil, store.Field{Name: Mark, Value: "not recorded"}) }
 
-// IsForgotten reports whether r was read from [Forgotten].
+// IsForgotten reports whether r comes from [Forgotten].
 func IsForgotten(r *store.Result) bool { return len(r.Header) > 0 && r.Header[0].Name == Mark }
 
-// Size returns how many bytes the header of a result has as it is stored, without [Mark].
+// Size returns the stored size of a result's header in bytes, without [Mark].
 func Size(h []store.Field) (n int) {
 	for _, f := range h {
 		if f.Name != Mark {
@@ -75,7 +76,7 @@ func line(b []byte, f store.Field) []byte {
 	return append(b, '\n')
 }
 
-// Decode reads the output of [Encode] into r.
+// Decode reads the form that [Encode] returns into r.
 func Decode(b []byte, r *store.Result) error {
 	r.Header, r.RolledBack, r.Events = nil, false, nil
 	for len(b) > 0 {
@@ -86,6 +87,7 @@ func Decode(b []byte, r *store.Result) error {
 		}
 		b = rest
 		f := store.Field{Name: string(name), Value: string(value)}
+		// Only a line before the header counts: later ones come from the handler.
 		if len(r.Header) == 0 && r.Events == nil && f == rolledBack && !r.RolledBack {
 			r.RolledBack = true
 			continue
@@ -99,7 +101,7 @@ func Decode(b []byte, r *store.Result) error {
 	return nil
 }
 
-// isEvents reports whether a value is a list of IDs with one blank between them.
+// isEvents reports whether a value is a list of IDs that are separated by one blank.
 func isEvents(value string) bool {
 	return value != "" && !slices.Contains(strings.Split(value, " "), "")
 }

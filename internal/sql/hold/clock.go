@@ -2,14 +2,14 @@ package hold
 
 import "time"
 
-// clockWatch notices that the clock of a database was set: between two looks, more or less time has
-// passed by it than by the clock of this process.
+// clockWatch detects that the clock of a database was set. Between two looks, this clock has then advanced more or less than the
+// clock of this process.
 type clockWatch struct {
-	now            time.Time // at the last look, by the clock of the database
-	sent, answered time.Time // of the last look
+	now            time.Time // the time of the database at the last look
+	sent, answered time.Time // when the last look was sent and answered
 }
 
-// jumps notes a look. It reports whether the clock was set since the one before, by more than tolerance.
+// jumps records a look. It reports whether the clock was set since the previous look, by more than tolerance.
 func (w *clockWatch) jumps(now, sent, answered time.Time, tolerance time.Duration) bool {
 	before := *w
 	*w = clockWatch{now, sent, answered}

@@ -1,4 +1,4 @@
-// Package hold spreads numbered parts of one work over processes: each part is held by at most
-// one of them, evenly, and moves within seconds when a process dies. A process that was stopped and wakes
-// up may still believe that it holds a part: the database refuses it, because its fence is an old one.
+// Package hold distributes the numbered parts of some work over processes. At most one process holds a part. The parts are
+// distributed evenly, and move within seconds after the death of a process. A process that was stopped and continues may
+// still assume that it holds a part. The database refuses its statements, because its fence is old.
 package hold

@@ -2,11 +2,11 @@ package hold
 
 import "strings"
 
-// StillHeld returns a condition of a statement, to be written by [dialect.Text], and its
-// arguments: that column is one of parts of table ([Config].Table), and that no other process has taken that part since.
-// Where the statement runs in a transaction of its own ([sqlplane.Database.Pool]), no part can be taken between the check
-// and the change, and a process that is stopped keeps no lock. In a longer transaction, the part cannot be
-// taken until that ends.
+// StillHeld returns a condition for a statement, in the words of package dialect, and its arguments. The condition holds if
+// column is the number of one of parts of table ([Config].Table), and no other process has taken this part since. If the
+// statement runs in a separate transaction ([sqlplane.Database.Pool]), no process can take the part between the check and the
+// change, and a stopped process keeps no lock. In a longer transaction, no process can take the part until the transaction
+// ends.
 func StillHeld(table, work, column string, parts []Part) (condition string, args []any) {
 	if len(parts) == 0 {
 		return "1 = 0", nil
@@ -15,15 +15,15 @@ func StillHeld(table, work, column string, parts []Part) (condition string, args
 	return column + " in (" + query + ")", args
 }
 
-// Locked is a query, as [StillHeld] has it, for a transaction of several statements: it returns the numbers of the parts, at least one, that no other process has
-// taken over, and no process can take them over until the transaction ends.
+// Locked returns a query, similar to [StillHeld], for a transaction of several statements. The query returns the numbers of
+// those parts that no other process has taken. No process can take them until the transaction ends. parts must not be empty.
 func Locked(table, work string, parts []Part) (query string, args []any) {
-	// The order is that in which the rows are locked.
+	// The rows are locked in this order, so that two transactions do not deadlock.
 	return "select part from " + table + " where work = ? and (part = ? and fence = ?" +
 		strings.Repeat(" or part = ? and fence = ?", len(parts)-1) + ") order by part FOR SHARE", fenced(work, parts)
 }
 
-// fenced are the arguments work, part, fence, part, fence ...
+// fenced returns the arguments work, part, fence, part, fence and so on.
 func fenced(work string, parts []Part) []any {
 	args := []any{work}
 	for _, p := range parts {

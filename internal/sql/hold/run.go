@@ -12,11 +12,12 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Run claims and renews parts until ctx ends. Then it waits until no part is in use, for TTL at most, and releases all parts.
-// Meanwhile no unit of work can begin. changed, if it is not nil, is called after the parts have changed. It must be quick.
+// Run claims and renews parts until ctx ends. Then it waits, at most for TTL, until no part is in use, and releases all parts.
+// During this wait no unit of work can begin. If changed is not nil, Run calls it after the parts have changed. It must
+// return quickly.
 //
-// Run works on a connection of its own if the store can ([sqlplane.Reserver]). It returns an error if
-// it cannot work at all, because the tables do not exist for example.
+// Run uses a separate connection if the store supports this ([sqlplane.Reserver]). It returns an error if it cannot work at all,
+// for example because the tables do not exist.
 func (h *Holder) Run(ctx context.Context, changed func()) error {
 	db, release, err := reserve(h.db)
 	if err != nil {
@@ -43,7 +44,7 @@ func (h *Holder) Run(ctx context.Context, changed func()) error {
 	return nil
 }
 
-// reserve returns db with a connection of its own, so that a pool that is exhausted costs no part.
+// reserve returns db with a separate connection, so that this process keeps its parts even if the pool is exhausted.
 func reserve(db sqlplane.Database) (own sqlplane.Database, release func(), err error) {
 	if r, ok := store.As[sqlplane.Reserver](db); ok {
 		return r.Reserve()
@@ -56,19 +57,19 @@ type runner struct {
 	*Holder
 
 	table    table
-	every    time.Duration // between two polls
-	renewed  time.Time     // when the last renewal that has succeeded was sent
-	due      bool          // the next one is due now
+	every    time.Duration // the time between two looks
+	renewed  time.Time     // when the last successful renewal was sent
+	due      bool          // the next renewal is due now
 	clock    clockWatch
-	settled  time.Time   // until then, no part is taken from an expired node: the clock of the database was set
-	lapse    *time.Timer // fires when the parts are lost
+	settled  time.Time   // before this time, no part is taken from an expired node, because the clock of the database was set
+	lapse    *time.Timer // fires when this process loses its parts
 	draining bool
 }
 
-// tick is two round trips: it renews, and reads the parts of all nodes. Changing the parts of this node takes two more,
-// and the first nodes of a work, and the first one after the clock was set, need more.
+// tick needs two round trips: it renews, and it reads the parts of all nodes. A change of this node's parts needs two more. The
+// first nodes of a work, and the first look after the clock was set, need further round trips.
 func (r *runner) tick(ctx context.Context) error {
-	// The time before it is sent: the database counts the TTL from a later moment, so that this process stops first.
+	// The time before the renewal is sent counts. The database counts the TTL from a later time, so this process stops first.
 	if sent := time.Now(); r.due || sent.Sub(r.renewed) >= r.cfg.TTL/3 {
 		if err := r.table.renew(ctx, r.draining); err != nil {
 			return err
@@ -79,7 +80,7 @@ func (r *runner) tick(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(v.live, r.node) && !r.draining { // the clock of the database was set
+	if !slices.Contains(v.live, r.node) && !r.draining { // the clock of the database was set, so this node seems to have expired
 		r.due = true
 		r.again()
 	}
@@ -90,7 +91,7 @@ func (r *runner) tick(ctx context.Context) error {
 	return cmp.Or(err, r.tidy(ctx, v))
 }
 
-// look reads which parts this node holds.
+// look reads the parts that this node holds.
 func (r *runner) look(ctx context.Context) (view, error) {
 	sent := time.Now()
 	v, err := r.table.look(ctx)
@@ -98,7 +99,7 @@ func (r *runner) look(ctx context.Context) (view, error) {
 		return v, err
 	}
 	if r.clock.jumps(v.now, sent, time.Now(), r.cfg.TTL/10) {
-		r.settled = time.Now().Add(max(r.cfg.TTL, v.longest)) // nodes that live renew until then
+		r.settled = time.Now().Add(max(r.cfg.TTL, v.longest)) // until then, every node that lives renews
 	}
 	r.mu.Lock()
 	before := r.held
@@ -115,8 +116,8 @@ func (r *runner) look(ctx context.Context) (view, error) {
 	return v, nil
 }
 
-// extend lets this process use its parts for as long as no other can have taken them over: counted from
-// before the last renewal was sent, less a margin for clocks that do not run alike.
+// extend lets this process use its parts as long as no other process can have taken them. The time begins before the last
+// renewal was sent. A margin is subtracted, because clocks run at different speeds.
 func (r *runner) extend() {
 	r.mu.Lock()
 	r.until = r.renewed.Add(r.cfg.TTL - r.cfg.TTL/10)
@@ -128,7 +129,8 @@ func (r *runner) extend() {
 	r.lapse.Reset(left)
 }
 
-// balance releases parts beyond the share of this node, or takes some that it lacks. changes says that it has tried.
+// balance releases parts above the share of this node, or takes parts that are missing to it. changes reports whether it has
+// tried to change parts.
 func (r *runner) balance(ctx context.Context, v view) (changes bool, err error) {
 	counts := map[string]int{r.node: 0}
 	for _, node := range v.live {
@@ -142,7 +144,7 @@ func (r *runner) balance(ctx context.Context, v view) (changes bool, err error) 
 		case shares:
 			counts[p.node]++
 		case p.node == "" || time.Now().After(r.settled):
-			// Free, or of a node that has expired; but after the clock was set, a node may only seem to have expired.
+			// The part is free, or its node has expired. After the clock was set, a node may only seem to have expired.
 			free = append(free, p.Part)
 		}
 	}
@@ -153,14 +155,15 @@ func (r *runner) balance(ctx context.Context, v view) (changes bool, err error) 
 	case len(idle) > 0:
 		return true, r.table.letGo(ctx, idle)
 	case surplus < 0 && len(free) > 0 && !r.draining:
-		rand.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] }) // nodes that take at the same moment choose different parts
+		rand.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] }) // nodes that take parts at the same time choose different parts
 		free = free[:min(-surplus, len(free))]
 		return true, r.table.take(ctx, free)
 	}
 	return false, nil
 }
 
-// chooseLeaving selects parts to release, so that this node reaches its share within a few rounds, and returns the parts that can be released now.
+// chooseLeaving marks parts to release, so that this node reaches its share within a few rounds. It returns the parts that can be
+// released now.
 func (r *runner) chooseLeaving(surplus int) (idle []Part) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,7 +171,7 @@ func (r *runner) chooseLeaving(surplus int) (idle []Part) {
 	if r.draining {
 		leaving = len(r.held)
 	}
-	// First the parts that are leaving already, then the parts that are not in use.
+	// The parts that are leaving already come first, then the parts that are not in use.
 	order := slices.Clone(r.held)
 	slices.SortStableFunc(order, func(a, b heldPart) int {
 		if a.leaving != b.leaving {
@@ -186,7 +189,7 @@ func (r *runner) chooseLeaving(surplus int) (idle []Part) {
 	return r.idle()
 }
 
-// tidy does the work that is seldom needed: it creates missing parts, and repairs or deletes rows of nodes.
+// tidy does rare work: it creates missing parts, and repairs or deletes rows of nodes.
 func (r *runner) tidy(ctx context.Context, v view) error {
 	var missing []int
 	for n := range r.cfg.Parts {
@@ -211,7 +214,7 @@ func (r *runner) tidy(ctx context.Context, v view) error {
 	return nil
 }
 
-// again has the next tick come at once.
+// again makes the next tick begin at once.
 func (r *runner) again() {
 	select {
 	case r.wake <- struct{}{}:
@@ -230,10 +233,10 @@ func (r *runner) wait(ctx context.Context) {
 	}
 }
 
-// drain lets all parts go, each as soon as it is not in use.
+// drain releases all parts, each as soon as it is not in use.
 func (r *runner) drain(ctx context.Context) {
 	r.mu.Lock()
-	r.draining, r.due = true, true // the next renewal says so
+	r.draining, r.due = true, true // the next renewal tells the other nodes that this node is leaving
 	for i := range r.held {
 		r.held[i].leaving = true
 	}
@@ -242,7 +245,7 @@ func (r *runner) drain(ctx context.Context) {
 	for end := time.Now().Add(r.cfg.TTL); r.inUse() && time.Now().Before(end); r.wait(ctx) {
 		r.failed(r.tick(ctx))
 	}
-	// Last: without its node, all parts are free for others.
+	// This comes last: without the row of its node, all its parts are free for other nodes.
 	r.failed(r.table.leave(ctx))
 	r.mu.Lock()
 	r.held = nil

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// share is how many of parts node should hold. counts are the live nodes, node among them, and how many parts each holds
-// now. The nodes that hold the most get the parts that remain after the division, so that an even spread
-// does not move.
+// share returns how many of the parts node should hold. counts contains the live nodes, including node, with the number of parts
+// that each holds now. The parts that remain after the division go to the nodes that hold the most, so that an even
+// distribution stays as it is.
 func share(parts int, counts map[string]int, node string) int {
 	order := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))

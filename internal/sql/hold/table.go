@@ -11,25 +11,25 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// table is the tables of parts and of nodes, for one node. Statements call them once_hold and once_hold_node. Each of its methods is one statement, and one round trip.
-// All times are by the clock of the database.
+// table accesses the tables of parts and of nodes, for one node. The statements call them once_hold and once_hold_node. Each
+// method is one statement, and one round trip. All times are by the clock of the database.
 type table struct {
 	db       sqlplane.Database
-	name     string // of the table of parts
+	name     string // the name of the table of parts
 	work     string
 	node     string
 	ttl      time.Duration
-	patience time.Duration // for one statement
+	patience time.Duration // the time limit of one statement
 }
 
-// view has the parts of all nodes, at one moment.
+// view contains the parts of all nodes at one time.
 type view struct {
-	now     time.Time     // of the database
-	parts   []partRow     // by number
-	live    []string      // nodes that have not expired, and take parts
-	leaving []string      // nodes that have not expired, and give up theirs
+	now     time.Time     // the time of the database
+	parts   []partRow     // sorted by number
+	live    []string      // nodes that have not expired, and want parts
+	leaving []string      // nodes that have not expired, and release their parts
 	dead    []string      // nodes that have expired
-	ahead   []nodeTTL     // nodes that expire later than they could by this clock, which was set back
+	ahead   []nodeTTL     // nodes that expire later than is possible by this clock, because the clock was set back
 	longest time.Duration // the longest TTL of a node
 }
 
@@ -38,16 +38,16 @@ type partRow struct {
 	node string
 }
 
-// nodeTTL is a node with the TTL that it has written. Processes may have different ones, so each node is judged by its own.
+// nodeTTL is a node with its own TTL from the table. Processes may have different TTLs.
 type nodeTTL struct {
 	node string
 	ttl  time.Duration
 }
 
-// fromNow returns the argument of the macro AGO for the time now + ttl, when a row that is renewed now will expire.
+// fromNow returns the argument of the macro AGO for the time now + ttl, at which a row that is renewed now expires.
 func (t *table) fromNow() int64 { return -t.ttl.Microseconds() }
 
-// text returns query with the names of the tables, in the SQL of the database.
+// text returns query with the real names of the tables, in the SQL of the database.
 func (t *table) text(query string) string {
 	return dialect.Text(t.db.Dialect(), strings.ReplaceAll(query, Table, t.name))
 }
@@ -59,8 +59,7 @@ func (t *table) exec(ctx context.Context, query string, args ...any) error {
 	return err
 }
 
-// renew extends the life of this node, and with it its hold on all its parts. A node that is leaving
-// gives them up.
+// renew extends the life of this node, which also extends its hold on all its parts. A node that is leaving says so.
 func (t *table) renew(ctx context.Context, leaving bool) error {
 	n := 0
 	if leaving {
@@ -86,7 +85,7 @@ func (t *table) look(ctx context.Context) (v view, err error) {
 			return err
 		}
 		if p.Number < 0 {
-			of := nodeTTL{p.node, t.ttl} // a node of an earlier release has not written its own
+			of := nodeTTL{p.node, t.ttl} // a node of an earlier release has not written its TTL
 			if ttl > 0 {
 				of.ttl = time.Duration(ttl) * time.Microsecond
 			}
@@ -111,7 +110,7 @@ func (t *table) look(ctx context.Context) (v view, err error) {
 	return v, err
 }
 
-// create adds parts that have no row.
+// create inserts the rows of parts that do not exist.
 func (t *table) create(ctx context.Context, numbers []int) error {
 	var args []any
 	for _, n := range numbers {
@@ -121,9 +120,9 @@ func (t *table) create(ctx context.Context, numbers []int) error {
 		strings.Repeat(`, (?, ?, '', 0)`, len(numbers)-1)+` KEEP(work)`, args...)
 }
 
-// take gives parts to this node if they still have these fences and no live node holds them. A
-// part whose row is locked, perhaps by a process that was stopped in a transaction, is left out. The rows are found
-// below a limit because MySQL does not change a table that a subquery reads directly.
+// take gives parts to this node if their fences have not changed and no live node holds them. It skips a part whose row is
+// locked, perhaps by a process that was stopped in a transaction. The sub-select has a limit, because MySQL does not change
+// a table that a sub-select reads directly.
 func (t *table) take(ctx context.Context, parts []Part) error {
 	return t.exec(ctx, `update once_hold set node = ?, fence = fence + 1 where work = ? and part in (select part from (select h.part from once_hold h
  where h.work = ? and (h.part = ? and h.fence = ?`+strings.Repeat(` or h.part = ? and h.fence = ?`, len(parts)-1)+`)
@@ -131,19 +130,19 @@ func (t *table) take(ctx context.Context, parts []Part) error {
  order by h.part limit 100000 FOR UPDATE SKIP LOCKED) free)`, append([]any{t.node, t.work}, fenced(t.work, parts)...)...)
 }
 
-// letGo makes parts of this node free. Their fences stay: until another node takes such a part, a late
-// statement of this one does no harm.
+// letGo makes parts of this node free. Their fences stay the same. Until another node takes a part, a late statement of this
+// node does no harm.
 func (t *table) letGo(ctx context.Context, parts []Part) error {
 	return t.exec(ctx, `update once_hold set node = '' where node = ? and work = ? and (part = ? and fence = ?`+
 		strings.Repeat(` or part = ? and fence = ?`, len(parts)-1)+`)`, append([]any{t.node}, fenced(t.work, parts)...)...)
 }
 
-// leave removes this node, so that all its parts are free.
+// leave deletes the row of this node, so that all its parts are free.
 func (t *table) leave(ctx context.Context) error {
 	return t.exec(ctx, `delete from once_hold_node where work = ? and node = ?`, t.work, t.node)
 }
 
-// forget removes nodes that are dead.
+// forget deletes the rows of nodes that have expired.
 func (t *table) forget(ctx context.Context, nodes []string) error {
 	args := []any{t.work}
 	for _, n := range nodes {
@@ -152,8 +151,8 @@ func (t *table) forget(ctx context.Context, nodes []string) error {
 	return t.exec(ctx, `delete from once_hold_node where work = ? and node in (?`+strings.Repeat(`, ?`, len(nodes)-1)+`) and expires <= NOW`, args...)
 }
 
-// bringBack has a node expire within its TTL. Otherwise, after the clock was set back, a node that has
-// died before would live as long as that again.
+// bringBack makes a node expire within its TTL. Otherwise a dead node would seem to live longer after the clock was set back,
+// by the same time.
 func (t *table) bringBack(ctx context.Context, n nodeTTL) error {
 	most := -n.ttl.Microseconds()
 	return t.exec(ctx, `update once_hold_node set expires = AGO(?) where work = ? and node = ? and expires > AGO(?)`, most, t.work, n.node, most)

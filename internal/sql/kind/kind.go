@@ -3,8 +3,8 @@ package kind
 
 import "github.com/oncelib/once/store"
 
-// In returns the kind of an error of one of the user's statements on s, also of an error of the driver: the kind that a
-// [store.Classifier] returns, or else [store.KindOf].
+// In returns the kind of an error of a user's statement on s. If s is a [store.Classifier], s classifies the error, which may come
+// from the driver. Otherwise In returns [store.KindOf].
 func In(s any, err error) store.Kind {
 	if c, ok := store.As[store.Classifier](s); ok {
 		return c.Classify(err)

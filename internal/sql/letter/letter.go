@@ -1,6 +1,5 @@
-// Package letter keeps messages that could not be handled, and every failed delivery of them. An
-// inbox and a relay write with it; package deadletter is for operators. deadletter.Migrations
-// creates the tables.
+// Package letter stores messages that could not be handled, and the failed deliveries of messages. An inbox and a relay write
+// with this package. Package deadletter is for operators. deadletter.Migrations creates the tables.
 package letter
 
 import (
@@ -24,17 +23,17 @@ const (
 
 // States of a letter.
 const (
-	StateDead      = "dead"      // it waits for a person, or for its redrive
+	StateDead      = "dead"      // the letter waits for a person, or for its redrive
 	StateApplied   = "applied"   // a redrive has succeeded
-	StateStale     = "stale"     // a newer version had been applied
-	StateDiscarded = "discarded" // a person has given it up
+	StateStale     = "stale"     // a newer version was applied before
+	StateDiscarded = "discarded" // a person has discarded the letter
 )
 
-// ID names a message. Topic, Key and Seq belong to it, because senders exist that number their messages per key: then two
+// ID identifies a message. Topic, Key and Seq are parts of it, because some senders number their messages for each key. Then two
 // keys have messages with the same ID.
 type ID struct {
 	Origin     string // OriginInbox or OriginOutbox
-	Consumer   string // of an inbox
+	Consumer   string // the consumer of an inbox
 	Source     string
 	EventID    string
 	Topic, Key string
@@ -48,13 +47,13 @@ func (id ID) args() []any {
 const (
 	isID = hasID + " and topic = ? and KEY = ? and seq = ?"
 
-	// isAttempt is also true of attempts that older programs have noted, without topic, key and seq: they have the seq -1.
+	// isAttempt also matches attempts of earlier releases, which stored no topic, key and seq. These have the seq -1.
 	isAttempt = hasID + " and (topic = ? and KEY = ? and seq = ? or seq = -1)"
 
 	hasID = "origin = ? and consumer = ? and source = ? and event_id = ?"
 )
 
-// Envelope is a hash of the message's own data besides its source, ID and payload.
+// Envelope returns a hash of the topic, the key and the type of a message.
 func Envelope(topic, key, kind string) []byte {
 	h := sha256.New()
 	for _, text := range [...]string{topic, key, kind} {
@@ -68,43 +67,43 @@ type Letter struct {
 	UID string // UUIDv7
 	ID
 	Type             string
-	Headers, Payload []byte // as its capability stores them; empty when the letter is resolved, and of an outbox, which keeps the message
-	Encrypted        bool   // Headers and Payload
-	Hash             []byte // of the payload that was received
+	Headers, Payload []byte // in the form of its capability; empty after the letter is resolved, and empty for an outbox, which keeps the message itself
+	Encrypted        bool   // Headers and Payload are encrypted
+	Hash             []byte // the hash of the received payload
 	Trace            string
 	CreatedAt        time.Time // zero: not known
 
-	Class         string // such as "permanent" or "mismatch"
-	Error         string // the last one
-	Cause         string // Error without numbers and ids
+	Class         string // the class, such as "permanent" or "mismatch"
+	Error         string // the last error
+	Cause         string // the last error without numbers and IDs
 	Attempts      int
-	FirstFailedAt time.Time // Bury: zero is now
+	FirstFailedAt time.Time // for Bury: zero means now
 	DeadAt        time.Time // Bury sets it
 
 	State      string
-	Redrive    string    // the last redrive that has chosen it
-	RedriveAt  time.Time // it is due then; zero: it waits for a person
+	Redrive    string    // the last redrive that has selected the letter
+	RedriveAt  time.Time // when the redrive is due; zero: the letter waits for a person
 	ResolvedAt time.Time
-	Reason     string // why it was discarded
+	Reason     string // why the letter was discarded
 }
 
 // Attempt is one failed delivery.
 type Attempt struct {
 	Number int       // 1, 2, ...; set by Record
 	At     time.Time // set by Record
-	Node   string    // the process
+	Node   string    // the name of the process
 	Error  string
 	Trace  string
-	Class  string // of the letter, if the attempt was a redrive; it is not stored with the attempt
+	Class  string // the class of the letter, if the attempt was a redrive; it is not stored with the attempt
 }
 
-// maxError is the longest stored error, maxCause the longest cause, in bytes.
+// maxError and maxCause are the largest sizes of a stored error and of a cause, in bytes.
 const (
 	maxError = 2000
 	maxCause = 200
 )
 
-// Columns are the columns that Scan reads, as package dialect writes them. ListColumns leave headers and payload out.
+// Columns contains the columns that Scan reads, in the words of package dialect. ListColumns omits headers and payload.
 const (
 	Columns     = identity + ", headers, payload" + others
 	ListColumns = identity + ", null, null" + others
@@ -120,7 +119,7 @@ func Scan(row sqlplane.Row) (l Letter, err error) {
 	return l, err
 }
 
-// Seal encrypts the headers and the payload of l, if e is set.
+// Seal encrypts the headers and the payload of l, if e is not nil.
 func (l *Letter) Seal(e seal.Encrypter) (err error) {
 	if e == nil {
 		return nil
@@ -132,7 +131,7 @@ func (l *Letter) Seal(e seal.Encrypter) (err error) {
 	return nil
 }
 
-// Open decrypts what Seal has encrypted. After an error l is as it was.
+// Open decrypts the data that Seal has encrypted. After an error l is unchanged.
 func (l *Letter) Open(e seal.Encrypter) error {
 	if !l.Encrypted || l.Resolved() {
 		return nil
@@ -145,27 +144,27 @@ func (l *Letter) Open(e seal.Encrypter) error {
 	return nil
 }
 
-// Resolved reports whether nothing is left to do.
+// Resolved reports whether the letter needs no further decision.
 func (l *Letter) Resolved() bool { return l.State != "" && l.State != StateDead }
 
-// label binds encrypted data to its message: moved to another row it does not open.
+// label binds encrypted data to its message: the data cannot be decrypted in another row.
 func (l *Letter) label() string {
 	return strings.Join([]string{"letter", l.Origin, l.Consumer, l.Source, l.EventID, ""}, "\x00")
 }
 
-// text is a text as any database stores it.
+// text returns s in a form that every database can store.
 func text(s string, most int) string {
 	s = strings.ReplaceAll(s, "\x00", "")
 	if len(s) > most {
 		s = s[:most]
 	}
-	return strings.ToValidUTF8(s, "?") // which is never longer
+	return strings.ToValidUTF8(s, "?") // the replacement never makes s longer
 }
 
-// variable matches the differences between two errors of the same cause: a UUID, a number, a word with a digit in it.
+// variable matches the parts that differ between two errors of the same cause: a UUID, a number, or a word with a digit.
 var variable = regexp.MustCompile(`[\w-]*\d[\w-]*`)
 
-// causeOf returns an error without numbers and ids, as one line: a person copies it into a command.
+// causeOf returns an error without numbers and IDs, on one line, so that a person can copy it into a command.
 func causeOf(err string) string {
 	err = strings.Join(strings.FieldsFunc(err, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }), " ")
 	return text(variable.ReplaceAllString(text(err, maxError), "#"), maxCause)

@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// keepFirst and keepLast are how many attempts of a message are kept.
+// keepFirst and keepLast are how many of the first and of the last attempts of a message are kept.
 const (
 	keepFirst = 50
 	keepLast  = 50
@@ -25,9 +25,9 @@ func statement(d sqlplane.Dialect, query string, args ...any) store.Statement {
 	return store.Statement{SQL: dialect.Text(d, query), Args: args}
 }
 
-// Record notes one more failed delivery in a transaction of its own. It returns its number, and by the clock of the
-// database when the first one that is known failed, and now. After a lost answer to COMMIT the
-// attempt may have been noted: a caller that calls again counts it twice.
+// Record stores one more failed delivery, in a separate transaction. It returns the number of the attempt, the time of the first
+// known failure, and the current time, both by the clock of the database. After a lost answer to COMMIT, the attempt may
+// have been stored: if the caller calls Record again, the attempt counts twice.
 func Record(ctx context.Context, db sqlplane.Database, id ID, a Attempt) (n int, first, now time.Time, err error) {
 	err = Within(ctx, db, func(ctx context.Context, r sqlplane.Runner) (err error) {
 		n, first, now, err = Note(ctx, r, db.Dialect(), id, a)
@@ -36,8 +36,8 @@ func Record(ctx context.Context, db sqlplane.Database, id ID, a Attempt) (n int,
 	return n, first, now, err
 }
 
-// Note is Record in the transaction of the caller. Two at the same time for the same message are
-// [sqlplane.ErrDuplicate] or [store.KindRetry] for one of them.
+// Note does the same as Record, in the transaction of the caller. If two calls for the same message run at the same time, one of
+// them gets [sqlplane.ErrDuplicate] or [store.KindRetry].
 func Note(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, id ID, a Attempt) (n int, first, now time.Time, err error) {
 	const insert = `insert into once_deadletter_attempt (origin, consumer, source, event_id, topic, KEY, seq, attempt, at, node, error, trace)
  select ?, ?, ?, ?, ?, ?, ?, coalesce(max(attempt), 0) + 1, NOW, ?, ?, ? from once_deadletter_attempt where ` + isAttempt
@@ -55,13 +55,13 @@ func Note(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, id ID, a A
 	return n, first, now, err
 }
 
-// Bury dead-letters a message, in the transaction of the caller. If a letter of the same ID and Hash exists, it stays
-// as it is while it is dead and waits for a person; otherwise it becomes dead again. Bury sets l.UID.
+// Bury stores a dead letter, in the transaction of the caller. If a letter with the same ID and Hash waits for a person, it
+// stays as it is. If such a letter is resolved, or waits for its redrive, it becomes dead again. Bury sets l.UID.
 func Bury(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, l *Letter) error {
 	const insert = `insert into once_deadletter (uid, origin, consumer, source, event_id, topic, KEY, seq, payload_hash, event_type, headers, payload, encrypted, trace, created_at,
  class, error, cause, attempts, first_failed_at, dead_at, state, redrive, reason) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, coalesce(?, NOW), NOW, 'dead', '', '') KEEP(uid)`
 	uid, class, failure, cause := cmp.Or(l.UID, keyname.New()), text(l.Class, 64), text(l.Error, maxError), causeOf(l.Error)
-	headers, payload, hash := append([]byte{}, l.Headers...), append([]byte{}, l.Payload...), append([]byte{}, l.Hash...) // nil would be NULL
+	headers, payload, hash := append([]byte{}, l.Headers...), append([]byte{}, l.Payload...), append([]byte{}, l.Hash...) // copies, because nil would be NULL
 	attempts := int64(max(l.Attempts, 1))
 	args := append([]any{uid}, l.args()...)
 	args = append(args, hash, text(l.Type, 255), headers, payload, l.Encrypted, text(l.Trace, 255), dialect.StoredTime(d, l.CreatedAt),
@@ -69,7 +69,7 @@ func Bury(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, l *Letter)
 	switch added, err := r.Exec(ctx, statement(d, insert, args...)); {
 	case err != nil:
 		return err
-	case added == 1 && d != sqlplane.MySQL: // which may count a row that stays as it is
+	case added == 1 && d != sqlplane.MySQL: // MySQL may count a row that was not inserted
 		l.UID = uid
 		return nil
 	}
@@ -89,7 +89,7 @@ func Bury(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, l *Letter)
 	return err
 }
 
-// IsDead reports whether a message is a letter that waits for a person or for its redrive.
+// IsDead reports whether a message is a dead letter that waits for a person or for its redrive.
 func IsDead(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, id ID, hash []byte) (is bool, err error) {
 	err = r.Query(ctx, statement(d, "select uid from once_deadletter where "+isID+" and payload_hash = ? and state = 'dead'", append(id.args(), hash)...), func(sqlplane.Row) error {
 		is = true
@@ -98,14 +98,14 @@ func IsDead(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, id ID, h
 	return is, err
 }
 
-// Except says which letters are left out.
+// Except says which letters Due omits.
 type Except struct {
 	UIDs []string
-	Keys []ID    // of which Source, Topic and Key count
-	UpTo *Letter // if it is set: this one, and all that Due lists before it
+	Keys []ID    // only Source, Topic and Key count
+	UpTo *Letter // if set: omit this letter, and all letters that Due lists before it
 }
 
-// Due returns letters whose redrive time has come, at most limit, the oldest time first.
+// Due returns at most limit letters whose redrive time has come, in the order of this time.
 func Due(ctx context.Context, db sqlplane.Database, origin, consumer string, limit int, except Except) (list []Letter, err error) {
 	var due strings.Builder
 	due.WriteString("select " + Columns + " from once_deadletter where origin = ? and consumer = ? and redrive_at <= NOW and state = 'dead'")
@@ -132,11 +132,11 @@ func Due(ctx context.Context, db sqlplane.Database, origin, consumer string, lim
 	return list, err
 }
 
-// Take locks a due letter until the transaction that applies it ends. false: another process
-// applies it now, it was resolved, or its redrive was cancelled.
+// Take locks a due letter until the transaction that applies it ends. It returns false if another process applies the letter
+// now, if the letter was resolved, or if its redrive was cancelled.
 func Take(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, uid string) (ok bool, err error) {
 	const isDue = "uid = ? and state = 'dead' and redrive_at <= NOW"
-	if d == sqlplane.SQLite { // a transaction that has written is alone
+	if d == sqlplane.SQLite { // SQLite has no row locks; after a write, no other transaction can write
 		n, err := r.Exec(ctx, statement(d, "update once_deadletter set attempts = attempts where "+isDue, uid))
 		return n > 0, err
 	}
@@ -147,7 +147,7 @@ func Take(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, uid string
 	return ok, err
 }
 
-// Resolve ends a letter that Take has locked, in the same transaction: its headers and payload are erased.
+// Resolve ends a letter that Take has locked, in the same transaction. It erases the headers and the payload.
 func Resolve(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, uid, state string) error {
 	s := statement(d, resolve+"uid = ? and state = 'dead'", state, []byte{}, []byte{}, uid)
 	n, err := r.Exec(ctx, s)
@@ -157,7 +157,7 @@ func Resolve(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, uid, st
 	return err
 }
 
-// ResolveMessage ends all letters of a message in the transaction that delivers it.
+// ResolveMessage ends all letters of a message, in the transaction that delivers the message.
 func ResolveMessage(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, id ID, state string) error {
 	_, err := r.Exec(ctx, statement(d, resolve+isID+" and state = 'dead'", append([]any{state, []byte{}, []byte{}}, id.args()...)...))
 	return err
@@ -165,8 +165,8 @@ func ResolveMessage(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, 
 
 const resolve = "update once_deadletter set redrive_at = null, resolved_at = NOW, state = ?, headers = ?, payload = ? where "
 
-// Again notes that the redrive of a letter has failed: it waits for a person again. A letter that
-// was resolved, or whose redrive was cancelled, stays as it is.
+// Again records that the redrive of a letter has failed: the letter waits for a person again. If the letter was resolved, or
+// its redrive was cancelled, it stays as it is.
 func Again(ctx context.Context, db sqlplane.Database, uid string, a Attempt) error {
 	d := db.Dialect()
 	return Within(ctx, db, func(ctx context.Context, r sqlplane.Runner) error {
@@ -188,11 +188,11 @@ func Again(ctx context.Context, db sqlplane.Database, uid string, a Attempt) err
 	})
 }
 
-// Retain is how long resolved letters are kept, and failed deliveries of messages that have no letter.
+// Retain is how long resolved letters, and failed deliveries of messages without a letter, are kept.
 const Retain = 30 * 24 * time.Hour
 
-// Sweep deletes letters that were resolved longer ago than keep, and attempts of that age whose messages have no
-// letter; at most limit of each. It reads first, and deletes row by row: so it locks nothing that is in use.
+// Sweep deletes letters that were resolved longer ago than keep, and attempts of this age whose messages have no letter; at most
+// limit of each. It reads first, and then deletes each row separately, so that it locks no row that is in use.
 func Sweep(ctx context.Context, db sqlplane.Database, keep time.Duration, limit int) error {
 	d, r := db.Dialect(), db.Pool()
 	var deletes []store.Statement
@@ -224,10 +224,10 @@ func Sweep(ctx context.Context, db sqlplane.Database, keep time.Duration, limit 
 	return err
 }
 
-// tries is how often a transaction runs that conflicts with others.
+// tries is how often a transaction runs if it conflicts with other transactions.
 const tries = 20
 
-// Within runs fn in a transaction, and again after a conflict with another one.
+// Within runs fn in a transaction, and runs it again after a conflict with another transaction.
 func Within(ctx context.Context, db sqlplane.Database, fn func(ctx context.Context, r sqlplane.Runner) error) error {
 	for try := 1; ; try++ {
 		err := db.Within(ctx, store.ReadCommitted, fn)

@@ -7,14 +7,14 @@ import (
 	"strconv"
 )
 
-// Some servers that speak the protocol of PostgreSQL accept advisory locks and do nothing (CockroachDB before
-// 2026). There "no record, and the claim is free" does not prove that a commit whose answer was
-// lost was not applied, and operations are claimed by their commits (store.CommitClaimer). A lock that no operation has
-// finds out which kind of server it is. If pg_locks lists the lock, the server keeps it: that takes one statement, and no second
-// connection. If not, the server keeps locks only if it refuses this one to a second session: newer
-// servers keep locks that they do not list. The statements have no parameters, so that any mode of any driver can send them.
+// Some servers that speak the protocol of PostgreSQL accept advisory locks without effect (CockroachDB before 2026). On such a
+// server, a missing record and a free claim do not prove that a lost commit was not applied, so operations are claimed by
+// their commits (store.CommitClaimer). A lock that no operation uses finds out whether a server keeps locks. If pg_locks
+// lists the lock, the server keeps it. This needs one statement, and no second connection. If pg_locks does not list it, a
+// second session tries the lock: newer servers keep locks without listing them. The statements have no parameters, so that
+// every driver can send them in every mode.
 
-// ProbeKey returns the key of a lock that no other session has.
+// ProbeKey returns the random key of a lock that no other session uses.
 func ProbeKey() int64 { return rand.Int64() }
 
 // ListedLock takes the lock of key, and returns whether pg_locks lists it, and the version of the server.
@@ -29,7 +29,7 @@ func TryLock(key int64) string {
 	return `select pg_try_advisory_xact_lock(` + strconv.FormatInt(key, 10) + `::bigint)`
 }
 
-// ExcludesLock reports whether a session keeps a lock from a second one. It takes two connections of db.
+// ExcludesLock reports whether a session cannot take a lock that another session holds. It uses two connections of db.
 func ExcludesLock(ctx context.Context, db *sql.DB) (excludes bool, err error) {
 	key := ProbeKey()
 	first, err := db.BeginTx(ctx, nil)

@@ -29,7 +29,7 @@ func (c *conn) begin(ctx context.Context, t *Txn, query string) (within context.
 	if k, err = t.enter(query); err != nil {
 		return nil, k, err
 	}
-	if !owns(ctx) { // once's own statements are short and are not interrupted
+	if !owns(ctx) { // the store's own statements are short, and are not interrupted
 		if c.tx != nil && c.tx.group != nil {
 			ctx = c.tx.group.Context(ctx, query)
 		}
@@ -39,7 +39,7 @@ func (c *conn) begin(ctx context.Context, t *Txn, query string) (within context.
 	return ctx, k, nil
 }
 
-// end ends it. The time of the statement goes on with the rows, if there are any.
+// end ends the call. If the statement has rows, its time continues with the rows.
 func (k call) end(err error, rows bool) error {
 	err = k.statement.Stop(err, false)
 	if !rows || err != nil {
@@ -49,11 +49,12 @@ func (k call) end(err error, rows bool) error {
 	return err
 }
 
-// again is another call for the rows of the same statement.
+// again makes a further call for the rows of the same statement.
 func (k call) again(closes bool, run func() error) error {
 	if k.watch == nil {
 		return run()
 	}
+	// A call that closes rows is always allowed, because the driver must be able to free them.
 	if err := k.watch.Enter(closes); err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// verb is the effect of a text on its transaction.
+// verb is the effect of a text on the transaction.
 type verb uint8
 
 const (
@@ -13,18 +13,18 @@ const (
 	setSavepoint
 	releaseSavepoint
 	rollbackTo
-	transactionControl // begins or ends a transaction, or might
+	transactionControl // begins or ends a transaction, or may do so
 	implicitCommit     // MySQL commits before it runs this
 )
 
-// command is the guard's knowledge of a text before it runs.
+// command is the knowledge of the guard about a text before it runs.
 type command struct {
 	verb verb
-	name string // of the savepoint, folded so that equal names are equal strings
+	name string // the name of the savepoint, in the form in which equal names are equal strings
 }
 
-// Ends reports whether a text begins or ends a transaction, or might: for code
-// that has a driver of its own and only the texts. Savepoints it leaves to the database.
+// Ends reports whether a text begins or ends a transaction, or may do so. It is for code with its own driver. It ignores
+// savepoints, which the database checks.
 func (d Dialect) Ends(text string) bool {
 	p := parser{lexer{text: text, dialect: d}}
 	for more := true; more; {
@@ -36,9 +36,8 @@ func (d Dialect) Ends(text string) bool {
 	return false
 }
 
-// parse classifies a text. If it is a batch of several statements, savepoints in
-// it count as transaction control: an error in the middle would leave the guard
-// not knowing which of them exist.
+// parse classifies a text. If the text is a batch of several statements, savepoints in it count as transaction control: after
+// an error in the middle, the guard would not know which savepoints exist.
 func (d Dialect) parse(text string) command {
 	p := parser{lexer{text: text, dialect: d}}
 	var found command
@@ -48,6 +47,7 @@ func (d Dialect) parse(text string) command {
 		if !empty {
 			statements++
 		}
+		// The most restrictive statement of the text decides.
 		if cmd.verb > found.verb {
 			found = cmd
 		}
@@ -63,8 +63,7 @@ func (d Dialect) parse(text string) command {
 
 type parser struct{ lexer }
 
-// inside returns the next token of the statement. It does not move past a
-// semicolon.
+// inside returns the next token of the statement. It does not move past a semicolon.
 func (p *parser) inside() token {
 	t := p.next()
 	if t.kind == tokenSemicolon {
@@ -73,8 +72,7 @@ func (p *parser) inside() token {
 	return t
 }
 
-// statement classifies the next statement and moves past it. More is false if
-// nothing can follow.
+// statement classifies the next statement and moves past it. more is false if no further statement can follow.
 func (p *parser) statement() (cmd command, empty, more bool) {
 	first := p.inside()
 	creates := false
@@ -105,13 +103,14 @@ func (p *parser) command(first token) command {
 		}
 		return p.named(rollbackTo, p.inside())
 	case "PREPARE":
-		if p.dialect == PostgreSQL && p.inside().is("TRANSACTION") { // the first phase of two
+		if p.dialect == PostgreSQL && p.inside().is("TRANSACTION") { // the first phase of a two-phase commit
 			return command{verb: transactionControl}
 		}
 	default:
 		if p.dialect != MySQL {
 			break
 		}
+		// SET STATEMENT ... FOR runs another statement, which decides.
 		if inner, ok := p.setStatement(string(keyword)); ok {
 			return p.command(inner)
 		}
@@ -122,9 +121,8 @@ func (p *parser) command(first token) command {
 	return command{}
 }
 
-// named classifies a command on a savepoint: t is its name, or SAVEPOINT before
-// its name. Where the name cannot be read for certain the command counts as
-// control, which is refused.
+// named classifies a command on a savepoint. t is the name of the savepoint, or the word SAVEPOINT before the name. If the name
+// cannot be read with certainty, the command counts as transaction control, which is refused.
 func (p *parser) named(v verb, t token) command {
 	next := p.inside()
 	if v != setSavepoint && t.is("SAVEPOINT") && !next.ends() {
@@ -137,10 +135,10 @@ func (p *parser) named(v verb, t token) command {
 	return command{verb: v, name: name}
 }
 
-// rest moves past the end of the statement. If the statement creates something,
-// semicolons inside its body do not end it: PostgreSQL has BEGIN ATOMIC ... END
-// in functions, SQLite BEGIN ... END in triggers.
+// rest moves past the end of the statement. Semicolons inside the body of a created object do not end the statement: functions
+// of PostgreSQL have BEGIN ATOMIC ... END, and triggers of SQLite have BEGIN ... END.
 func (p *parser) rest(creates bool) (more bool) {
+	// Most texts have no semicolon, and need no further lexing.
 	if strings.IndexByte(p.text[p.pos:], ';') < 0 {
 		p.pos = len(p.text)
 		return false
@@ -167,13 +165,13 @@ func (p *parser) rest(creates bool) (more bool) {
 	}
 }
 
-// fold returns the name of a savepoint in the form in which the database
-// compares it.
+// fold returns the name of a savepoint in the form in which the database compares names.
 func (d Dialect) fold(t token) (name string, ok bool) {
 	name = t.text
 	switch {
 	case t.kind == tokenWord:
 	case t.kind == tokenQuoted, t.kind == tokenString && d == SQLite:
+		// In MySQL the meaning of a backslash depends on sql_mode.
 		if d == MySQL && strings.ContainsRune(name, '\\') {
 			return "", false
 		}
@@ -187,7 +185,7 @@ func (d Dialect) fold(t token) (name string, ok bool) {
 		if t.kind == tokenWord {
 			name = lowerASCII(name)
 		}
-		for len(name) > longestName { // PostgreSQL cuts it, between characters
+		for len(name) > longestName { // PostgreSQL truncates the name between two characters
 			_, size := utf8.DecodeLastRuneInString(name)
 			name = name[:len(name)-size]
 		}
@@ -203,15 +201,15 @@ func (t token) is(keyword string) bool {
 	return t.kind == tokenWord && len(t.text) == len(keyword) && strings.EqualFold(t.text, keyword)
 }
 
-// ends reports whether the statement is over.
+// ends reports whether the token ends the statement.
 func (t token) ends() bool { return t.kind == tokenEnd || t.kind == tokenSemicolon }
 
 const (
-	longestKeyword = 16 // in bytes, and to spare
+	longestKeyword = 16 // in bytes, with some reserve
 	longestName    = 63 // in bytes, in PostgreSQL
 )
 
-// upper appends a word in capitals; a word longer than any keyword is cut.
+// upper appends a word in capitals. It cuts a word that is longer than every keyword.
 func upper(to []byte, word string) []byte {
 	for i := 0; i < len(word) && i < longestKeyword; i++ {
 		c := word[i]

@@ -10,8 +10,8 @@ import (
 // CommitError says that the COMMIT was sent and did not succeed.
 type CommitError struct {
 	Err error
-	// InDoubt: the transaction may have been applied or not, and only the
-	// database knows. Otherwise it has been rolled back, for certain.
+	// InDoubt says that the transaction may have been applied, and only the database knows. Otherwise the transaction was
+	// certainly rolled back.
 	InDoubt bool
 }
 
@@ -25,8 +25,8 @@ func (e *CommitError) Error() string {
 
 func (e *CommitError) Unwrap() error { return e.Err }
 
-// ErrEnded says that the transaction was over before its owner ended it: by a
-// COMMIT or ROLLBACK that the guard could not see. Which of the two is in doubt.
+// ErrEnded says that the transaction had ended before its owner ended it, by a COMMIT or ROLLBACK that the guard could not see.
+// It is not known which of the two.
 var ErrEnded = errors.New("the transaction had been ended underneath")
 
 func newCommitError(d Dialect, err error) *CommitError {
@@ -36,13 +36,12 @@ func newCommitError(d Dialect, err error) *CommitError {
 	return &CommitError{Err: err, InDoubt: !answered(d, err)}
 }
 
-// Refused reports whether err is the database's own answer that nothing was committed, by COMMIT or by a
-// statement that is a transaction of its own.
+// Refused reports whether err is an answer of the database which says that nothing was committed, by COMMIT or by a statement
+// outside a transaction.
 func (d Dialect) Refused(err error) bool { return answered(d, err) }
 
-// answered reports whether err is the database's own answer that a statement was
-// not carried out. Everything else, a broken line, a context that ended, an
-// error of unknown origin, may hide a success.
+// answered reports whether err is an answer of the database which says that a statement was not executed. Any other error (a
+// broken connection, an ended context, an unknown error) may hide a success.
 func answered(d Dialect, err error) bool {
 	switch d {
 	case PostgreSQL:
@@ -57,14 +56,12 @@ func answered(d Dialect, err error) bool {
 	}
 }
 
-// PacketTooLarge reports whether MySQL's driver has not sent a statement because it is larger
-// than a packet may be.
+// PacketTooLarge reports whether MySQL's driver did not send a statement because the statement is larger than a packet may be.
 func PacketTooLarge(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "packet for query is too large")
 }
 
-// endsConnection reports whether a server sent this when it gave up the connection.
-// It may do so after it committed.
+// endsConnection reports whether a server ends the connection with this error. The server may do so after a successful commit.
 func endsConnection(state string, err error) bool {
 	switch {
 	case strings.HasPrefix(state, "08"), // connection exception
@@ -76,7 +73,7 @@ func endsConnection(state string, err error) bool {
 	return severity == "FATAL" || severity == "PANIC"
 }
 
-// The primary result codes of SQLite that matter here.
+// These are the primary result codes of SQLite that this file uses.
 const (
 	sqliteError      = 1
 	sqlitePerm       = 3
@@ -92,11 +89,9 @@ const (
 	sqliteAuth       = 23
 )
 
-// mayHaveCommitted reports whether COMMIT may have reached the disk in spite of the code.
-// With IOERR, and with NOMEM in WAL mode, the frame that commits may have been
-// written before the failure: then a process that opens the file after a crash
-// finds it, although no connection sees it now. Codes that are not expected at
-// COMMIT count as in doubt, too.
+// mayHaveCommitted reports whether COMMIT may have reached the disk in spite of the code. With IOERR, and with NOMEM in WAL
+// mode, the commit frame may have been written before the failure. Then a process that opens the file after a crash finds
+// the commit, although no connection sees it now. Codes that are not expected at COMMIT also count as in doubt.
 func mayHaveCommitted(code int) bool {
 	switch code & 0xff {
 	case sqliteError, sqlitePerm, sqliteAbort, sqliteBusy, sqliteLocked, sqliteReadOnly, sqliteInterrupt,
@@ -107,9 +102,8 @@ func mayHaveCommitted(code int) bool {
 	}
 }
 
-// endedUnderneath reports whether COMMIT or ROLLBACK found no transaction.
-// On PostgreSQL only the statement that commits sends along has this error, on MySQL only the
-// savepoint that was made at the beginning.
+// endedUnderneath reports whether COMMIT or ROLLBACK found no transaction. On PostgreSQL, only the statement that is sent with
+// COMMIT has this error. On MySQL, only the savepoint mark has it.
 func endedUnderneath(d Dialect, err error) bool {
 	switch d {
 	case SQLite:
@@ -127,7 +121,7 @@ func nested(err error) bool {
 	return strings.Contains(err.Error(), "within a transaction")
 }
 
-// marked adds ErrEnded to an error that means it.
+// marked adds ErrEnded to an error if the error means the same.
 func marked(d Dialect, err error) error {
 	if err != nil && endedUnderneath(d, err) {
 		return fmt.Errorf("%w: %w", ErrEnded, err)

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// conn is between database/sql and a driver's connection. It offers every
-// optional interface and answers neutrally where the driver does not.
+// conn is a layer between database/sql and a connection of the driver. It has every optional interface, and answers neutrally if
+// the driver does not have one.
 type conn struct {
 	base    baseConn
 	dialect Dialect
@@ -20,7 +20,7 @@ type conn struct {
 	resetter  driver.SessionResetter
 	validator driver.Validator
 
-	tx         *transaction // the open one, guarded or not
+	tx         *transaction // the open transaction, guarded or not
 	broken     bool         // the pool must drop this connection
 	unquotable bool         // see checkCharset
 	prepared   preparedStmts
@@ -48,7 +48,7 @@ func newConn(base baseConn, from *connector) *conn {
 	return c
 }
 
-// guarded returns the Txn of the open transaction, nil if it has none.
+// guarded returns the Txn of the open transaction, or nil if the transaction has none.
 func (c *conn) guarded() *Txn {
 	if c.tx == nil {
 		return nil
@@ -56,18 +56,20 @@ func (c *conn) guarded() *Txn {
 	return c.tx.txn
 }
 
-// enter returns the Txn under which a statement with this context runs, nil if
-// it runs unguarded. A transaction that was begun without a Txn joins here.
+// enter returns the Txn for a statement with this context, or nil if the statement is not guarded. A transaction that was begun
+// without a Txn gets its Txn here.
 func (c *conn) enter(ctx context.Context, query string) (*Txn, error) {
 	asked, current := txnOf(ctx), c.guarded()
 	switch {
 	case asked == current, asked == nil:
 		return current, nil
+	// A Join uses the guard of the transaction that it joins.
 	case current != nil && joins(ctx) && asked.phase.Load() == unused:
 		asked.view.Store(current)
 		return current, nil
 	case current != nil:
 		return nil, current.refuse(query, errForeign)
+	// A statement that asks for a guard must not run outside a transaction: it would commit alone.
 	case c.tx == nil:
 		return nil, errOutside
 	default:
@@ -77,9 +79,11 @@ func (c *conn) enter(ctx context.Context, query string) (*Txn, error) {
 
 // admit decides whether a statement of the open transaction may reach the database.
 func (c *conn) admit(ctx context.Context, t *Txn, cmd command, query string) error {
+	// This savepoint belongs to the group, and a handler that used it would undo the work of other members.
 	if c.tx != nil && c.tx.group != nil && cmd.name == GroupSavepoint {
 		return t.refuse(query, errSavepoint)
 	}
+	// First, because the statement itself would delete the warning of the server.
 	c.noteRollback(ctx, t)
 	if err := t.admit(cmd, query); err != nil {
 		return err
@@ -118,6 +122,7 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	if err := c.admit(ctx, t, cmd, query); err != nil {
 		return nil, err
 	}
+	// An error may be undone by a rollback to a savepoint, so its place among the savepoints is kept.
 	since := t.made
 	ctx, k, err := c.begin(ctx, t, query)
 	if err != nil {
@@ -128,7 +133,8 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 		result, err = c.exec(ctx, c.opening(query), args)
 		c.opened(err)
 	}
-	if err = k.end(err, false); err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+	if err = k.end(err, false); err == driver.ErrSkip { //nolint:errorlint // database/sql compares it in the same way
+		// database/sql now prepares the text and executes it again, so this call must not count.
 		t.skipped()
 		return nil, err
 	}
@@ -173,7 +179,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 		result, s, err = c.rows(within, c.opening(query), args)
 		c.opened(err)
 	}
-	if err = k.end(err, true); err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+	if err = k.end(err, true); err == driver.ErrSkip { //nolint:errorlint // database/sql compares it in the same way
 		t.skipped()
 		return nil, err
 	}
@@ -189,11 +195,11 @@ func (c *conn) Prepare(query string) (driver.Stmt, error) {
 	return c.PrepareContext(context.Background(), query)
 }
 
-// PrepareContext prepares a statement. It may be executed in any transaction of
-// this connection, so it is wrapped whether or not one is guarded now.
+// PrepareContext prepares a statement. The statement is always wrapped, because it may later be executed in a guarded
+// transaction of this connection.
 func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	var t *Txn
-	if c.tx != nil { // outside a transaction to prepare is harmless, whatever ctx carries
+	if c.tx != nil { // outside a transaction, preparing is harmless, whatever ctx contains
 		var err error
 		if t, err = c.enter(ctx, query); err != nil {
 			return nil, err
@@ -231,32 +237,32 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 func (c *conn) CheckNamedValue(arg *driver.NamedValue) error {
 	err := c.convert(arg)
 	if t := c.guarded(); t != nil && rejects(err) {
+		// database/sql returns this error to the handler, which could ignore it and commit.
 		t.fail(t.made, "", err)
 	}
 	return err
 }
 
 func (c *conn) convert(arg *driver.NamedValue) error {
-	if c.execer == nil && c.queryer == nil {
-		return nil // the statement will be prepared, and its arguments converted for it
+	if c.execer == nil && c.queryer == nil { // the statement will be prepared, and its arguments are then converted for it
+		return nil
 	}
 	if c.checker != nil {
-		if err := c.checker.CheckNamedValue(arg); err != driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+		if err := c.checker.CheckNamedValue(arg); err != driver.ErrSkip { //nolint:errorlint // database/sql compares it in the same way
 			return err
 		}
 	}
 	return convertDefault(arg)
 }
 
-// convertDefault converts like database/sql does for a driver without a converter.
-// The guard does it itself to see it fail.
+// convertDefault converts an argument in the same way as database/sql for a driver without a converter. The guard does this
+// itself, so that it sees the error.
 func convertDefault(arg *driver.NamedValue) (err error) {
 	arg.Value, err = driver.DefaultParameterConverter.ConvertValue(arg.Value)
 	return err
 }
 
-// rejects reports whether the answer to an argument means that its statement
-// will not run.
+// rejects reports whether the error of an argument means that its statement will not run.
 func rejects(err error) bool {
 	return err != nil && err != driver.ErrSkip && err != driver.ErrRemoveArgument //nolint:errorlint // as above
 }
@@ -271,10 +277,11 @@ func (c *conn) Ping(ctx context.Context) error {
 
 // ResetSession is called before the pool hands out a used connection again.
 func (c *conn) ResetSession(ctx context.Context) error {
+	// A guarded transaction was not ended, so the pool must not reuse the connection.
 	if c.broken || c.guarded() != nil {
 		return driver.ErrBadConn
 	}
-	c.tx = nil // its owner has left it open: the driver decides what to do with it
+	c.tx = nil // the owner has left the transaction open: the driver decides about it
 	if c.resetter != nil {
 		return c.resetter.ResetSession(ctx)
 	}
@@ -295,17 +302,18 @@ func (c *conn) Close() error {
 	return c.base.Close()
 }
 
-// run executes a statement of the guard's own, unseen by the Txn.
+// run executes a statement of the guard itself, which the Txn does not see.
 func (c *conn) run(ctx context.Context, query string) error {
 	_, err := c.runs(ctx, query)
 	return err
 }
 
-// runs is run with a result.
+// runs does the same as run, and returns the result.
 func (c *conn) runs(ctx context.Context, query string) (driver.Result, error) {
 	if c.execer != nil {
 		r, err := c.exec(ctx, query, nil)
-		if err != driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+		// The driver wants the statement prepared.
+		if err != driver.ErrSkip { //nolint:errorlint // database/sql compares it in the same way
 			return r, err
 		}
 	}

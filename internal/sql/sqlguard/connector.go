@@ -17,8 +17,8 @@ func Wrap(base driver.Connector, d Dialect) driver.Connector {
 	return &connector{base: base, dialect: d}
 }
 
-// WrapAlone is Wrap for a connector whose connections take several statements in a packet only because once has asked for it: a user's
-// text that holds several statements is still refused on them, in transactions and outside.
+// WrapAlone is Wrap for a connector whose connections accept several statements in a packet only because of once. A text of the
+// user with several statements is still refused on these connections, in transactions and outside.
 func WrapAlone(base driver.Connector, d Dialect) driver.Connector {
 	return &connector{base: base, dialect: d, alone: true}
 }
@@ -27,7 +27,7 @@ type connector struct {
 	base    driver.Connector
 	dialect Dialect
 	alone   bool        // see WrapAlone
-	several atomic.Bool // the server takes several statements in a packet: one connection finds out, and all use it
+	several atomic.Bool // the server accepts several statements in a packet; one connection finds this out for all
 }
 
 var (
@@ -45,7 +45,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	usable, ok := base.(baseConn)
 	if !ok {
-		_ = base.Close() // the error is the driver's: Close has nothing to add
+		_ = base.Close() // the driver's version is the reason: an error of Close adds nothing
 		return nil, fmt.Errorf("once: a connection of %T takes no contexts. Try: a version of the driver whose connections implement driver.ConnBeginTx and driver.ConnPrepareContext", base)
 	}
 	made := newConn(usable, c)
@@ -56,8 +56,8 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return made, nil
 }
 
-// baseConn and baseStmt are the required interfaces of a driver: methods with contexts, since Go 1.8. The
-// drivers of PostgreSQL, MySQL and SQLite have them all.
+// baseConn and baseStmt are the interfaces that a driver must have: methods with contexts, since Go 1.8. The drivers of
+// PostgreSQL, MySQL and SQLite have them.
 type baseConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -70,7 +70,7 @@ type baseStmt interface {
 	driver.StmtQueryContext
 }
 
-// prepare has the driver prepare a statement.
+// prepare prepares a statement with the driver.
 func prepare(ctx context.Context, c baseConn, query string) (baseStmt, error) {
 	s, err := c.PrepareContext(ctx, query)
 	if err != nil {
@@ -78,17 +78,16 @@ func prepare(ctx context.Context, c baseConn, query string) (baseStmt, error) {
 	}
 	usable, ok := s.(baseStmt)
 	if !ok {
-		_ = s.Close() // the error is the driver's: Close has nothing to add
+		_ = s.Close() // the driver's version is the reason: an error of Close adds nothing
 		return nil, fmt.Errorf("once: a statement of %T takes no contexts. Try: a version of the driver whose statements implement driver.StmtExecContext and driver.StmtQueryContext", s)
 	}
 	return usable, nil
 }
 
-// Driver returns the driver underneath, so that code which recognises a database
-// by its driver's type still does.
+// Driver returns the underlying driver, so that code can still recognise a database by the type of its driver.
 func (c *connector) Driver() driver.Driver { return c.base.Driver() }
 
-// Close closes the connector underneath if it wants to be closed.
+// Close closes the underlying connector if it can be closed.
 func (c *connector) Close() error {
 	if closer, ok := c.base.(io.Closer); ok {
 		return closer.Close()
@@ -96,9 +95,8 @@ func (c *connector) Close() error {
 	return nil
 }
 
-// DialectOf reports whether a driver connection, as sql.Conn.Raw hands it out,
-// is guarded, and which rules it follows. It looks through wrappers that offer
-// Raw() driver.Conn, as tracing libraries do.
+// DialectOf reports whether a driver connection from sql.Conn.Raw is guarded, and returns its dialect. It looks through wrappers
+// with a method Raw() driver.Conn, as tracing libraries have.
 func DialectOf(driverConn any) (Dialect, bool) {
 	c, ok := find(driverConn)
 	if !ok {
@@ -107,8 +105,8 @@ func DialectOf(driverConn any) (Dialect, bool) {
 	return c.dialect, true
 }
 
-// ConnectorOf returns a connector for further guarded connections like this one, nil if it is not
-// guarded. To close it is not the caller's business: a *sql.DB on it closes nothing but its connections.
+// ConnectorOf returns a connector for further guarded connections like this one, or nil if this connection is not guarded. The
+// caller must not close it: a *sql.DB on it closes only its own connections.
 func ConnectorOf(driverConn any) driver.Connector {
 	c, ok := find(driverConn)
 	if !ok {
@@ -117,16 +115,15 @@ func ConnectorOf(driverConn any) driver.Connector {
 	return struct{ driver.Connector }{c.from}
 }
 
-// Unwrap returns the connection of the driver underneath, for users of
-// sql.Conn.Raw who need its own methods. An unguarded connection is returned as
-// it is. The guard does not see statements on the returned connection.
+// Unwrap returns the connection of the underlying driver, for users of sql.Conn.Raw who need its methods. It returns an unguarded
+// connection unchanged. The guard does not see statements on the returned connection.
 func Unwrap(driverConn any) any {
 	c, ok := find(driverConn)
 	if !ok {
 		return driverConn
 	}
 	if t := c.guarded(); t != nil {
-		_ = c.markBefore(c.tx.ctx, t, "") // an error keeps the transaction from committing
+		_ = c.markBefore(c.tx.ctx, t, "") // after an error the transaction cannot commit
 	}
 	return c.base
 }

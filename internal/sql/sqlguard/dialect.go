@@ -11,7 +11,7 @@ import (
 // Dialect is the SQL that a connection speaks. The zero value is not valid.
 type Dialect uint8
 
-// The dialects whose rules the guard knows.
+// These are the dialects whose rules the guard knows.
 const (
 	PostgreSQL Dialect = iota + 1
 	MySQL              // and MariaDB
@@ -31,17 +31,14 @@ func (d Dialect) String() string {
 	}
 }
 
-// begins returns the text that opens a guarded transaction, or nothing if the
-// driver should open it.
+// begins returns the text that opens a guarded transaction. It returns "" if the driver should open it.
 //
-// The guard opens transactions itself where it can, because it must also close them itself: a
-// driver's COMMIT listens to the caller's context, and on PostgreSQL it cannot
-// report that no transaction was left to commit. To open a driver's transaction
-// and never close it is no solution: lib/pq keeps a watcher on it.
+// The guard opens transactions itself if possible, because it must also close them itself. The COMMIT of a driver obeys
+// the caller's context, and on PostgreSQL it cannot report that no transaction was open. A transaction that the driver
+// opens must also be closed by the driver: lib/pq, for example, keeps a watcher for it.
 //
-// SQLite begins IMMEDIATE whatever the data source name says: a transaction that
-// reads first and wants to write later can fail with BUSY at any statement. A
-// read-only one is left to the driver, which may have to reset query_only after.
+// SQLite begins IMMEDIATE, whatever the data source name says. A transaction that reads first and writes later can fail
+// with BUSY at any statement. The driver opens a read-only transaction, because it may have to reset query_only later.
 func (d Dialect) begins(opts driver.TxOptions) (string, error) {
 	switch d {
 	case SQLite:
@@ -73,15 +70,13 @@ func (d Dialect) begins(opts driver.TxOptions) (string, error) {
 	}
 }
 
-// stillOpen is a statement that PostgreSQL accepts only inside a transaction
-// that is open and healthy. Outside one it answers 25P01, in an aborted one
-// 25P02. It costs no transaction id, because nothing is written under it.
+// stillOpen is a statement that PostgreSQL accepts only inside an open transaction without errors. Outside a transaction it
+// returns 25P01, and in a failed one 25P02. It uses no transaction id, because nothing is written after it.
 const stillOpen = "SAVEPOINT once_commit"
 
-// commits returns the text that closes a transaction opened with begins. On
-// PostgreSQL both statements travel together; the second runs only if the first
-// succeeded, so COMMIT can answer neither with ROLLBACK (an aborted transaction)
-// nor with a mere warning (no transaction).
+// commits returns the text that closes a transaction opened with begins. On PostgreSQL both statements are sent together, and
+// the second runs only if the first has succeeded. So COMMIT can answer neither with ROLLBACK (a failed transaction) nor
+// with only a warning (no transaction).
 func (d Dialect) commits() string {
 	if d == PostgreSQL {
 		return stillOpen + "; COMMIT"
@@ -89,15 +84,15 @@ func (d Dialect) commits() string {
 	return "COMMIT"
 }
 
-// tailBound is how long COMMIT or ROLLBACK may wait for a server's answer.
+// tailBound is how long COMMIT or ROLLBACK may wait for the answer of a server.
 const tailBound = 10 * time.Second
 
-// tail returns the context for COMMIT and ROLLBACK. They do not listen to the
-// caller's context: cutting a COMMIT short makes its outcome unknown, and on a
-// synchronously replicated PostgreSQL it makes the commit visible unreplicated.
+// tail returns the context for COMMIT and ROLLBACK. The end of the caller's context does not end them: if a COMMIT is cancelled,
+// its outcome is not known, and with synchronous replication of PostgreSQL the commit becomes visible without being
+// replicated.
 func (d Dialect) tail(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx = context.WithoutCancel(ctx)
-	if d == SQLite { // in this process: its own busy timeout is the bound
+	if d == SQLite { // SQLite runs in this process, and its busy timeout is the limit
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, tailBound)

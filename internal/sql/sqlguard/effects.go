@@ -1,7 +1,6 @@
 package sqlguard
 
-// SQLiteEffects reports whether a text of SQLite's does nothing but read, and whether it
-// contains a PRAGMA.
+// SQLiteEffects reports whether a text of SQLite only reads, and whether it contains a PRAGMA.
 func SQLiteEffects(text string) (reads, pragma bool) {
 	p := parser{lexer{text: text, dialect: SQLite}}
 	reads = true
@@ -9,7 +8,9 @@ func SQLiteEffects(text string) (reads, pragma bool) {
 		first := p.inside()
 		switch {
 		case first.is("PRAGMA"):
+			// A PRAGMA may write or change the connection, whatever its name says.
 			reads, pragma = false, true
+		// A WITH clause may end in an INSERT, UPDATE or DELETE.
 		case first.is("WITH"):
 			reads = reads && p.reads()
 		case !first.ends() && !first.is("SELECT") && !first.is("VALUES") && !first.is("EXPLAIN"):

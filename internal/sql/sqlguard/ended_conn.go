@@ -10,9 +10,10 @@ import (
 
 // OnConn runs fn, which uses a connection whose transaction may have ended with its context.
 //
-// The pool then closes the connection in a goroutine of its own. A method of [sql.Conn] first looks whether the connection is open and
-// then uses it, without a lock around both (Go 1.25): if it is closed in between, the method panics. That would end the process of
-// a service because a caller has gone away. fn has met a broken connection, and OnConn returns that error.
+// The pool then closes the connection in another goroutine. A method of [sql.Conn] first checks whether the connection is
+// open and then uses it, without a lock around both (Go 1.25). If the connection is closed in between, the method panics.
+// This panic would end the whole process only because a caller has gone away. Instead, OnConn returns the error of a broken
+// connection.
 func OnConn(fn func() error) (err error) {
 	defer func() {
 		r := recover()
@@ -20,7 +21,7 @@ func OnConn(fn func() error) (err error) {
 			return
 		}
 		nothing, is := r.(runtime.Error)
-		if !is || !strings.Contains(nothing.Error(), "nil pointer") { // another bug, which is not hidden
+		if !is || !strings.Contains(nothing.Error(), "nil pointer") { // this is another bug, which must not be hidden
 			panic(r)
 		}
 		err = fmt.Errorf("sqlguard: %w: it was closed meanwhile: %w", driver.ErrBadConn, nothing)
@@ -28,7 +29,7 @@ func OnConn(fn func() error) (err error) {
 	return fn()
 }
 
-// Drop keeps a connection from going back into its pool.
+// Drop prevents that a connection returns to its pool.
 func Drop(conn *sql.Conn) {
 	_ = OnConn(func() error { return conn.Raw(func(any) error { return driver.ErrBadConn }) })
 }

@@ -9,7 +9,7 @@ import (
 
 // StatementError is the first error of a transaction.
 type StatementError struct {
-	Statement string // the beginning of its text, without arguments; empty if only arguments were seen
+	Statement string // the beginning of its text, without arguments; empty if only an argument is known
 	Err       error  // the driver's error
 }
 
@@ -22,9 +22,8 @@ func (e *StatementError) Error() string {
 
 func (e *StatementError) Unwrap() error { return e.Err }
 
-// RefusedError says that a statement or the COMMIT was not sent, because an
-// earlier statement of its transaction had failed. A refused COMMIT has become a
-// ROLLBACK: nothing was applied.
+// RefusedError says that a statement or the COMMIT was not sent, because an earlier statement of the transaction has failed. A
+// refused COMMIT becomes a ROLLBACK: nothing was applied.
 type RefusedError struct {
 	Refused string // COMMIT, or the quoted beginning of a statement
 	First   *StatementError
@@ -59,7 +58,7 @@ const headLength = 60
 
 // head returns the beginning of a statement on one line.
 func head(query string) string {
-	// Four bytes make the longest character; the rest is for indentation.
+	// A character needs at most four bytes; the rest is for indentation.
 	const enough = 8 * headLength
 	cut := len(query) > enough
 	if cut {

@@ -8,8 +8,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// SQLState returns the five characters with which the database classifies the
-// error, or nothing. Both pgx and lib/pq offer them as a method.
+// SQLState returns the SQLSTATE of an error, or "". pgx and lib/pq have a method for it.
 func SQLState(err error) string {
 	var e interface{ SQLState() string }
 	if errors.As(err, &e) {
@@ -18,10 +17,9 @@ func SQLState(err error) string {
 	return ""
 }
 
-// SQLiteCode returns the result code of an error of SQLite, extended if the
-// driver knows it extended; its lowest byte is the primary code. It knows the
-// shapes of modernc.org/sqlite (a method Code), github.com/ncruces/go-sqlite3
-// (methods of types of its own) and github.com/mattn/go-sqlite3 (fields).
+// SQLiteCode returns the result code of an error of SQLite, in its extended form if the driver has it. The lowest byte is the
+// primary code. It supports the errors of modernc.org/sqlite (a method Code), github.com/ncruces/go-sqlite3 (methods with
+// special types) and github.com/mattn/go-sqlite3 (fields).
 func SQLiteCode(err error) (code int, ok bool) {
 	walk(err, func(err error) bool {
 		code, ok = sqliteCode(err)
@@ -35,6 +33,7 @@ func sqliteCode(err error) (code int, ok bool) {
 		return e.Code(), true
 	}
 	v := reflect.ValueOf(err)
+	// By reflection, because this package must not import the drivers.
 	if m := v.MethodByName("ExtendedCode"); m.IsValid() && m.Type().NumIn() == 0 && m.Type().NumOut() == 1 {
 		return integer(m.Call(nil)[0])
 	}
@@ -44,8 +43,8 @@ func sqliteCode(err error) (code int, ok bool) {
 	return integer(field(v, "Code"))
 }
 
-// MySQLCode returns the number of an error of a MySQL or MariaDB server. It knows the
-// shape of github.com/go-sql-driver/mysql: fields Number and Message.
+// MySQLCode returns the number of an error of a MySQL or MariaDB server. It supports the errors of
+// github.com/go-sql-driver/mysql: the fields Number and Message.
 func MySQLCode(err error) (code int, ok bool) {
 	walk(err, func(err error) bool {
 		code, ok = mysqlCode(err)
@@ -56,13 +55,14 @@ func MySQLCode(err error) (code int, ok bool) {
 
 func mysqlCode(err error) (code int, ok bool) {
 	v := reflect.ValueOf(err)
+	// Other types have a field Number as well, but not a text Message beside it.
 	if field(v, "Message").Kind() == reflect.String {
 		return integer(field(v, "Number"))
 	}
 	return 0, false
 }
 
-// Said returns the database's own error, if err is an error of a store: the text that a store adds is for services.
+// Said returns the error of the database itself if err is an error of a store. The text that a store adds is for services.
 func Said(err error) error {
 	var e *store.Error
 	if !errors.As(err, &e) {
@@ -82,7 +82,7 @@ func Said(err error) error {
 	return own
 }
 
-// IsMissing reports whether a table or a column does not exist: a migration was not applied yet.
+// IsMissing reports whether a table or a column does not exist, because a migration was not applied yet.
 func IsMissing(err error) bool {
 	if state := SQLState(err); state != "" {
 		return state == "42P01" || state == "42703"
@@ -90,11 +90,11 @@ func IsMissing(err error) bool {
 	if code, ok := MySQLCode(err); ok {
 		return code == 1146 || code == 1054
 	}
+	// SQLite has one code for all errors of this kind, so the text decides.
 	return err != nil && (strings.Contains(err.Error(), "no such table") || strings.Contains(err.Error(), "no such column"))
 }
 
-// severityOf returns how grave PostgreSQL finds an error, in English if the
-// driver knows it so.
+// severityOf returns the severity of a PostgreSQL error, in English if the driver has it in English.
 func severityOf(err error) (severity string) {
 	walk(err, func(err error) bool {
 		for _, name := range []string{"SeverityUnlocalized", "Severity"} {
@@ -108,8 +108,7 @@ func severityOf(err error) (severity string) {
 	return severity
 }
 
-// walk visits an error and its wrapped errors, outermost first, until visit returns
-// true.
+// walk visits an error and its wrapped errors, the outermost first, until visit returns true.
 func walk(err error, visit func(error) bool) bool {
 	if err == nil {
 		return false
@@ -117,7 +116,7 @@ func walk(err error, visit func(error) bool) bool {
 	if visit(err) {
 		return true
 	}
-	switch e := err.(type) { //nolint:errorlint // this is what unwraps
+	switch e := err.(type) { //nolint:errorlint // this function unwraps the errors itself
 	case interface{ Unwrap() error }:
 		return walk(e.Unwrap(), visit)
 	case interface{ Unwrap() []error }:
@@ -130,8 +129,7 @@ func walk(err error, visit func(error) bool) bool {
 	return false
 }
 
-// field returns a field of the struct that v is or points to, or the zero Value if v has no
-// such field.
+// field returns a field of the struct that v is or points to. It returns the zero Value if no such field exists.
 func field(v reflect.Value, name string) reflect.Value {
 	for v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -140,7 +138,7 @@ func field(v reflect.Value, name string) reflect.Value {
 		return reflect.Value{}
 	}
 	f, ok := v.Type().FieldByName(name)
-	if !ok || len(f.Index) > 1 { // an embedded field may be behind a nil pointer
+	if !ok || len(f.Index) > 1 { // an embedded field may belong to a nil pointer
 		return reflect.Value{}
 	}
 	return v.FieldByIndex(f.Index)

@@ -2,14 +2,13 @@ package sqlguard
 
 import "strings"
 
-// lexer cuts SQL into tokens, as far as finding statements and their first words
-// needs it. It never fails: the database itself rejects malformed
-// SQL.
+// lexer splits SQL into tokens, as far as this is needed to find statements and their first words. It never fails: the database
+// itself rejects invalid SQL.
 type lexer struct {
 	text    string
 	pos     int
 	dialect Dialect
-	inHint  bool // inside a MySQL comment that the server executes
+	inHint  bool // inside a comment that the server of MySQL executes
 }
 
 type tokenKind uint8
@@ -28,7 +27,7 @@ type token struct {
 	text string
 }
 
-const byteOrderMark = "\ufeff" // SQLite takes it for a space
+const byteOrderMark = "\ufeff" // SQLite treats it as a space
 
 func (l *lexer) next() token {
 	l.skipSpace()
@@ -50,7 +49,7 @@ func (l *lexer) scan() tokenKind {
 	case c == '\'':
 		return closedAs(tokenString, l.quoted('\'', l.dialect == MySQL))
 	case c == '"':
-		// In MySQL a string or, with ANSI_QUOTES, a name.
+		// In MySQL this is a string or, with ANSI_QUOTES, a name.
 		return closedAs(tokenQuoted, l.quoted('"', l.dialect == MySQL))
 	case c == '`' && l.dialect != PostgreSQL:
 		return closedAs(tokenQuoted, l.quoted('`', false))
@@ -63,6 +62,7 @@ func (l *lexer) scan() tokenKind {
 		for l.pos < len(l.text) && isWordByte(l.text[l.pos]) {
 			l.pos++
 		}
+		// E'...' is a string in which a backslash is an escape.
 		if l.dialect == PostgreSQL && strings.EqualFold(l.text[start:l.pos], "e") && l.at("'") {
 			l.escapeString()
 			return tokenString
@@ -74,7 +74,7 @@ func (l *lexer) scan() tokenKind {
 	}
 }
 
-// closedAs returns the kind of a token in quotes, unless they were never closed.
+// closedAs returns kind for a token in quotes, or tokenOther if the quotes are not closed.
 func closedAs(kind tokenKind, closed bool) tokenKind {
 	if !closed {
 		return tokenOther
@@ -82,8 +82,7 @@ func closedAs(kind tokenKind, closed bool) tokenKind {
 	return kind
 }
 
-// quoted moves past a quoted token; its quote is doubled inside it or, in a
-// string with escapes, preceded by a backslash.
+// quoted moves past a token in quotes. Inside the token, the quote is doubled or, if escapes is true, has a backslash before it.
 func (l *lexer) quoted(quote byte, escapes bool) (closed bool) {
 	for l.pos++; l.pos < len(l.text); l.pos++ {
 		switch c := l.text[l.pos]; {
@@ -101,8 +100,7 @@ func (l *lexer) quoted(quote byte, escapes bool) (closed bool) {
 	return false
 }
 
-// escapeString moves past PostgreSQL's E'...', of which every part has escapes
-// when a line break separates the parts.
+// escapeString moves past PostgreSQL's E'...'. If a line break separates several parts, every part has escapes.
 func (l *lexer) escapeString() {
 	for {
 		l.quoted('\'', true)
@@ -123,6 +121,7 @@ func (l *lexer) dollar() tokenKind {
 	}
 	tag := l.text[l.pos+1 : end]
 	switch {
+	// A parameter such as $1 is not the beginning of a quoted string.
 	case tag != "" && isDigit(tag[0]):
 		for l.pos++; l.pos < len(l.text) && isDigit(l.text[l.pos]); l.pos++ {
 		}
@@ -159,8 +158,8 @@ func (l *lexer) skipSpace() {
 	}
 }
 
-// dashesComment reports whether two dashes begin a comment here. In MySQL they
-// do so only before white space or a control character.
+// dashesComment reports whether two dashes begin a comment here. In MySQL they do so only before white space or a control
+// character.
 func (l *lexer) dashesComment() bool {
 	next := l.pos + len("--")
 	return l.dialect != MySQL || next == len(l.text) || l.text[next] <= ' ' || l.text[next] == 0x7f
@@ -183,14 +182,14 @@ func (l *lexer) line() {
 	l.pos = len(l.text)
 }
 
-// comment moves past a bracketed comment, or into one that MySQL executes.
-// Whether its server is new enough to execute it is not known here, so it counts
-// as executed.
+// comment moves past a bracketed comment, or into one that MySQL executes. It is not known whether the server is new enough to
+// execute the comment, so it counts as executed.
 func (l *lexer) comment() {
 	switch {
 	case l.dialect == MySQL && (l.at("/*!") || l.at("/*M!") || l.at("/*m!")):
 		l.inHint = true
 		l.pos += strings.IndexByte(l.text[l.pos:], '!') + 1
+		// A version number may follow, such as in /*!50000.
 		for l.pos < len(l.text) && isDigit(l.text[l.pos]) {
 			l.pos++
 		}
@@ -216,8 +215,7 @@ func (l *lexer) comment() {
 	}
 }
 
-// after moves past the next occurrence of text from a position on, or to the
-// end.
+// after moves past the next occurrence of text after a position, or to the end.
 func (l *lexer) after(text string, from int) (found bool) {
 	if i := strings.Index(l.text[from:], text); i >= 0 {
 		l.pos = from + i + len(text)
@@ -231,8 +229,8 @@ func (l *lexer) at(text string) bool { return strings.HasPrefix(l.text[l.pos:], 
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// isWordByte reports whether c can be part of a bare name. Databases disagree on
-// the first byte of a name; no keyword begins with a digit or a dollar.
+// isWordByte reports whether c can be a part of a bare name. The databases have different rules for the first byte of a name,
+// but no keyword begins with a digit or a dollar.
 func isWordByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || isDigit(c) || c == '_' || c == '$' || c >= 0x80
 }

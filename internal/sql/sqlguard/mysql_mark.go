@@ -6,29 +6,27 @@ import (
 	"strings"
 )
 
-// A guarded transaction of MySQL that is ended underneath, by a procedure for example, is found
-// out by a savepoint, the mark, which is gone then. It is set before the first statement that may end
-// a transaction: most transactions have no such statement. If an older savepoint
-// is released or rolled back to, the mark is gone, too; but that this was possible proves that the transaction
-// has not ended.
+// A guarded transaction of MySQL may be ended without the guard, by a procedure for example. A savepoint, the mark, detects this,
+// because it disappears with the transaction. The mark is set before the first statement that may end a transaction, and
+// most transactions have no such statement. If an older savepoint is released or rolled back to, the mark disappears, too.
+// But the success of this command proves that the transaction has not ended.
 
-// BeforeMark has write called before the first statement that may end the transaction, and before the mark is
-// set, if it is not set yet: its writes are committed if that statement commits the transaction. If it fails, the
-// statement is not run. MySQL and MariaDB only.
+// BeforeMark sets a function that is called before the first statement that may end the transaction, and before the mark is set,
+// if the mark is not set yet. If that statement commits the transaction, the writes of the function are committed, too. If the
+// function fails, the statement is not run. Only for MySQL and MariaDB.
 func (t *Txn) BeforeMark(write func(ctx context.Context, s Session) error) { t.beforeMark = write }
 
-// WroteBeforeMark reports whether the transaction has the writes of the function of [Txn.BeforeMark]: it
-// was called, and no rollback to a savepoint has undone them.
+// WroteBeforeMark reports whether the transaction contains the writes of the function of [Txn.BeforeMark]: the function was
+// called, and no rollback to a savepoint has undone its writes.
 func (t *Txn) WroteBeforeMark() bool { return t.real().wroteBeforeMark }
 
-// HasMark reports whether the mark was set after the transaction had begun.
+// HasMark reports whether the mark was set.
 func (t *Txn) HasMark() bool { return t.real().find(mark) >= 0 }
 
-// CheckMark is a statement that fails if the transaction with the mark was ended.
+// CheckMark is a statement that fails if the transaction with the mark has ended.
 const CheckMark = releaseMark
 
-// DoAfter has MySQL evaluate an expression after COMMIT or ROLLBACK. If that
-// fails, the connection ends.
+// DoAfter makes MySQL evaluate an expression after COMMIT or ROLLBACK. If this fails, the connection is closed.
 func (t *Txn) DoAfter(expression string) {
 	t = t.real()
 	t.ending.Lock()
@@ -36,7 +34,7 @@ func (t *Txn) DoAfter(expression string) {
 	t.after = append(t.after, expression)
 }
 
-// DoNotAfter undoes the last [Txn.DoAfter], of the same expression.
+// DoNotAfter reverts the last [Txn.DoAfter] with the same expression.
 func (t *Txn) DoNotAfter(expression string) {
 	t = t.real()
 	t.ending.Lock()
@@ -46,7 +44,8 @@ func (t *Txn) DoNotAfter(expression string) {
 	}
 }
 
-// doesAfter returns the statement that evaluates the expressions of DoAfter, each under a condition unless that is ""; "" without expressions.
+// doesAfter returns the statement that evaluates the expressions of DoAfter, or "" if there are none. If condition is not empty,
+// the expressions are evaluated only if the condition holds.
 func (t *Txn) doesAfter(condition string) string {
 	t = t.real()
 	t.ending.Lock()
@@ -63,7 +62,7 @@ func (t *Txn) doesAfter(condition string) string {
 	return "DO " + strings.Join(expressions, ", ")
 }
 
-// isDoneAfter says that it was evaluated.
+// isDoneAfter says that the expressions were evaluated.
 func (t *Txn) isDoneAfter() {
 	t = t.real()
 	t.ending.Lock()
@@ -71,10 +70,10 @@ func (t *Txn) isDoneAfter() {
 	t.after = nil
 }
 
-// DoesAfter reports whether an expression was set, see [Txn.DoAfter].
+// DoesAfter reports whether [Txn.DoAfter] has set an expression.
 func (t *Txn) DoesAfter() bool { return t.doesAfter("") != "" }
 
-// markBefore makes the write of beforeMark, and sets the mark, if query may end the transaction.
+// markBefore calls the function of BeforeMark, and sets the mark, if query may end the transaction.
 func (c *conn) markBefore(ctx context.Context, t *Txn, query string) error {
 	writes := t.beforeMark != nil && !t.wroteBeforeMark
 	marks := c.dialect == MySQL && t.find(mark) < 0
@@ -106,9 +105,8 @@ func (t *Txn) failed(query string, err error) error {
 	return err
 }
 
-// isPlain reports whether a text is for certain one statement of a kind that never ends a transaction
-// of MySQL. It does not build on the lexer, which can be wrong about quoted text, because that depends on
-// the sql_mode.
+// isPlain reports whether a text is certainly one statement of a kind that never ends a transaction of MySQL. It does not use the
+// lexer, which can be wrong about quoted text, because quotes depend on the sql_mode.
 func isPlain(text string) bool {
 	start := 0
 	for start < len(text) && (text[start] == ' ' || text[start] >= '\t' && text[start] <= '\r') {
@@ -126,7 +124,7 @@ func isPlain(text string) bool {
 	var buffer [longestKeyword]byte
 	switch string(upper(buffer[:0], text[start:end])) {
 	case "SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "WITH", "VALUES", "DO", "SHOW", "SET",
-		"SAVEPOINT", "RELEASE", "ROLLBACK": // the guard has judged the last four
+		"SAVEPOINT", "RELEASE", "ROLLBACK": // the guard has checked the last four kinds
 		return true
 	}
 	return false
@@ -136,6 +134,7 @@ func isPlain(text string) bool {
 func (tx *transaction) doAfter() {
 	c, t := tx.conn, tx.txn
 	if t == nil || c.broken {
+		// A broken connection is closed, which also releases its locks.
 		return
 	}
 	after := t.doesAfter("")
@@ -145,6 +144,7 @@ func (tx *transaction) doAfter() {
 	ctx, cancel := c.dialect.tail(tx.ctx)
 	defer cancel()
 	if err := c.run(ctx, after); err != nil {
+		// The session may still hold the lock of the operation, so the pool must not keep it.
 		c.broken = true
 	}
 }

@@ -8,13 +8,16 @@ import (
 	"strings"
 )
 
-// Several statements in one packet are one round trip, and the server stops at the first that fails. So BEGIN travels with the first
-// statement of a transaction, and COMMIT with the statements before and after it. A text of the user is never one of several by accident:
-// a text that may hold a second statement is prepared first, and a server prepares only one, whatever the sql_mode makes of its quotes.
+// Several statements in one packet are one round trip, and the server stops at the first failed statement. So BEGIN is sent with
+// the first statement of a transaction, and COMMIT with the statements around it. A text of the user must not contain several
+// statements. If it may contain a second statement, it is prepared first, and a server prepares only one statement, whatever
+// its sql_mode says about quotes.
 
-// TakesSeveral reports whether the server takes several statements in a packet on the connections of this pool, and has them used from now on.
+// TakesSeveral reports whether the server accepts several statements in a packet on the connections of this pool. If it does, the
+// guard uses such packets from now on.
 func (s Session) TakesSeveral(ctx context.Context) (bool, error) {
 	err := s.conn.run(ctx, "DO 0; DO 0")
+	// This is how a server answers that accepts only one statement.
 	if code, _ := MySQLCode(err); code == mysqlSyntax {
 		return false, nil
 	}
@@ -24,7 +27,7 @@ func (s Session) TakesSeveral(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// takesSeveral reports whether packets are used on the connection.
+// takesSeveral reports whether the guard uses packets with several statements on this connection.
 func (c *conn) takesSeveral() bool { return c.dialect == MySQL && c.from.several.Load() }
 
 // series runs statements until one fails.
@@ -40,7 +43,7 @@ func (c *conn) series(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// open begins the transaction if its beginning was delayed until its first statement.
+// open begins the transaction if its BEGIN was delayed until the first statement.
 func (c *conn) open(ctx context.Context) error {
 	if c.tx == nil || len(c.tx.pending) == 0 {
 		return nil
@@ -55,7 +58,7 @@ func (c *conn) open(ctx context.Context) error {
 	return c.tx.txn.failed(begin[0], err)
 }
 
-// opening returns query, after the statements that begin the transaction if they were delayed.
+// opening returns query. If the BEGIN was delayed, its statements come before query.
 func (c *conn) opening(query string) string {
 	if c.tx == nil || len(c.tx.pending) == 0 {
 		return query
@@ -63,9 +66,9 @@ func (c *conn) opening(query string) string {
 	return strings.Join(c.tx.pending, "; ") + "; " + query
 }
 
-// opened notes that the text of opening was sent, unless the driver asks to prepare it.
+// opened records that the text of opening was sent, unless the driver wants to prepare the text.
 func (c *conn) opened(err error) {
-	if c.tx == nil || len(c.tx.pending) == 0 || err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+	if c.tx == nil || len(c.tx.pending) == 0 || err == driver.ErrSkip { //nolint:errorlint // database/sql compares it in the same way
 		return
 	}
 	c.tx.pending = nil
@@ -74,13 +77,14 @@ func (c *conn) opened(err error) {
 
 type ownTextKey struct{}
 
-// OwnText returns a context for texts of once's own that hold several statements.
+// OwnText returns a context for texts of the store itself that contain several statements.
 func OwnText(ctx context.Context) context.Context { return context.WithValue(ctx, ownTextKey{}, true) }
 
-// Unopened reports whether the transaction was rolled back before anything of it was sent, including the statements of [Txn.Opening].
+// Unopened reports whether the transaction was rolled back before any of its statements was sent, including those of
+// [Txn.Opening].
 func (t *Txn) Unopened() bool { return t.real().unopened }
 
-// OpeningFailed returns the error of the packet that opened the transaction, whichever of its statements failed.
+// OpeningFailed returns the error of the packet that opened the transaction, whichever of its statements has failed.
 func (t *Txn) OpeningFailed() error { return t.real().openingFailed }
 
 // sendable returns an error unless a statement of a guarded transaction may be sent as a text.
@@ -94,17 +98,18 @@ func (c *conn) sendable(ctx context.Context, t *Txn, cmd command, query string, 
 	if err := c.oneStatement(ctx, t, query); err != nil {
 		return err
 	}
-	// Together with the beginning it might not fit in a packet, although it does alone.
+	// Together with the BEGIN, the statement might not fit in a packet, although it fits alone.
 	if size(query, args) > maxOpening {
 		return c.open(ctx)
 	}
 	return nil
 }
 
-// maxOpening bounds the size of a statement that travels with the beginning of a transaction, so that the beginning never makes it too large for a packet.
+// maxOpening limits the size of a statement that is sent together with the BEGIN. So the BEGIN never makes it too large for a
+// packet.
 const maxOpening = 64 << 10
 
-// size returns the bytes of a statement, counting only the parts that can be large.
+// size returns the size of a statement. It counts only the parts that can be large.
 func size(query string, args []driver.NamedValue) int {
 	n := len(query)
 	for _, arg := range args {
@@ -118,15 +123,16 @@ func size(query string, args []driver.NamedValue) int {
 	return n
 }
 
-// prepares reports whether a statement must be prepared, and its arguments sent separately, because the driver may put them into the text in another way than
-// the server reads it: in a charset in which a backslash is the second half of another character, which the handler may have set; or behind a backslash,
-// which is no escape everywhere with ANSI_QUOTES.
+// prepares reports whether a statement must be prepared, with its arguments sent separately. Otherwise the driver may write the
+// arguments into the text in another way than the server reads them. This happens in a charset in which a backslash can be
+// the second byte of a character (the handler may have set it), and after a backslash, which is not an escape everywhere
+// with ANSI_QUOTES.
 func (c *conn) prepares(query string, args []driver.NamedValue) bool {
 	return len(args) > 0 && (c.unquotable || (c.from.alone || c.takesSeveral()) && (c.broken || strings.IndexByte(query, '\\') >= 0))
 }
 
-// checkCharset finds out whether the driver can put arguments into texts of the connection. The driver knows only the configured collation, and charset
-// in a data source name, or init_connect on the server, can set another charset.
+// checkCharset finds out whether the driver can write arguments into texts on this connection. The driver knows only the
+// configured collation. The data source name, or init_connect of the server, can set another charset.
 func (c *conn) checkCharset(ctx context.Context) error {
 	if !c.from.alone || c.queryer == nil {
 		return nil
@@ -147,10 +153,11 @@ func (c *conn) checkCharset(ctx context.Context) error {
 	return err
 }
 
-// quotable are the charsets, by the beginning of their names, in which a byte of ASCII is always that character.
+// quotable contains the charsets, by the beginning of their names, in which an ASCII byte is never a part of another character.
 var quotable = []string{"utf8", "latin", "ascii", "binary", "cp125", "koi8"} //nolint:gochecknoglobals // a constant table
 
-// ready returns an error unless a prepared statement of a guarded transaction may be executed. For a statement that is sent as a text see sendable.
+// ready returns an error unless a prepared statement of a guarded transaction may be executed. For a statement that is sent as a
+// text, see sendable.
 func (c *conn) ready(ctx context.Context, t *Txn, cmd command) error {
 	if err := c.refused(ctx, t, cmd); err != nil {
 		return err
@@ -158,16 +165,17 @@ func (c *conn) ready(ctx context.Context, t *Txn, cmd command) error {
 	return c.open(ctx)
 }
 
-// mysqlUnpreparable is the error for a text that is one statement, but cannot be prepared.
+// mysqlUnpreparable is the error for a text that is one statement but cannot be prepared.
 const mysqlUnpreparable = 1295
 
-// oneStatement returns the server's error if a text holds several statements.
+// oneStatement returns the error of the server if a text contains several statements.
 func (c *conn) oneStatement(ctx context.Context, t *Txn, query string) error {
 	if c.dialect != MySQL || !c.from.alone && (t == nil || !c.takesSeveral()) || ctx.Value(ownTextKey{}) != nil ||
 		strings.IndexByte(strings.TrimRight(query, "; \t\r\n"), ';') < 0 {
 		return nil
 	}
 	s, err := prepare(ctx, c.base, query)
+	// The server has parsed it as one statement, so it is harmless.
 	if code, _ := MySQLCode(err); code == mysqlUnpreparable {
 		return nil
 	}
@@ -203,6 +211,7 @@ func (tx *transaction) commitMySQL(ctx context.Context) error {
 		}
 		list = append(list, statement)
 	}
+	// COMMIT comes last, so that nothing is committed if an earlier statement fails.
 	list = append(list, textArgs{text: "COMMIT"})
 	if after := t.doesAfter(""); after != "" {
 		list = append(list, textArgs{text: after})
@@ -214,14 +223,14 @@ func (tx *transaction) commitMySQL(ctx context.Context) error {
 	return err
 }
 
-// textArgs is a statement.
+// textArgs is a statement with its arguments.
 type textArgs struct {
 	text string
 	args []driver.NamedValue
 }
 
-// packet runs statements in one packet. If the driver does not fill in an argument, because it is too large or because arguments are missing, the statements are
-// prepared: then each is a packet of its own.
+// packet runs statements in one packet. If the driver cannot write an argument into the text, because it is too large or missing,
+// the statements are prepared, and each is sent in a separate packet.
 func (c *conn) packet(ctx context.Context, list []textArgs) error {
 	var texts []string
 	var args []driver.NamedValue
@@ -233,7 +242,7 @@ func (c *conn) packet(ctx context.Context, list []textArgs) error {
 		}
 	}
 	if text := strings.Join(texts, "; "); !c.prepares(text, args) {
-		if _, err := c.exec(ctx, text, args); err != driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+		if _, err := c.exec(ctx, text, args); err != driver.ErrSkip { //nolint:errorlint // database/sql compares it in the same way
 			return err
 		}
 	}
@@ -245,7 +254,7 @@ func (c *conn) packet(ctx context.Context, list []textArgs) error {
 	return nil
 }
 
-// runArgs is run with arguments, prepared.
+// runArgs does the same as run, for a prepared statement with arguments.
 func (c *conn) runArgs(ctx context.Context, statement textArgs) error {
 	if len(statement.args) == 0 {
 		return c.run(ctx, statement.text)
@@ -261,19 +270,19 @@ func (c *conn) runArgs(ctx context.Context, statement textArgs) error {
 	return err
 }
 
-// unsentError says that the driver takes no such arguments: nothing was sent.
+// unsentError says that the driver does not accept an argument, so nothing was sent.
 type unsentError struct{ error }
 
 func (e *unsentError) Unwrap() error { return e.error }
 
-// rollbackPacket rolls back, and runs the statements of DoAfter. It reports whether some writes were not undone.
+// rollbackPacket rolls back, and evaluates the expressions of DoAfter. It reports whether some writes were not undone.
 func (tx *transaction) rollbackPacket(ctx context.Context) (incomplete bool, err error) {
 	c, t := tx.conn, tx.txn
 	statements := []string{"ROLLBACK", "SHOW WARNINGS"}
 	if tx.hasMark() {
 		statements = append([]string{releaseMark}, statements...)
 	}
-	if after := t.doesAfter("@@warning_count = 0"); after != "" { // not while writes remain that must still be recorded
+	if after := t.doesAfter("@@warning_count = 0"); after != "" { // not while undone writes must still be recorded
 		statements = append(statements, after)
 	}
 	rows, err := c.queryer.QueryContext(ctx, strings.Join(statements, "; "), nil)
@@ -289,6 +298,7 @@ func (tx *transaction) rollbackPacket(ctx context.Context) (incomplete bool, err
 	if closed := rows.Close(); err == nil {
 		err = closed
 	}
+	// With warnings, the expressions of DoAfter were not evaluated: writes that remain must be recorded first.
 	if err == nil && !warnings {
 		t.isDoneAfter()
 	}

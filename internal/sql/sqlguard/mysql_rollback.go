@@ -13,8 +13,8 @@ import (
 var ErrIncomplete = errors.New("the transaction was rolled back, but not what it has written to tables that are not transactional, such as MyISAM's." +
 	" Try: alter table ... engine = InnoDB; once doctor lists them")
 
-// Incomplete returns [ErrIncomplete] if the transaction was rolled back, but its writes to tables
-// of MySQL that are not transactional remain.
+// Incomplete returns [ErrIncomplete] if the transaction was rolled back, but its writes to tables of MySQL without transactions
+// remain.
 func (t *Txn) Incomplete() error {
 	if err := t.real().incomplete.Load(); err != nil {
 		return *err
@@ -22,8 +22,8 @@ func (t *Txn) Incomplete() error {
 	return nil
 }
 
-// IfIncomplete sets a statement to run, in a transaction of its own, once a ROLLBACK has turned out to be
-// incomplete: it records that writes remain. MySQL only.
+// IfIncomplete sets a statement that runs in a separate transaction after an incomplete ROLLBACK. It records that writes remain.
+// Only for MySQL.
 func (t *Txn) IfIncomplete(statement string) {
 	t = t.real()
 	t.ending.Lock()
@@ -31,7 +31,7 @@ func (t *Txn) IfIncomplete(statement string) {
 	t.ifIncomplete = append(t.ifIncomplete, statement)
 }
 
-// DropIfIncomplete undoes [Txn.IfIncomplete] of the same statement.
+// DropIfIncomplete reverts [Txn.IfIncomplete] for the same statement.
 func (t *Txn) DropIfIncomplete(statement string) {
 	t = t.real()
 	t.ending.Lock()
@@ -45,22 +45,23 @@ func (t *Txn) records() []string {
 	return slices.Clone(t.ifIncomplete)
 }
 
-// noteRollback notes whether a statement has failed by which the server has rolled back incompletely. The next statement
-// would have it forgotten.
+// noteRollback finds out whether a failed statement has made the server roll back incompletely. The next statement would delete
+// the warning.
 func (c *conn) noteRollback(ctx context.Context, t *Txn) {
 	if c.dialect != MySQL || !t.fatal || t.noted {
 		return
 	}
+	// Once only: the statement that asks for warnings deletes them.
 	t.noted = true
 	if c.warned(ctx) && !c.onlyTemporary(ctx, t) {
 		t.incomplete.Store(&ErrIncomplete)
 	}
 }
 
-// record notes that the transaction of t was rolled back incompletely, and records it.
+// record stores that the rollback of the transaction of t was incomplete.
 func (c *conn) record(ctx context.Context, t *Txn) {
 	err := ErrIncomplete
-	// The rollback is over, so that each is a transaction of its own.
+	// The rollback has ended, so each statement is a separate transaction.
 	for _, statement := range t.records() {
 		if failed := c.run(ctx, statement); failed != nil {
 			err = errors.Join(err, fmt.Errorf("this could not be recorded, so that a retry may run again: %w", failed))
@@ -72,17 +73,17 @@ func (c *conn) record(ctx context.Context, t *Txn) {
 // mysqlIncomplete is the warning of an incomplete ROLLBACK.
 const mysqlIncomplete = 1196
 
-// HasNotTransactional is a query for whether tables exist that ROLLBACK does not roll back, temporary ones aside.
+// HasNotTransactional is a query that reports whether tables exist that ROLLBACK does not roll back, except temporary tables.
 const HasNotTransactional = "SELECT EXISTS (SELECT 1 FROM information_schema.tables t LEFT JOIN information_schema.engines e ON e.engine = t.engine" +
 	" WHERE t.table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') AND COALESCE(e.transactions, 'NO') <> 'YES'" +
 	" AND t.table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys'))"
 
-// HasTemporary reports whether the handler may have made a temporary table. MariaDB gives the same
-// warning when it rolls back one, and when a table that is not transactional was written.
+// HasTemporary reports whether the handler may have made a temporary table. MariaDB gives the same warning for a rolled back
+// temporary table and for a written table without transactions.
 func (t *Txn) HasTemporary() bool { return t.real().temporary.Load() }
 
-// onlyTemporary reports whether an incomplete rollback of t can only be one of temporary tables, which are gone with
-// the connection.
+// onlyTemporary reports whether an incomplete rollback of t can only concern temporary tables, which disappear with the
+// connection.
 func (c *conn) onlyTemporary(ctx context.Context, t *Txn) bool {
 	if !t.HasTemporary() || c.queryer == nil {
 		return false
@@ -106,6 +107,7 @@ func (tx *transaction) undoMySQL(ctx context.Context) (incomplete bool, err erro
 			tx.txn.isDoneAfter()
 		}
 		return false, nil
+	// The driver has begun this transaction, so the driver must end it.
 	case tx.base != nil:
 		err = tx.base.Rollback()
 	case c.takesSeveral() && c.queryer != nil:
@@ -121,8 +123,8 @@ func (tx *transaction) undoMySQL(ctx context.Context) (incomplete bool, err erro
 	return err == nil && c.warned(ctx) && !c.onlyTemporary(ctx, tx.txn), err
 }
 
-// warned reports whether the last statement has rolled back incompletely: a deadlock itself rolls
-// back, and then has this warning.
+// warned reports whether the last statement has rolled back incompletely. A deadlock rolls back by itself, and then has this
+// warning.
 func (c *conn) warned(ctx context.Context) bool {
 	if c.queryer == nil {
 		return false
@@ -136,7 +138,7 @@ func (c *conn) warned(ctx context.Context) bool {
 	return incomplete
 }
 
-// incompletely reads warnings: whether there are any, and whether one is of an incomplete rollback.
+// incompletely reads warnings. It reports whether one of them is about an incomplete rollback, and whether there are any.
 func incompletely(warnings driver.Rows) (incomplete, some bool) {
 	for row := make([]driver.Value, len(warnings.Columns())); warnings.Next(row) == nil; { // level, code, message
 		some = true
@@ -147,7 +149,7 @@ func incompletely(warnings driver.Rows) (incomplete, some bool) {
 	return incomplete, some
 }
 
-// number is an integer that a driver may return as text.
+// number returns an integer as text, because a driver may return it in either form.
 func number(v driver.Value) string {
 	if text, ok := v.([]byte); ok {
 		return string(text)

@@ -5,25 +5,25 @@ import (
 	"strings"
 )
 
-// A handler that changes its session leaves the change to the next user of the connection:
-// another database, sql_mode or isolation level, a lock of the session, a temporary table. The
-// driver cannot reset it. So such a connection is closed when it goes back to the pool.
+// If a handler changes its session, the next user of the connection would get the change: another database, sql_mode or isolation
+// level, a lock of the session, a temporary table. The driver cannot reset the session. So the connection is closed instead
+// of going back to the pool.
 
 type leavesKey struct{}
 
-// LeavesSession returns a context for statements of once's own whose changes of the session are
-// undone when the transaction ends, see [Txn.DoAfter].
+// LeavesSession returns a context for statements of the store itself whose changes of the session are reverted at the end of the
+// transaction: see [Txn.DoAfter].
 func LeavesSession(ctx context.Context) context.Context {
 	return context.WithValue(ctx, leavesKey{}, true)
 }
 
-// noteSession notes whether a statement of a handler may change the session, and whether it
-// may commit.
+// noteSession records whether a statement of a handler may change the session, and whether it may commit.
 func (c *conn) noteSession(ctx context.Context, t *Txn, query string) {
 	if c.dialect != MySQL || !t.commitForbidden.Load() || ctx.Value(leavesKey{}) != nil {
 		return
 	}
 	if changesSession(query) {
+		// The connection is closed after use, because the driver cannot reset the session.
 		c.broken = true
 		if contains(query, "temporary") {
 			t.temporary.Store(true)
@@ -34,8 +34,7 @@ func (c *conn) noteSession(ctx context.Context, t *Txn, query string) {
 	}
 }
 
-// Opaque reports whether the handler has run a procedure or dynamic SQL of MySQL, which may
-// have committed.
+// Opaque reports whether the handler has run a procedure or dynamic SQL of MySQL, which may have committed.
 func (t *Txn) Opaque() bool { return t.real().opaque.Load() }
 
 // runsTexts reports whether a text of MySQL runs statements that the guard cannot read.
@@ -53,9 +52,8 @@ func runsTexts(text string) bool {
 	return false
 }
 
-// changesSession reports whether a text of MySQL changes the session beyond the
-// transaction. It cannot see the changes of a procedure, and it ignores variables of the
-// user.
+// changesSession reports whether a text of MySQL changes the session beyond the transaction. It cannot see the changes of a
+// procedure, and it ignores user variables.
 func changesSession(text string) bool {
 	p := parser{lexer{text: text, dialect: MySQL}}
 	for more := true; more; more = p.rest(false) {
@@ -63,16 +61,17 @@ func changesSession(text string) bool {
 			return true
 		}
 	}
+	// GET_LOCK holds a lock of the session, and can be a part of any statement.
 	return contains(text, "get_lock")
 }
 
-// releasesClaims reports whether a text gives away the locks by which once holds its claims on MySQL.
+// releasesClaims reports whether a text releases the locks with which once holds its claims on MySQL.
 func (c *conn) releasesClaims(t *Txn, query string) bool {
 	return c.dialect == MySQL && t.DoesAfter() && releasesAllLocks(query)
 }
 
-// releasesAllLocks reports whether a text of MySQL calls RELEASE_ALL_LOCKS. That a procedure or
-// dynamic SQL does it cannot be seen.
+// releasesAllLocks reports whether a text of MySQL calls RELEASE_ALL_LOCKS. It cannot see a call in a procedure or in dynamic
+// SQL.
 func releasesAllLocks(text string) bool {
 	const function = "release_all_locks"
 	if !contains(text, function) {
@@ -88,14 +87,14 @@ func releasesAllLocks(text string) bool {
 	return false
 }
 
-// changes is changesSession of the statement that begins with first.
+// changes does the work of changesSession for the statement that begins with first.
 func (p *parser) changes(first token) bool {
 	var buffer [longestKeyword]byte
 	if first.kind != tokenWord {
 		return false
 	}
 	switch keyword := upper(buffer[:0], first.text); string(keyword) {
-	case "USE", "EXECUTE", "HANDLER": // EXECUTE runs anything
+	case "USE", "EXECUTE", "HANDLER": // EXECUTE may run any statement
 		return true
 	case "CREATE":
 		t := p.inside()
@@ -113,11 +112,12 @@ func (p *parser) changes(first token) bool {
 	return false
 }
 
-// sets reports whether SET, which has been read, sets anything but variables of the user.
+// sets reports whether SET, whose keyword was read, sets anything except user variables.
 func (p *parser) sets() bool {
 	depth, begins := 0, true // an assignment
 	for t := p.inside(); !t.ends(); t = p.inside() {
 		if begins {
+			// "@name" is a user variable. "@@name", or a name without "@", is a setting of the session or the server.
 			if t.text != "@" || p.inside().text == "@" {
 				return true
 			}
@@ -136,7 +136,7 @@ func (p *parser) sets() bool {
 	return false
 }
 
-// contains reports whether a text contains a word, in whatever letters.
+// contains reports whether a text contains a word, in upper or lower case.
 func contains(text, word string) bool {
 	for i := 0; i+len(word) <= len(text); i++ {
 		if strings.EqualFold(text[i:i+len(word)], word) {

@@ -7,18 +7,18 @@ import (
 	"reflect"
 )
 
-// rows watches the result of a statement in a guarded transaction: servers send
-// rows while they compute them, and an error may come after the hundredth.
+// rows watches the result of a statement in a guarded transaction. Servers send rows while they compute them, so an error may
+// come after many rows.
 type rows struct {
 	driver.Rows
 
-	ctx      context.Context //nolint:containedctx // of the statement; see Close
-	txn      *Txn            // nil: only prepared matters
-	call     call            // that has begun it
+	ctx      context.Context //nolint:containedctx // the context of the statement; see Close
+	txn      *Txn            // nil: only prepared is used
+	call     call            // the call that has begun the statement
 	query    string
 	since    int
-	ended    bool          // at the last row, or at an error
-	prepared *preparedStmt // nil: it does not stay prepared
+	ended    bool          // the last row was read, or an error has occurred
+	prepared *preparedStmt // nil: the statement does not stay prepared
 }
 
 var (
@@ -37,7 +37,7 @@ func watch(ctx context.Context, base driver.Rows, t *Txn, k call, query string, 
 
 func (r *rows) note(err error) error {
 	r.ended = err != nil
-	if err != nil && err != io.EOF && r.txn != nil { //nolint:errorlint // database/sql compares it so, too
+	if err != nil && err != io.EOF && r.txn != nil { //nolint:errorlint // database/sql compares it in the same way
 		r.txn.fail(r.since, r.query, err)
 	}
 	return err
@@ -48,15 +48,15 @@ func (r *rows) Next(dest []driver.Value) error {
 	return r.note(r.call.again(false, func() error { return r.Rows.Next(dest) }))
 }
 
-// Close closes the result. If the statement's context ended before the last row
-// was read, database/sql closes the result by itself and returns an error to its user
-// but not to the driver: that is an error of the statement, too.
+// Close closes the result. If the statement's context has ended before the last row was read, database/sql closes the result by
+// itself. It returns an error to its user, but not to the driver. This counts as an error of the statement, too.
 func (r *rows) Close() error {
 	if r.prepared != nil {
 		r.prepared.open = false
 	}
 	cut := !r.ended
 	err := r.note(r.call.again(true, r.Rows.Close))
+	// database/sql does not tell the driver why it closes a result early.
 	if err == nil && cut {
 		_ = r.note(r.ctx.Err())
 	}

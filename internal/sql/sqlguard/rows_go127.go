@@ -4,9 +4,8 @@ package sqlguard
 
 import "database/sql/driver"
 
-// scanningRows are rows of a driver that fills the caller's variables itself.
-// database/sql prefers that to Next, so it must be offered only where the driver
-// offers it.
+// scanningRows are rows of a driver that fills the caller's variables itself. database/sql prefers this method to Next, so it may
+// exist only if the driver has it.
 type scanningRows struct {
 	*rows
 
@@ -25,8 +24,8 @@ func expose(r *rows) driver.Rows {
 // NextRow moves to the next row.
 func (r scanningRows) NextRow() error { return r.note(r.scanner.NextRow()) }
 
-// ScanColumn fills one variable. That a value does not fit is the caller's
-// affair, as it is where database/sql does the filling, and no statement error.
+// ScanColumn fills one variable. A value that does not fit is a mistake of the caller, and no error of the statement, in the same
+// way as when database/sql fills the variable.
 func (r scanningRows) ScanColumn(ctx driver.ScanContext, index int, dest any) error {
 	return r.scanner.ScanColumn(ctx, index, dest)
 }

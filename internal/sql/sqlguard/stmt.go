@@ -6,14 +6,14 @@ import (
 	"fmt"
 )
 
-// stmt is between database/sql and a prepared statement of a driver.
+// stmt is a layer between database/sql and a prepared statement of a driver.
 type stmt struct {
 	base  baseStmt
 	conn  *conn
 	query string
 
-	checker   driver.NamedValueChecker // of the statement, else of the connection; nil if neither has one
-	converter driver.ColumnConverter   //nolint:staticcheck // deprecated for authors of drivers, not for their users
+	checker   driver.NamedValueChecker // the checker of the statement, otherwise of the connection; nil if neither has one
+	converter driver.ColumnConverter   //nolint:staticcheck // deprecated only for authors of drivers
 
 	cmd    command // valid if parsed
 	parsed bool
@@ -37,7 +37,7 @@ func newStmt(c *conn, base baseStmt, query string) *stmt {
 	return s
 }
 
-// begin admits one execution and returns the Txn it runs under, if any.
+// begin admits one execution, and returns its Txn, if it has one.
 func (s *stmt) begin(ctx context.Context, args []driver.NamedValue) (*Txn, error) {
 	t, err := s.conn.enter(ctx, s.query)
 	if t == nil || err != nil {
@@ -49,7 +49,7 @@ func (s *stmt) begin(ctx context.Context, args []driver.NamedValue) (*Txn, error
 	if err := s.conn.admit(ctx, t, s.cmd, s.query); err != nil {
 		return nil, err
 	}
-	// database/sql would return this error without the guard, and the handler could drop it and commit.
+	// Without the guard, database/sql would return this error, and the handler could ignore it and commit.
 	if want := s.base.NumInput(); want >= 0 && want != len(args) {
 		err := fmt.Errorf("sql: expected %d arguments, got %d", want, len(args))
 		t.fail(t.made, s.query, err)
@@ -107,19 +107,18 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 	return watch(ctx, result, t, k, s.query, since, nil), nil
 }
 
-// Exec runs the statement for callers that know no context.
+// Exec runs the statement for callers without a context.
 func (s *stmt) Exec(args []driver.Value) (driver.Result, error) {
 	return s.ExecContext(context.Background(), numbered(args))
 }
 
-// Query runs the statement for callers that know no context.
+// Query runs the statement for callers without a context.
 func (s *stmt) Query(args []driver.Value) (driver.Rows, error) {
 	return s.QueryContext(context.Background(), numbered(args))
 }
 
-// NumInput returns the number of arguments, or, in a guarded transaction, -1 for
-// unknown: database/sql would keep a wrong number to itself, so that the guard
-// counts instead.
+// NumInput returns the number of arguments. In a guarded transaction it returns -1 (unknown): database/sql would otherwise refuse a
+// wrong number by itself, and the guard would not see the error.
 func (s *stmt) NumInput() int {
 	if s.conn.guarded() != nil {
 		return -1
@@ -136,7 +135,7 @@ func (s *stmt) CheckNamedValue(arg *driver.NamedValue) error {
 
 func (s *stmt) convert(arg *driver.NamedValue) error {
 	if s.checker != nil {
-		if err := s.checker.CheckNamedValue(arg); err != driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+		if err := s.checker.CheckNamedValue(arg); err != driver.ErrSkip { //nolint:errorlint // database/sql compares it in the same way
 			return err
 		}
 	}
@@ -146,8 +145,8 @@ func (s *stmt) convert(arg *driver.NamedValue) error {
 	return convertDefault(arg)
 }
 
-// ColumnConverter returns the driver's converter. In a guarded transaction, it is wrapped so that
-// the guard sees its errors.
+// ColumnConverter returns the converter of the driver. In a guarded transaction the converter is wrapped, so that the guard sees
+// its errors.
 func (s *stmt) ColumnConverter(index int) driver.ValueConverter {
 	if s.converter == nil {
 		return driver.DefaultParameterConverter
@@ -156,7 +155,7 @@ func (s *stmt) ColumnConverter(index int) driver.ValueConverter {
 		return s.converter.ColumnConverter(index)
 	}
 	if want := s.base.NumInput(); want >= 0 && index >= want {
-		return driver.DefaultParameterConverter // one argument too many: begin returns that error
+		return driver.DefaultParameterConverter // the argument is too much: begin returns this error
 	}
 	return watchedConverter{s, s.converter.ColumnConverter(index)}
 }

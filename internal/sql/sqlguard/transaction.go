@@ -15,15 +15,15 @@ type transaction struct {
 	base  driver.Tx       // nil if the guard sent BEGIN itself
 	txn   *Txn            // nil while it is not guarded
 	ctx   context.Context //nolint:containedctx // driver.Tx passes no context to Commit and Rollback
-	group GroupTx         // nil if it has a COMMIT of its own
+	group GroupTx         // nil if the transaction has a separate COMMIT
 	done  bool
 
-	pending []string // the statements that begin it, until its first statement
+	pending []string // the statements that begin the transaction, until its first statement
 
-	isolation sql.IsolationLevel // that was asked for
+	isolation sql.IsolationLevel // the requested level
 }
 
-// Begin begins a transaction for callers that know no context.
+// Begin begins a transaction for callers without a context.
 func (c *conn) Begin() (driver.Tx, error) {
 	return c.BeginTx(context.Background(), driver.TxOptions{})
 }
@@ -32,7 +32,7 @@ func (c *conn) Begin() (driver.Tx, error) {
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	t := txnOf(ctx)
 	if c.guarded() != nil || t != nil && c.tx != nil {
-		return nil, errNested // PostgreSQL would only warn, and both would share one fate
+		return nil, errNested // PostgreSQL would only warn, and both transactions would end together
 	}
 	if t == nil {
 		base, err := c.base.BeginTx(ctx, opts)
@@ -55,7 +55,7 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 	return c.tx, nil
 }
 
-// beginGuarded returns no driver.Tx if it has sent BEGIN itself, or if the pending statements are to be sent later.
+// beginGuarded returns no driver.Tx if it has sent BEGIN itself, or if the pending statements are sent later.
 func (c *conn) beginGuarded(ctx context.Context, opts driver.TxOptions) (base driver.Tx, pending []string, err error) {
 	if c.dialect == MySQL {
 		statements, err := beginMySQL(opts)
@@ -63,7 +63,7 @@ func (c *conn) beginGuarded(ctx context.Context, opts driver.TxOptions) (base dr
 			return nil, slices.Concat(txnOf(ctx).opening, statements), err
 		}
 		if err = c.series(ctx, statements...); err != nil {
-			c.abandon(ctx) // the first of them may have succeeded
+			c.abandon(ctx) // some of them may have succeeded
 		}
 		return nil, nil, err
 	}
@@ -83,15 +83,14 @@ func (c *conn) beginGuarded(ctx context.Context, opts driver.TxOptions) (base dr
 	}
 	err = c.run(ctx, text)
 	if err != nil && !answered(c.dialect, err) {
-		// The caller gave up, or the connection broke, but the server may have run BEGIN.
+		// The caller has gone, or the connection broke, but the server may have run BEGIN.
 		c.abandon(ctx)
 	}
 	return nil, nil, err
 }
 
-// join arms the guard for a transaction that was begun without it, after making
-// sure that the transaction still exists: if a failed statement or a raw
-// COMMIT has ended it, later statements would run in autocommit.
+// join activates the guard for a transaction that was begun without it. First it makes sure that the transaction still exists:
+// after a failed statement or a COMMIT without the guard, later statements would run in autocommit.
 func (tx *transaction) join(ctx context.Context, t *Txn) error {
 	if err := t.claim(); err != nil {
 		return err
@@ -108,7 +107,7 @@ func (tx *transaction) alive(ctx context.Context) error {
 	c := tx.conn
 	switch c.dialect {
 	case SQLite:
-		err := c.run(ctx, "BEGIN") // inside a transaction it only returns an error that says so
+		err := c.run(ctx, "BEGIN") // inside a transaction, this only returns an error
 		switch {
 		case err == nil:
 			c.abandon(ctx)
@@ -120,13 +119,12 @@ func (tx *transaction) alive(ctx context.Context) error {
 		}
 	case PostgreSQL:
 		return marked(c.dialect, c.run(ctx, "SAVEPOINT once_join; RELEASE SAVEPOINT once_join"))
-	default: // a savepoint outside a transaction is forgotten at once
+	default: // outside a transaction, a savepoint is forgotten at once
 		return marked(c.dialect, c.series(ctx, setMark, releaseMark))
 	}
 }
 
-// abandon rolls back a transaction that may be open, and gives the connection up
-// if it cannot.
+// abandon rolls back a transaction that may be open. If this fails, the connection is dropped.
 func (c *conn) abandon(ctx context.Context) {
 	ctx, cancel := c.dialect.tail(ctx)
 	defer cancel()
@@ -135,8 +133,7 @@ func (c *conn) abandon(ctx context.Context) {
 	}
 }
 
-// Commit commits the transaction if all its statements succeeded, and else
-// rolls it back.
+// Commit commits the transaction if all its statements have succeeded. Otherwise it rolls the transaction back.
 func (tx *transaction) Commit() error {
 	if !tx.end() {
 		return sql.ErrTxDone
@@ -152,7 +149,7 @@ func (tx *transaction) Commit() error {
 		return &RefusedError{Refused: "COMMIT", First: f.first}
 	}
 	if t.commitForbidden.Load() {
-		// The handler commits, and the record of the operation would be missing.
+		// If the handler could commit, the record of the operation would be missing.
 		tx.clear()
 		return ErrCommitForbidden
 	}
@@ -162,13 +159,13 @@ func (tx *transaction) Commit() error {
 	}
 	if err := tx.commit(); err != nil {
 		failed := newCommitError(tx.conn.dialect, err)
-		if tx.group != nil { // the COMMIT for all members is yet to come
+		if tx.group != nil { // the COMMIT of the whole group comes later
 			failed = &CommitError{Err: err}
 		}
 		t.fatal = t.fatal || endsTransaction(err)
 		tx.clear()
 		if failed.InDoubt && !errors.Is(failed, ErrEnded) {
-			tx.conn.broken = true // its state is unknown
+			tx.conn.broken = true // its state is not known
 		}
 		return failed
 	}
@@ -188,8 +185,8 @@ func (tx *transaction) commit() error {
 		if err := c.run(ctx, c.dialect.commits()); err != nil {
 			return err
 		}
-		// If ctx ended in between, the server may have been asked to stop waiting for its
-		// standby, and then answers as if it had not had to wait.
+		// If ctx has ended meanwhile, a cancel request may have ended the server's wait for its standby. Then the server answers as
+		// if the standby had confirmed.
 		return ctx.Err()
 	case c.dialect == MySQL && tx.hasMark():
 		if err := c.run(ctx, releaseMark); err != nil {
@@ -217,20 +214,20 @@ func (tx *transaction) Rollback() error {
 	if tx.txn == nil {
 		err := tx.base.Rollback()
 		if tx.ctx.Err() != nil && (c.resetter == nil || c.validator == nil) {
-			// After the end of a context, database/sql keeps only connections that can
-			// be reset and validated. The guard's always can, so the guard drops it if the driver's cannot.
+			// After the end of a context, database/sql keeps only connections that can be reset and validated. The connections of the
+			// guard can always, so the guard drops the connection if the driver cannot.
 			c.broken = true
 		}
 		return err
 	}
 	err := tx.rollback()
 	switch {
-	case err == nil && tx.base != nil: // the owner of any other transaction calls Incomplete itself
+	case err == nil && tx.base != nil: // the owner of any other transaction calls Incomplete by itself
 		return tx.txn.Incomplete()
 	case err == nil:
 		return nil
 	case endedUnderneath(c.dialect, err) && tx.txn.rolledBack(c.dialect):
-		return nil // by the failed statement, already
+		return nil // the failed statement has rolled back already
 	case endedUnderneath(c.dialect, err):
 		return fmt.Errorf("once: ROLLBACK came too late: %w: %w", ErrEnded, err)
 	default:
@@ -239,7 +236,7 @@ func (tx *transaction) Rollback() error {
 	}
 }
 
-// clear rolls back after COMMIT was refused or failed.
+// clear rolls back after COMMIT was refused or has failed.
 func (tx *transaction) clear() {
 	if err := tx.rollback(); err != nil && !endedUnderneath(tx.conn.dialect, err) {
 		tx.conn.broken = true
@@ -262,7 +259,7 @@ func (tx *transaction) rollback() error {
 	c.noteRollback(ctx, t)
 	incomplete, err := tx.undoMySQL(ctx)
 	if err != nil && endedUnderneath(c.dialect, err) {
-		again := c.run(ctx, "ROLLBACK") // of another one, begun by the same hand, or after a COMMIT that was refused
+		again := c.run(ctx, "ROLLBACK") // this ends another transaction, which was begun without the guard or stays open after a refused COMMIT
 		incomplete = again == nil && c.warned(ctx) && !c.onlyTemporary(ctx, t)
 		err = errors.Join(err, again)
 	}
@@ -272,9 +269,8 @@ func (tx *transaction) rollback() error {
 	return err
 }
 
-// end detaches the transaction from its connection. It reports false if it was
-// ended before: a second COMMIT or ROLLBACK would end the transaction of the next
-// user of the connection.
+// end detaches the transaction from its connection. It returns false if the transaction was ended before: a second COMMIT or
+// ROLLBACK would end the transaction of the next user of the connection.
 func (tx *transaction) end() bool {
 	if tx.done {
 		return false
@@ -289,7 +285,7 @@ func (tx *transaction) end() bool {
 	return true
 }
 
-// endInGroup reports to the group that COMMIT or ROLLBACK has ended.
+// endInGroup tells the group that COMMIT or ROLLBACK has ended.
 func (tx *transaction) endInGroup() {
 	if tx.group != nil {
 		tx.group.Ended()

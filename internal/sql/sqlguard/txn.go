@@ -11,8 +11,8 @@ import (
 	"github.com/oncelib/once/internal/sql/txlimit"
 )
 
-// Txn is the guard's view of one transaction. The zero value is ready; a used
-// one cannot guard a second transaction, and a Txn must not be copied.
+// Txn is the state of the guard for one transaction. The zero value is ready to use. A used Txn cannot guard a second
+// transaction, and a Txn must not be copied.
 type Txn struct {
 	phase           atomic.Uint32
 	statements      atomic.Int64
@@ -22,30 +22,30 @@ type Txn struct {
 	incomplete      atomic.Pointer[error] // see Incomplete
 	opaque          atomic.Bool
 	temporary       atomic.Bool                   // see HasTemporary
-	watch           atomic.Pointer[txlimit.Watch] // of its limits of time; nil without
-	view            atomic.Pointer[Txn]           // the guard that was there already, of a Txn that has joined it
+	watch           atomic.Pointer[txlimit.Watch] // the time limits of the transaction; nil: none
+	view            atomic.Pointer[Txn]           // if this Txn has joined a guarded transaction: the Txn that guards it
 
-	ending       sync.Mutex // guards the next two: the end of a context can end the transaction at any time
+	ending       sync.Mutex // protects the next two fields: the end of a context can end the transaction at any time
 	after        []string   // see DoAfter
 	ifIncomplete []string   // see IfIncomplete
 
-	// The rest is touched only by the goroutine that holds the connection.
+	// Only the goroutine that has the connection uses the fields below.
 
 	opening    []string                             // see Opening
 	last       []Statement                          // see Last
 	beforeMark func(context.Context, Session) error // see BeforeMark
 	fatal      bool                                 // MySQL: a statement has failed in a way that ends the transaction
-	noted      bool                                 // MySQL: it was noted whether that rollback was incomplete
-	savepoints []savepoint                          // open ones, oldest first
-	made       int                                  // savepoints made so far: the transaction's clock
+	noted      bool                                 // MySQL: noteRollback was called for the fatal statement
+	savepoints []savepoint                          // the open savepoints, oldest first
+	made       int                                  // the number of savepoints so far, which serves as a clock of the transaction
 	isolation  sql.IsolationLevel
 	refusal    func() bool // see Refuse
-	asked      bool        // of the statement that comes next
+	asked      bool        // the refusal was asked about the next statement already
 
 	openingFailed   error
 	unopened        bool // see Unopened
 	wroteBeforeMark bool // see WroteBeforeMark
-	beforeMarkAt    int  // the clock at that time
+	beforeMarkAt    int  // the clock at the call of beforeMark
 }
 
 // The phases of a Txn.
@@ -57,11 +57,11 @@ const (
 
 type savepoint struct {
 	name string
-	born int // the clock when it had been made
+	born int // the clock when the savepoint was set
 }
 
-// failure is the first error that was not undone, and when the earliest statement that
-// failed was begun: a rollback to any older savepoint undoes them all.
+// failure contains the first error that was not undone, and the clock at the begin of the earliest failed statement. A rollback
+// to an older savepoint undoes all these errors.
 type failure struct {
 	first *StatementError
 	since int
@@ -69,20 +69,17 @@ type failure struct {
 
 type txnKey struct{}
 
-// Context returns a context that arms the guard: for the transaction that is
-// begun with it, or, for a transaction that was begun without, from the first
-// statement on that is run with it. Do not use it for anything else; a statement
-// that carries a Txn but belongs to no transaction is refused.
+// Context returns a context that activates the guard. If a transaction is begun with this context, it is guarded from its
+// beginning. If it was begun without, it is guarded from the first statement with this context. Use the context for nothing
+// else: a statement with a Txn outside a transaction is refused.
 //
-// Cancelling ctx rolls back the transaction that was begun with it, as
-// database/sql does; a COMMIT that is already on its way is not cut short, but
-// waits for its answer, for ten seconds at most.
+// If ctx ends, the transaction that was begun with it is rolled back, as database/sql does. A COMMIT that was already sent is not
+// cancelled: it waits for its answer, for at most ten seconds.
 func (t *Txn) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, txnKey{}, t)
 }
 
-// Err returns the first statement error that was not undone, a *[StatementError],
-// or nil.
+// Err returns the first statement error that was not undone, as a *[StatementError], or nil.
 func (t *Txn) Err() error {
 	if f := t.real().failure.Load(); f != nil {
 		return f.first
@@ -90,62 +87,58 @@ func (t *Txn) Err() error {
 	return nil
 }
 
-// Statements returns how many statements have reached the database in this
-// transaction, failed ones included; savepoint control and the guard's own statements
-// are not counted. A caller that runs statements of its own in the
-// transaction takes the difference of two readings.
+// Statements returns how many statements have reached the database in this transaction, including failed ones. Commands on
+// savepoints and statements of the guard do not count. A caller with its own statements in the transaction uses the
+// difference of two calls.
 func (t *Txn) Statements() int { return int(t.real().statements.Load()) }
 
-// Isolation returns the level that was asked for when the transaction was begun.
+// Isolation returns the isolation level that was requested for the transaction.
 func (t *Txn) Isolation() sql.IsolationLevel { return t.real().isolation }
 
-// Claims adds n to the claims that joins hold in this transaction, and returns their
-// number.
+// Claims adds n to the number of claims that joins hold in this transaction, and returns the new number.
 func (t *Txn) Claims(n int) int { return int(t.real().claims.Add(int64(n))) }
 
-// ErrCommitForbidden is the error of a COMMIT between ForbidCommit and AllowCommit. The
-// transaction has been rolled back.
+// ErrCommitForbidden is the error of a COMMIT between ForbidCommit and AllowCommit. The transaction was rolled back.
 var ErrCommitForbidden = errors.New("once: the transaction ends with the handler, and was rolled back. Try: return from the handler without tx.Commit")
 
-// ForbidCommit has a COMMIT refused, which rolls back, until AllowCommit is called: a handler
-// has the transaction, and must not end it. It returns whether COMMIT was forbidden already:
-// then only the code that forbade it first may allow it.
+// ForbidCommit makes a COMMIT fail and roll back, until AllowCommit is called. The handler has the transaction during this time,
+// and must not end it. already reports whether COMMIT was forbidden before: then only the code that forbade it first may
+// allow it.
 func (t *Txn) ForbidCommit() (already bool) {
 	t = t.real()
 	t.watch.Load().Hold(true)
 	return t.commitForbidden.Swap(true)
 }
 
-// Armed reports whether t guards a transaction, or has joined one that is guarded.
+// Armed reports whether t guards a transaction, or has joined a guarded one.
 func (t *Txn) Armed() bool { return t.real().phase.Load() == live }
 
-// AllowCommit undoes ForbidCommit.
+// AllowCommit reverts ForbidCommit.
 func (t *Txn) AllowCommit() {
 	t = t.real()
 	t.watch.Load().Hold(false)
 	t.commitForbidden.Store(false)
 }
 
-// RolledBack reports whether a failed statement may have rolled everything back.
+// RolledBack reports whether a failed statement may have rolled back the whole transaction.
 func (t *Txn) RolledBack(d Dialect) bool {
 	t = t.real()
 	if d == PostgreSQL {
-		return false // there it never does
+		return false // PostgreSQL never does this
 	}
 	return t.rolledBack(d)
 }
 
 type joinKey struct{}
 
-// Join is Context for a statement in a transaction that may be guarded already:
-// then t becomes another view of the guard that is there.
+// Join is Context for a statement in a transaction that may be guarded already. Then t becomes another view of its guard.
 func (t *Txn) Join(ctx context.Context) context.Context {
 	return context.WithValue(t.Context(ctx), joinKey{}, true)
 }
 
 func joins(ctx context.Context) bool { return ctx.Value(joinKey{}) != nil }
 
-// real returns the Txn that guards.
+// real returns the Txn that guards the transaction.
 func (t *Txn) real() *Txn {
 	if v := t.view.Load(); v != nil {
 		return v
@@ -153,8 +146,8 @@ func (t *Txn) real() *Txn {
 	return t
 }
 
-// Limit bounds the transaction from now on, see [txlimit.Start]: when a limit is reached, its
-// statements and COMMIT are refused. [Txn.Lift] must be called in the end.
+// Limit sets time limits for the transaction, see [txlimit.Start]. After a limit is reached, its statements and COMMIT are refused.
+// The caller must call [Txn.Lift] at the end.
 func (t *Txn) Limit(limits txlimit.Limits, end func()) {
 	if w := txlimit.Start(limits, end); w != nil {
 		t.watch.Store(w)
@@ -164,10 +157,10 @@ func (t *Txn) Limit(limits txlimit.Limits, end func()) {
 // Lift ends the limits, see [txlimit.Watch.Lift].
 func (t *Txn) Lift() error { return t.watch.Load().Lift() }
 
-// Ended is closed when a limit has ended the transaction; it is nil without limits.
+// Ended returns a channel that is closed when a limit has ended the transaction. It is nil without limits.
 func (t *Txn) Ended() <-chan struct{} { return t.watch.Load().Ended() }
 
-// OnEnd has f called, in a goroutine of its own, when Ended is closed.
+// OnEnd makes f run in a separate goroutine when Ended is closed.
 func (t *Txn) OnEnd(f func()) (stop func() bool) { return t.watch.Load().OnEnd(f) }
 
 func txnOf(ctx context.Context) *Txn {
@@ -175,7 +168,7 @@ func txnOf(ctx context.Context) *Txn {
 	return t
 }
 
-// claim binds the Txn to a transaction; release undoes that if the transaction could not begin.
+// claim binds the Txn to a transaction. release reverts this if the transaction could not begin.
 func (t *Txn) claim() error {
 	if !t.phase.CompareAndSwap(unused, live) {
 		return errUsed
@@ -185,7 +178,7 @@ func (t *Txn) claim() error {
 
 func (t *Txn) release() { t.phase.Store(unused) }
 
-// fail records the error of a statement that was begun at the given clock.
+// fail records the error of a statement that began at the clock since.
 func (t *Txn) fail(since int, query string, err error) {
 	t.fatal = t.fatal || endsTransaction(err)
 	f := &failure{first: &StatementError{Statement: head(query), Err: err}, since: since}
@@ -196,12 +189,12 @@ func (t *Txn) fail(since int, query string, err error) {
 	t.failure.Store(f)
 }
 
-// rolledBack reports whether a failed statement may have rolled everything back.
+// rolledBack reports whether a failed statement may have rolled back the whole transaction.
 func (t *Txn) rolledBack(d Dialect) bool {
 	return t.failure.Load() != nil && (d != MySQL || t.fatal)
 }
 
-// refuse records that a statement was not allowed, and returns the error for it.
+// refuse records that a statement was not allowed, and returns its error.
 func (t *Txn) refuse(query string, err error) error {
 	t.fail(t.made, query, err)
 	return &StatementError{Statement: head(query), Err: err}
@@ -221,7 +214,7 @@ func (t *Txn) admit(cmd command, query string) error {
 	}
 	if cmd.verb == rollbackTo {
 		if i := t.find(cmd.name); i >= 0 && t.savepoints[i].born <= f.since {
-			return nil // if the database accepts it, it undoes whatever failed
+			return nil // if the database accepts the rollback, it undoes all failed statements
 		}
 	}
 	return &RefusedError{Refused: quote(query), First: f.first}
@@ -238,7 +231,7 @@ func (t *Txn) settle(d Dialect, cmd command, query string, since int, err error)
 	}
 	switch cmd.verb { //nolint:exhaustive // the others change nothing
 	case setSavepoint:
-		if d == MySQL { // a second savepoint of one name replaces the first
+		if d == MySQL { // a second savepoint of the same name replaces the first
 			if i := t.find(cmd.name); i >= 0 {
 				t.savepoints = slices.Delete(t.savepoints, i, i+1)
 			}

@@ -9,11 +9,11 @@ import (
 // ErrUnguarded is the error of [Txn.JoinTx] for a transaction of another *sql.DB.
 var ErrUnguarded = errors.New("once: this *sql.Tx is not guarded. Try: begin it on a *sql.DB of sqlstore.Open or sqlstore.OpenDB")
 
-// visitText reaches the connection of a transaction through its *sql.Tx, and the guard answers
-// it: nothing is sent. Without a guard it does no harm.
+// visitText reaches the connection of a transaction through its *sql.Tx. The guard answers it, so that nothing is sent. Without a
+// guard the statement does no harm.
 const visitText = "select 1 /* for the guard of once */"
 
-// visit is a function to run on the connection.
+// visit is a function that runs on the connection.
 type visit struct {
 	run     func(*conn) error
 	arrived bool
@@ -21,7 +21,7 @@ type visit struct {
 
 type visitKey struct{}
 
-// visited runs the visit in a context, if the context has one.
+// visited runs the visit of a context, if the context has one.
 func (c *conn) visited(ctx context.Context) (visited bool, err error) {
 	v, _ := ctx.Value(visitKey{}).(*visit)
 	if v == nil {
@@ -31,23 +31,24 @@ func (c *conn) visited(ctx context.Context) (visited bool, err error) {
 	return true, v.run(c)
 }
 
-// visitTx runs fn on the connection of tx. It reports false if that is not guarded.
+// visitTx runs fn on the connection of tx. guarded is false if the connection is not guarded.
 func visitTx(ctx context.Context, tx *sql.Tx, fn func(*conn) error) (guarded bool, err error) {
 	v := &visit{run: fn}
+	// WithoutCancel, because database/sql does not reach the connection after ctx has ended.
 	_, err = tx.ExecContext(context.WithValue(context.WithoutCancel(ctx), visitKey{}, v), visitText)
 	return v.arrived, err
 }
 
-// JoinTx has t guard tx from now on, or makes it another view of the guard that is there, before
-// query is run. On a guarded *sql.Tx it sends nothing; on another one of a guarded *sql.DB it asks
-// whether the transaction is still open. After an error tx does not commit, unless it is
-// [ErrUnguarded].
+// JoinTx makes t guard tx from now on, or makes t another view of the guard of tx. This happens before query runs. If tx is
+// guarded, JoinTx sends nothing. On another *sql.Tx of a guarded *sql.DB, it asks whether the transaction is still open.
+// After an error tx does not commit, unless the error is [ErrUnguarded].
 func (t *Txn) JoinTx(ctx context.Context, tx *sql.Tx, query string) error {
 	guarded, err := visitTx(ctx, tx, func(c *conn) error {
 		err := ctx.Err()
 		if err == nil {
 			_, err = c.enter(t.Join(ctx), query)
 		}
+		// The transaction has no guard yet. It gets one, so that the guard can refuse the commit.
 		if err != nil && c.tx != nil && c.tx.txn == nil && t.claim() == nil {
 			c.tx.txn, t.isolation = t, c.tx.isolation
 		}
@@ -60,22 +61,21 @@ func (t *Txn) JoinTx(ctx context.Context, tx *sql.Tx, query string) error {
 	return err
 }
 
-// FailTx records that query has failed in tx, if nothing has failed there. It is for errors that
-// the driver was not asked about.
+// FailTx records that query has failed in tx, if no statement has failed yet. It is for errors that the driver does not know.
 func FailTx(ctx context.Context, tx *sql.Tx, query string, failed error) {
-	_, _ = visitTx(ctx, tx, func(c *conn) error { // of a transaction that is over nothing is left to fail
+	_, _ = visitTx(ctx, tx, func(c *conn) error { // a transaction that has ended cannot fail any more
 		c.failed(query, failed)
 		return nil
 	})
 }
 
-// OpenTx sends the beginning of tx, if it was delayed until the first statement.
+// OpenTx sends the BEGIN of tx, if it was delayed until the first statement.
 func OpenTx(ctx context.Context, tx *sql.Tx) error {
 	_, err := visitTx(ctx, tx, func(c *conn) error { return c.open(ctx) })
 	return err
 }
 
-// PingTx asks the database of tx whether it is still there.
+// PingTx asks the database of tx whether it still answers.
 func PingTx(ctx context.Context, tx *sql.Tx) error {
 	guarded, err := visitTx(ctx, tx, func(c *conn) error { return c.Ping(ctx) })
 	if !guarded && err == nil {
@@ -84,7 +84,7 @@ func PingTx(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// failed records an error in the guard of the open transaction, if the guard has no error yet.
+// failed records an error in the guard of the open transaction, unless the guard already has an error.
 func (c *conn) failed(query string, err error) {
 	if t := c.guarded(); err != nil && t != nil && t.failure.Load() == nil {
 		t.fail(t.made, query, err)

@@ -10,16 +10,14 @@ import (
 	"github.com/oncelib/once/internal/sql/sqlguard"
 )
 
-// pollEvery is how often the first one in the line looks whether another process has left
-// the file.
+// pollEvery is how often the first writer in the line checks whether another process has released the file.
 const pollEvery = time.Millisecond
 
-// BeginTx begins a transaction on conn as soon as no other process has the file, or fails
-// at until. SQLite's own wait would look after 1, 2, 5, ... 100 ms, and would not notice
-// that caller was cancelled. The transaction lasts as long as own. Before it waits, it asks whether it need not begin: an error of waits is
-// returned.
+// BeginTx begins a transaction on conn as soon as no other process locks the file. It fails after the time until. SQLite's own
+// wait would check after 1, 2, 5, ... 100 ms, and would not notice the end of caller. The transaction lasts as long as own.
+// Before its first pause, BeginTx calls waits, and returns its error if the transaction need not begin.
 func (f *File) BeginTx(own, caller context.Context, conn *sql.Conn, guard *sqlguard.Txn, until time.Time, waits func() error) (*sql.Tx, error) {
-	if _, err := conn.ExecContext(context.WithoutCancel(own), busyTimeout(0)); err != nil { // it waits for nothing, and to watch a context takes as long
+	if _, err := conn.ExecContext(context.WithoutCancel(own), busyTimeout(0)); err != nil { // without cancel: the pragma waits for nothing, and watching a context takes as long as the pragma
 		return nil, err
 	}
 	for first := true; ; first = false {
@@ -41,9 +39,9 @@ func (f *File) BeginTx(own, caller context.Context, conn *sql.Conn, guard *sqlgu
 	}
 }
 
-// shortenBusyTimeout makes a connection of a group wait for the file's lock no longer than
-// ctx lasts, because SQLite does not notice a cancellation while it waits; nor longer than
-// lockTimeout, if that is set. It returns whether [File.restoreBusyTimeout] has to follow.
+// shortenBusyTimeout makes a connection of a group wait for the lock of the file no longer than ctx lasts, because SQLite does
+// not notice a cancellation during this wait. If lockTimeout is set, it limits the wait, too. The result reports whether
+// [File.restoreBusyTimeout] must be called.
 func (f *File) shortenBusyTimeout(ctx context.Context, conn *sql.Conn, lockTimeout time.Duration) (shortened bool) {
 	busy := f.busyTimeout.Milliseconds()
 	left := busy
@@ -56,14 +54,13 @@ func (f *File) shortenBusyTimeout(ctx context.Context, conn *sql.Conn, lockTimeo
 	if left >= busy {
 		return false
 	}
-	// At least 1 ms, because 0 turns the wait off. After an error the connection waits for its usual time.
+	// At least 1 ms, because 0 disables the wait. After an error, the connection waits for its usual time.
 	_, _ = conn.ExecContext(sqlguard.Own(context.WithoutCancel(ctx)), busyTimeout(max(1, left)))
 	return true
 }
 
-// restoreBusyTimeout gives the connection its busy_timeout back, or drops the connection. If
-// a transaction is open, not nil, it must go through that: a connection that is dropped waits
-// for its transaction to end.
+// restoreBusyTimeout restores the busy_timeout of the connection, or drops the connection. If a transaction is open, the statement
+// must use this transaction: a dropped connection waits for its transaction to end.
 func (f *File) restoreBusyTimeout(conn *sql.Conn, tx *sql.Tx) error {
 	ctx, text := sqlguard.Own(context.Background()), busyTimeout(f.busyTimeout.Milliseconds())
 	var err error
@@ -83,8 +80,7 @@ func (f *File) restoreBusyTimeout(conn *sql.Conn, tx *sql.Tx) error {
 
 func busyTimeout(ms int64) string { return "pragma busy_timeout = " + strconv.FormatInt(ms, 10) }
 
-// isBusy reports whether err is SQLITE_BUSY (sqlite.org/rescode.html): another connection
-// has the file.
+// isBusy reports whether err is SQLITE_BUSY (sqlite.org/rescode.html): another connection has locked the file.
 func isBusy(err error) bool {
 	const busy = 5
 	code, ok := sqlguard.SQLiteCode(err)

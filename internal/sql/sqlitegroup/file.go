@@ -1,5 +1,5 @@
-// Package sqlitegroup orders the writers of one SQLite file: they take turns, first come,
-// first served, and operations that wait for each other can share one COMMIT.
+// Package sqlitegroup orders the writers of one SQLite file: they write in the order in which they come. Operations that wait for
+// each other can share one COMMIT.
 package sqlitegroup
 
 import (
@@ -15,16 +15,16 @@ type File struct {
 	busyTimeout time.Duration
 	line        *line
 	groups      *groups     // nil: each operation has its own COMMIT
-	relaxed     atomic.Bool // a Relaxed keeps a connection between its turns
+	relaxed     atomic.Bool // a Relaxed keeps its connection between its turns
 }
 
-// New returns the file of db. Its connections wait at most busyTimeout for the file.
+// New returns the File of db. Its connections wait at most busyTimeout for the lock of the file.
 func New(db *sql.DB, busyTimeout time.Duration) *File {
 	return &File{db: db, busyTimeout: busyTimeout, line: &line{busyTimeout: busyTimeout}}
 }
 
-// LockWait is how long an operation with this lock timeout waits for the file; 0 is no
-// timeout of its own.
+// LockWait returns how long an operation with this lock timeout waits for the file. 0 means that the operation has no lock
+// timeout.
 func (f *File) LockWait(lockTimeout time.Duration) time.Duration {
 	if lockTimeout > 0 {
 		return min(f.busyTimeout, lockTimeout)
@@ -32,16 +32,16 @@ func (f *File) LockWait(lockTimeout time.Duration) time.Duration {
 	return f.busyTimeout
 }
 
-// Take takes a turn to write, if there is no need to wait for it. Then [File.Next] must be called when the turn is over.
+// Take takes the turn to write, if it is free now. Then the caller must call [File.Next] at the end of the turn.
 func (f *File) Take() bool { return f.line.take() }
 
-// Wait waits for a turn to write, no longer than patience. Without an error, [File.Next]
-// must be called when the turn is over.
+// Wait waits for the turn to write, at most for patience. If the error is nil, the caller must call [File.Next] at the end of the
+// turn.
 func (f *File) Wait(ctx context.Context, patience time.Duration) error {
 	return f.line.wait(ctx, patience, false)
 }
 
-// Next ends a turn that [File.Wait] has granted.
+// Next ends a turn that [File.Wait] or [File.Take] has granted.
 func (f *File) Next() { f.line.next() }
 
 // Waiting reports whether another writer of this process waits for its turn.
@@ -50,7 +50,7 @@ func (f *File) Waiting() bool { return f.line.waiting() }
 // Groups reports whether operations share a COMMIT.
 func (f *File) Groups() bool { return f.groups != nil }
 
-// turn waits for a turn in which no group is open. The caller calls next when it is over.
+// turn waits for a turn in which no group is open. The caller must call next at its end.
 func (f *File) turn(ctx context.Context) (next func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (f *File) turn(ctx context.Context) (next func(), err error) {
 	if err := g.wait(ctx, f.busyTimeout, true); err != nil {
 		return nil, err
 	}
-	if g.conn != nil { // the pool may have no other one for the caller
+	if g.conn != nil { // the pool may have no other connection for the caller
 		g.closeConn()
 	}
 	return g.next, nil

@@ -11,25 +11,25 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Bounds of a group.
+// These are the limits of a group.
 const (
 	maxMembers = 128
-	maxAge     = 10 * time.Millisecond  // of a group that takes another member
-	maxGuest   = 100 * time.Millisecond // for a member while others wait for its group's COMMIT
+	maxAge     = 10 * time.Millisecond  // an older group accepts no further member
+	maxGuest   = 100 * time.Millisecond // the time limit of a member while others wait for the COMMIT of its group
 )
 
-// leastBusyTimeout is the shortest busy_timeout that leaves handlers some time.
+// leastBusyTimeout is the shortest busy_timeout that leaves enough time for handlers.
 const leastBusyTimeout = time.Second
 
-// group is an open transaction of SQLite and its members, which follow each other. Only the
-// writer that has the turn may use it, but for done and err.
+// group is an open transaction of SQLite with its sequential members. Only the writer whose turn it is may use it, except for
+// done and err.
 type group struct {
 	began  time.Time
-	alone  bool          // it takes no second member
-	closed bool          // it takes no further one
-	ids    []store.ID    // of all members so far
-	done   chan struct{} // closed when it has ended
-	err    error         // then: why nothing, or perhaps nothing, of it was applied
+	alone  bool          // the group accepts no second member
+	closed bool          // the group accepts no further member
+	ids    []store.ID    // the operations of all members so far
+	done   chan struct{} // closed when the group has ended
+	err    error         // set before done is closed: why no write of the group was applied, or why this is not known
 }
 
 // accepts reports whether the writer that waits with t may become a member.
@@ -37,22 +37,21 @@ func (g *group) accepts(t *turn) bool {
 	return !g.alone && !g.closed && !t.alone && len(g.ids) < maxMembers && time.Since(g.began) < maxAge
 }
 
-// groups has the operations that wait for each other share a COMMIT. Only the writer that
-// has the turn may use the connection.
+// groups lets operations that wait for each other share a COMMIT. Only the writer whose turn it is may use the connection.
 type groups struct {
 	*line
 
 	f *File
 
-	alone map[store.ID]struct{} // operations that must not share a COMMIT; guarded by the line's lock
+	alone map[store.ID]struct{} // the operations that must not share a COMMIT; protected by the lock of the line
 
-	// The rest is touched only by the writer that has the turn.
+	// Only the writer whose turn it is uses the fields below.
 
-	conn *sql.Conn // kept while others wait for a turn
+	conn *sql.Conn // kept while other writers wait for their turn
 	open *group    // nil: no group is open
 }
 
-// UseGroups lets operations share a COMMIT from now on, if the driver can do that.
+// UseGroups lets operations share a COMMIT from now on, if the driver supports this.
 func (f *File) UseGroups(ctx context.Context) error {
 	if f.busyTimeout < leastBusyTimeout {
 		return fmt.Errorf("with a busy_timeout of %v a handler may hold the file for half of that. Try: _pragma=busy_timeout(5000) in the data source name", f.busyTimeout)
@@ -66,8 +65,7 @@ func (f *File) UseGroups(ctx context.Context) error {
 	return conn.Raw(checkDriver)
 }
 
-// Join begins an operation as a member of a group when it is its turn. The connection of a
-// new group comes from connect.
+// Join waits for the turn of an operation, and begins it as a member of a group. connect returns the connection of a new group.
 func (f *File) Join(ctx context.Context, ask store.BeginOptions, connect func(context.Context) (*sql.Conn, error)) (*Member, error) {
 	g := f.groups
 	g.mu.Lock()
@@ -91,14 +89,14 @@ func (f *File) Join(ctx context.Context, ask store.BeginOptions, connect func(co
 	return m, nil
 }
 
-// addLockWait adds the time since began to an operation's wait for the file.
+// addLockWait adds the time since began to the operation's wait for the file.
 func addLockWait(w *waits.Waits, began time.Time) {
 	if w != nil {
 		w.Lock += time.Since(began)
 	}
 }
 
-// begin begins a member of the open group, or a group.
+// begin begins a member of the open group, or a new group.
 func (g *groups) begin(ctx context.Context, ask store.BeginOptions, alone bool, connect func(context.Context) (*sql.Conn, error)) (*Member, error) {
 	first := g.open == nil
 	if g.conn == nil {
@@ -114,7 +112,7 @@ func (g *groups) begin(ctx context.Context, ask store.BeginOptions, alone bool, 
 	if first {
 		m.Detach = context.AfterFunc(ctx, cancel)
 		shortened = g.f.shortenBusyTimeout(ctx, g.conn, ask.Timeouts.Lock)
-	} else { // a SAVEPOINT does not wait, and to cancel it would roll back the group
+	} else { // a SAVEPOINT does not wait, and its cancellation would roll back the group
 		m.Detach = func() bool { return true }
 	}
 	var err error
@@ -138,27 +136,25 @@ func (g *groups) begin(ctx context.Context, ask store.BeginOptions, alone bool, 
 	return m, nil
 }
 
-// beginFailed gives up the connection after a member could not begin, and with it the group
-// that was open.
+// beginFailed closes the connection after a member could not begin. If a group was open, it ends this group.
 func (g *groups) beginFailed(first bool, err error) {
 	if first {
 		g.closeConn()
 		return
 	}
-	// The savepoint may exist or not: only the end of the group leaves the connection in a known state.
+	// It is not known whether the savepoint exists. Only the end of the group gives the connection a known state.
 	_, end := g.conn.ExecContext(context.Background(), "rollback")
 	g.end(errors.Join(err, end))
 	g.closeConn()
 }
 
-// closeConn gives the connection back; a broken one is not kept.
+// closeConn returns the connection to the pool, which drops a broken one.
 func (g *groups) closeConn() {
 	_ = g.conn.Close()
 	g.conn = nil
 }
 
-// next passes the turn on. If no member will follow in the open group, it commits the group
-// before.
+// next ends a turn. If no further member will follow in the open group, it first commits the group.
 func (g *groups) next() {
 	g.mu.Lock()
 	if g.open != nil && (len(g.queue) == 0 || !g.open.accepts(g.queue[0])) {
@@ -170,7 +166,7 @@ func (g *groups) next() {
 	if len(g.queue) == 0 && g.conn != nil {
 		g.closeConn()
 	}
-	if g.open != nil { // the next member joins it
+	if g.open != nil { // the next member joins this group
 		g.pass()
 		return
 	}
@@ -186,7 +182,7 @@ func (g *groups) commit() {
 	}
 }
 
-// end ends the open group. Members of a group that failed will try again alone.
+// end ends the open group. The members of a failed group will try again alone.
 func (g *groups) end(err error) {
 	ended := g.open
 	g.open = nil
@@ -197,15 +193,15 @@ func (g *groups) end(err error) {
 	close(ended.done)
 }
 
-// maxAlone bounds how many operations are remembered for callers that never come back.
+// maxAlone limits how many operations are remembered for callers that never return.
 const maxAlone = 4096
 
-// runAlone has operations share no COMMIT when they come again.
+// runAlone makes operations not share a COMMIT when they come again.
 func (g *groups) runAlone(ids ...store.ID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.alone) > maxAlone {
-		// To forget one costs a try in a group that may fail again, and nothing else.
+		// A forgotten operation may fail once more in a group. This is the only cost.
 		clear(g.alone)
 	}
 	for _, id := range ids {
@@ -213,7 +209,7 @@ func (g *groups) runAlone(ids ...store.ID) {
 	}
 }
 
-// committed undoes runAlone for an operation that was committed.
+// committed reverts runAlone for an operation that was committed.
 func (g *groups) committed(id store.ID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

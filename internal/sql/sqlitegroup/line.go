@@ -10,28 +10,26 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// line is a FIFO lock for the writers of a file. SQLite itself would have each of them look
-// again and again, at growing intervals, whether the file is free.
+// line is a FIFO lock for the writers of a file. With SQLite's own lock, each writer would check repeatedly, with growing pauses,
+// whether the file is free.
 type line struct {
-	busyTimeout time.Duration // the longest that any of them waits
+	busyTimeout time.Duration // the longest wait of a writer
 
 	mu    sync.Mutex
-	taken bool // a writer has the turn
+	taken bool // it is the turn of a writer
 	queue []*turn
 
-	// Since when the file has been kept from other processes without a pause, a short
-	// and a long one.
+	// These are the ends of the last short pause and of the last long pause, in which other processes could get the file.
 	short, long time.Time
 }
 
 // turn is a place in the line.
 type turn struct {
-	alone   bool // it is not for a member of a group
+	alone   bool // the writer must not become a member of a group
 	granted chan struct{}
 }
 
-// wait waits for a turn, no longer than patience. Without an error, [line.next] must be
-// called when the turn is over.
+// wait waits for a turn, at most for patience. If the error is nil, the caller must call [line.next] at the end of the turn.
 func (l *line) wait(ctx context.Context, patience time.Duration, alone bool) error {
 	l.mu.Lock()
 	if l.takeLocked() {
@@ -55,7 +53,7 @@ func (l *line) wait(ctx context.Context, patience time.Duration, alone bool) err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// A place that is no longer in the queue was granted: the turn must not be lost.
+	// A place that is not in the queue any more was granted, and this turn must not be lost.
 	if i := slices.Index(l.queue, t); i >= 0 {
 		l.queue = slices.Delete(l.queue, i, i+1)
 		return err
@@ -63,14 +61,14 @@ func (l *line) wait(ctx context.Context, patience time.Duration, alone bool) err
 	return nil // the turn was granted at the same moment
 }
 
-// take takes a turn if no writer has it.
+// take takes the turn if no writer has it.
 func (l *line) take() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.takeLocked()
 }
 
-// takeLocked is take. The lock is held.
+// takeLocked does the same as take. The caller holds the lock.
 func (l *line) takeLocked() bool {
 	if l.taken {
 		return false
@@ -88,25 +86,23 @@ func (l *line) waiting() bool {
 	return len(l.queue) > 0
 }
 
-// While the writers of one process take turns, another process hardly ever finds the file
-// free. So the line pauses now and then: for a short time, which is enough for a process that
-// looks every pollEvery, and once in half of busy_timeout for longer than SQLite's own wait
-// sleeps. Without the long pause a process that waits as SQLite does may never get the file.
+// While the writers of one process follow each other, another process hardly ever finds the file free. So the line sometimes
+// pauses. A short pause is enough for a process that checks every pollEvery. Once in half of busy_timeout, a long pause is
+// longer than the sleep of SQLite's own wait. Without it, a process that waits in the way of SQLite may never get the file.
 const (
 	shortEvery = 50 * time.Millisecond
 	shortPause = 2 * pollEvery
 	longPause  = 110 * time.Millisecond
 )
 
-// next ends a turn, and gives it to the writer that has waited longest.
+// next ends a turn, and gives the next turn to the writer that has waited longest.
 func (l *line) next() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.leave()
 }
 
-// leave gives the turn away when no transaction is open, if need be after a pause. The lock is
-// held.
+// leave gives the turn away when no transaction is open, sometimes after a pause. The caller holds the lock.
 func (l *line) leave() {
 	if len(l.queue) == 0 {
 		l.pass()
@@ -131,7 +127,7 @@ func (l *line) leave() {
 	})
 }
 
-// pass gives the turn away at once. The lock is held.
+// pass gives the turn away at once. The caller holds the lock.
 func (l *line) pass() {
 	if len(l.queue) == 0 {
 		l.taken = false

@@ -14,11 +14,11 @@ import (
 
 // Member is an operation in a group.
 type Member struct {
-	Conn  *sql.Conn // of the group: a member does not close it
+	Conn  *sql.Conn // the connection of the group: a member does not close it
 	Tx    *sql.Tx
 	Guard *sqlguard.Txn
 
-	Detach func() bool        // the end of the caller's context does not roll back any more
+	Detach func() bool        // after this call, the end of the caller's context does not roll back any more
 	Cancel context.CancelFunc // ends the context of Tx
 
 	groups           *groups
@@ -35,19 +35,19 @@ func newMember(g *groups, first bool) *Member {
 	return &Member{Conn: g.conn, Guard: new(sqlguard.Txn), groups: g, txn: newMemberTx(first, bound), cancelStatements: cancel}
 }
 
-// join makes m a member of g, for a limited time. When the time is over m is rolled back and
-// the next one gets its turn; the handler finds it rolled back when it uses m again.
+// join makes m a member of g, for a limited time. After this time m is rolled back, and the next member gets its turn. The handler
+// of m gets an error when it uses the transaction again.
 func (m *Member) join(g *group, ask store.BeginOptions) {
 	m.group, m.id = g, ask.ID
 	g.ids = append(g.ids, ask.ID)
 	m.Guard.Limit(txlimit.Limits{Idle: ask.Timeouts.Idle, Statement: ask.Timeouts.Statement, Whole: m.limit()}, func() {
 		m.cancelStatements()
-		_ = m.Tx.Rollback() // or the handler has been quicker
+		_ = m.Tx.Rollback() // the transaction may have ended already
 		m.Leave()
 	})
 }
 
-// limit is how long m may take. Those behind it wait for twice as long at least.
+// limit returns how long m may take. The members after it wait for at least twice as long.
 func (m *Member) limit() time.Duration {
 	most := m.groups.f.busyTimeout / 2
 	if !m.txn.first {
@@ -56,16 +56,16 @@ func (m *Member) limit() time.Duration {
 	return most
 }
 
-// Leave ends m's turn, if it has not ended, without a COMMIT.
+// Leave ends the turn of m without a COMMIT, if it has not ended yet.
 func (m *Member) Leave() { m.leave(false) }
 
-// leave ends m's turn.
+// leave ends the turn of m.
 func (m *Member) leave(wantsCommit bool) {
 	if m.turnOver {
 		return
 	}
 	m.turnOver, m.wantsCommit = true, wantsCommit
-	// COMMIT or ROLLBACK may not have ended yet, and the next member uses the same connection.
+	// COMMIT or ROLLBACK may still be running, and the next member uses the same connection.
 	<-m.txn.over
 	m.cancelStatements()
 	m.group.closed = m.group.closed || m.txn.pragma.Load()
@@ -73,14 +73,14 @@ func (m *Member) leave(wantsCommit bool) {
 	case m.txn.gone.Load():
 		m.groups.end(errRolledBack)
 		m.groups.closeConn()
-	case m.txn.first && !wantsCommit: // it was the only one so far
+	case m.txn.first && !wantsCommit: // m was the only member so far
 		m.groups.end(nil)
 		m.groups.closeConn()
 	}
 	m.groups.next()
 }
 
-// Commit ends m's turn, and returns when the COMMIT of its group is on the disk.
+// Commit ends the turn of m. It returns after the COMMIT of the group is on the disk.
 func (m *Member) Commit() error {
 	if m.Guard.Lift() != nil {
 		return m.RolledBack()
@@ -96,7 +96,7 @@ func (m *Member) Commit() error {
 		m.groups.committed(m.id)
 		return nil
 	case len(m.group.ids) == 1:
-		// No other member can be the reason, so that to run again alone would not help.
+		// No other member can be the reason, so another run alone would not help.
 		return m.group.err
 	}
 	kind := store.KindRetry
@@ -106,12 +106,12 @@ func (m *Member) Commit() error {
 	return &store.Error{Kind: kind, Err: fmt.Errorf("of %d operations together: %w", len(m.group.ids), m.group.err)}
 }
 
-// RolledBack ends the turn of a member whose Tx was rolled back. The member may have read writes of
-// others in its group, so it returns nil only when those have been committed.
+// RolledBack ends the turn of a member whose Tx was rolled back. The member may have read writes of other members, so RolledBack
+// returns nil only after these writes were committed.
 func (m *Member) RolledBack() error {
 	ended := m.Guard.Lift()
 	if m.wantsCommit {
-		return nil // Commit has returned the error
+		return nil // Commit has already returned the error
 	}
 	m.leave(false)
 	if ended != nil {
@@ -126,7 +126,7 @@ func (m *Member) RolledBack() error {
 	return nil
 }
 
-// limitReached is the error of a member that a limit has ended.
+// limitReached returns the error of a member that a limit has ended.
 func (m *Member) limitReached(limit error) error {
 	timeout := (*txlimit.TimeoutError)(nil)
 	switch {
@@ -139,8 +139,8 @@ func (m *Member) limitReached(limit error) error {
 	return &store.Error{Kind: store.KindRetry, Err: errSlow}
 }
 
-// groupEnded waits until m's group has ended, for as long as for the file: there are
-// statements that a driver cannot interrupt.
+// groupEnded waits until the group of m has ended, for at most the time of a wait for the file: a driver cannot interrupt some
+// statements.
 func (m *Member) groupEnded() bool {
 	select {
 	case <-m.group.done:

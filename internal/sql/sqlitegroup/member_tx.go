@@ -9,20 +9,19 @@ import (
 	"github.com/oncelib/once/internal/sql/sqlguard"
 )
 
-// memberTx is the transaction of a member. The first one begins the group, and its ROLLBACK ends
-// it. Each other one is a savepoint. COMMIT of either leaves the group open, after it has made
-// sure that no deferred constraint is violated.
+// memberTx is the transaction of a member. The first member begins the group with BEGIN, and its ROLLBACK ends the group. Every
+// other member is a savepoint. The COMMIT of a member leaves the group open, after a check that no deferred constraint is
+// violated.
 type memberTx struct {
 	first bool
 
-	// bound ends the member's statements when it is over. The contexts of the statements cancel
-	// only reads. Cancelling a write makes SQLite roll back the whole
-	// transaction, and so the whole group.
-	bound context.Context //nolint:containedctx // the member's only context
+	// bound ends all statements of the member. The contexts of the statements themselves cancel only reads: if a write is
+	// cancelled, SQLite rolls back the whole transaction, and with it the whole group.
+	bound context.Context //nolint:containedctx // the only context of the member
 
 	over   chan struct{} // closed when COMMIT or ROLLBACK has ended
-	gone   atomic.Bool   // its rollback was the whole group's: the transaction is over
-	pragma atomic.Bool   // it has run a PRAGMA; some are in force until COMMIT
+	gone   atomic.Bool   // its rollback has rolled back the whole group, so the transaction has ended
+	pragma atomic.Bool   // the member has run a PRAGMA; some stay in force until COMMIT
 }
 
 var _ sqlguard.GroupTx = (*memberTx)(nil)
@@ -58,7 +57,7 @@ func (p *memberTx) Context(ctx context.Context, query string) context.Context {
 		context.AfterFunc(p.bound, cancel)
 		ctx = both
 	}
-	if p.pragma.Load() { // a statement that was prepared before may not obey it
+	if p.pragma.Load() { // a statement that was prepared before may not obey the pragma
 		return ctx
 	}
 	return sqlguard.KeepPrepared(ctx)
@@ -77,8 +76,7 @@ func (p *memberTx) Commit(s sqlguard.Session) error {
 	return s.Run(context.Background(), releaseMember)
 }
 
-// Rollback implements [sqlguard.GroupTx]. A failed statement may have rolled back the whole group
-// before.
+// Rollback implements [sqlguard.GroupTx]. A failed statement may have rolled back the whole group before.
 func (p *memberTx) Rollback(s sqlguard.Session) (rolledBack bool) {
 	if p.first {
 		return false
@@ -98,7 +96,7 @@ func (p *memberTx) Rollback(s sqlguard.Session) (rolledBack bool) {
 // Ended implements [sqlguard.GroupTx].
 func (p *memberTx) Ended() { close(p.over) }
 
-// boundedContext ends with one context and has the values of another.
+// boundedContext has the end of one context and the values of another.
 type boundedContext struct {
 	context.Context                 //nolint:containedctx // half of a context
 	values          context.Context //nolint:containedctx // half of a context
@@ -114,8 +112,8 @@ func (deferredError) Error() string { return "FOREIGN KEY constraint failed: a d
 // Code is SQLITE_CONSTRAINT_FOREIGNKEY.
 func (deferredError) Code() int { return 787 }
 
-// commitGroup commits the group that is open on a connection, as sql.Conn.Raw hands it out.
-// The error is a *[sqlguard.CommitError], and there is no transaction any more.
+// commitGroup commits the open group of a connection from sql.Conn.Raw. The error is a *[sqlguard.CommitError], and then the
+// transaction has ended.
 func commitGroup(driverConn any) error {
 	s, ok := sqlguard.SessionOf(driverConn, sqlguard.SQLite)
 	if !ok {
@@ -124,8 +122,7 @@ func commitGroup(driverConn any) error {
 	return s.Commit(context.Background())
 }
 
-// checkDriver returns an error if the driver below a connection cannot report a violated deferred
-// constraint.
+// checkDriver returns an error if the driver of a connection cannot report a violated deferred constraint.
 func checkDriver(driverConn any) error {
 	s, ok := sqlguard.SessionOf(driverConn, sqlguard.SQLite)
 	if !ok {
@@ -140,8 +137,8 @@ var (
 	errNoStatus  = errors.New("the driver does not tell whether a deferred foreign key is violated, so that one caller's would fail others. Try: modernc.org/sqlite v1.53.0 or newer, whose connections have a method Status")
 )
 
-// violatesDeferred asks sqlite3_db_status whether COMMIT would find a violated constraint.
-// The type of the driver's parameter is its own.
+// violatesDeferred asks sqlite3_db_status whether COMMIT would find a violated constraint. It uses reflection, because the
+// parameter has a type of the driver.
 func violatesDeferred(s sqlguard.Session) (bool, error) {
 	status := reflect.ValueOf(s.Driver()).MethodByName("Status")
 	if !status.IsValid() {

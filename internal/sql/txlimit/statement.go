@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Statement is the time of one statement. A nil one has no limit.
+// Statement is the time limit of one statement. A nil Statement has no limit.
 type Statement struct {
-	ctx    context.Context //nolint:containedctx // of the statement, for as long as it has rows
+	ctx    context.Context //nolint:containedctx // the context of the statement, as long as it has rows
 	cancel context.CancelCauseFunc
 	limit  time.Duration
 	left   time.Duration
@@ -16,7 +16,7 @@ type Statement struct {
 	timer  *time.Timer
 }
 
-// Statement returns the context for a statement, and its time if that is limited.
+// Statement returns the context for a statement, and its time limit if it has one.
 func (w *Watch) Statement(ctx context.Context) (context.Context, *Statement) {
 	if w == nil || w.limits.Statement == 0 {
 		return ctx, nil
@@ -28,7 +28,7 @@ func (w *Watch) Statement(ctx context.Context) (context.Context, *Statement) {
 
 var errTimeOver = errors.New("the statement has reached its time limit")
 
-// Start lets the time run, for one call of the driver.
+// Start starts the clock for one call of the driver.
 func (s *Statement) Start() {
 	if s == nil {
 		return
@@ -37,13 +37,13 @@ func (s *Statement) Start() {
 	s.timer = time.AfterFunc(s.left, func() { s.cancel(errTimeOver) })
 }
 
-// Stop stops the clock, and returns the error of the call. If the call has a result, it is used;
-// but a driver that cannot interrupt the work between two rows may return the
-// next row too late.
+// Stop stops the clock, and returns the error of the call. A result of the call is used, even if it is late. But a driver that cannot
+// interrupt the work between two rows may return the next row too late; then Stop returns a timeout.
 func (s *Statement) Stop(err error, row bool) error {
 	if s == nil {
 		return err
 	}
+	// Only the time of the driver counts, not the time between two calls.
 	if s.timer.Stop() {
 		s.left -= time.Since(s.began)
 	}
@@ -53,7 +53,7 @@ func (s *Statement) Stop(err error, row bool) error {
 	return err
 }
 
-// Release frees what s holds.
+// Release frees the resources of s.
 func (s *Statement) Release() {
 	if s != nil {
 		s.cancel(nil)

@@ -1,5 +1,5 @@
-// Package txlimit ends a transaction of database/sql that has reached a limit of time which
-// no server enforces: idle between statements, one statement, or the whole transaction.
+// Package txlimit ends a transaction of database/sql that has reached a time limit, where no server enforces the limit. The limits
+// are for an idle transaction, for one statement, and for the whole transaction.
 package txlimit
 
 import (
@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Limits of a transaction. Zero is no limit.
+// Limits are the time limits of a transaction. Zero means no limit.
 type Limits struct {
-	Idle      time.Duration // between two statements while a handler has the transaction; it includes the time while a result is open but not being read
-	Statement time.Duration // for one statement: the time that the driver takes for it and for its rows
-	Whole     time.Duration // for all of it, also in the middle of a statement
+	Idle      time.Duration // between two statements while a handler has the transaction; an open result that is not being read counts, too
+	Statement time.Duration // for one statement: the time of the driver for the statement and for its rows
+	Whole     time.Duration // for the whole transaction, even during a statement
 }
 
 // TimeoutError says which of its [Limits] a transaction has reached.
@@ -30,7 +30,7 @@ func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("terminating the transaction due to transaction timeout: %v", e.After)
 }
 
-// SQLState is the SQLSTATE of the same timeout in PostgreSQL.
+// SQLState returns the SQLSTATE of the same timeout in PostgreSQL.
 func (e *TimeoutError) SQLState() string {
 	return map[string]string{limitIdle: "25P03", limitStatement: "57014", limitWhole: "25P04"}[e.Limit]
 }
@@ -41,5 +41,5 @@ const (
 	limitWhole     = "whole"
 )
 
-// Whole reports whether it was the limit of the whole transaction.
+// Whole reports whether the whole transaction has reached its limit.
 func (e *TimeoutError) Whole() bool { return e.Limit == limitWhole }

@@ -7,30 +7,28 @@ import (
 	"time"
 )
 
-// Watch ends a transaction that has reached a limit. A mutex orders the calls of its
-// statements, its COMMIT and its end by time, so that each sees the ones before it.
-// All methods of a nil Watch do nothing.
+// Watch ends a transaction that has reached a limit. A mutex orders the calls of its statements, its COMMIT and its end, so that
+// each sees the earlier ones. The methods of a nil Watch do nothing.
 type Watch struct {
 	limits Limits
 	began  time.Time
 	end    func()
-	ended  context.Context    //nolint:containedctx // done when end has returned
-	closed context.CancelFunc // of ended
+	ended  context.Context    //nolint:containedctx // ends when end has returned
+	closed context.CancelFunc // ends the context ended
 
 	mu    sync.Mutex
 	timer *time.Timer
-	calls int // of the driver, under way
+	calls int // the number of running calls of the driver
 	held  bool
-	since time.Time     // no call was under way, and it was held
-	over  bool          // COMMIT has begun, or the limits were lifted: the transaction is not ended any more
-	err   *TimeoutError // why no further call is made
+	since time.Time     // since when no call is running while the transaction is held
+	over  bool          // COMMIT has begun, or the limits were lifted: no limit ends the transaction any more
+	err   *TimeoutError // why no further call is allowed
 }
 
-// Start bounds a transaction from now on; it returns nil without limits. When the transaction
-// has been idle for too long, or when all of its time is over, [Watch.Enter] and [Watch.Finish]
-// fail from that moment on and end is called, once, on a goroutine of its own, to roll it back.
-// It must do so through database/sql, which waits for a call that is under way. [Watch.Lift]
-// must be called in the end.
+// Start limits a transaction from now on. It returns nil without limits. When the transaction was idle for too long, or when its
+// whole time has passed, [Watch.Enter] and [Watch.Finish] fail from then on. Then end is called once, in a separate
+// goroutine, to roll the transaction back. end must use database/sql, which waits for a running call. The caller must call
+// [Watch.Lift] at the end.
 func Start(limits Limits, end func()) *Watch {
 	if limits == (Limits{}) {
 		return nil
@@ -44,8 +42,8 @@ func Start(limits Limits, end func()) *Watch {
 	return w
 }
 
-// Lift ends the limits. It returns a *[TimeoutError] if one was reached that has ended the
-// transaction, and then not before that has been done; after nil it will not be.
+// Lift ends the limits. If a limit has ended the transaction, Lift waits until this is done and returns a *[TimeoutError]. After
+// nil, no limit ends the transaction.
 func (w *Watch) Lift() error {
 	if w == nil {
 		return nil
@@ -57,7 +55,7 @@ func (w *Watch) Lift() error {
 	return nil
 }
 
-// Ended is closed when a limit has ended the transaction; it is nil without limits.
+// Ended returns a channel that is closed when a limit has ended the transaction. It is nil without limits.
 func (w *Watch) Ended() <-chan struct{} {
 	if w == nil {
 		return nil
@@ -65,8 +63,7 @@ func (w *Watch) Ended() <-chan struct{} {
 	return w.ended.Done()
 }
 
-// OnEnd has f called, in a goroutine of its own, when a limit has ended the transaction, as
-// [context.AfterFunc] does.
+// OnEnd makes f run in a separate goroutine when a limit has ended the transaction, as [context.AfterFunc] does.
 func (w *Watch) OnEnd(f func()) (stop func() bool) {
 	if w == nil {
 		return func() bool { return true }
@@ -74,8 +71,7 @@ func (w *Watch) OnEnd(f func()) (stop func() bool) {
 	return context.AfterFunc(w.ended, f)
 }
 
-// Finish ends the limits, as COMMIT must. It returns the error of a limit that was reached
-// before.
+// Finish ends the limits, before a COMMIT. It returns the error of a limit that was reached before.
 func (w *Watch) Finish() error {
 	if w == nil {
 		return nil
@@ -92,7 +88,7 @@ func (w *Watch) Finish() error {
 	return nil
 }
 
-// setTimer sets the timer for the next limit that may be reached. The lock is held.
+// setTimer sets the timer for the next limit that may be reached. The caller holds the lock.
 func (w *Watch) setTimer(now time.Time) {
 	const never = time.Duration(math.MaxInt64)
 	d := never
@@ -101,7 +97,7 @@ func (w *Watch) setTimer(now time.Time) {
 	}
 	switch {
 	case w.limits.Idle == 0 || !w.held:
-	case w.calls > 0: // it cannot have been idle for so long before that
+	case w.calls > 0: // the transaction can reach the idle limit only after a running call has ended
 		d = min(d, w.limits.Idle)
 	default:
 		d = min(d, w.since.Add(w.limits.Idle).Sub(now))
@@ -115,7 +111,7 @@ func (w *Watch) setTimer(now time.Time) {
 	}
 }
 
-// Hold says whether a handler has the transaction, which may be idle.
+// Hold says whether a handler has the transaction. Only then the transaction can be idle.
 func (w *Watch) Hold(held bool) {
 	if w == nil {
 		return
@@ -128,7 +124,7 @@ func (w *Watch) Hold(held bool) {
 	}
 }
 
-// check is called by the timer.
+// check runs when the timer fires.
 func (w *Watch) check() {
 	if w.expire() {
 		defer w.closed()
@@ -136,7 +132,7 @@ func (w *Watch) check() {
 	}
 }
 
-// expire decides whether the transaction has to end, or else when to look again.
+// expire decides whether the transaction must end. Otherwise it sets the timer again.
 func (w *Watch) expire() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -155,8 +151,7 @@ func (w *Watch) expire() bool {
 	return true
 }
 
-// Enter says that a call of the driver begins, and fails if it must not. One that closes rows
-// always may.
+// Enter says that a call of the driver begins. It fails if a limit was reached. A call that closes rows is always allowed.
 func (w *Watch) Enter(closes bool) error {
 	if w == nil {
 		return nil

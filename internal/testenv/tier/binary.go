@@ -11,21 +11,21 @@ import (
 	"sync"
 )
 
-// Binaries are the tests of packages, each built once.
+// Binaries builds the tests of packages, each package once.
 type Binaries struct {
 	dir string
 
 	mu     sync.Mutex
-	builds map[string]func() (string, error) // by the directory of the package
+	builds map[string]func() (string, error) // by the directories of the packages
 }
 
-// NewBinaries keeps what it builds in dir.
+// NewBinaries returns Binaries that are built in dir.
 func NewBinaries(dir string) *Binaries {
 	return &Binaries{dir: dir, builds: map[string]func() (string, error){}}
 }
 
-// Build returns the file of the tests of a package. It is built from its own module, so that it is found with GOWORK=off as well. PROVEFLAGS
-// are flags for go test.
+// Build returns the file with the tests of a package. The tests are built in the module of the package, so that this works with GOWORK=off as well.
+// PROVEFLAGS are flags for go test.
 func (b *Binaries) Build(ctx context.Context, pkg string) (string, error) {
 	b.mu.Lock()
 	build := b.builds[pkg]

@@ -1,8 +1,8 @@
 // Package tier lists the tests of a tree with the command that runs them: make test, make prove, or both.
 //
-// A test declares its tier by its first statement, [testenv.Prove], [testenv.Core] or [testenv.Both]. The list is read from the source,
-// which takes a second: tests without a declaration would have to run before it is known that they have none. So a
-// declaration that is anywhere else is an error, and make prove compares what has run with the list.
+// A test declares its tier by its first statement: [testenv.Prove], [testenv.Core] or [testenv.Both]. The list is read from the source,
+// which takes a second. Tests without a declaration would otherwise have to run before it is known that they have none. A
+// declaration anywhere else is an error. make prove compares the tests that have run with the list.
 package tier
 
 import (
@@ -26,12 +26,12 @@ import (
 // Test is a top-level test or a fuzz target.
 type Test struct {
 	Dir, Name string         // Dir is relative to the root of the tree, with slashes
-	Tiers     []testenv.Tier // that run it
+	Tiers     []testenv.Tier // the tiers that run the test
 	Core      bool           // each run of make prove runs it
 }
 
-// Read lists the tests of all modules of the tree below root, by directory. Its error names each declaration of a tier
-// that is not the first statement of a top-level test.
+// Read lists the tests of all modules of the tree below root, sorted by directory. Its error names each declaration of a tier that is
+// not the first statement of a top-level test.
 func Read(root string) ([]Test, error) {
 	var list []Test
 	var wrong []error
@@ -62,7 +62,7 @@ func Read(root string) ([]Test, error) {
 	return list, errors.Join(append(wrong, err)...)
 }
 
-// tiers are what the names in package testenv declare.
+// tiers maps the functions of package testenv to the tiers that they declare.
 var tiers = map[string][]testenv.Tier{
 	"Prove": {testenv.InProve},
 	"Core":  {testenv.InProve},
@@ -83,7 +83,7 @@ func read(name string, src []byte) (list []Test, wrong []error, err error) {
 		return nil, nil, err
 	}
 	is := declarations(f, dir == home)
-	right := map[token.Pos]bool{} // of the declarations at their place
+	right := map[token.Pos]bool{} // the positions of valid declarations
 	for _, d := range f.Decls {
 		fn, isFunc := d.(*ast.FuncDecl)
 		if !isFunc || !isTest || !runs(fn) {
@@ -107,8 +107,8 @@ func read(name string, src []byte) (list []Test, wrong []error, err error) {
 	return list, wrong, nil
 }
 
-// declarations returns a function that tells which declaration a node of f names, if any. In package testenv itself they
-// have no qualifier.
+// declarations returns a function that returns the declaration which a node of f names, or "". In package testenv itself,
+// declarations have no qualifier.
 func declarations(f *ast.File, atHome bool) func(ast.Node) string {
 	qualifier := ""
 	for _, spec := range f.Imports {
@@ -148,7 +148,7 @@ func runs(fn *ast.FuncDecl) bool {
 	return false
 }
 
-// first returns the first statement of a function if it is a call with the function's parameter.
+// first returns the first statement of a function, if it is a call whose only argument is the function's parameter.
 func first(fn *ast.FuncDecl) *ast.CallExpr {
 	params := fn.Type.Params.List
 	if fn.Body == nil || len(fn.Body.List) == 0 || len(params) != 1 || len(params[0].Names) != 1 {

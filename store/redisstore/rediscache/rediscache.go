@@ -53,7 +53,7 @@ func (c *Cache) Get(ctx context.Context, key string) ([]byte, error) {
 // Add implements once.SharedCache.
 func (c *Cache) Add(ctx context.Context, key string, value []byte, until time.Time) error {
 	err := c.client.Do(ctx, "set", c.prefix+key, value, "nx", "pxat", until.UnixMilli()).Err()
-	if errors.Is(err, redis.Nil) { // something is there
+	if errors.Is(err, redis.Nil) { // another process has added the key before: its value stays
 		return nil
 	}
 	return err //nolint:wrapcheck // the engine only counts it

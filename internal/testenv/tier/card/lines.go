@@ -2,16 +2,16 @@ package main
 
 import "strings"
 
-// line is a row of the card: a test, on one database if the test has a subtest for each.
+// line is a row of the card: a test, or a test on one database if it has a subtest for each database.
 type line struct {
 	claim    string
-	dir, run string   // the package, and the pattern of go test -run
-	env      []string // in addition
-	once     bool     // it runs to its end once, and not in each round
-	unseeded bool     // its tests choose their seeds themselves
+	dir, run string   // the package, and the pattern for go test -run
+	env      []string // additional environment
+	once     bool     // the test runs once to its end, and not in each round
+	unseeded bool     // the test chooses its seed itself
 }
 
-// on is a line for each database, by the names of its subtests.
+// on returns one line for each database. The names of the databases are those of the subtests.
 func (l line) on(databases ...string) (list []line) {
 	for _, d := range databases {
 		one := l
@@ -21,7 +21,7 @@ func (l line) on(databases ...string) (list []line) {
 	return list
 }
 
-// database is what the row says about where it has run.
+// database returns what the row says about where it has run.
 func (l line) database() string {
 	for _, name := range strings.Split(l.run, "/")[1:] {
 		return strings.ReplaceAll(strings.Trim(name, "^$"), "_", " ")
@@ -39,7 +39,7 @@ const (
 
 const integration = "integration"
 
-// lines are the rows, in the order in which the card has them.
+// lines returns the rows, in the order of the card.
 func lines() (list []line) {
 	servers := []string{pgx, postgres, mariaDB, mySQL}
 	all := append([]string{sqlite}, servers...)
@@ -52,7 +52,7 @@ func lines() (list []line) {
 		}
 		list = append(list, l.on(databases...)...)
 	}
-	// The two long ones come first, because each takes a worker for most of the time.
+	// The two long tests come first, because each occupies a worker for most of the time.
 	for _, kind := range []string{"synchronous", "asynchronous"} {
 		for _, database := range servers {
 			l := line{claim: "A primary dies under load, and its " + kind + " standby is promoted", dir: integration, run: "^TestFailoversUnderLoad$", env: long, once: true}

@@ -1,8 +1,9 @@
 // Command card is make card: it breaks the library on every database for a given time, counts what it has done, and writes
-// RELIABILITY.md from these numbers.
+// RELIABILITY.md with these numbers.
 //
-// Each line of the card is a test. All of them run in rounds, each round with a seed of its own, until the time is over; then what
-// runs comes to its end. A test that fails is a violation, and its output stays in .cache/card. The command ends with an error if there was one.
+// Each line of the card is a test. All lines run in rounds, each round with its own seed, until the time is over. Then the running
+// tests end. A test that fails is a violation, and its output stays in .cache/card. If there was a violation, the command ends
+// with an error.
 package main
 
 import (
@@ -26,7 +27,7 @@ import (
 	"github.com/oncelib/once/internal/testenv/tier"
 )
 
-// outputs is where the output of tests that fail stays.
+// outputs is the directory with the output of tests that have failed.
 const outputs = ".cache/card"
 
 func main() {
@@ -84,7 +85,7 @@ func run(ctx context.Context, length time.Duration, out, some string) error {
 	return nil
 }
 
-// one runs one line once. The lines that run for as long as the card does are not in the lot.
+// one runs one line once. Lines that run as long as the card are not drawn.
 func one(ctx context.Context) error {
 	tree, err := exec.CommandContext(ctx, "git", "rev-parse", "HEAD^{tree}").Output()
 	if err != nil {
@@ -107,7 +108,7 @@ func one(ctx context.Context) error {
 	return nil
 }
 
-// draw returns the line of a lot, and its seed.
+// draw returns the line that a lot chooses, and its seed.
 func draw(lot string) (line, int) {
 	all := slices.DeleteFunc(lines(), func(l line) bool { return l.once })
 	hash := fnv.New32a()
@@ -116,7 +117,7 @@ func draw(lot string) (line, int) {
 	return all[n%len(all)], 1 + n/len(all)%1000
 }
 
-// prepare makes the directories of a run. The caller calls tidy at its end.
+// prepare makes the directories of a run. The caller must call tidy at the end.
 func (c *card) prepare() (tidy func(), err error) {
 	if c.temp, err = os.MkdirTemp("", "card"); err != nil {
 		return nil, err
@@ -125,7 +126,7 @@ func (c *card) prepare() (tidy func(), err error) {
 	return func() { _ = os.RemoveAll(c.temp) }, errors.Join(os.RemoveAll(outputs), os.MkdirAll(outputs, 0o700))
 }
 
-// card is what was run and counted.
+// card is a run of make card, with what it has counted.
 type card struct {
 	began, until time.Time
 	took         time.Duration
@@ -136,20 +137,20 @@ type card struct {
 	mu sync.Mutex
 }
 
-// row is a line and what it has counted.
+// row is a line with what it has counted.
 type row struct {
 	line
 
 	counts map[string]int
 	runs   int
-	seed   int   // of the last run
-	failed []int // seeds
+	seed   int   // the seed of the last run
+	failed []int // the seeds of the runs that have failed
 }
 
-// workers run lines at the same time: most of them wait for servers and processes.
+// workers is how many lines run at the same time. Most of them wait for servers and processes.
 const workers = 3
 
-// work runs the long lines, and then the others in rounds, until the time is over.
+// work runs the long lines, and then the other lines in rounds, until the time is over.
 func (c *card) work(ctx context.Context) {
 	type run struct {
 		*row
@@ -170,7 +171,7 @@ func (c *card) work(ctx context.Context) {
 			if r.once && seed > 1 {
 				continue
 			}
-			if ctx.Err() != nil || seed > 1 && time.Now().After(c.until) { // the first round is whole, so that no line is empty
+			if ctx.Err() != nil || seed > 1 && time.Now().After(c.until) { // the first round is always complete, so that no line is empty
 				close(next)
 				group.Wait()
 				return
@@ -204,7 +205,7 @@ func (c *card) one(ctx context.Context, r *row, seed int) {
 	fmt.Fprintf(os.Stdout, "%s %5.1f s  %s %s seed %d: %s\n", verdict, time.Since(began).Seconds(), r.dir, r.run, seed, told(counts))
 }
 
-// start runs the test of a line, and returns what it has counted.
+// start runs the test of a line, and returns its counts.
 func (c *card) start(ctx context.Context, l line, seed int) (counts map[string]int, out []byte, err error) {
 	binary, err := c.binaries.Build(ctx, l.dir)
 	if err != nil {
@@ -232,7 +233,7 @@ func (c *card) start(ctx context.Context, l line, seed int) (counts map[string]i
 	return counts, out, errors.Join(err, e)
 }
 
-// read sums up what testenv.Count has written.
+// read adds up the numbers that testenv.Count has written to a file.
 func read(file string) (map[string]int, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// String is the page.
+// String returns the page.
 func (c *card) String() string {
 	var s strings.Builder
 	runs, sum := 0, map[string]int{}
@@ -37,7 +37,7 @@ func (c *card) String() string {
 	return s.String()
 }
 
-// again is the command that repeats the last run of a row, from the root of the repository.
+// again returns the command that repeats the last run of a row, from the root of the repository.
 func (r *row) again() []string {
 	words := slices.Clone(r.env)
 	if !r.unseeded {
@@ -53,7 +53,7 @@ func (c *card) violations() (n int) {
 	return n
 }
 
-// told is counts as a sentence has them.
+// told returns counts in the form of a sentence.
 func told(counts map[string]int) string {
 	var list []string
 	for _, what := range slices.Sorted(maps.Keys(counts)) {
@@ -62,7 +62,7 @@ func told(counts map[string]int) string {
 	return strings.Join(list, "; ")
 }
 
-// thousands writes 12345 as 12,345.
+// thousands formats a number with commas: 12345 as 12,345.
 func thousands(n int) string {
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0; i -= 3 {

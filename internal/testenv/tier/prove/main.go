@@ -1,8 +1,8 @@
-// Command prove is make prove: it runs the tests of that tier within a time.
+// Command prove is make prove: it runs the tests of that tier within a time limit.
 //
-// The core always runs whole. Then it draws from the other tests by lot, a few of a package at a time, until half of the
-// rest of the time is used, and then from the mutants of what has changed. HEAD's tree is the seed, so that the same tree has
-// the same lot. What has begun runs to its end; what was not drawn is printed.
+// The core is always run completely. Then the command draws from the other tests, a few of one package at a time, until half of
+// the remaining time is used. The rest of the time is for the mutants of what has changed. HEAD's tree is the seed, so the
+// same tree draws the same tests. Tests that have begun run to their end, and tests that were not drawn are printed.
 package main
 
 import (
@@ -46,7 +46,7 @@ func main() {
 	}
 }
 
-// run runs the core, then draws of the others, then the mutants.
+// run runs the core, then the drawn tests, and then the mutants.
 func run(ctx context.Context, p plan, budget time.Duration, all bool) error {
 	began := time.Now()
 	head, err := exec.CommandContext(ctx, "git", "rev-parse", "HEAD^{tree}").Output()
@@ -81,7 +81,7 @@ func fail(err error) {
 	os.Exit(1)
 }
 
-// environment is what the tests of make prove see.
+// environment returns the environment for the tests of make prove.
 func environment(tree, proved string) []string {
 	return append(os.Environ(), testenv.TierVariable+"="+string(testenv.InProve), testenv.SampleVariable+"="+tree, testenv.ProvedVariable+"="+proved)
 }

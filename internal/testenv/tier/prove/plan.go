@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/internal/testenv/tier"
 )
 
-// draw is tests of one package that run together.
+// draw is a set of tests of one package that run together.
 type draw struct {
 	dir   string
 	names []string
@@ -28,13 +28,13 @@ func (ds draws) tests() (n int) {
 	return n
 }
 
-// plan is what make prove may run, by directory.
+// plan has the tests that make prove may run, by directory.
 type plan struct {
 	core, others draws
-	mutants      draw // the test that kills mutants, which has a time of its own
+	mutants      draw // the test that kills mutants, which has its own share of the time
 }
 
-// bank is the test that kills the mutants.
+// bank is the name of the test that kills the mutants.
 const bank = "TestEveryMutantIsKilled"
 
 func newPlan(tests []tier.Test) (p plan) {
@@ -52,7 +52,7 @@ func newPlan(tests []tier.Test) (p plan) {
 	return p
 }
 
-// with adds a test to the draw of its directory. Tests come sorted by directory.
+// with adds a test to the draw of its directory. The tests come sorted by directory.
 func (ds draws) with(t tier.Test, kind string) draws {
 	if last := len(ds) - 1; last >= 0 && ds[last].dir == t.Dir {
 		ds[last].names = append(ds[last].names, t.Name)
@@ -61,14 +61,14 @@ func (ds draws) with(t tier.Test, kind string) draws {
 	return append(ds, draw{dir: t.Dir, names: []string{t.Name}, kind: kind})
 }
 
-// together is how many tests of a package are drawn at once: they share its servers, and the lot is still a lot.
+// together is how many tests of a package are drawn at once. They share its servers. A larger number would make the lot less random.
 const together = 4
 
 // draws returns the other tests in the order in which the tree draws them.
 func (p plan) draws(tree string) (order draws) {
 	h := fnv.New64a()
 	h.Write([]byte(tree))
-	lot := rand.New(rand.NewPCG(h.Sum64(), 0)) // the same tree has the same lot
+	lot := rand.New(rand.NewPCG(h.Sum64(), 0)) // the same tree gives the same order
 	for _, d := range p.others {
 		names := slices.Clone(d.names)
 		lot.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })

@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/internal/testenv/tier"
 )
 
-// runner runs draws and remembers which failed.
+// runner runs draws, and remembers which of them have failed.
 type runner struct {
 	temp     string
 	tree     string
@@ -32,7 +32,7 @@ func newRunner(tree string) (*runner, error) {
 
 func (r *runner) close() { _ = os.RemoveAll(r.temp) }
 
-// verdict is the error of the run.
+// verdict returns the error of the run.
 func (r *runner) verdict(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -46,7 +46,7 @@ func (r *runner) verdict(ctx context.Context) error {
 // workers is how many draws run at the same time. Most tests wait for servers and killed processes.
 const workers = 2
 
-// runAll runs draws in their order and returns those that it has not begun at the end; a zero end means all.
+// runAll runs draws in their order, and returns those that it has not begun when end is reached. A zero end means never.
 func (r *runner) runAll(ctx context.Context, order draws, end time.Time) (idle draws) {
 	next := make(chan draw)
 	var ended sync.WaitGroup
@@ -69,7 +69,7 @@ func (r *runner) runAll(ctx context.Context, order draws, end time.Time) (idle d
 	return idle
 }
 
-// mutants kills mutants until end.
+// mutants runs the test that kills mutants, until end.
 func (r *runner) mutants(ctx context.Context, d draw, end time.Time) {
 	if len(d.names) > 0 && ctx.Err() == nil {
 		r.run(ctx, d, testenv.MutantsVariable+"=changed", testenv.UntilVariable+"="+end.Format(time.RFC3339))
@@ -109,8 +109,8 @@ func (r *runner) start(ctx context.Context, d draw, env []string) ([]byte, error
 	return nil, d.ran(proved.Name())
 }
 
-// ran compares the tests of a draw with those that have told in file that they run: one that the compiler leaves out has
-// not.
+// ran returns an error unless all tests of a draw have written to file that they ran. A test that the compiler leaves out has not
+// written.
 func (d draw) ran(file string) error {
 	told, err := os.ReadFile(file)
 	if err != nil {

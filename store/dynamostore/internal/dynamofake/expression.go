@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// write is one of a transaction, or alone.
+// write is a write of one item, in a transaction or alone.
 type write struct {
 	TableName                           string
 	Item, Key                           item
@@ -21,7 +21,7 @@ type write struct {
 	ReturnValuesOnConditionCheckFailure string
 }
 
-// identity names the item of a write.
+// identity returns the table and key of a write's item as one string.
 func (s *Server) identity(kind string, w *write) (string, error) {
 	t := s.tables[w.TableName]
 	if t == nil {
@@ -69,6 +69,7 @@ func (s *Server) prepare(kind string, w *write) (apply func(), err error) {
 	case "Delete":
 		return func() { t.put(key, nil) }, nil
 	case "Update":
+		// An update of an absent item creates it, as in DynamoDB.
 		if next = maps.Clone(old); next == nil {
 			next = maps.Clone(w.Key)
 		}
@@ -85,7 +86,7 @@ func (s *Server) prepare(kind string, w *write) (apply func(), err error) {
 	return func() { t.put(key, next) }, nil
 }
 
-// indexable refuses an item that an index cannot have.
+// indexable returns an error for an item that an index cannot hold.
 func (t *table) indexable(next item) error {
 	for _, x := range t.indexes {
 		for _, k := range x.keys {
@@ -99,7 +100,7 @@ func (t *table) indexable(next item) error {
 
 var placeholder = regexp.MustCompile(`[#:][A-Za-z0-9_]+`)
 
-// used refuses placeholders that no expression uses, as the service does.
+// used returns an error for placeholders that no expression uses, because the service refuses them.
 func (w *write) used() error {
 	all := placeholder.FindAllString(w.ConditionExpression+" "+w.UpdateExpression, -1)
 	for name := range w.ExpressionAttributeNames {
@@ -115,7 +116,7 @@ func (w *write) used() error {
 	return nil
 }
 
-// update changes it as the expression says: SET a = v, ... REMOVE b, ...
+// update changes it as the expression of w says, which has the form "SET a = v, ... REMOVE b, ...".
 func (w *write) update(it item) error {
 	set, remove, _ := strings.Cut(w.UpdateExpression, "REMOVE ")
 	for one := range strings.SplitSeq(strings.TrimPrefix(set, "SET "), ",") {
@@ -143,7 +144,7 @@ func (w *write) attribute(name string) string {
 	return name
 }
 
-// condition reports whether an item satisfies it; the item is nil if it does not exist.
+// condition reports whether an item satisfies a condition expression. The item is nil if it does not exist.
 type condition func(item) (bool, error)
 
 // parser reads OR, AND, NOT, parentheses, comparisons, BETWEEN, attribute_exists and attribute_not_exists.
@@ -206,7 +207,7 @@ func (p *parser) and() condition {
 	return func(it item) (bool, error) { return anyOf(all, it, false) }
 }
 
-// anyOf returns wanted if one of the conditions does, and does not evaluate the rest.
+// anyOf returns wanted if one of the conditions returns wanted. It does not evaluate the conditions after that one.
 func anyOf(all []condition, it item, wanted bool) (bool, error) {
 	for _, c := range all {
 		if ok, err := c(it); err != nil || ok == wanted {
@@ -301,7 +302,7 @@ func equal(a, b map[string]any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// order compares two values of one kind that have an order.
+// order compares two values of one type. ok is false if the values have no order.
 func order(a, b map[string]any) (c int, ok bool) {
 	if x, isNumber := a["N"].(string); isNumber {
 		y, both := b["N"].(string)

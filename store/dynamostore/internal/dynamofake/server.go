@@ -1,6 +1,6 @@
-// Package dynamofake is a DynamoDB in one process, for tests: the requests that dynamostore sends, over HTTP. Its transactions are atomic,
-// recognise their tokens for ten minutes and have the limits of the service; it can refuse a request, and cut an answer before and after
-// the effect. TestServersAgreeWithTheFake compares it with other servers.
+// Package dynamofake is a DynamoDB in one process, for tests. It serves the requests that dynamostore sends, over HTTP. Its transactions
+// are atomic, recognise their tokens for ten minutes and have the limits of the service. It can refuse a request, and cut an answer
+// before or after the effect. TestServersAgreeWithTheFake compares it with other servers.
 package dynamofake
 
 import (
@@ -30,7 +30,7 @@ type Server struct {
 	later  []func()
 }
 
-// sent is a transaction that was applied.
+// sent is a transaction that was applied, kept so that a repeated request with its token is recognised.
 type sent struct {
 	at      time.Time
 	request []any
@@ -67,14 +67,14 @@ func (s *Server) Advance(d time.Duration) {
 	s.ahead += d
 }
 
-// SetFault has fault called for each request that follows. nil: no more.
+// SetFault makes the server call fault for each later request. nil ends this.
 func (s *Server) SetFault(fault func(operation string) Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = fault
 }
 
-// Counts returns how many requests of each operation there were since it was called before.
+// Counts returns how many requests of each operation the server has received since the last call of Counts.
 func (s *Server) Counts() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *Server) Counts() map[string]int {
 	return counts
 }
 
-// Replicate makes a table look as if it was replicated.
+// Replicate makes a table look as if it were replicated to regions.
 func (s *Server) Replicate(name string, strong bool, regions ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +181,7 @@ func (s *Server) serve(operation string, body []byte) (status int, answer []byte
 	return status, answer, None
 }
 
-// Release applies the delayed requests.
+// Release applies the requests that a [Later] fault has delayed.
 func (s *Server) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -320,7 +320,7 @@ func (s *Server) transact(r *request, asked []any) (any, error) {
 	return map[string]any{}, nil
 }
 
-// reason is why a transaction was cancelled, for each of its writes.
+// reason says why one write of a transaction was cancelled.
 type reason struct {
 	Code    string
 	Message string `json:",omitempty"` //nolint:tagliatelle // the name of the service

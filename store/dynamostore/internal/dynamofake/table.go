@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// item is an item, its values as they are sent: {"S": "text"}.
+// item is an item with its values as they are sent, such as {"S": "text"}.
 type item map[string]map[string]any
 
 type table struct {
@@ -24,7 +24,7 @@ type table struct {
 	strong   bool
 }
 
-// secondary is a global secondary index. It is never behind the table.
+// secondary is a global secondary index. Unlike an index of DynamoDB, it never lags behind the table.
 type secondary struct{ keys, projected []string }
 
 func (s *Server) create(r *request) (any, error) {
@@ -70,12 +70,12 @@ func (t *table) describe() any {
 	return d
 }
 
-// put stores an item in place of the one with its key, or nothing if it is nil.
+// put stores it in place of the item with its key. If it is nil, put deletes that item.
 func (t *table) put(key string, it item) {
 	files := func(it item, file func(part string)) {
 		file(partOf("", it[t.keys[0]]))
 		for name, x := range t.indexes {
-			if it[x.keys[0]] != nil && it[x.keys[len(x.keys)-1]] != nil { // an index is sparse
+			if it[x.keys[0]] != nil && it[x.keys[len(x.keys)-1]] != nil { // an index has only the items with all of its keys
 				file(partOf(name, it[x.keys[0]]))
 			}
 		}
@@ -97,7 +97,7 @@ func (t *table) put(key string, it item) {
 
 func partOf(index string, v map[string]any) string { return index + "\x00" + string(orderOf(v)) }
 
-// part returns the part that a key condition asks for: the value that the first key must be equal to.
+// part returns the part that a key condition asks for: the one whose first key has the value in the condition.
 func (r *request) part(index, key string) string {
 	m := regexp.MustCompile(`([#A-Za-z0-9_]+)\s*=\s*(:[A-Za-z0-9_]+)`).FindAllStringSubmatch(r.KeyConditionExpression, -1)
 	for _, m := range m {
@@ -108,7 +108,7 @@ func (r *request) part(index, key string) string {
 	return ""
 }
 
-// key returns the primary key in it, which may have other attributes.
+// key returns the primary key of it. The item may have other attributes as well.
 func (t *table) key(it item) (string, error) {
 	var b strings.Builder
 	for _, k := range t.keys {
@@ -206,7 +206,7 @@ func only(it item, names []string) item {
 	return it
 }
 
-// orderOf returns bytes that order strings and binaries.
+// orderOf returns the bytes by which strings and binaries are ordered.
 func orderOf(v map[string]any) []byte {
 	if text, ok := v["B"].(string); ok {
 		b, _ := base64.StdEncoding.DecodeString(text)
@@ -216,7 +216,7 @@ func orderOf(v map[string]any) []byte {
 	return []byte(text)
 }
 
-// batchGet answers for at most 50 keys at a time, as if the others were too large for one answer.
+// batchGet answers for at most 50 keys at a time, as if the other items were too large for one answer.
 func (s *Server) batchGet(r *request) (any, error) {
 	answers, todo := map[string][]item{}, map[string]any{}
 	for name, ask := range r.RequestItems {
