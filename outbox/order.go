@@ -60,8 +60,8 @@ func (b *board) sort(u *unit) (unsure []*item) {
 			last = it.queue.last[m.Key]
 		}
 		first := u.work == workFreed && !known // the statement has read the first message of the key
-		// The previous message was not delivered by this process, so only the database knows whether it still
-		// waits.
+		// This process has not delivered the previous message, or does not remember the delivery. Only the
+		// database knows whether the message still waits.
 		if last != m.Seq-1 && m.Seq != 1 && !first {
 			unsure = append(unsure, it)
 		}

@@ -15,12 +15,12 @@ import (
 
 const (
 	sweepEvery = 10 * time.Minute
-	listEvery  = time.Second // pause between two reads that find endpoints which other processes have created, changed or disabled
-	listShare  = 20          // after a slow list the lister pauses, so that lists take at most one part in so many of the time of this process
-	listMost   = 200         // endpoints that are read at once
+	listEvery  = time.Second // the pause between two reads of the versions of all endpoints
+	listShare  = 20          // the lister uses at most one part in listShare of the time: after a slow read it pauses longer
+	listMost   = 200         // the maximum number of endpoints of one read
 )
 
-// lister updates the board's endpoints from the database.
+// lister updates the endpoints of the board from the database.
 type lister struct{ relay *Relay }
 
 func (l *lister) run(ctx context.Context, changed <-chan struct{}) {
@@ -49,7 +49,8 @@ func (l *lister) run(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// list reads the versions of all endpoints of the held parts, and then the endpoints that are new or have changed.
+// list reads the versions of all endpoints in the held parts, and then reads the endpoints that are new or have
+// changed.
 func (l *lister) list(ctx context.Context, held []hold.Part) error {
 	versions := map[int64]int64{}
 	if len(held) > 0 {
@@ -78,7 +79,7 @@ func (l *lister) list(ctx context.Context, held []hold.Part) error {
 	return nil
 }
 
-// read reads endpoints and their states.
+// read reads the settings and states of endpoints, and puts them on the board.
 func (l *lister) read(ctx context.Context, ids []int64) error {
 	r := l.relay
 	healths := map[int64]*health{}
@@ -89,7 +90,7 @@ func (l *lister) read(ctx context.Context, ids []int64) error {
 		var since, until, now time.Time
 		err := row.Scan(&id, &h.failures, (*dialect.Time)(&since), (*dialect.Time)(&until), &h.told, (*dialect.Time)(&now))
 		ours := time.Now()
-		if h.since = ours.Add(since.Sub(now)); !until.IsZero() { // the clock of the database may differ from ours
+		if h.since = ours.Add(since.Sub(now)); !until.IsZero() { // the clock of the database may differ from the clock of this process
 			h.until = ours.Add(min(until.Sub(now), circuitMost))
 		}
 		healths[id] = h
@@ -107,13 +108,14 @@ func (l *lister) read(ctx context.Context, ids []int64) error {
 		}
 		s, err := e.open(r)
 		if err != nil {
+			// The target is put on the board nevertheless, and gets no deliveries until its endpoint changes.
 			r.tell(ctx, RelayEvent{Type: EventSealed, Tenant: e.tenant, Endpoint: e.uid, Err: err})
 		}
 		h := healths[e.id]
 		if h == nil {
 			h = &health{}
 		}
-		if s.disabled { // enabled by a person later, it starts without failures
+		if s.disabled { // when a person enables the endpoint, it begins without failures
 			h = &health{stored: h.stored}
 		}
 		r.board.put(e.id, e.part, e.version, s, h)
@@ -121,7 +123,7 @@ func (l *lister) read(ctx context.Context, ids []int64) error {
 	})
 }
 
-// storedEndpoint is an endpoint as the database has it.
+// storedEndpoint is an endpoint as the database stores it.
 type storedEndpoint struct {
 	settings
 
@@ -137,7 +139,7 @@ func (e *storedEndpoint) scan(row sqlplane.Row) error {
 		&e.concurrency, &e.isDisabled, (*dialect.Time)(&e.storedTime))
 }
 
-// open decrypts the endpoint. After an error it is unusable until it changes.
+// open decrypts the settings of an endpoint. After an error the endpoint gets no deliveries until it changes.
 func (e *storedEndpoint) open(r *Relay) (*settings, error) {
 	s := e.settings
 	s.disabled = e.isDisabled == 1
@@ -161,7 +163,7 @@ func (e *storedEndpoint) open(r *Relay) (*settings, error) {
 		if err != nil {
 			return err
 		}
-		// Converted to the clock of this process, which may differ from the database's.
+		// The time is converted to the clock of this process, which may differ from the clock of the database.
 		s.bothUntil = time.Now().Add(e.beforeUntil.Sub(e.storedTime))
 		s.both, err = NewSigner(string(secret), string(before))
 		return err
@@ -169,7 +171,8 @@ func (e *storedEndpoint) open(r *Relay) (*settings, error) {
 	return &s, s.broken
 }
 
-// keepHouse deletes events and attempts that are older than Config.Retain, in the process that holds part 0.
+// keepHouse deletes events and attempts that are older than Config.Retain. It works only in the process that
+// holds part 0.
 func (r *Relay) keepHouse(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
