@@ -69,8 +69,8 @@ const (
 type Hooks[TX any] struct {
 	db     sqlplane.SQL[TX]
 	cfg    Config
-	who    string // for the audit: see By
-	reason string
+	who    string       // for the audit: see By
+	reason string       // the reason for the audit
 	sent   *atomic.Bool // this process has stored deliveries since its relays last looked
 }
 

@@ -41,8 +41,8 @@ func (g *Guard) Client() *http.Client {
 		}
 	}
 	return &http.Client{
-		Timeout:   cmp.Or(g.Timeout, defaultTimeout),
-		Transport: &roundTripper{g, transport, most},
+		Timeout:       cmp.Or(g.Timeout, defaultTimeout),
+		Transport:     &roundTripper{g, transport, most},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
