@@ -172,7 +172,7 @@ type client struct {
 	grpc    bool
 	trailer http.Header
 	timeout time.Duration // the time limit of each write
-	timed   bool // a write deadline is set
+	timed   bool          // a write deadline is set
 }
 
 // Unwrap is for [http.ResponseController].
