@@ -45,6 +45,7 @@ func (a *Keys) Looked(ctx context.Context, by By, access Access) error {
 	if access.Shown || access.Key != "" {
 		action = "show"
 	}
+	// The audit outlives the operation, so it stores only a hash of the key.
 	_, err := a.db.Pool().Exec(ctx, audit.Insert(a.db.Dialect(), audit.Entry{Who: by.Who, Reason: by.Reason, Action: action, Scope: access.Scope, KeyHash: hash, Detail: access.Detail}))
 	return err
 }

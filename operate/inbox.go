@@ -22,7 +22,7 @@ type Inboxes struct {
 	consumer func(name string) (order, error)
 }
 
-// order has the methods of an inbox, on any store, that an operator needs.
+// order has the methods of an inbox that an operator needs, for any type of transaction.
 type order interface {
 	Gaps(ctx context.Context) ([]inbox.Gap, error)
 	Skip(ctx context.Context, source, topic, key string, seq int64, who, reason string) error
@@ -168,7 +168,7 @@ func gapOf(consumer string, g inbox.Gap) Gap {
 	return Gap{consumer, g.Source, g.Topic, g.Key, g.Seq, g.Parked, utc(g.Since), g.Dead, failingOf(g.Failing)}
 }
 
-// gaps reads at most most waiting keys of a consumer.
+// gaps reads the waiting keys of a consumer, at most most of them.
 func (i *Inboxes) gaps(ctx context.Context, consumer string, most int) (list []Gap, more bool, err error) {
 	found, more, err := inbox.GapsUpTo(ctx, i.db, consumer, most)
 	return convert(found, func(g inbox.Gap) Gap { return gapOf(consumer, g) }), more, err //nolint:wrapcheck // it is of package inbox
@@ -275,7 +275,7 @@ func (i *Inboxes) signed(by By, m InboxMessage) (order, error) {
 	return i.consumer(m.Consumer)
 }
 
-// checkConsumer returns the error with which inbox.New would panic.
+// checkConsumer returns the error with which inbox.New would panic, because a name from a person must not end the process.
 func checkConsumer(name string) error {
 	switch {
 	case name == "":

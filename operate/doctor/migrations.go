@@ -16,8 +16,8 @@ import (
 
 var creates = regexp.MustCompile(`create table (\w+)`)
 
-// askMigrations is the same for all dialects. A capability without any table in the database is not in use; a capability with some of its tables
-// fails.
+// askMigrations compares the migrations with the tables of the database. A capability without any table is not in use. A capability with only some of
+// its tables is a failure.
 func askMigrations(ctx context.Context, p *examination) (Finding, error) {
 	if p.Status == nil {
 		return Finding{}, nil
@@ -40,6 +40,7 @@ func askMigrations(ctx context.Context, p *examination) (Finding, error) {
 			lacks = append(lacks, s.Migration)
 		}
 	}
+	// On MySQL a failed migration cannot be rolled back, so the doctor tries it first without writing.
 	if p.Dialect == sqlplane.MySQL && missing[migration.Operation.Capability] > 0 {
 		if err := p.rehearse(ctx, lacks); err != nil {
 			what, try := words.Advice(sqlguard.Said(err).Error())
@@ -68,11 +69,11 @@ func askMigrations(ctx context.Context, p *examination) (Finding, error) {
 	return fine("all migrations are applied: %s", migration.Newest(has)), nil
 }
 
-// dropped returns a table that a migration has created and that no longer exists, or "".
+// dropped returns a table that an applied migration has created and that does not exist now, or "".
 func (p *examination) dropped(ctx context.Context, has []migration.Migration) (migration.Migration, string) {
 	for _, m := range has {
 		for _, match := range creates.FindAllStringSubmatch(m.SQL, -1) {
-			if strings.Contains(m.SQL, "alter table "+match[1]+" rename to ") { // a later migration has renamed it
+			if strings.Contains(m.SQL, "alter table "+match[1]+" rename to ") { // a later migration has renamed the table
 				continue
 			}
 			_, err := p.DB.ExecContext(ctx, dialect.Text(p.Dialect, "select 1 from "+match[1]+" where 1 = 0"))
