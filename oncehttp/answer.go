@@ -15,10 +15,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// lines puts header lines into a header.
+// lines adds header lines to a header.
 type lines struct {
 	header http.Header
-	values []string // backing array of the values, so that each name needs no slice of its own
+	values []string // the backing array of the values, so that the names need no slices of their own
 }
 
 func (l *lines) add(name, value string) {
@@ -36,7 +36,7 @@ func (l *lines) set(name, value string) {
 	l.add(name, value)
 }
 
-// addOutcome adds the headers that tell the outcome of the request. status is "" if only a part of the work is done.
+// addOutcome adds the headers that report the outcome of the request. The parameter status is "" if only a part of the work is done.
 func (l *lines) addOutcome(x *Exchange, status string, code int) {
 	p, said := x.plan, status
 	switch status {
@@ -61,7 +61,7 @@ func (l *lines) addOutcome(x *Exchange, status string, code int) {
 	}
 }
 
-// send sends the whole answer of the handler.
+// send sends the complete answer of the handler.
 func (x *Exchange) send(status string) {
 	rec, h := &x.lastRun.recorder, x.w.Header()
 	clear(h) // the recorder has the headers that were set before the handler, unless the handler has deleted them
@@ -83,18 +83,18 @@ func (x *Exchange) send(status string) {
 	x.write(rec.status, rec.body)
 }
 
-// sendStored sends a stored answer. A replay has the stored headers of the first answer. The middleware around this one has set all other headers for
-// this request, and it may have set a stored header that the first answer did not have (see restrictsReader). The Content-Encoding of a replay also
-// comes from that middleware, because that middleware encodes the body again.
+// sendStored sends a stored answer. A replay has the stored headers of the first answer. The outer middleware has set all other headers for this
+// request. It may also have set a stored header that the first answer did not have (see restrictsReader). The Content-Encoding of a replay also comes
+// from the outer middleware, which encodes the body again.
 func (x *Exchange) sendStored(rec *store.Record) {
 	res := &rec.Result
-	// It was undone before it was executed, so that no answer of a handler exists.
+	// The operation was undone before it was executed, so there is no answer of a handler.
 	if voided.Is(*res) {
 		x.WriteProblem(x.plan.problem(problemUndone))
 		return
 	}
 	if res.Kind != store.ResultValue || res.Status < 200 || res.Status > 999 {
-		x.WriteProblem(x.operationProblem(ProblemResultUnavailable)) // too large to be stored, or not an answer to a request
+		x.WriteProblem(x.operationProblem(ProblemResultUnavailable)) // the answer was too large to be stored, or the record is not an answer to a request
 		return
 	}
 	h := x.w.Header()
@@ -106,6 +106,7 @@ func (x *Exchange) sendStored(rec *store.Record) {
 	}
 	l := lines{h, make([]string, 0, len(res.Header)+6)}
 	for _, f := range res.Header {
+		// An older release may have stored headers that are not stored now.
 		if !neverStored(http.CanonicalHeaderKey(f.Name)) {
 			l.add(f.Name, f.Value)
 		}
@@ -118,6 +119,7 @@ func (x *Exchange) sendStored(rec *store.Record) {
 		added := http.Header{}
 		hook(x.r, *rec, added)
 		for name, values := range added {
+			// A hook may add a header, and must not change the stored answer.
 			if x.plan.mayAdd(http.CanonicalHeaderKey(name)) && !hasField(res.Header, http.CanonicalHeaderKey(name)) {
 				h[name] = values
 			}
@@ -126,7 +128,7 @@ func (x *Exchange) sendStored(rec *store.Record) {
 	x.write(res.Status, res.Body)
 }
 
-// mayAdd reports whether a replay may have a header, by its canonical name, that its first answer did not have.
+// mayAdd reports whether a replay may have a header that its first answer did not have. The name is canonical.
 func (p *plan) mayAdd(name string) bool {
 	switch name {
 	case "Content-Length", "Transfer-Encoding", "Trailer", "Connection":
@@ -142,11 +144,11 @@ func hasField(header []store.Field, name string) bool {
 func (x *Exchange) write(status int, body []byte) {
 	h := x.w.Header()
 	if _, typed := h["Content-Type"]; !typed {
-		h["Content-Type"] = nil // the handler has set no type: net/http must not guess one
+		h["Content-Type"] = nil // the handler has set no type, and net/http must not guess one
 	}
 	x.w.WriteHeader(status)
 	if len(body) > 0 {
-		_, _ = x.w.Write(body) // after a lost connection the client can ask again
+		_, _ = x.w.Write(body) // an error is ignored: after a lost connection the client asks again
 	}
 }
 
@@ -201,7 +203,7 @@ func (x *Exchange) Answer(status int, header http.Header, body []byte) (once.Ans
 // can no longer be read.
 func (x *Exchange) Finish(rec store.Record, replayed bool, err error) {
 	x.endBody()
-	if x.plan.preset.Body == nil { // Preset.Body, a function, may have kept the body
+	if x.plan.preset.Body == nil { // Preset.Body is a function of the program, which may have kept the body
 		x.body.recycle()
 	}
 	key := x.Operation.Key
@@ -211,6 +213,7 @@ func (x *Exchange) Finish(rec store.Record, replayed bool, err error) {
 	switch {
 	case err == nil && replayed:
 		x.sendStored(&rec)
+	// Nothing to send: the caller of Exec sends the answer itself.
 	case err == nil && x.lastRun == nil:
 	case err == nil && key != "":
 		x.send(x.lastRun.storedStatus)
@@ -221,7 +224,7 @@ func (x *Exchange) Finish(rec store.Record, replayed bool, err error) {
 		switch {
 		case key == "":
 			status = wire.StatusIgnored
-		case once.EffectOf(err) != once.EffectNotApplied: // phases of the work are committed
+		case once.EffectOf(err) != once.EffectNotApplied: // some phases of the work are committed, so "not stored" would be wrong
 			status = ""
 		}
 		x.send(status)

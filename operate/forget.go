@@ -45,7 +45,7 @@ func (a *Keys) Forget(ctx context.Context, by By, o ForgetRequest) (detail strin
 	if err := errors.Join(by.check(), o.complete()); err != nil {
 		return "", err
 	}
-	// A record of a saga or of an inbox has its own Forget, which also erases the other tables.
+	// An operation of a saga or a gateway has an owner, and only the command of the owner may erase its data.
 	if err := owner.Check(ctx, o.Scope); err != nil {
 		return "", fmt.Errorf("operate: %w", err)
 	}

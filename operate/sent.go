@@ -178,9 +178,10 @@ func (w *Webhooks) sentLast(ctx context.Context, l *sentLook) error {
 	})
 }
 
-// addTo adds the deliveries of a webhook to its event. An event that is in no outbox gets the state of the delivery that needs a person most.
+// addTo adds the deliveries of a webhook to its event. An event that is in no outbox gets the state of the delivery that most needs a person.
 func (s *sent) addTo(e *Event) {
 	e.Sent = &s.Sent
+	// The outbox knows the state of its own messages.
 	if e.State != EventGone {
 		return
 	}
