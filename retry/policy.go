@@ -82,9 +82,10 @@ func (p *Policy) next(f *FailedAttempt) (wait time.Duration, stop Reason) {
 	return wait, ""
 }
 
-// pause is random below a bound that doubles. The pause that the server asks for is added in full: jitter never makes an attempt earlier than
-// allowed. If many callers wait for the same rate limit, their attempts are spread over up to a second.
+// pause returns a random pause below a bound that doubles. If the server asks for a pause, this pause is added in full, so that no attempt comes too
+// early. If many callers wait for the same rate limit, their attempts are spread over up to one second.
 func (p *Policy) pause(f *FailedAttempt) time.Duration {
+	// Only the first re-send of an unseen request is immediate.
 	if f.Class == ClassUnseen && f.Attempt == 1 {
 		return 0
 	}
@@ -97,7 +98,7 @@ func (p *Policy) pause(f *FailedAttempt) time.Duration {
 	}
 	wait := time.Duration(f.Random * float64(bound))
 	if f.After > 0 {
-		if wait += f.After; wait < 0 { // an absurd pause has overflowed
+		if wait += f.After; wait < 0 { // a very long pause has overflowed
 			wait = f.After
 		}
 	}
@@ -121,7 +122,7 @@ func (p *Policy) ceiling(attempt int) time.Duration {
 	return most
 }
 
-// limit returns when the time is over, on the same clock as Elapsed.
+// limit returns the end of the time for attempts, on the same clock as Elapsed.
 func (p *Policy) limit(deadline time.Duration) (limit time.Duration, bounded bool) {
 	total, bounded := p.total()
 	switch {
