@@ -195,6 +195,7 @@ func HeaderPrincipal(header string, trusted ...netip.Prefix) func(*http.Request)
 	name := http.CanonicalHeaderKey(header)
 	return func(r *http.Request) string {
 		lines := r.Header[name]
+		// With two lines it is not known which one the trusted proxy has set.
 		if len(lines) != 1 || !isFrom(r.RemoteAddr, trusted) {
 			return ""
 		}

@@ -116,6 +116,7 @@ func (f *forward) call(ctx context.Context, operation string) (answer, error) {
 	a := f.send(ctx, operation)
 	f.last = a
 	switch {
+	// The service has not executed the request, so the key can be used again.
 	case a.Class == classNotSent, a.Class == classRefused:
 		return answer{}, lease.NotSent(&noAnswerError{a})
 	case f.rt.OnUnknown != PolicyCheck && a.Class == classUnknown, f.checks && (a.Class == classUnknown || a.doubted()):

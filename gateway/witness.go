@@ -58,6 +58,7 @@ func (w *witness) trusts(ctx context.Context) bool {
 		return false
 	}
 	seen, err := w.hasMark(ctx, "seen")
+	// Without proof that the service writes receipts, a missing receipt proves nothing.
 	if err != nil || !seen {
 		return false
 	}

@@ -74,7 +74,9 @@ func (x *Exchange) send(status string) {
 	}
 	l.addOutcome(x, status, rec.status)
 	switch {
+	// With such a status a Content-Length would be wrong.
 	case !bodyAllowed(rec.status):
+	// The handler may know the length without writing the body.
 	case x.r.Method == http.MethodHead && len(rec.body) == 0 && rec.length != "":
 		l.set("Content-Length", rec.length)
 	default:
@@ -236,6 +238,7 @@ func (x *Exchange) Finish(rec store.Record, replayed bool, err error) {
 // Close leaves the Config.Gate that the request entered, and releases the memory and the file of the request's body.
 func (x *Exchange) Close() error {
 	x.endBody()
+	// A second Close must not leave the gate twice.
 	if leave := x.leaveGate; leave != nil {
 		x.leaveGate = nil
 		leave()

@@ -31,6 +31,7 @@ func readBody(r *http.Request, limit, memory int64) (c content, ok bool, err err
 	body := buffer(room)
 	for {
 		if len(body) == cap(body) {
+			// append grows the buffer, and the added byte is cut off again.
 			body = append(body, 0)[:len(body)]
 		}
 		n, err := r.Body.Read(body[len(body):cap(body)])
@@ -39,6 +40,7 @@ func readBody(r *http.Request, limit, memory int64) (c content, ok bool, err err
 		case int64(len(body)) > limit:
 			return c, false, nil
 		case int64(len(body)) > memory && (err == nil || err == io.EOF):
+			// After spool has copied the bytes to the file, the buffer is free.
 			defer recycle(body)
 			rest := io.Reader(r.Body)
 			if err == io.EOF {

@@ -51,6 +51,7 @@ func attemptOf(r *http.Request, trace string) once.Attempt {
 		CorrelationID: printableLine(r.Header["X-Correlation-Id"]),
 		Number:        wire.Attempt(r.Header[wire.AttemptHeader]),
 	}
+	// The trace identifies the request as well.
 	if c.CorrelationID == "" {
 		c.CorrelationID = traceparent.TraceID(trace)
 	}

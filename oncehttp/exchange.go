@@ -65,6 +65,7 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 		if x.principal = p.Principal(r); x.principal == "" {
 			return refuse(ProblemUnauthenticated)
 		}
+		// Config.Key may need the body, which is read later.
 		if p.Key == nil {
 			var err error
 			if x.key, err = p.headerKey(r); err != nil {
@@ -197,6 +198,7 @@ func (x *Exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
 	if x.undoes != nil && last.recorder.status == 0 {
 		last.recorder.WriteHeader(http.StatusNoContent)
 	}
+	// After the handler, the buffer of the body may belong to another request.
 	last.body.end()
 	if r.MultipartForm != nil && x.r.MultipartForm == nil {
 		_ = r.MultipartForm.RemoveAll() // the server removes only the files of its own request, and the handler had a copy
@@ -207,6 +209,7 @@ func (x *Exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
 // captured returns r as the client has sent it, with its body and without credentials, in the form that [http.ReadRequest] reads.
 func captured(r *http.Request, body []byte) []byte {
 	target := r.RequestURI
+	// A request that was made in this process may have no request URI, or an absolute one.
 	if !strings.HasPrefix(target, "/") {
 		target = r.URL.RequestURI()
 	}

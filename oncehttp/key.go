@@ -142,6 +142,7 @@ func (p *plan) bodyKey(r *http.Request, read *content, key string) (string, erro
 	if p.Key != nil {
 		b := newBody(read)
 		defer b.end()
+		// A copy, so that Config.Key does not change the request of the handler.
 		seen := r.WithContext(r.Context())
 		seen.Body = b
 		key, err := p.Key(seen)

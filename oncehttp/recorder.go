@@ -62,13 +62,16 @@ func (rec *recorder) freezeHeader() {
 	for name, values := range rec.header {
 		standard := http.CanonicalHeaderKey(name)
 		switch standard {
+		// The length is set again when the answer is sent.
 		case "Content-Length":
 			rec.length = first(values)
 			continue
+		// The answer is sent in one piece, so these headers would be wrong.
 		case "Transfer-Encoding", "Trailer":
 			continue
 		case "Content-Type":
 			rec.contentTypeSettled = rec.contentTypeSettled || name == standard
+			// A client of such an answer expects events while the handler runs.
 			if strings.HasPrefix(first(values), "text/event-stream") {
 				rec.refused = errStreamed
 			}
@@ -78,6 +81,7 @@ func (rec *recorder) freezeHeader() {
 		}
 		lines := &rec.otherLines
 		switch {
+		// A handler must not say how its request was handled, and trailers are not sent.
 		case rec.plan.isAnswerHeader(standard), strings.HasPrefix(name, http.TrailerPrefix):
 			continue
 		case rec.plan.storedHeaders[standard]:

@@ -36,9 +36,11 @@ func (x *Exchange) WriteProblem(p Problem) {
 	if name := x.plan.preset.RetryHeader; name != "" {
 		x.w.Header()[name] = []string{strconv.FormatBool(p.Retryable)}
 	}
+	// HTTP requires this header in each 401.
 	if _, set := x.w.Header()["Www-Authenticate"]; p.Code == ProblemUnauthenticated && !set {
 		x.w.Header()["Www-Authenticate"] = []string{x.plan.preset.Challenge}
 	}
+	// Logs and operators identify the operation by this hash.
 	if p.Instance == "" && x.key != "" {
 		p.Instance = "urn:once:key:" + keyname.Hash(x.key)
 	}
@@ -83,6 +85,7 @@ func (x *Exchange) Problem(err error) Problem {
 		if x.timedOut(err) {
 			p = x.plan.problem(ProblemTimeout)
 		}
+		// The effect is known, so the text must not say that it is unknown.
 		if e.Effect == once.EffectNotApplied {
 			p.Detail = problems[ProblemConflict].Detail
 		}

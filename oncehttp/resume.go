@@ -91,6 +91,7 @@ func (p *plan) restore(op once.Operation, next *withTx) (*Exchange, error) {
 		return nil, fmt.Errorf("the body of its request cannot be read: %w", err)
 	}
 	x := &Exchange{plan: p, w: noClient{}, r: r, next: next, keyed: true, key: op.Key, principal: principal, body: inMemory(body)}
+	// Config.Route names routes in its own way, so such a name is not a pattern.
 	if p.Route == nil {
 		if mux := routed(route, r, next); mux != nil {
 			r.Pattern, x.next = route, mux

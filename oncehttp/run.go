@@ -47,6 +47,7 @@ func (r *run) Value(key any) any {
 	switch key {
 	case runKey{}:
 		return r
+	// A nested middleware compares its Config with this one.
 	case nested.Key{Engine: r.engine}:
 		return &r.recorder.plan.Config
 	}
@@ -78,6 +79,7 @@ func (r *run) answer() (once.Answer, error) {
 	if !r.decided {
 		r.verdict = rec.plan.verdicts[rec.status]
 	}
+	// The error makes the engine roll the transaction back.
 	if r.verdict == VerdictDiscard {
 		return once.Answer{}, &notStoredError{rec.status}
 	}
@@ -178,6 +180,7 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	final := (*once.Failure)(nil)
 	switch {
 	case !errors.As(err, &final):
+	// A nil *once.Failure in an error is not a nil error.
 	case final == nil:
 		err = errNilFailure
 	case len(final.Detail) > 0 && !json.Valid(final.Detail):

@@ -46,6 +46,7 @@ func StatusHandler[TX any](e *once.Engine[TX], cfg Config, of func(r *http.Reque
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &Exchange{plan: p, w: w, r: r}
+		// The state changes, and only its principal may see it.
 		w.Header()["Cache-Control"] = []string{"no-store"}
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header()["Allow"] = []string{"GET, HEAD"}

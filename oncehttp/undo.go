@@ -36,6 +36,7 @@ func (x *Exchange) findUndone() bool {
 	defer cancel()
 	forward := x.Operation
 	forward.Key, forward.Name = x.key, x.plan.Undoes
+	// The fingerprint belongs to the request for the undo, so it must not be compared.
 	forward.Fingerprint, forward.Request = once.Fingerprint{}, nil
 	forward.Attempt.Number = 0 // the number belongs to this request
 	rec, err := x.route.void(ctx, forward)
@@ -47,6 +48,7 @@ func (x *Exchange) findUndone() bool {
 			x.w.Header()[name] = []string{wire.StatusNothing}
 		}
 		x.write(http.StatusNoContent, nil)
+	// The handler cannot undo an answer that was not stored.
 	case res.Kind != store.ResultValue:
 		x.WriteProblem(x.operationProblem(ProblemResultUnavailable))
 	default:

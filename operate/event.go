@@ -105,6 +105,7 @@ func (o *Operator) Trail(ctx context.Context, id store.ID) (t Trail, err error) 
 		ids = append(ids, note(step, s.Step, s.Events)...)
 	}
 	ids = append(ids, rec.Result.Events...)
+	// A record names only this many events, so others may exist.
 	if t.Cut = len(ids) >= current.MaxEvents; t.Cut {
 		ids = ids[:current.MaxEvents]
 	}

@@ -137,6 +137,7 @@ func (s *Intents) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) 
 	if err != nil {
 		return done, err
 	}
+	// Resume calls Answer concurrently.
 	var mu sync.Mutex
 	transport := &retryhttp.Transport{Journal: j, Dialect: retryhttp.Dialect{Retain: r.Retain}}
 	n, err := journal.Resume(ctx, j, &http.Client{Transport: transport, CheckRedirect: r.redirected}, journal.Options{

@@ -56,6 +56,7 @@ func (a *Keys) List(ctx context.Context, f KeyFilter) (p Page[Operation], err er
 		return p, err
 	}
 	p = pageOf(list, f.Window, func(op Operation) string { return cursor{op.Scope, op.Key}.String() })
+	// The limit of rows has ended the page, and matches may follow after it.
 	if p.Next == "" && end != nil {
 		p.Next, p.Cut = end.String(), true
 	}

@@ -250,6 +250,7 @@ func (b *board) setPaused(paused map[stream]struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := b.paused
+	// This is the usual case, in which no queue must be changed.
 	if maps.Equal(before, paused) {
 		return
 	}

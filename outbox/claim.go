@@ -46,6 +46,7 @@ func (c *claimer) run(ctx context.Context) {
 			}
 			c.failures = 0
 		}
+		// Messages that are committed within this time share one statement.
 		sleep.For(ctx, minPace-time.Since(began))
 	}
 }

@@ -55,6 +55,7 @@ func (r *Relay) deliver(ctx context.Context, u *unit, items []*item) {
 			probe = r.board.nextProbe(u.topic) // a probe of one message would prove nothing here
 		}
 	}
+	// A relay that reaches no destination for long releases its parts: see yield.
 	r.board.noteTry(down == nil || some)
 	switch {
 	case down == nil:

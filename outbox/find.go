@@ -52,6 +52,7 @@ func (f *finder) run(ctx context.Context) {
 			continue
 		}
 		failures = 0
+		// While messages arrive, the next read follows at once.
 		if found || f.wait(ctx, idle) {
 			idle = minIdle
 			sleep.For(ctx, minPace-time.Since(began))
@@ -136,6 +137,7 @@ func (f *finder) readTails(ctx context.Context) (more bool, err error) {
 	for key, ids := range found {
 		f.relay.board.foundRows(key.topic, key.part, ids[0], ids[1], false, began)
 	}
+	// Transactions with lower ids are assumed to have committed after this time.
 	if began.Sub(f.agedAt) >= commits {
 		f.low, f.next, f.agedAt = f.next, f.high, began
 	}
@@ -243,6 +245,7 @@ func (r *Relay) scan(ctx context.Context) {
 		}
 		failures = 0
 		r.board.forget()
+		// A slow scan must not take more than its share of the time.
 		waitUntil(ctx, r.scanNow, time.Now().Add(max(scanPause, share*time.Since(began))))
 	}
 }

@@ -145,6 +145,7 @@ func (b *Box[TX]) statements(ctx context.Context, op *current.Operation, message
 				m.Headers = withKeyHash(m.Headers, by.Key)
 				ids = append(ids, m.ID)
 			}
+			// Messages without a key have no order, so their IDs spread them over the parts of the topic.
 			part := partOf(m.Topic, cmp.Or(m.Key, m.ID))
 			list, err = b.append(list, part, &m, by)
 		}

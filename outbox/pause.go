@@ -120,6 +120,7 @@ func (b *Box[TX]) Skip(ctx context.Context, id, reason string) error {
 	}
 	m := s.message
 	m.Headers, m.Payload = map[string]string{headerSkipReason: reason}, nil
+	// The marker keeps the hash of the operation's key, so that logs still name the operation.
 	if e.OpKey != "" {
 		m.Headers = withKeyHash(m.Headers, e.OpKey)
 	}

@@ -237,9 +237,11 @@ func (r *Relay) holdParts(ctx context.Context, changed, giveUp chan struct{}) er
 		ended := holding.Err() == nil
 		letGo()
 		<-given
+		// Otherwise giveUp has ended the hold, and the relay takes parts again later.
 		if ended || ctx.Err() != nil {
 			return err
 		}
+		// After the break the relay may try its destinations again.
 		r.board.noteTry(true)
 		sleep.For(ctx, awayTTLs*r.cfg.TTL)
 	}

@@ -46,6 +46,7 @@ func (b *Budget) Succeed() {
 }
 
 func (b *Budget) earn() {
+	// The destination has answered, so earlier silences do not count.
 	b.heard()
 	giveBack(&b.limited, 1)
 	earned := int64(max(0, b.Percent))
@@ -86,6 +87,7 @@ func (b *Budget) payFor(c Class, attempt int) bool {
 }
 
 func (b *Budget) pay(from *atomic.Int64, price, size int64) bool {
+	// The loop repeats only if another goroutine has changed the number meanwhile.
 	for b.Burst >= 0 {
 		used := from.Load()
 		if used+price > size {

@@ -66,6 +66,7 @@ func classify(err error) (c Class, after time.Duration, said bool) {
 			c, after = classifyClassed(e)
 			return c, after, true
 		case interface{ RetryAfter() time.Duration }:
+			// A refusal is final, even if the error names a time.
 			if r, ok := err.(interface{ Retryable() bool }); ok && !r.Retryable() { //nolint:errorlint // as above
 				return ClassFinal, 0, true
 			}

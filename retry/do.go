@@ -118,6 +118,7 @@ func (p *Policy) decide(ctx context.Context, f *FailedAttempt, start lazy.Moment
 		return 0, ReasonCancelled, false
 	}
 	pauses := p.Base >= 0 || f.After > 0
+	// A random number costs time, and only a pause needs it.
 	if pauses {
 		f.Random = rand.Float64()
 	}

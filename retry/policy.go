@@ -76,6 +76,7 @@ func (p *Policy) next(f *FailedAttempt) (wait time.Duration, stop Reason) {
 	if limit, bounded := p.limit(f.Deadline); bounded && wait >= limit-f.Elapsed {
 		return 0, ReasonTooLate
 	}
+	// The budget is asked last, because its answer takes tokens.
 	if !p.budget().allow(f) {
 		return 0, ReasonOverBudget
 	}
@@ -116,6 +117,7 @@ func (p *Policy) ceiling(attempt int) time.Duration {
 	if most <= 0 {
 		most = 2 * time.Second
 	}
+	// The comparison shifts down, because a shift up could overflow.
 	if doubled := attempt - 1; doubled < 62 && base <= most>>doubled {
 		return base << doubled
 	}

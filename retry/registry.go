@@ -58,6 +58,7 @@ func (r *registry) get(destination string) *Budget {
 	b = &Budget{name: strings.Clone(name)}
 	if len(r.all) >= r.most {
 		delete(r.all, r.poorest())
+		// The budget begins empty, so that a caller cannot get a full one by inventing destinations.
 		b.used.Store(b.size())
 		b.limited.Store(b.limitedSize())
 	}

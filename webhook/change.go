@@ -39,6 +39,7 @@ func (es *Endpoints) Disable(ctx context.Context, tenant, id string) (Endpoint, 
 // Enable makes an endpoint get new events and its waiting deliveries again. Earlier failures of the
 // endpoint no longer count.
 func (es *Endpoints) Enable(ctx context.Context, tenant, id string) (Endpoint, error) {
+	// The waiting deliveries may be due now.
 	defer es.note()
 	return es.set(ctx, "enable", tenant, id, "disabled_at = null, disabled_by = ''")
 }
@@ -64,6 +65,7 @@ func (es *Endpoints) Rotate(ctx context.Context, tenant, id string, to Rotation)
 		// A repeated call after a lost answer finds the new secret in the database, and changes nothing.
 		case same && to.Overlap > 0:
 			return nil
+		// The previous secrets may have leaked, so an earlier overlap ends as well.
 		case to.Overlap == 0:
 			s.secret, s.old, s.overlap = to.Secret, "", 0
 		case s.old != "":

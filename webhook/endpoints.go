@@ -53,6 +53,7 @@ func (es *Endpoints) Create(ctx context.Context, e Endpoint) (created Endpoint, 
 	if e, err = es.cfg.checkedEndpoint(ctx, e); err != nil {
 		return Endpoint{}, "", err
 	}
+	// The caller cannot choose the ID. The secret is stored encrypted, and not in e.
 	e.ID, e.Secret = newID("ep_"), ""
 	var row endpointRow
 	err = es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {

@@ -24,6 +24,7 @@ func Gauges(db sqlplane.Database) gauge.Func {
 		g.read(dialect.DueEndpoints, &due, &since, &now)
 		age := 0.0
 		if due > 0 {
+			// The clock of the database may have jumped back.
 			age = max(0, time.Time(now).Sub(time.Time(since)).Seconds())
 		}
 		values = []gauge.Value{

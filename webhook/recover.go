@@ -145,6 +145,7 @@ func (es *Endpoints) previewMissed(ctx context.Context, e *endpointRow, p Period
 		}
 		return err
 	})
+	// If the oldest event that was read is before the period, the whole period was read.
 	return n, read == mostPreviewedEvents && !oldest.Before(p.Since), err
 }
 

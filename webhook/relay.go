@@ -144,6 +144,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	defer stop()
 	holding, letGo := context.WithCancel(context.WithoutCancel(ctx)) // the parts stay held while the last deliveries end
 	defer letGo()
+	// The board of an earlier Run may have deliveries that have not ended.
 	r.boarding.Lock()
 	r.board = newBoard(r.cfg.MaxBytes / 2)
 	r.boarding.Unlock()
@@ -185,6 +186,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	stating.Wait()
 	letGo()
 	held.Wait()
+	// Run may never be called again, and the idle connections would stay open.
 	r.client.CloseIdleConnections()
 	switch {
 	case errors.Is(failed, store.ErrNotMigrated): // the tables were deleted after the check
@@ -264,6 +266,7 @@ func (r *Relay) write(ended context.Context, fn func(context.Context) error) err
 			if until.IsZero() {
 				until = time.Now().Add(r.cfg.TTL)
 			}
+			// After one TTL another process may hold the part, and the statement would change nothing.
 			if time.Now().After(until) {
 				return err
 			}

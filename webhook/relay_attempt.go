@@ -51,6 +51,7 @@ func (q *request) send(ctx context.Context, client *http.Client) (a answer) {
 	began := time.Now()
 	a.At = began
 	defer func() { a.Duration = time.Since(began) }()
+	// Only an answer on a new connection proves that the network works.
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { a.fresh = !c.Reused }})
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, q.url, bytes.NewReader(q.data))
 	if err != nil {
@@ -60,6 +61,7 @@ func (q *request) send(ctx context.Context, client *http.Client) (a answer) {
 	r.Header.Set("Content-Type", contentType)
 	r.Header.Set("User-Agent", "once-webhook")
 	for name, value := range q.headers {
+		// A header such as Host or Content-Length would change the request itself.
 		if mayAdd(name) {
 			r.Header.Set(name, value)
 		}

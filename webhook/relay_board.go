@@ -68,6 +68,7 @@ func (b *board) due() (asks []ask, again time.Time) {
 		heap.Pop(&b.queues[t.queued])
 		switch {
 		case t.idle():
+		// The target has changed since it was queued, and is not ready yet.
 		case t.ready(now).After(now):
 			b.list(t, now)
 		case b.mustPark(t):
@@ -145,6 +146,7 @@ func (b *board) start(d *delivery) (s settings, started bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := d.target
+	// The lock was free since the claim, so each of these may have changed.
 	if t.gone || t.disabled || t.broken != nil || t.ordered && t.pending() || time.Now().Before(t.until) || t.wants() <= 0 || b.mustPark(t) || !b.hasPlace(t.standing(), 0) {
 		return s, false
 	}
@@ -186,6 +188,7 @@ func (b *board) claimed(a ask, at time.Time) {
 func (b *board) isSlow(d *delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	// The timer may fire when the request has just ended.
 	if d.slow || d.over {
 		return
 	}
@@ -235,6 +238,7 @@ func (b *board) ended(d *delivery) {
 	if d.answer.fresh && d.answer.Status != 0 && d.answer.At.After(b.reached) {
 		b.reached = d.answer.At
 	}
+	// The end of this request may have freed a place for a slow one.
 	b.stuck = slices.DeleteFunc(b.stuck, func(other *delivery) bool { return other.over || b.move(other) })
 	b.unpark(t)
 	b.list(t, time.Now())
@@ -393,6 +397,7 @@ func (b *board) put(id int64, part int, version int64, s *settings, h *health) {
 	t.stored = t.stored || h.stored
 	t.version, t.settings, t.gone = version, *s, false
 	t.concurrency = min(t.concurrency, maxConcurrency)
+	// A person may have lowered the concurrency.
 	t.window = max(1, min(t.window, t.concurrency))
 	b.list(t, now)
 }

@@ -195,6 +195,7 @@ func (c *claimer) events(ctx context.Context, list []*delivery) (events map[int6
 			ids = append(ids, d.event)
 		}
 	}
+	// Until here the map has only found duplicates.
 	clear(events)
 	// The estimate decreases, so one large event keeps the reads small only for a while.
 	c.largest -= c.largest / 8
@@ -231,6 +232,7 @@ func (r *Relay) begin(ctx context.Context, d *delivery, e *storedEvent, data []b
 
 // deliver makes one attempt, and passes its outcome to a settler.
 func (r *Relay) deliver(ended context.Context, d *delivery, s *settings, data []byte) {
+	// The end of Run must not cut off a request that the endpoint may have received.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ended), r.cfg.Timeout)
 	defer cancel()
 	drained := context.AfterFunc(ended, func() { // running deliveries may go on for one TTL after the end of Run

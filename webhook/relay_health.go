@@ -147,6 +147,7 @@ func (r *Relay) writeState(ctx context.Context, d *delivery) error {
 	default:
 		r.board.told(d.target, d.notice)
 	}
+	// Without a change, a person has changed the endpoint meanwhile, which is no event of this relay.
 	if by != "" && changed {
 		r.tell(ctx, RelayEvent{Type: EventDisabled, Tenant: d.tenant, Endpoint: d.target.uid, Err: d.answer.err, Status: d.answer.Status})
 	}
@@ -155,6 +156,7 @@ func (r *Relay) writeState(ctx context.Context, d *delivery) error {
 
 // state returns the statement that writes the state of an endpoint.
 func (r *Relay) state(d *delivery) store.Statement {
+	// The current health counts, because a later delivery may have changed it.
 	h := r.board.healthOf(d.target)
 	// Most endpoints never fail, so only an endpoint with failures has a row.
 	if h.failures == 0 {
@@ -202,6 +204,7 @@ func (r *Relay) hasSucceeded(ctx context.Context, tx sqlplane.Runner, d *deliver
 // notice warns the owner of an endpoint, once for each percentage, and disables the endpoint when the time has
 // passed. If by is set but changed is false, the caller makes the relay read the endpoint again.
 func (r *Relay) notice(ctx context.Context, tx sqlplane.Runner, d *delivery) (by Disabled, changed bool, err error) {
+	// After a success the warning would be wrong.
 	if yes, err := r.hasSucceeded(ctx, tx, d); err != nil || yes {
 		return DisabledByFailing, false, err
 	}

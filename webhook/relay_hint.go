@@ -74,6 +74,7 @@ func (h *hinter) start(ctx context.Context) error {
 	if err != nil || h.mark == 0 {
 		return err
 	}
+	// Events below this number belong to transactions that are assumed to have ended.
 	first, err := firstSince(ctx, h.relay.db, "created_at from once_webhook_event where ", now.Add(-slowness))
 	h.relay.board.saw(latest.UnixMicro(), first-1)
 	return err
@@ -114,6 +115,7 @@ func (h *hinter) read(ctx context.Context, changed chan struct{}) (more bool, er
 		}
 	}
 	now, old := time.Now(), int64(0)
+	// A transaction that took its number before this time is assumed to have ended.
 	if now.Sub(h.oldAt) >= slowness {
 		old, h.older, h.oldAt = h.older, h.mark, now
 	}

@@ -86,6 +86,7 @@ func (t *target) isOurs(a *answer, reached, now time.Time) bool {
 	case whose == faultEither && reached.After(t.doubt):
 		return false
 	}
+	// Without a pause, a process without file descriptors would try again and again.
 	if until := now.Add(min(ownFirst<<min(t.own, 10), ownMost)); until.After(t.until) {
 		t.until = until
 	}

@@ -27,6 +27,7 @@ func (l *lister) run(ctx context.Context, changed <-chan struct{}) {
 	told, failures := -1, 0
 	for ctx.Err() == nil {
 		began := time.Now()
+		// The list only reads, so it need not keep the parts.
 		held, done := l.relay.holder.Use(allParts)
 		done()
 		if len(held) != told {
@@ -53,6 +54,7 @@ func (l *lister) run(ctx context.Context, changed <-chan struct{}) {
 // changed.
 func (l *lister) list(ctx context.Context, held []hold.Part) error {
 	versions := map[int64]int64{}
+	// Without parts no row is read, and the board drops all of its targets.
 	if len(held) > 0 {
 		numbers := make([]int64, len(held))
 		for i, p := range held {
@@ -91,6 +93,7 @@ func (l *lister) read(ctx context.Context, ids []int64) error {
 		err := row.Scan(&id, &h.failures, (*dialect.Time)(&since), (*dialect.Time)(&until), &h.told, (*dialect.Time)(&now))
 		ours := time.Now()
 		if h.since = ours.Add(since.Sub(now)); !until.IsZero() { // the clock of the database may differ from the clock of this process
+			// A wrong clock must not pause an endpoint for longer than any circuit.
 			h.until = ours.Add(min(until.Sub(now), circuitMost))
 		}
 		healths[id] = h
@@ -182,6 +185,7 @@ func (r *Relay) keepHouse(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		// One relay is enough, and exactly one relay holds part 0.
 		held, done := r.holder.Use(allParts[:1])
 		done()
 		if len(held) == 0 {

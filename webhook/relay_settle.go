@@ -26,6 +26,7 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) (locked []*deliver
 			continue
 		}
 		if d.wait, d.steps = pauseAfter(d.attempts+1, d.answer.retryAfter, r.cfg.Schedule); d.steps == 0 {
+			// The schedule is over, so a person decides.
 			d.wait, d.steps = -1, 1
 		}
 		d.notice = r.noticeOf(d, now)
@@ -164,6 +165,7 @@ func (r *Relay) settleRows(ctx context.Context, list []*delivery, rows [][]any) 
 	// The fast statement waits for locked rows, so it is only the first try.
 	if r.db.Dialect() == sqlplane.PostgreSQL && list[0].waits == 0 {
 		over, err := within(ctx, patience, func(ctx context.Context) error { return r.exec(ctx, r.settleArrays(list, rows, heldBy(list))) })
+		// If the time has passed, a row is probably locked, and settleFree passes over it.
 		if !over {
 			return nil, err
 		}
@@ -188,6 +190,7 @@ func (r *Relay) settleFree(ctx context.Context, list []*delivery, rows [][]any) 
 	switch {
 	case err == nil:
 		return locked, nil
+	// This is not a lock of a row, so the caller tries all rows again.
 	case !over || r.db.Dialect() == sqlplane.SQLite:
 		return nil, err
 	case list[0].target == list[len(list)-1].target: // the list is ordered by endpoint

@@ -140,6 +140,7 @@ func (s *settler) runLocked(ctx context.Context) {
 		}
 		s.finish(list, locked)
 		if len(locked) > 0 {
+			// The rows stay locked for a while. An immediate try would only load the database.
 			sleep.For(context.WithoutCancel(ctx), lockedPause)
 		}
 	}

@@ -158,6 +158,7 @@ func (s Scheme) form() (form, error) {
 		header: http.CanonicalHeaderKey(s.Header), prefix: s.Prefix, separators: ",; ", encoding: s.Encoding,
 		stamp: placeOf(s.Timestamp), id: placeOf(s.ID), typ: placeOf(s.Type), redelivery: s.Redelivery,
 	}
+	// The timestamp is an item in the header of the signature, as with Stripe.
 	if strings.HasSuffix(s.Timestamp, "=") {
 		f.stamp, f.stampItem = place{}, s.Timestamp
 	}

@@ -154,6 +154,7 @@ func (s *Signer) add(secret string) error {
 		return fmt.Errorf("it is no private key. Try: %s and %d bytes in base64, the seed and the public key", privatePrefix, ed25519.PrivateKeySize)
 	}
 	priv := ed25519.NewKeyFromSeed(bytes[:ed25519.SeedSize])
+	// A key with a wrong second half would sign, but no receiver could verify the signature.
 	if !priv.Equal(ed25519.PrivateKey(bytes)) {
 		return errors.New("it is no private key: its second half is not the public key of its first half")
 	}

@@ -130,6 +130,7 @@ func (w sweeper) graves(ctx context.Context, s *Swept) error {
 		}
 		return err
 	})
+	// Deliveries and attempts of a deleted endpoint can be deleted at once. Only its own row must wait.
 	for _, id := range all {
 		if err == nil {
 			_, _, err = w.rows(ctx, id)

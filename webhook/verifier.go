@@ -163,6 +163,7 @@ func (s *signed) read(f *form, header http.Header) bool {
 			}
 		}
 	}
+	// Without any signature the body need not be hashed.
 	return s.n > 0 || s.nPublic > 0
 }
 
@@ -172,6 +173,7 @@ func (s *signed) add(f *form, item string) bool {
 		if stamp, ok := strings.CutPrefix(item, f.stampItem); ok {
 			twice := s.stamp != ""
 			s.stamp = stamp
+			// With two timestamps it is not known which one was signed.
 			return !twice
 		}
 	}

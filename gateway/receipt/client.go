@@ -94,6 +94,7 @@ func (c *Client) ask(ctx context.Context, method, operation string) (r gateway.R
 	}
 	maps.Copy(req.Header, c.cfg.Header)
 	req.Header.Set("Accept", "application/json")
+	// An old answer from a cache would prove nothing.
 	req.Header.Set("Cache-Control", "no-store")
 	text, err := c.send(req)
 	if err == nil {

@@ -19,6 +19,7 @@ const maxDepth = 100
 // 9007199254740993 and 1.10. JSON returns a body unchanged if the body is not valid JSON, has two members of one name in an object, has half of a
 // surrogate pair, or nests values more than 100 deep. The memory that JSON needs is a small multiple of the size of the body, at any depth.
 func JSON(contentType string, body []byte) []byte {
+	// Parsers read bytes that are not UTF-8 in different ways.
 	if !isJSON(contentType) || !utf8.Valid(body) || !json.Valid(body) {
 		return body
 	}

@@ -150,6 +150,7 @@ func Examine(ctx context.Context, c Config) (Report, error) {
 	if c.DB == nil {
 		return r, nil
 	}
+	// If the database no longer answers, the findings prove nothing.
 	return r, c.DB.PingContext(ctx) //nolint:wrapcheck // the caller knows what it has opened
 }
 

@@ -39,6 +39,7 @@ func askGaps(ctx context.Context, p *examination) (Finding, error) {
 		keys, oldest := map[bool]int{}, map[bool]time.Duration{} // by whether the message has failed
 		var first operate.Gap
 		for _, g := range gaps.Items {
+			// A short wait is normal, because the missing message may arrive soon.
 			if waits := now.Sub(g.Since); !g.Dead && waits > gapBound {
 				fails := g.Attempts > 0
 				if fails && keys[fails] == 0 {

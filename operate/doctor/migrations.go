@@ -47,6 +47,7 @@ func askMigrations(ctx context.Context, p *examination) (Finding, error) {
 			return fail("tables are missing, and once migrate up would fail: "+what, words.Either(try != "", try, "the URL of a user who may create, alter and index tables in this database")), nil
 		}
 	}
+	// The list of migrations does not show that a person has dropped a table.
 	if m, table := p.dropped(ctx, has); table != "" {
 		return fail(fmt.Sprintf("once_schema lists the migration %s %d, but its table %s does not exist: whatever uses the table fails", m.Capability, m.Version, table),
 			fmt.Sprintf("restore the table from a backup; or delete from once_schema where capability = '%s', and then once migrate up --db %s", m.Capability, p.URL)), nil

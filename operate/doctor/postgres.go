@@ -77,6 +77,7 @@ func askClaims(ctx context.Context, p *examination) (Finding, error) {
 	err := p.DB.QueryRowContext(ctx, pgsql.ListedLock(pgsql.ProbeKey())).Scan(&kept, &version)
 	if err == nil && !kept { // the server may hold locks without listing them: two sessions find out
 		most := p.DB.Stats().MaxOpenConnections
+		// Two sessions are needed to see whether a lock excludes the other one.
 		p.DB.SetMaxOpenConns(2)
 		kept, err = pgsql.ExcludesLock(ctx, p.DB)
 		p.DB.SetMaxOpenConns(most)
@@ -168,6 +169,7 @@ func askVanished(ctx context.Context, p *examination) (Finding, error) {
 	if err != nil {
 		return Finding{}, err
 	}
+	// On a Unix socket these settings are 0.
 	if idle == 0 && interval == 0 {
 		return fine("this connection does not leave this machine, so no client machine can be lost"), nil
 	}

@@ -87,6 +87,7 @@ func (r *Request) Replay(ctx context.Context, target *url.URL, cfg ReplayConfig)
 		// All requests of a round start together, so that the service gets them at the same time.
 		close(start)
 		all.Wait()
+		// A part of the answers would look like a complete result.
 		if ctx.Err() != nil {
 			return Report{}, ctx.Err()
 		}

@@ -179,6 +179,7 @@ func (f *File) rewrite() error {
 	if err := f.use(out); err != nil {
 		return f.fail(errors.Join(err, out.Close()))
 	}
+	// The new file has its own lock, so the lock of the old one can end.
 	old.Close()
 	f.salt, f.size, f.flushed, f.limit = s, base, base, max(f.cfg.Compact, 4*base)
 	return nil

@@ -91,6 +91,7 @@ func (d *destination) learn(e *result, parallel int) (left int) {
 		d.broke, d.room = true, 1
 	case fails:
 		d.failing, d.room = true, 1
+		// The request without a price was the last try, or the host has asked for a pause.
 		if e.trusted || e.later {
 			// Another request would only add load to a host that fails.
 			return d.leave()

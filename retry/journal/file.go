@@ -103,6 +103,7 @@ func (f *File) begin(id string, r record) (e *entry, b *batch, again bool, err e
 		e = &entry{record: r, in: f.next}
 		f.next.opened, f.next.flush = append(f.next.opened, e), true
 		f.table.add(e)
+	// With the same key, a server would refuse one of the two requests.
 	case !slices.Equal(e.body, r.body) || !slices.Equal(e.Header["Content-Type"], r.Header["Content-Type"]):
 		return nil, nil, false, ErrMismatch
 	default:

@@ -30,6 +30,7 @@ func open(path string, cfg Config, d disk) (_ *File, err error) {
 	if f.cfg.MaxBytes <= 0 {
 		f.cfg.MaxBytes = DefaultMaxBytes
 	}
+	// A wrong Config must fail before a file is created.
 	if _, err = allow(cfg.Headers); err != nil {
 		return nil, err
 	}

@@ -77,6 +77,7 @@ func (r *resumption) exchange(ctx context.Context, in Intent, m *resumed, e *res
 	if req.Header == nil {
 		req.Header = make(http.Header)
 	}
+	// If the first call has sent its key in this header, the journal has stored the header.
 	if req.Header.Get("X-Idempotency-Key") == "" {
 		req.Header["Idempotency-Key"] = []string{in.Key}
 	}
@@ -171,6 +172,7 @@ func Begin(ctx context.Context, j Journal, in Intent, b *retry.Budget) (Intent, 
 		m.unsent = err != nil
 		return got, err
 	}
+	// Only Resume may begin an intent by its ID.
 	in.ID = ""
 	return j.Begin(ctx, in)
 }
@@ -183,5 +185,6 @@ func End(ctx context.Context, j Journal, in Intent, o Proof) error {
 		}
 		m.outcome = o
 	}
+	// The outcome must be stored even if the caller has given up.
 	return j.End(context.WithoutCancel(ctx), in, o)
 }

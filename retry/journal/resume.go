@@ -104,6 +104,7 @@ func (r *resumption) start(ctx context.Context) bool {
 	d := r.ready[0]
 	r.ready = r.ready[1:]
 	d.queued = false
+	// The destination may have changed since it was queued.
 	if d.rest() == 0 || d.busy >= d.room {
 		return false
 	}

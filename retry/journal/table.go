@@ -85,6 +85,7 @@ func (t *Table) fields(in *Intent, calls int) ([]any, error) {
 func nameOf(in Intent) string {
 	h := sha256.New()
 	for _, part := range []string{in.Key, in.Method, in.URL} {
+		// The lengths ensure that different parts never have the same text.
 		fmt.Fprintf(h, "%d %s", len(part), part)
 	}
 	return hex.EncodeToString(h.Sum(nil))

@@ -84,6 +84,7 @@ func (t *Table) count(ctx context.Context, there *Intent, calls int64, asked Int
 // withdraw deletes an intent that may have been stored although Begin returns an error. If another call has begun the intent meanwhile, the intent
 // stays.
 func (t *Table) withdraw(ctx context.Context, id string) error {
+	// The caller may have given up, and an intent without a request must not stay.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if _, err := t.exec(ctx, "delete from once_intent where id = ? and calls = 1", id); err != nil {

@@ -142,6 +142,7 @@ func byStatus(status int, after time.Duration) retry.Class {
 			return retry.ClassRateLimited
 		}
 		return retry.ClassThrottled
+	// A 503 without a time may come from a proxy that has lost the answer of the server.
 	case http.StatusServiceUnavailable:
 		if after > 0 {
 			return retry.ClassThrottled

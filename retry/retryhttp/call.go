@@ -91,12 +91,14 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 	if c.listen(req); c.impatient() {
 		return nil, c.gaveUp(retry.ReasonTooLate, nil)
 	}
+	// The caller may already have made attempts of its own.
 	if said := field(req.Header, wire.AttemptHeader); said != "" {
 		if n, err := strconv.Atoi(said); err == nil && n > 0 {
 			c.first = n
 		}
 	}
 	c.body.init(req, c.repeatable)
+	// The caller does not know a key that the Transport has made, so its next request would have another key.
 	if t.Journal != nil && c.keyed && !made && !c.once {
 		if err := c.record(k); err != nil {
 			c.body.close()

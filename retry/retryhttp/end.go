@@ -44,6 +44,7 @@ func (c *call) end(a answer, stop retry.Reason) (*http.Response, error) {
 	case stop == retry.ReasonPointless, stop == retry.ReasonCancelled && c.last == nil && a.resp == nil:
 		return nil, a.err
 	}
+	// The caller gets an error, so the body of the answer has no reader.
 	a.discard()
 	return nil, why
 }

@@ -12,6 +12,7 @@ func (c *call) attempt() answer {
 	if c.t.Hedge <= 0 || c.hedged || !c.repeatable || !c.body.repeatable() {
 		return c.send(c.req.Context())
 	}
+	// The channel has room for both answers, so that no runner blocks.
 	r := race{call: c, answers: make(chan answer, 2)}
 	r.start()
 	timer := time.NewTimer(c.t.Hedge)

@@ -47,6 +47,7 @@ func (c *call) announces() bool { return c.t.Dialect.Announce || peers.has(c.hos
 
 // meet records whether the server of an answer understands these headers.
 func (c *call) meet(h http.Header) {
+	// A read is enough for a known host, which is the usual case.
 	if field(h, wire.StatusHeader) != "" && !peers.has(c.host) {
 		peers.add(c.host)
 	}

@@ -96,6 +96,7 @@ func (c *call) request(on *sending) (*http.Request, error) {
 			return nil, err
 		}
 	}
+	// This comes after BeforeAttempt, which must see the real names of the headers.
 	c.hide(r.Header)
 	r.Body, r.GetBody = body, nil // with GetBody net/http could send the request again on its own
 	return r, nil
@@ -121,6 +122,7 @@ func (c *call) header(on *sending, until time.Time) http.Header {
 	if c.key != "" {
 		set(wire.KeyHeader, 2, c.key)
 	}
+	// With this time the server can refuse a retry whose record it may have deleted.
 	if c.intent != nil && c.intent.Again && h.Get(wire.FirstSentHeader) == "" {
 		h[wire.FirstSentHeader] = []string{wire.FormatFirstSent(c.since)}
 	}

@@ -100,6 +100,7 @@ func (s *source) whole(ctx context.Context) ([]byte, error) {
 	}
 	var text []byte
 	read := make(chan error, 1)
+	// Both the reader and the caller end the body, but a body may be closed only once.
 	end := sync.OnceFunc(func() { body.Close() })
 	// In a goroutine, because a read of the caller's body may block for ever.
 	go func() {

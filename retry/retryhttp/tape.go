@@ -70,6 +70,7 @@ func (t *tape) record() {
 		t.mu.Lock()
 		t.text, t.err = append(t.text, piece[:n]...), err
 		close(t.more)
+		// A closed channel wakes all readers, so the next change needs another channel.
 		t.more = make(chan struct{})
 		t.mu.Unlock()
 		if err != nil {

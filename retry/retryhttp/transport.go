@@ -103,6 +103,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 func (t *Transport) roundTrip(req *http.Request) (*http.Response, error) {
 	c, err := t.begin(req)
 	if err != nil {
+		// A RoundTripper must close the body, also if it returns an error.
 		closeBody(req)
 		return nil, err
 	}

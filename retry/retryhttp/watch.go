@@ -87,6 +87,7 @@ func (s *sending) gotConn(info httptrace.GotConnInfo) {
 	w.http2.Store(http2)
 	w.kept.Store(info.Reused)
 	w.idle.Store(info.WasIdle)
+	// net/http may have begun the request again on this connection.
 	w.answered.Store(false)
 	switch again := w.conns.Add(1) > 1; {
 	case !again || !s.call.body.empty:
@@ -119,6 +120,7 @@ func (s *sending) gotByte() { s.watch.answered.Store(true) }
 // probably dead before, so its end says nothing about the server.
 func (s *sending) stale(err error) bool {
 	w := &s.watch
+	// No byte was sent, so the connection was dead before.
 	if strings.Contains(err.Error(), notRewound) {
 		return s.Err() == nil
 	}

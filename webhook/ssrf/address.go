@@ -83,8 +83,10 @@ func (g *Guard) CheckAddr(a netip.Addr) error {
 	switch {
 	case !a.IsValid():
 		return refused("there is no address")
+	// An address with a zone is valid only on this machine.
 	case a.Zone() != "":
 		return refused("the address %s has a zone, which is a network card of this host", a)
+	// The prefixes of IPv4 addresses would not match such an address.
 	case a.Is4In6():
 		return refused("the address %s is an IPv4 address inside of an IPv6 one. Try: %s", a, a.Unmap())
 	}
