@@ -41,6 +41,7 @@ func (l *lines) addOutcome(x *Exchange, status string, code int) {
 	p, said := x.plan, status
 	switch status {
 	case wire.StatusStored, wire.StatusOmitted, wire.StatusReplayed:
+		// An answer of 400 or higher has undone nothing.
 		if x.undoes != nil && code < 400 {
 			said = wire.StatusUndone
 		}
@@ -190,6 +191,7 @@ func (x *Exchange) Answer(status int, header http.Header, body []byte) (once.Ans
 		rec.header = http.Header{}
 	}
 	maps.Copy(rec.header, header)
+	// Outer middleware has set this encoding, and encodes the body of each replay again.
 	if _, own := header["Content-Encoding"]; !own {
 		rec.outerEncoding = before["Content-Encoding"]
 	}

@@ -141,6 +141,7 @@ func spool(head []byte, rest io.Reader, limit int64) (c content, ok bool, err er
 		c.name = f.Name()
 	}
 	out := &spoolWriter{file: f}
+	// The writer keeps the error, which is checked below.
 	_, _ = out.Write(head)
 	n, err := io.Copy(out, io.LimitReader(rest, limit-int64(len(head))+1))
 	c.size = int64(len(head)) + n

@@ -105,6 +105,7 @@ type rule struct {
 }
 
 func (c *Compare) compile() *rule {
+	// Without a rule, the fingerprint is the one that is stored without Compare.
 	if c.isZero() {
 		return nil
 	}
@@ -211,6 +212,7 @@ func (ru *rule) ofBody(x *Exchange, contentType string) lists {
 		if !ok || !oneReading {
 			return nil
 		}
+		// A null in place of a value keeps the fact that the value exists.
 		rest := jsonpointer.Null(x.body.memory, spans)
 		if read := x.plan.preset.Body; read != nil {
 			rest = read(contentType, rest)

@@ -89,6 +89,7 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 	switch {
 	case errors.As(err, &unwritten):
 		return x.cannotCompare(&refusal{ProblemStoreUnavailable, unwritten.Error()}), nil
+	// An empty body would make another request look like a retry.
 	case fits && x.comparesBody() && bodyWasRead(r, body.size, err):
 		return x.cannotCompare(errConsumed), nil
 	case fits && err != nil:

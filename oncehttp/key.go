@@ -141,6 +141,7 @@ func (p *plan) keySent(r *http.Request) bool {
 func (p *plan) bodyKey(r *http.Request, read *content, key string) (string, error) {
 	if p.Key != nil {
 		b := newBody(read)
+		// Config.Key may keep the body, whose buffer is used again later.
 		defer b.end()
 		// A copy, so that Config.Key does not change the request of the handler.
 		seen := r.WithContext(r.Context())
@@ -229,6 +230,7 @@ func partValues(parts *multipart.Reader, field string) (values []string, err err
 		if part.FormName() != field || part.FileName() != "" {
 			continue
 		}
+		// A longer value is not a key, so the rest of it is not read.
 		value, err := io.ReadAll(io.LimitReader(part, once.MaxKey+1))
 		if err != nil {
 			return values, err

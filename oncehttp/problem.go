@@ -89,6 +89,7 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Extra)) {
+		// A second member with this name would make the document ambiguous.
 		if slices.Contains(members, name) {
 			continue
 		}
@@ -96,6 +97,7 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		// The comma replaces the closing brace.
 		body[len(body)-1] = ','
 		body = append(body, member[1:]...) // without the opening brace
 	}

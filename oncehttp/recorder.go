@@ -49,6 +49,7 @@ func (rec *recorder) WriteHeader(status int) {
 		return
 	case status == http.StatusSwitchingProtocols:
 		rec.refused = errStreamed
+	// An informational answer cannot be sent before the commit.
 	case status < 200:
 		return
 	}
@@ -194,6 +195,7 @@ func (rec *recorder) finish() {
 	if rec.status == 0 {
 		rec.WriteHeader(http.StatusOK)
 	}
+	// http.TimeoutHandler may have left the handler running, and its later writes must fail.
 	rec.handlerReturned = true
 	if len(rec.body) > 0 && !rec.contentTypeSettled {
 		rec.storedLines = append(rec.storedLines, store.Field{Name: "Content-Type", Value: http.DetectContentType(rec.body)})

@@ -93,6 +93,7 @@ func (a *Keys) forget(ctx context.Context, r sqlplane.Runner, by By, o ForgetReq
 	if err != nil {
 		return "", err
 	}
+	// The lock keeps the owner of the operation from changing it before the erasure.
 	locked := a.statement(operationColumns+"scope = ? and KEY in (?, ?) order by KEY FOR UPDATE", o.Scope, o.Key, keyname.Hashed(o.Key))
 	found, err := collect(ctx, r, locked, scanOperation)
 	if err != nil {

@@ -125,6 +125,7 @@ type InboxMessage struct {
 // List returns the keys that wait for a message, the longest wait first. It lists at most 1000 keys of each consumer, of at most 10,000 consumers.
 // Each page reads the whole list from the database.
 func (i *Inboxes) List(ctx context.Context, f GapFilter) (p Page[Gap], err error) {
+	// The whole list is read, so its cursor is a position in the list.
 	skip := 0
 	if f.After != "" {
 		if skip, err = strconv.Atoi(f.After); err != nil || skip < 0 {

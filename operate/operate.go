@@ -111,6 +111,7 @@ type Operator struct {
 func New[TX any](s DB[TX], cfg Config) *Operator {
 	box := outbox.New(s, outbox.Config{Encrypter: cfg.Encrypter})
 	consumer := func(name string) (order, error) {
+		// Only an inbox with an order has keys that wait.
 		c := inbox.Config{Consumer: name, Order: inbox.InOrder}
 		if err := checkConsumer(name); err != nil {
 			return nil, err
@@ -118,6 +119,7 @@ func New[TX any](s DB[TX], cfg Config) *Operator {
 		return inbox.New(once.New(s, once.Config{}), c), nil
 	}
 	keys := NewKeys(s, cfg.Caches...)
+	// With PlainSecrets, an operator without the key of the service can still change endpoints.
 	hooks := webhook.New(s, webhook.Config{Encrypter: cfg.Encrypter, PlainSecrets: cfg.Encrypter == nil})
 	return &Operator{
 		Keys:    keys,

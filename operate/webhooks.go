@@ -133,6 +133,7 @@ func (w *Webhooks) list(ctx context.Context, where string, args ...any) (list []
 		if until.After(e.Now) {
 			e.PausedUntil = shownOrNil(until)
 		}
+		// A delivery that is due later only waits for its next attempt.
 		if !due.After(e.Now) {
 			e.DueSince = shownOrNil(due)
 		}

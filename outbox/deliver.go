@@ -193,6 +193,7 @@ func (r *Relay) publish(ctx context.Context, messages []message.Message) (errs [
 			health = retry.HealthBad
 		}
 	}
+	// The breaker must learn the outcome of each call that it has allowed.
 	tellBreaker(health)
 	return errs, unanswered
 }

@@ -162,6 +162,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		return errors.New("outbox: this relay is running. Try: call Run once, or make another Relay")
 	}
 	defer r.running.Store(false)
+	// Without the tables no retry would help, so the service learns of it at once.
 	if err := r.check(ctx); err != nil {
 		return err
 	}

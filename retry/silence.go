@@ -63,6 +63,7 @@ func (s *silence) before(f *FailedAttempt, apart time.Duration) (n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	failing := s.failing.Load()
+	// Only the first failure of an intent is counted, because its retries are not other intents.
 	if f.Attempt == 1 {
 		if failing < heed {
 			s.givenUp[failing] = f.Now
@@ -81,6 +82,7 @@ func (s *silence) before(f *FailedAttempt, apart time.Duration) (n int64) {
 
 // later counts the attempts that began later than f, by at least apart, if none of the later attempts has succeeded.
 func (s *silence) later(f *FailedAttempt, apart time.Duration) (n int64) {
+	// If a later attempt has succeeded, the destination answers.
 	if f.Silent < 0 || s.latest.Load() >= f.Silent {
 		return 0
 	}

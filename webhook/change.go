@@ -117,6 +117,7 @@ func (es *Endpoints) set(ctx context.Context, action, tenant, id, columns string
 		if err == nil && row.DisabledBy == "" { // otherwise the next failure of an enabled endpoint could disable the endpoint again
 			_, err = r.Exec(ctx, es.text("delete from once_webhook_state where endpoint = ?", row.id))
 		}
+		// Without the key of the service the headers stay encrypted, and are not returned.
 		if err == nil && (es.cfg.Encrypter != nil || !row.encrypted) {
 			err = row.open(es.cfg)
 		}

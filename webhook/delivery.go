@@ -258,6 +258,7 @@ func (es *Endpoints) Test(ctx context.Context, tenant, id string) (event string,
 	if err != nil {
 		return "", err
 	}
+	// A malformed ID must not reach the database.
 	if !isID(id) {
 		return "", ErrNotFound
 	}

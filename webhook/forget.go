@@ -43,6 +43,7 @@ func (h *Hooks[TX]) Forget(ctx context.Context, tenant string) (f Forgotten, err
 			return err
 		})
 	}
+	// Each endpoint has its own small transactions, so that no lock is held for long.
 	for _, id := range endpoints {
 		if err == nil {
 			var deliveries, attempts int64

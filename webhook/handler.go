@@ -243,6 +243,7 @@ func (a *api) update(c *call) (any, error) {
 	if err := c.read(&in); err != nil {
 		return nil, err
 	}
+	// Settings that the request leaves out keep their values.
 	e, err := a.endpoints.Get(c.r.Context(), c.tenant, c.id)
 	if err != nil {
 		return nil, err

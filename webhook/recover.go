@@ -205,6 +205,7 @@ func (es *Endpoints) begin(ctx context.Context, tenant, id string, p *Period) (e
 		return e, 0, 0, err
 	}
 	const events = "select id from once_webhook_event where tenant = ? and created_at "
+	// Without an event in the period, the range of numbers is empty.
 	first, last := int64(math.MaxInt64), int64(0)
 	err = es.db.Pool().Query(ctx, es.text(events+">= ? order by id limit 1", tenant, es.at(p.Since)), func(row sqlplane.Row) error { return row.Scan(&first) })
 	// A period without an end includes events that commit later.

@@ -67,6 +67,7 @@ func (b *board) due() (asks []ask, again time.Time) {
 		}
 		heap.Pop(&b.queues[t.queued])
 		switch {
+		// The target has changed since it was queued, and no delivery can begin.
 		case t.idle():
 		// The target has changed since it was queued, and is not ready yet.
 		case t.ready(now).After(now):
@@ -255,6 +256,7 @@ func (b *board) settled(d *delivery) {
 	if t.flight[d.event] = false; !t.claimed {
 		delete(t.flight, d.event)
 	}
+	// drop has kept the target until its last outcome was written.
 	if t.gone && !t.pending() {
 		delete(b.targets, t.id)
 	}

@@ -26,6 +26,7 @@ func (b *board) past(a *ask) bound {
 	switch {
 	case a.first != nil:
 		return *a.first
+	// An event with a lower number than the first row may still commit.
 	case a.ordered:
 		return bound{event: b.old}
 	case a.from.isBefore(late, false):

@@ -70,6 +70,7 @@ func (c *claimer) claim(ctx context.Context, asks []ask) error {
 			if a.first == nil {
 				a.first = &at
 			}
+			// An ordered endpoint returns its first delivery even if it is not due.
 			if d.target = a.target; isDue {
 				found[a] = append(found[a], d)
 			}
@@ -95,6 +96,7 @@ func (c *claimer) claim(ctx context.Context, asks []ask) error {
 	}
 	now := time.Now()
 	for _, a := range asks {
+		// An endpoint without a due delivery is asked again as well, because a hint can be missed.
 		at := now.Add(askEvery)
 		if more[a.target] {
 			at = now

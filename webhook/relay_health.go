@@ -175,6 +175,7 @@ func (r *Relay) state(d *delivery) store.Statement {
 
 // lock locks the row of an endpoint, or returns errLocked. A deleted endpoint may have no row.
 func (r *Relay) lock(ctx context.Context, tx sqlplane.Runner, endpoint int64) error {
+	// A deleted row must not look like a locked one.
 	exists, free := false, false
 	err := tx.Query(ctx, r.text("select 1 from once_webhook_endpoint where id = ?", endpoint), func(sqlplane.Row) error { exists = true; return nil })
 	if err == nil && exists {

@@ -57,6 +57,7 @@ func circuitPause(failures int) time.Duration {
 // retryAfter returns the pause that an answer asks for, or 0.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	text := h.Get("Retry-After")
+	// Some servers send a fraction, although HTTP does not allow it.
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds > 0 {
 		return time.Duration(min(seconds, mostRetryAfter.Seconds()) * float64(time.Second))
 	}

@@ -40,6 +40,7 @@ func sweep(ctx context.Context, db sqlplane.Database, retain time.Duration, arch
 	if err := w.graves(ctx, &s); err != nil {
 		return s, err
 	}
+	// The database has written the times of the rows, so its clock decides about their age.
 	now, err := w.now(ctx)
 	from := now.Add(-retain)
 	since := dialect.StoredTime(db.Dialect(), from) // with this condition no later row is deleted, even if the clock of the database has jumped
@@ -103,6 +104,7 @@ func (w sweeper) removeOld(ctx context.Context, table, column, at string, since 
 		// The delete has both bounds. Without the first one, PostgreSQL expects a third of the table and reads
 		// all of it.
 		statement, bounds := "delete from "+table+" where "+where+" and "+column+" between ? and ?", slices.Concat(args, []any{first, last})
+		// Rows that are too young stay, so the next batch must begin after this one.
 		if at != "" {
 			statement, bounds, after = statement+" and "+at+" < ?", append(bounds, since), last
 		}
@@ -178,6 +180,7 @@ func firstSince(ctx context.Context, db sqlplane.Database, what string, t time.T
 	err := db.Pool().Query(ctx, w.text("select coalesce(min(id), 0), coalesce(max(id), 0) + 1 "+rest+"id > 0"), func(row sqlplane.Row) error { return row.Scan(&from, &to) })
 	for err == nil && from < to {
 		middle := from + (to-from)/2
+		// If no row follows the middle, the number is at most the middle.
 		id, later := to, true
 		err = db.Pool().Query(ctx, w.text("select id, "+what+"id >= ? order by id limit 1", middle), func(row sqlplane.Row) error {
 			var at time.Time

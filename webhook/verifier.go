@@ -85,6 +85,7 @@ func (v *Verifier) authenticate(header http.Header, body []byte) error {
 	switch {
 	case !valid:
 		return ErrSignature
+	// The time is checked after the signature, because a time that is not signed proves nothing.
 	case s.stamp != "" && !v.isFresh(s.stamp):
 		return ErrStale
 	}

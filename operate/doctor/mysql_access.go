@@ -55,6 +55,7 @@ func judgeMySQLVersion(version, comment string) Finding {
 		name, oldest, maintained, tested = "MariaDB", oldestMariaDB, oldestMariaDB, testedMariaDB
 	}
 	number, _, _ := strings.Cut(version, "-")
+	// These servers report a version number of MySQL.
 	for _, other := range []string{"TiDB", "Vitess", "OceanBase", "SingleStore"} {
 		if strings.Contains(version+comment, other) {
 			return warn(other+" speaks the protocol of MySQL, but once is not tested with it: it is not known whether two calls can execute one operation", "MySQL, MariaDB or PostgreSQL")
@@ -78,6 +79,7 @@ func judgeMySQLVersion(version, comment string) Finding {
 
 // askLocks checks that the server holds named locks for a session, because claims are such locks.
 func askLocks(ctx context.Context, p *examination) (Finding, error) {
+	// The name is unique, so no other session can hold the lock.
 	const name = "concat('once doctor ', connection_id())"
 	var kept sql.NullBool
 	err := p.DB.QueryRowContext(ctx, "select get_lock("+name+", 0) = 1 and is_used_lock("+name+") = connection_id() and release_lock("+name+") = 1").Scan(&kept)

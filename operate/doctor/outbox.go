@@ -112,6 +112,7 @@ func (p *examination) judgeTopics(topics []outbox.Topic) Finding {
 			continue
 		}
 		if n++; n <= mostTold {
+			// Reasons that hold back the whole topic come first.
 			w := waits[0]
 			one := fmt.Sprintf("%s: %s", words.Shown(t.Name), w)
 			if !w.Since.IsZero() {

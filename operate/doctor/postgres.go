@@ -46,6 +46,7 @@ func askPooler(ctx context.Context, p *examination) (Finding, error) {
 	if p.BackendPID == nil {
 		return Finding{}, nil
 	}
+	// A pooler has sent another process ID to the driver.
 	told, err := p.BackendPID(ctx)
 	if p.pooler = told != pid; p.pooler {
 		return fine("a connection pooler is between this machine and the server, and supports transactions. In transaction mode pgxstore needs default_query_exec_mode=exec, or PgBouncer 1.21 with max_prepared_statements"), err

@@ -77,6 +77,7 @@ func (f *File) commit() {
 }
 
 func (f *File) put(b *batch) error {
+	// The next process would not find an intent in a file that was removed.
 	if err := f.current(); err != nil {
 		return f.fail(err)
 	}
@@ -176,6 +177,7 @@ func (f *File) rewrite() error {
 		return err
 	}
 	old := f.out
+	// The new file already has its name, so the old one cannot be used any more.
 	if err := f.use(out); err != nil {
 		return f.fail(errors.Join(err, out.Close()))
 	}

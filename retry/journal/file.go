@@ -58,6 +58,7 @@ func (f *File) Damage() Damage { return f.damage }
 
 // Begin implements [Journal]. It returns when the intent is on the disk. Begin ignores the end of ctx.
 func (f *File) Begin(_ context.Context, in Intent) (Intent, error) {
+	// Secrets must not reach the disk.
 	kept, err := f.cfg.Redact(in)
 	if err != nil {
 		return in, err

@@ -115,6 +115,7 @@ func parse(file []byte, apply func(payload []byte) error) (damage Damage, err er
 		payload, durable, next, ok := s.frameAt(file, at)
 		if ok {
 			flushed, at = max(flushed, durable), next
+			// A flush frame has no record.
 			if len(payload) > 0 {
 				whole = append(whole, payload)
 			}

@@ -47,6 +47,7 @@ func (r *resumption) send(ctx context.Context, in Intent, trust bool) (e result)
 		e.meets = unpaid
 	case m.unsent:
 		e.meets = nothing
+	// The transport has used this journal, so the meeting is right.
 	case m.begun:
 	case e.err != nil && e.meets == fails:
 		e.meets = astray

@@ -88,6 +88,7 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 	if t.Breaker != nil {
 		c.breaker = t.Breaker(c.host)
 	}
+	// The caller waits no longer, so an attempt would only add load.
 	if c.listen(req); c.impatient() {
 		return nil, c.gaveUp(retry.ReasonTooLate, nil)
 	}
@@ -201,6 +202,7 @@ func (c *call) decide(a answer) (wait time.Duration, stop retry.Reason) {
 		return 0, ""
 	}
 	f := retry.FailedAttempt{Attempt: c.tries(), Class: a.class, After: a.after, Elapsed: elapsed, Random: rand.Float64()}
+	// Only a timeout counts as silence. A reset shows that the server is alive.
 	var late interface{ Timeout() bool }
 	if errors.As(a.err, &late) && late.Timeout() {
 		f.Silent, f.Begun, f.Now = a.number, a.begun, time.Duration(lazy.Now())
@@ -214,6 +216,7 @@ func (c *call) decide(a answer) (wait time.Duration, stop retry.Reason) {
 	}
 	byKey := false
 	if expires := c.expiry(); !expires.IsZero() {
+		// A value of 0 would mean that there is no deadline.
 		fresh := max(1, expires.Sub(c.start))
 		total := c.total()
 		if byKey = (f.Deadline == 0 || fresh < f.Deadline) && (total < 0 || fresh < total); byKey {

@@ -55,6 +55,7 @@ func (r *race) start() {
 		if a.sending == nil { // the breaker has refused this runner
 			cancel(nil)
 		} else {
+			// The context must live until the body of the answer was read.
 			a.sending.quit = cancel
 		}
 		r.answers <- a

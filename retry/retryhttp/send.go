@@ -27,6 +27,7 @@ func (c *call) send(ctx context.Context) (a answer) {
 		defer func() { done(outcome) }()
 	}
 	n := c.count()
+	// The first attempt has its place in the call, so that the usual call allocates little.
 	on := &c.one
 	if n != c.first {
 		on = new(sending)

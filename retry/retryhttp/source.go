@@ -50,6 +50,7 @@ func (s *source) open(ctx context.Context) (io.ReadCloser, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// The first attempt sends the body of the caller itself.
 	if body := s.first; body != nil {
 		s.first = nil
 		return body, nil

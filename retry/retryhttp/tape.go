@@ -92,6 +92,7 @@ var errClosed = errors.New("retryhttp: the body of the request is read after it 
 
 func (p *playing) Read(into []byte) (int, error) {
 	t := p.tape
+	// The body of the caller is read only when an attempt reads it.
 	t.run.Do(func() { go t.record() })
 	for {
 		t.mu.Lock()

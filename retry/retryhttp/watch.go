@@ -110,6 +110,7 @@ func (s *sending) unsent() bool {
 	if !w.looked.Load() {
 		return false
 	}
+	// Another Base may not report that it has written the header.
 	_, netHTTP := s.call.t.base().(*http.Transport)
 	return w.conns.Load() == 0 || netHTTP && !w.wrote.Load() && s.Err() == nil
 }
@@ -161,6 +162,7 @@ func (c *call) free(a *answer) bool {
 		c.t.CloseIdleConnections()
 	}
 	c.mu.Lock()
+	// The re-send does not count in Policy.Attempts.
 	c.unpaid++
 	c.mu.Unlock()
 	return true

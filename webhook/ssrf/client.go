@@ -66,6 +66,7 @@ func (rt *roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A receiver could send an answer without end.
 	resp.Body = http.MaxBytesReader(nil, resp.Body, rt.most)
 	return resp, nil
 }
