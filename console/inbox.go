@@ -14,9 +14,9 @@ import (
 
 // These are the largest numbers of rows that the pages of inboxes read.
 const (
-	mostInboxes = 20  // keys of each inbox on this page
-	mostWaiting = 40  // keys on the page of one inbox
-	mostGaps    = 500 // keys of an inbox that is shown by itself
+	mostInboxes = 20  // inboxes of one page
+	mostWaiting = 40  // keys of each inbox on this page
+	mostGaps    = 500 // keys on the page of one inbox
 )
 
 // inboxesBody is a page of inboxes.

@@ -108,7 +108,7 @@ func (a *Keys) Search(ctx context.Context, key string, f KeyFilter) (p Page[Oper
 	return p, nil
 }
 
-// looseScopes jumps from one scope to the next one by the primary key, and skips the other operations of a scope. BOUND stands for a condition on the
+// looseScopes jumps from one scope to the next one by the primary key, and skips the other operations of a scope. BOUND is replaced by a condition on the
 // last scope.
 var looseScopes = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: loose, sqlplane.SQLite: loose,

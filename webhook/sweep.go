@@ -170,7 +170,7 @@ func (w sweeper) now(ctx context.Context) (now time.Time, err error) {
 	return now, err
 }
 
-// firstSince returns a number below which each row of a table is older than t. The parameter what is a column
+// firstSince returns a number below which each row of a table is older than t. The text in what has a column
 // and its table, such as "created_at from once_webhook_event where ". The numbers of rows grow with their time,
 // except for rows of slow transactions, so a binary search finds the number.
 func firstSince(ctx context.Context, db sqlplane.Database, what string, t time.Time) (int64, error) {

@@ -62,7 +62,7 @@ func checkPatterns(list []string) (patterns []string, err error) {
 	return patterns, nil
 }
 
-// column returns the text in which the table stores the patterns of an endpoint. Each pattern stands between
+// column returns the text in which the table stores the patterns of an endpoint. Each pattern is between
 // two blanks, because no pattern contains a blank.
 func column(patterns []string) string { return " " + strings.Join(patterns, " ") + " " }
 
