@@ -211,6 +211,7 @@ func (x *Exchange) Finish(rec store.Record, replayed bool, err error) {
 		x.body.recycle()
 	}
 	key := x.Operation.Key
+	// A replay stores nothing new, and a request without a key stores nothing at all.
 	if x.plan.Quota != nil && err == nil && !replayed && key != "" {
 		x.plan.Quota.Add(x.r.Context(), x.Operation.Scope, head.Size(rec.Result.Header)+len(rec.Result.Body)+len(x.Operation.Request))
 	}
@@ -222,6 +223,7 @@ func (x *Exchange) Finish(rec store.Record, replayed bool, err error) {
 	case err == nil && key != "":
 		x.send(x.lastRun.storedStatus)
 	case err == nil:
+		// Without a key the answer was not stored.
 		x.send(wire.StatusIgnored)
 	case x.lastRun != nil && x.lastRun.answerNotStored() && once.CodeOf(err) == once.CodeFailed:
 		status := wire.StatusNotStored

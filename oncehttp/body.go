@@ -42,6 +42,7 @@ func readBody(r *http.Request, limit, memory int64) (c content, ok bool, err err
 		case int64(len(body)) > memory && (err == nil || err == io.EOF):
 			// After spool has copied the bytes to the file, the buffer is free.
 			defer recycle(body)
+			// A body that has reported its end must not be read again.
 			rest := io.Reader(r.Body)
 			if err == io.EOF {
 				rest = http.NoBody
@@ -119,6 +120,7 @@ func (c *content) close() error {
 	}
 	err := c.file.Close()
 	if c.name != "" {
+		// An error of Close does not matter if the file can be removed.
 		err = os.Remove(c.name)
 	}
 	c.file = nil

@@ -184,6 +184,7 @@ func (ru *rule) mark(f once.Fingerprint) once.Fingerprint { return fingerprint.R
 
 // wholeBody returns the hash of parts, the content type and the whole body.
 func (x *Exchange) wholeBody(parts lists, contentType string) (once.Fingerprint, error) {
+	// A body in a file is hashed piece by piece, so that it needs no memory.
 	if x.body.file != nil && len(x.r.PostForm) == 0 {
 		texts := make([]string, len(parts))
 		for i, p := range parts {

@@ -197,6 +197,7 @@ func (x *Exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
 	}
 	x.next.ServeHTTP(&last.recorder, r)
 	if x.undoes != nil && last.recorder.status == 0 {
+		// An undo that writes no answer has succeeded.
 		last.recorder.WriteHeader(http.StatusNoContent)
 	}
 	// After the handler, the buffer of the body may belong to another request.
@@ -217,6 +218,7 @@ func captured(r *http.Request, body []byte) []byte {
 	var b bytes.Buffer
 	b.WriteString(r.Method + " " + target + " HTTP/1.1\r\nHost: " + r.Host + "\r\n")
 	_ = r.Header.WriteSubset(&b, notCaptured) // a write to a bytes.Buffer never fails
+	// The captured body is complete, even if the client has sent it in chunks.
 	b.WriteString("Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n")
 	b.Write(body)
 	return b.Bytes()

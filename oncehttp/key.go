@@ -52,6 +52,7 @@ func (f *KeyFormat) check(key string) error {
 		return nil
 	case f.UUID && !isUUID(key):
 		return refuse("The idempotency key must be a UUID in lower case, with its hyphens and nothing around it, such as 8e03978e-40d5-43e8-bc93-6894a57f9324.")
+	// Only the UUIDs of all zeros and of all ones repeat their first digit 32 times, and both come from faulty clients.
 	case f.UUID && strings.Count(key, key[:1]) == 32:
 		return refuse("The idempotency key is the UUID that stands for none. Make one for each intent.")
 	case len(key) < f.MinLength:

@@ -90,6 +90,7 @@ func (m *multipartFile) withoutBoundary(contentType string) (string, error) {
 			return err
 		})
 	}
+	// Programs would read such a body in different ways, so it is compared as one piece.
 	if errors.Is(err, errNotMultipart) || !opens {
 		m.opening = ""
 		return contentType, nil

@@ -215,6 +215,7 @@ func operationOf(e outbox.Entry) *OperationName {
 func (a *Keys) letterOf(ctx context.Context, m message.Message) (uid string, err error) {
 	query := a.statement("select uid from once_deadletter where origin = 'outbox' and consumer = '' and source = ? and event_id = ?", m.Source, m.ID)
 	err = a.db.Pool().Query(ctx, query, func(row sqlplane.Row) error { return row.Scan(&uid) })
+	// A database without dead letters has no table for them.
 	if sqlguard.IsMissing(err) {
 		return "", nil
 	}

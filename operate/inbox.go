@@ -158,6 +158,7 @@ func (i *Inboxes) List(ctx context.Context, f GapFilter) (p Page[Gap], err error
 			list = append(list, gapOf(name, g))
 		}
 	}
+	// All columns of the key, because each page needs the same order.
 	slices.SortFunc(list, func(a, b Gap) int {
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Consumer, b.Consumer), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Key, b.Key))
 	})
@@ -178,6 +179,7 @@ func (i *Inboxes) gaps(ctx context.Context, consumer string, most int) (list []G
 // Summaries returns the states of the inboxes, sorted by the names of their consumers. The parameter most limits the number of keys that are read
 // from each inbox.
 func (i *Inboxes) Summaries(ctx context.Context, w Window, most int) (p Page[InboxSummary], err error) {
+	// One name more than the page has shows whether a next page exists.
 	names, err := inbox.Consumers(ctx, i.db, w.After, w.limit()+1)
 	if err != nil {
 		return p, err //nolint:wrapcheck // likewise
@@ -218,6 +220,7 @@ func (i *Inboxes) Parked(ctx context.Context, m InboxMessage, w Window) (p Page[
 			return p, errCursor
 		}
 	}
+	// One message more than the page has shows whether a next page exists.
 	list, err := inbox.ParkedOf(ctx, i.db, m.Consumer, m.Source, m.Topic, m.Key, after, w.limit()+1)
 	of := func(p inbox.ParkedMessage) ParkedMessage {
 		return ParkedMessage{p.Seq, p.ID, p.Type, utc(p.ParkedAt), utc(p.NextAt)}

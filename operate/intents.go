@@ -70,6 +70,7 @@ func (s *Intents) List(ctx context.Context) ([]Intent, error) {
 func (s *Intents) Find(ctx context.Context, key, url string) ([]Intent, error) {
 	list, err := s.List(ctx)
 	return slices.DeleteFunc(list, func(in Intent) bool {
+		// The journal has the key as it was sent, perhaps in quotation marks.
 		return in.Key != key && strings.Trim(in.Key, `"`) != key || url != "" && in.URL != url
 	}), err
 }

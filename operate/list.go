@@ -89,6 +89,7 @@ func (a *Keys) Search(ctx context.Context, key string, f KeyFilter) (p Page[Oper
 		return p, err
 	}
 	if len(scopes) > most {
+		// One scope more than allowed was read, so another page follows.
 		scopes = scopes[:most]
 		p.Next, p.Cut = cursor{scope: scopes[most-1]}.String(), true
 	}
@@ -132,6 +133,7 @@ func (a *Keys) scopes(ctx context.Context, f KeyFilter, most int) ([]string, err
 	query, args, bound := looseScopes[a.db.Dialect()], []any{from}, ""
 	if before := prefix.After(f.ScopePrefix); f.ScopePrefix != "" && before != "" {
 		bound = " and scope < ?"
+		// The recursive query contains the bound twice.
 		for range strings.Count(query, "BOUND") {
 			args = append(args, before)
 		}
@@ -181,6 +183,7 @@ type conditions struct {
 
 func (c *conditions) and(cond string, values ...any) {
 	c.text += " and " + cond
+	// A copy, because two queries share their first conditions.
 	c.args = append(slices.Clip(c.args), values...)
 }
 

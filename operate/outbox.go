@@ -56,6 +56,7 @@ type MessageFilter struct {
 
 // List returns the messages that match f, the oldest first, without their payloads and headers.
 func (o *Outbox) List(ctx context.Context, f MessageFilter) (p Page[Message], err error) {
+	// Only this method limits the rows that it reads.
 	if f.State == outbox.StateBlocked && f.Most > 0 && f.Key == "" {
 		list, next, err := o.box.Blocked(ctx, f.Topic, f.After, f.limit(), f.Most)
 		return Page[Message]{Items: convert(list, messageOf), Next: next, Cut: next != "" && len(list) < f.limit()}, err //nolint:wrapcheck // it is of package outbox

@@ -171,6 +171,7 @@ func (a *Keys) tally(ctx context.Context, v *Overview) (err error) {
 		return nil
 	})
 	for _, t := range of {
+		// The limit is for all states together, so each of the counts may be too low.
 		t.More = read >= most
 	}
 	return err

@@ -153,6 +153,7 @@ func (s *Sagas) List(ctx context.Context, f SagaFilter) (p Page[Saga], err error
 func (s *Sagas) Find(ctx context.Context, key string) (list []Saga, err error) {
 	found, err := s.keys.Find(ctx, key)
 	for _, op := range found {
+		// Operations that are not sagas may have the same key.
 		if owner.Of(op.Scope) == owner.Saga && op.Key == key {
 			list = append(list, sagaOf(op))
 		}

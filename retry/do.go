@@ -79,6 +79,7 @@ func (p *Policy) again(ctx context.Context, last error, fn func(context.Context,
 			p.Observe(ctx, Event{Type: EventFailed, Attempt: attempt, Class: f.Class, Err: failed, Wait: wait, Stop: stop})
 		}
 		switch {
+		// A final error goes to the caller as it is: no retry was possible, so there is nothing to add.
 		case stop == ReasonPointless:
 			return unmark(failed)
 		case stop != "":
@@ -147,6 +148,7 @@ func left(ctx context.Context, elapsed time.Duration) time.Duration {
 // try makes an attempt, unless the breaker refuses it. The attempt must end at until.
 func (p *Policy) try(ctx context.Context, attempt int, until lazy.Moment, fn func(context.Context, int) error) (err, refusal error) {
 	if p.Breaker == nil {
+		// Without a limit no context is made, so that the usual call stays cheap.
 		if p.Timeout <= 0 && until == lazy.Never {
 			return fn(ctx, attempt), nil
 		}

@@ -196,6 +196,7 @@ func (in *endpointInput) set(e *Endpoint) {
 	if in.Headers != nil {
 		e.Headers = in.Headers
 	}
+	// Without a version from the tenant, Update detects only changes since this read.
 	e.Version = cmp.Or(in.Version, e.Version)
 }
 

@@ -108,6 +108,7 @@ func (h *Hooks[TX]) Relay(cfg RelayConfig) *Relay {
 	}
 	cfg.Timeout = cmp.Or(max(0, cfg.Timeout), 15*time.Second)
 	cfg.Concurrency = cmp.Or(max(0, cfg.Concurrency), 4)
+	// A negative value stays as it is, because it means never.
 	cfg.DisableAfter = cmp.Or(cfg.DisableAfter, 5*24*time.Hour)
 	cfg.MaxBytes = cmp.Or(max(0, cfg.MaxBytes), 128<<20)
 	cfg.TTL = cmp.Or(max(0, cfg.TTL), 10*time.Second)
@@ -155,6 +156,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		if err := r.holder.Run(holding, func() { notify(changed) }); holding.Err() == nil { // the holder has ended by itself
 			failed = err
 		}
+		// Without its parts the relay must not deliver.
 		stop()
 	})
 	r.stater = newStater(r)

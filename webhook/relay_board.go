@@ -65,6 +65,7 @@ func (b *board) due() (asks []ask, again time.Time) {
 		if t == nil || key.After(now) {
 			return asks, key
 		}
+		// The target is the first of its queue.
 		heap.Pop(&b.queues[t.queued])
 		switch {
 		// The target has changed since it was queued, and no delivery can begin.
@@ -72,6 +73,7 @@ func (b *board) due() (asks []ask, again time.Time) {
 		// The target has changed since it was queued, and is not ready yet.
 		case t.ready(now).After(now):
 			b.list(t, now)
+		// An endpoint in trouble must not take the last places from endpoints without a request.
 		case b.mustPark(t):
 			t.waiting = true
 			b.parked[t] = struct{}{}

@@ -107,6 +107,7 @@ func (s *stater) run(ctx context.Context) {
 		for _, d := range last {
 			if err := r.writeState(ctx, d); err != nil {
 				failed = err
+				// A later delivery may have been added meanwhile: add keeps the right one.
 				s.add([]*delivery{d})
 			}
 		}
@@ -211,6 +212,7 @@ func (r *Relay) notice(ctx context.Context, tx sqlplane.Runner, d *delivery) (by
 	}
 	kind := EventEndpointFailing
 	still, args := hold.StillHeld(holdTable, holdWork, "part", []hold.Part{d.part})
+	// The condition on told: two processes must not send the same warning twice.
 	statement := r.text("update once_webhook_state set told = ? where endpoint = ? and told < ? and "+still, append([]any{d.notice, d.target.id, d.notice}, args...)...)
 	if d.notice == 100 {
 		kind, by = EventEndpointDisabled, DisabledByFailing

@@ -56,6 +56,7 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) (locked []*deliver
 			return err
 		})
 		if err != nil {
+			// write repeats until Run ends. Another process then delivers these events again.
 			r.tell(ctx, RelayEvent{Type: EventDatabase, Err: err})
 			return nil
 		}
@@ -67,6 +68,7 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) (locked []*deliver
 			written = append(written, d)
 		}
 	}
+	// States come last: an outcome must not wait for a locked endpoint.
 	r.stater.add(written)
 	for _, d := range written {
 		r.tellOutcome(ctx, d, now)
@@ -217,6 +219,7 @@ func within(ctx context.Context, most time.Duration, fn func(context.Context) er
 	bounded, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	err = fn(bounded)
+	// The end of ctx itself is no sign of a lock.
 	return err != nil && (bounded.Err() != nil || store.KindOf(err) == store.KindBusy) && ctx.Err() == nil, err
 }
 

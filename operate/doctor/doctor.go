@@ -147,6 +147,7 @@ func Examine(ctx context.Context, c Config) (Report, error) {
 		r.Findings = append(r.Findings, f)
 	}
 	r.Healthy = r.Failures == 0
+	// A store without SQL has no connection to test.
 	if c.DB == nil {
 		return r, nil
 	}

@@ -175,9 +175,11 @@ func askVanished(ctx context.Context, p *examination) (Finding, error) {
 		return fine("this connection does not leave this machine, so no client machine can be lost"), nil
 	}
 	noticed := time.Duration(idle+interval*count) * time.Second
+	// With tcp_user_timeout the number of keepalives does not count.
 	if user > 0 {
 		noticed = min(noticed, time.Duration(idle)*time.Second+time.Duration(user)*time.Millisecond)
 	}
+	// The server ends an idle transaction after this time, even if it has not noticed the loss.
 	if s := time.Duration(session) * time.Millisecond; s > 0 {
 		noticed = min(noticed, s)
 	}

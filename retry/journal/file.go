@@ -152,6 +152,7 @@ func (f *File) end(in Intent, o Proof) (note *batch, err error) {
 		return nil, f.close(e)
 	}
 	expires, held := e.Expires, e.Held
+	// An expiry only becomes earlier: at that time the server may delete the key.
 	if sooner := millis(in.Expires); sooner != 0 && (expires == 0 || sooner < expires) {
 		expires = sooner
 	}

@@ -88,6 +88,7 @@ func (c *call) judge(a *answer) {
 			return
 		}
 	}
+	// A final refusal such as 422 is an answer for the caller. A final 501 is a failure.
 	a.good = status < http.StatusBadRequest || a.class == retry.ClassFinal && status < http.StatusInternalServerError
 	if a.good && c.keyed {
 		c.buffer(a)
@@ -126,6 +127,7 @@ func classify(resp *http.Response, keyed, read bool) (class retry.Class, after t
 	case keyed && (p.again || named): // an earlier request with the key is in flight
 		class = retry.ClassInFlight
 	}
+	// The server asks for a retry, although such a status is usually final.
 	if class == retry.ClassFinal && again {
 		class = retry.ClassUnknown
 	}
@@ -239,6 +241,7 @@ func hopeless(err error) bool {
 	case errors.As(err, &certificate), errors.As(err, &record):
 		return true
 	case errors.As(err, &name):
+		// Only a resolver that has answered proves that the name does not exist.
 		return name.IsNotFound && !name.IsTemporary
 	case errors.As(err, &op) && op.Op == "remote error": // a TLS alert of the server
 		return !slices.Contains(passingAlerts[:], op.Err.Error())
@@ -259,6 +262,7 @@ var passingAlerts = [...]string{"tls: internal error", "tls: user canceled", "tl
 func refused(err error) bool {
 	for status := http.StatusBadRequest; status < http.StatusInternalServerError; status++ {
 		if text := http.StatusText(status); text != "" && text == err.Error() {
+			// A later attempt may get past a proxy with one of these statuses.
 			return status != http.StatusRequestTimeout && status != http.StatusTooEarly && status != http.StatusTooManyRequests
 		}
 	}
@@ -284,6 +288,7 @@ func (a *answer) outcome(ctx context.Context) retry.Health {
 	switch {
 	case a.good, a.class == retry.ClassInFlight, a.resp == nil && a.class == retry.ClassFinal:
 		return retry.HealthGood
+	// This side has ended the attempt, or the connection was already dead.
 	case a.resp == nil && (a.stale || ctx.Err() != nil || errors.Is(a.err, errLost)):
 		return retry.HealthUnknown
 	}

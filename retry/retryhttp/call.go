@@ -82,6 +82,7 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 	if _, c.nested = req.Context().Value(keyOfSending{}).(*sending); c.nested {
 		c.policy.Attempts = 1 // retries at two layers would multiply
 	}
+	// All calls to one host share a budget.
 	if c.policy.Budget == nil {
 		c.policy.Budget = retry.BudgetFor(c.host)
 	}
@@ -191,8 +192,10 @@ func (c *call) decide(a answer) (wait time.Duration, stop retry.Reason) {
 	case !c.repeatable && a.class != retry.ClassTransient && a.class != retry.ClassUnseen:
 		// Another attempt is allowed only if it is proven that the server has not executed the request.
 		return 0, retry.ReasonNotSafe
+	// The first attempt has read a body that cannot be read again.
 	case !c.body.repeatable():
 		return 0, retry.ReasonNotWhole
+	// The server may have deleted the record of the key, and would execute the request again.
 	case c.expired():
 		return 0, retry.ReasonExpired
 	}
@@ -208,6 +211,7 @@ func (c *call) decide(a answer) (wait time.Duration, stop retry.Reason) {
 		f.Silent, f.Begun, f.Now = a.number, a.begun, time.Duration(lazy.Now())
 	}
 	if deadline, ok := ctx.Deadline(); ok {
+		// A deadline of 0 would mean that there is no deadline.
 		f.Deadline = max(1, deadline.Sub(c.start))
 	}
 	if c.patience > 0 {

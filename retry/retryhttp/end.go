@@ -15,6 +15,7 @@ import (
 // hand returns the answer to the caller. The response gets the caller's request, with the key that was sent.
 func (c *call) hand(a answer, why *retry.Error) (*http.Response, error) {
 	a.sending.gaveUp = why
+	// GivenUp and a later redirect find the attempt by this context.
 	a.sending.handing = handing{c.req.Context(), a.sending}
 	r := c.req.WithContext(&a.sending.handing)
 	if c.key != "" {
@@ -39,6 +40,7 @@ func (c *call) end(a answer, stop retry.Reason) (*http.Response, error) {
 		why.Cause = a.err
 	}
 	switch {
+	// As with any RoundTripper, an answer with a bad status is not an error.
 	case a.resp != nil && stop != retry.ReasonCancelled:
 		return c.hand(a, why)
 	case stop == retry.ReasonPointless, stop == retry.ReasonCancelled && c.last == nil && a.resp == nil:

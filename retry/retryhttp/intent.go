@@ -125,6 +125,7 @@ func (c *call) run() (resp *http.Response, err error) {
 		_ = c.leave(o)
 		return resp, nil
 	}
+	// Until the caller has closed the body, it may not have the whole answer, so the intent stays open.
 	resp.Body = &taken{ReadCloser: resp.Body, end: sync.OnceValue(func() error { return c.leave(o) })}
 	return resp, nil
 }

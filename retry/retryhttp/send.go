@@ -87,6 +87,7 @@ func (c *call) request(on *sending) (*http.Request, error) {
 	if ours {
 		on.limit.Store(int64(lazy.At(until)))
 	}
+	// A copy, because a RoundTripper must not change the request of its caller.
 	r := c.req.WithContext(on)
 	r.Header = c.header(on, until)
 	if c.t.BeforeAttempt != nil {

@@ -60,6 +60,7 @@ func (s *sending) inTime() bool {
 	defer s.mu.Unlock()
 	switch {
 	case s.timer != nil:
+		// Stop reports false if the timer has already ended the attempt.
 		return s.timer.Stop()
 	case lazy.Moment(s.limit.Load()).Over():
 		return false
@@ -77,6 +78,7 @@ func (s *sending) cancel(cause error) {
 }
 
 func (s *sending) Done() <-chan struct{} {
+	// Only a goroutine that waits needs a timer. Attempts without one save it.
 	s.look(true)
 	return s.Context.Done()
 }

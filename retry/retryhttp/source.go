@@ -28,6 +28,7 @@ func (s *source) init(req *http.Request, repeatable bool) {
 		return
 	}
 	s.first, s.again = req.Body, req.GetBody
+	// The first attempt records such a body while it sends it. A longer one would need too much memory.
 	if s.again == nil && repeatable && req.ContentLength > 0 && req.ContentLength <= maxKept {
 		s.first, s.tape = nil, record(req.Body, req.ContentLength)
 	}
@@ -107,6 +108,7 @@ func (s *source) whole(ctx context.Context) ([]byte, error) {
 	go func() {
 		defer end()
 		var err error
+		// One byte more than the limit shows that the body is too long.
 		text, err = io.ReadAll(io.LimitReader(body, maxIntent+1))
 		read <- err
 	}()
