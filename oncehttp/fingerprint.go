@@ -30,6 +30,7 @@ func (x *Exchange) fingerprint(route string) (once.Fingerprint, error) {
 		return ru.fingerprint(x, route)
 	}
 	r, path, contentType := x.r, pathOf(x.r), x.r.Header.Get("Content-Type")
+	// A body in a file is hashed piece by piece, so that it needs no memory.
 	if x.body.file != nil && len(r.PostForm) == 0 {
 		return fingerprintFile(x.body.file, x.body.size, contentType, r.Method, route, path, r.URL.RawQuery)
 	}

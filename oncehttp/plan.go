@@ -70,6 +70,7 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 	for status := range p.verdicts {
 		v, listed := p.preset.Verdicts[status]
 		if !listed {
+			// A key such as 2 is for all statuses from 200 to 299.
 			v = p.preset.Verdicts[status/100]
 		}
 		p.verdicts[status] = v

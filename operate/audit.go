@@ -72,6 +72,7 @@ func (a *Keys) Audit(ctx context.Context, f AuditFilter) (p Page[Entry], err err
 		}
 		where, args = where+" and id < ?", append(args, id)
 	}
+	// One entry more than the page has shows whether a next page exists.
 	query := statement(a.db, auditColumns+where+" order by id desc limit ?", append(args, f.limit()+1)...)
 	list, err := collect(ctx, a.db.Pool(), query, scanEntry)
 	if err != nil {

@@ -125,6 +125,7 @@ func (w *Webhooks) sentPairs(ctx context.Context, l *sentLook, ids []string) err
 		return nil
 	})
 	for _, s := range l.of {
+		// The limit is for all events together, so each of the lists may be incomplete.
 		s.Cut = read == mostSent
 	}
 	return err

@@ -106,6 +106,7 @@ func (b *Budget) size() int64 {
 	if b.Burst == 0 {
 		return 10 * 100
 	}
+	// The limit prevents an overflow.
 	return min(int64(b.Burst), 1<<31) * 100
 }
 

@@ -92,9 +92,11 @@ func (p *Policy) pause(f *FailedAttempt) time.Duration {
 	}
 	bound := p.ceiling(f.Attempt)
 	if f.After > 0 {
+		// A random part is added to the pause, so that not all clients return at the same moment.
 		bound = max(bound, f.After/10)
 	}
 	if f.Class == ClassRateLimited && p.budget().crowded() {
+		// Many calls of this process wait for the same limit, so they spread further.
 		bound = max(bound, min(f.After, time.Second))
 	}
 	wait := time.Duration(f.Random * float64(bound))

@@ -45,6 +45,7 @@ func (b *Budget) Begin(at time.Duration) (number int64) {
 
 // Answered is [Budget.Succeed] for an attempt that has a number from [Budget.Begin].
 func (b *Budget) Answered(number int64) {
+	// Attempts may be answered in another order than they began, so only a higher number is stored.
 	for latest := b.latest.Load(); latest < number && !b.latest.CompareAndSwap(latest, number); {
 		latest = b.latest.Load()
 	}

@@ -33,6 +33,7 @@ func newKey(h func() hash.Hash, secret []byte) *key {
 // sum computes the HMAC of s. The caller must put m back into the pool.
 func (k *key) sum(f *form, s *signed) (m *mac) {
 	m, _ = k.pool.Get().(*mac)
+	// The state comes from the pool, and may have hashed another request.
 	m.hash.Reset()
 	m.text = s.appendHead(m.text[:0], f)
 	m.hash.Write(m.text)

@@ -83,6 +83,7 @@ func (c *claimer) claim(ctx context.Context, asks []ask) error {
 		a := &asks[i]
 		list := found[a]
 		a.read = err == nil
+		// A result as long as the limit may not be complete.
 		more[a.target] = err == nil && len(list) >= a.limit
 		for _, d := range list {
 			if a.want > 0 && b.isNew(a.target, d.event) {

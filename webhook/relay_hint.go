@@ -58,6 +58,7 @@ func (h *hinter) run(ctx context.Context, changed chan struct{}) {
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
+		// This process has sent an event, so the read need not wait for the next tick.
 		case <-h.relay.woken:
 		}
 	}

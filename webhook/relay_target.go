@@ -130,6 +130,7 @@ func (t *target) count(now time.Time) {
 func (t *target) wake(from bound, now time.Time) {
 	t.wakes++
 	t.at, t.likely = now, true
+	// The bound only moves back here: the new delivery may be earlier than all known ones.
 	if from.isBefore(t.from, t.ordered) {
 		t.from = from
 	}

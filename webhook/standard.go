@@ -178,6 +178,7 @@ func (s *Signer) Sign(header http.Header, id string, at time.Time, body []byte) 
 		m := k.sum(&s.form, &what)
 		signatures = base64.StdEncoding.AppendEncode(append(signatures, macPrefix...), m.sum)
 		signatures = append(signatures, ' ')
+		// Not earlier, because the signature was read from m.
 		k.pool.Put(m)
 	}
 	if len(s.privates) > 0 {
@@ -187,6 +188,7 @@ func (s *Signer) Sign(header http.Header, id string, at time.Time, body []byte) 
 			signatures = append(signatures, ' ')
 		}
 	}
+	// The names are in canonical form, so the header need not convert them.
 	header[HeaderID] = []string{id}
 	header[HeaderTimestamp] = []string{what.stamp}
 	header[HeaderSignature] = []string{string(signatures[:len(signatures)-1])}

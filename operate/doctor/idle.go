@@ -102,6 +102,7 @@ func askIdleMySQL(ctx context.Context, p *examination) (Finding, error) {
 	if err != nil {
 		return Finding{}, err
 	}
+	// The cloud service closes connections, whatever the setting of the server says.
 	if end := idleByHost(p.Host); end.after > 0 {
 		return end.judge(poolIdle), nil
 	}

@@ -97,6 +97,7 @@ func askConsumers(ctx context.Context, p *examination) (Finding, error) {
 
 // consumers returns the consumers whose inboxes have received messages.
 func (p *examination) consumers(ctx context.Context) (names []string, err error) {
+	// A consumer may have rows in only one of the two tables.
 	for _, table := range []string{"once_inbox", "once_inbox_position"} {
 		some, err := p.distinct(ctx, table, "consumer")
 		if err != nil {

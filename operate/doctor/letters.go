@@ -19,6 +19,7 @@ func askLetters(ctx context.Context, p *examination) (Finding, error) {
 		return Finding{}, err
 	case n == 0:
 		return fine("no message is a dead letter"), nil
+	// These letters need no person any more.
 	case n == redriven:
 		return fine("%s for their redrive", lettersWait(n)), nil
 	}

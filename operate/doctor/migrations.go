@@ -30,6 +30,7 @@ func askMigrations(ctx context.Context, p *examination) (Finding, error) {
 	var has, lacks []migration.Migration
 	all, missing := map[string]int{}, map[string]int{}
 	for _, s := range status {
+		// The list keeps the order of the capabilities, which a map would lose.
 		if all[s.Capability]++; all[s.Capability] == 1 {
 			capabilities = append(capabilities, s.Capability)
 		}

@@ -32,6 +32,7 @@ func askSagaTable(ctx context.Context, p *examination) (Finding, error) {
 	if n == most {
 		sagas = "at least " + sagas
 	}
+	// This statement only finds out whether the table exists.
 	_, err = p.DB.ExecContext(ctx, "select 1 from once_saga_due where 1 = 0")
 	if sqlguard.IsMissing(err) {
 		return fail(fmt.Sprintf("there are %s, but the table of waiting sagas (once_saga_due) is missing: sagas that wait do not continue", sagas), "once migrate up --only saga --db "+p.URL), nil

@@ -36,6 +36,7 @@ func (r *Request) HTTP(ctx context.Context, target *url.URL, changed http.Header
 		if strings.EqualFold(name, "Host") {
 			req.Host = lines[0]
 		}
+		// The file may spell the name in another way.
 		for recorded := range req.Header {
 			if strings.EqualFold(recorded, name) {
 				delete(req.Header, recorded)
@@ -86,6 +87,7 @@ func (r *Request) CameFrom(ctx context.Context, target *url.URL, resolver Resolv
 	samePort := recorded.Port() == "" || recorded.Port() == portOf(target) // a host without a port used the default port of its scheme, and the scheme is not recorded
 	name, other := hostName(recorded), hostName(target)
 	here, there := addresses(ctx, resolver, name), addresses(ctx, resolver, other)
+	// On this machine each port is another service, and elsewhere one name is usually one service.
 	if name == other && (samePort || !isLocal(name, here)) {
 		return true
 	}

@@ -72,6 +72,7 @@ func bare(address string) (string, error) {
 	if err != nil || u.Host == "" {
 		return "", fmt.Errorf("journal: %q is no URL of a request", address)
 	}
+	// A password in the URL must not be stored.
 	u.User, u.Fragment, u.RawFragment = nil, "", ""
 	return u.String(), nil
 }

@@ -78,6 +78,7 @@ func (t *Table) count(ctx context.Context, there *Intent, calls int64, asked Int
 		return false, ErrMismatch
 	}
 	there.Again = calls > 0
+	// If another process has begun or closed the intent since the read, no row matches, and the caller reads again.
 	return t.exec(ctx, "update once_intent set calls = calls + 1 where id = ? and calls = ?", there.ID, calls)
 }
 

@@ -14,6 +14,7 @@ import (
 // long for a time.Duration becomes the longest time.Duration.
 func retryAfter(h http.Header, now time.Time) (after time.Duration, named bool) {
 	ms, named := decimal(field(h, headerAfterMs), time.Millisecond)
+	// This header is more exact than Retry-After.
 	if ms > 0 {
 		return ms, true
 	}

@@ -61,6 +61,7 @@ func parseProblem(text []byte) (p problem) {
 		}
 		switch name {
 		case "code":
+			// If the name occurs twice, the last value counts.
 			p.code = ""
 			_ = json.Unmarshal(value, &p.code) // without a string there is no code
 		case "retryable":

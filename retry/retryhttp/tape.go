@@ -60,6 +60,7 @@ func (t *tape) record() {
 		have += int64(n)
 		switch {
 		case have > t.length:
+			// The byte after the announced length is not a part of the body.
 			n--
 			err = fmt.Errorf("retryhttp: the body of the request is longer than its length of %d bytes", t.length)
 		case err == io.EOF && have < t.length: //nolint:errorlint // a Reader returns io.EOF itself

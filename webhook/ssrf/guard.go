@@ -104,6 +104,7 @@ func (g *Guard) CheckURL(ctx context.Context, text string) error {
 	if resolver == nil {
 		resolver = net.DefaultResolver
 	}
+	// A name server without an answer must not hold the caller for long.
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	addresses, err := resolver.LookupNetIP(ctx, "ip", u.Hostname())
