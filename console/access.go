@@ -23,7 +23,7 @@ var (
 	errBusy     = errors.New("the console is answering too many requests. Try: again in a moment")
 )
 
-// userOf returns the user of a request.
+// userOf returns the user of a request, or the reason why the request is refused.
 func (c *console) userOf(r *http.Request) (User, error) {
 	if c.User == nil {
 		if !isLocal(r) {
@@ -32,20 +32,20 @@ func (c *console) userOf(r *http.Request) (User, error) {
 		return User{Role: RoleViewer}, nil
 	}
 	u, err := c.User(r)
-	if err != nil || u.Role == RoleOperator && strings.TrimSpace(u.Name) == "" { // the audit needs a name
+	if err != nil || u.Role == RoleOperator && strings.TrimSpace(u.Name) == "" { // each change is written to the audit, which needs a name
 		return User{}, errAccess
 	}
 	return u, nil
 }
 
-// isLocal reports whether a request has come over the loopback interface, and under a loopback name. The header Host protects against DNS rebinding:
-// a request of a page whose host name resolves to this address has that name in Host.
+// isLocal reports whether a request came over the loopback interface and has a loopback name as its host. The check of the host protects against DNS
+// rebinding: the host name of a malicious page may resolve to this address, and the browser sends this name in Host.
 func isLocal(r *http.Request) bool {
 	addr, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if addr == nil || !isLoopback(addr.String()) || !isLoopback(r.RemoteAddr) {
 		return false
 	}
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"} { // the request comes through a proxy, perhaps from another machine
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"} { // a proxy has forwarded the request, perhaps from another machine
 		if r.Header.Get(name) != "" {
 			return false
 		}
@@ -60,7 +60,7 @@ func isLoopback(addr string) bool {
 	return err == nil && a.Addr().Unmap().IsLoopback()
 }
 
-// operator refuses users who may not change anything.
+// operator returns an error if the user may not change anything.
 func (q *request) operator() error {
 	if q.user.Role != RoleOperator {
 		return errRole
@@ -68,16 +68,16 @@ func (q *request) operator() error {
 	return nil
 }
 
-// scopeOf returns the prefix of the scopes of a tenant.
-// The blank belongs to the prefix: without it, tenant "a" would see the scopes of tenant "ab".
+// scopeOf returns the prefix of the scopes of a tenant. The prefix ends with a blank, because otherwise the tenant "a" would see the scopes of the
+// tenant "ab".
 func scopeOf(tenant string) string { return url.PathEscape(tenant) + " " }
 
-// sees reports whether the user may see operations of a scope.
+// sees reports whether the user may see the operations of a scope.
 func (q *request) sees(scope string) bool {
 	return q.user.Tenants == nil || slices.ContainsFunc(q.user.Tenants, func(t string) bool { return strings.HasPrefix(scope, scopeOf(t)) })
 }
 
-// tenant returns the tenant that a user with tenants has asked for, and the prefix of its scopes.
+// tenant returns the tenant that a user with Tenants has chosen, and the prefix of its scopes. It returns "" for a user who sees all data.
 func (q *request) tenant() (tenant, prefix string, err error) {
 	if q.user.Tenants == nil {
 		return "", "", nil
@@ -94,7 +94,7 @@ func (q *request) tenant() (tenant, prefix string, err error) {
 	return tenant, scopeOf(tenant), nil
 }
 
-// looked writes to the audit that an operator reads hidden data. If the audit fails, the data is not shown.
+// looked writes to the audit that an operator reads hidden data. If this write fails, the page does not show the data.
 func (q *request) looked(a operate.Access) error {
 	a.Shown = true
 	if err := q.Operate.Keys.Looked(q.ctx, operate.By{Who: q.user.Name}, a); err != nil {

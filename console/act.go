@@ -17,11 +17,11 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// action is an act of an operator, in two steps: the first page says what the action would do, and the form on this page does it.
+// action is a change that an operator can make, in two steps. The first page says what the change would do. The form on this page makes the change.
 type action struct {
 	Name  string
 	Title string
-	Twin  string // the equivalent command
+	Twin  string // the command that makes the same change
 	About string
 
 	prepare func(*request) (plan, error)
@@ -31,15 +31,15 @@ type action struct {
 // plan describes the effect of an action, for its form.
 type plan struct {
 	What   string   // what the action would do
-	Button string   // with the number of affected items
-	Flags  []string // of the equivalent command
+	Button string   // the text of the button, with the number of affected items
+	Flags  []string // the options of the command
 	Values [][2]string
 	Fields string // the kind of form, in addition to the reason: "redrive", "resolve", "recover" or "force"
-	Call   string // the call to decide about
+	Call   string // the call that the decision is about
 	Back   string
 }
 
-// actions are all of them.
+// actions returns all actions.
 func actions() []action {
 	return slices.Concat([]action{
 		{"forget", "Forget what is stored", "once keys forget", "Erases the stored answer and request of an operation that has ended. A retry still does not execute.", (*request).planForget, (*request).forget},
@@ -71,7 +71,7 @@ type confirmBody struct {
 	plan
 
 	Command string
-	Of      string // the values of the plan, as one that has no control characters
+	Of      string // the values of the plan in one text without control characters
 }
 
 func (q *request) confirm() error {
@@ -105,12 +105,12 @@ func (q *request) do() error {
 	if err := q.operator(); err != nil {
 		return err
 	}
-	// The values are encoded in one field, because a browser changes line breaks in the fields of a form.
+	// The values are encoded in one field, because a browser changes the line breaks in the fields of a form.
 	of, err := url.ParseQuery(q.PostForm.Get("of"))
 	if err != nil {
 		return errNotFound
 	}
-	q.Form = q.PostForm // values in the URL are ignored, so that a link cannot change what the form shows
+	q.Form = q.PostForm // values in the URL are ignored, so that a link cannot change the values that the form has shown
 	maps.Copy(q.Form, of)
 	by := operate.By{Who: q.user.Name, Reason: strings.TrimSpace(q.PostForm.Get("reason"))}
 	if by.Reason == "" {
@@ -125,7 +125,7 @@ func (q *request) do() error {
 	return nil
 }
 
-// refused returns err as a refusal, unless it comes from the database.
+// refused returns err as a refusal, unless err comes from the database.
 func refused(err error) error {
 	var of *store.Error
 	kind := store.KindOf(err)
@@ -135,17 +135,17 @@ func refused(err error) error {
 	case errors.Is(err, operate.ErrNothing), errors.Is(err, outbox.ErrNotFound), errors.Is(err, deadletter.ErrNoRun), errors.Is(err, deadletter.ErrNotFound),
 		errors.Is(err, webhook.ErrNotFound), errors.Is(err, saga.ErrNothing):
 		return errNotFound
-	// These errors come from rules and not from the database: their texts tell an operator how to go on.
+	// These errors come from rules and not from the database. Their texts tell an operator what to do.
 	case kind == store.KindTaken, kind == store.KindMisused, !errors.As(err, &of) && kind == store.KindOther:
 		return &refusal{err.Error()}
 	}
 	return err
 }
 
-// quoted is a word of the command as a page shows it.
+// quoted returns a word of the command in the form in which a page shows it.
 func quoted(s string) string {
 	if !printable.Is(s) || words.Shown(s) != s {
-		return words.Shown(s) // for reading only: a shell would need other quotes
+		return words.Shown(s) // only for reading, because a shell would need other quotes
 	}
 	return words.Quoted(s)
 }
@@ -168,7 +168,7 @@ func (q *request) planForget() (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	// The preview makes the change and rolls it back, so the page shows exactly the change that the form will make.
+	// The preview makes the change and rolls it back. So the page shows exactly what the form will change.
 	what, err := q.Operate.Keys.Forget(q.ctx, operate.By{Who: q.user.Name, Reason: "preview"}, operate.ForgetRequest{Scope: v.Scope, Key: v.Key, Preview: true})
 	id := q.FormValue("id")
 	return plan{
@@ -186,19 +186,19 @@ func (q *request) forget(by operate.By) (string, error) {
 	return link("operation", "id", q.FormValue("id")), err
 }
 
-// paused returns the topic that the form names, and, if it is meant, the key of a message in it.
+// paused returns the topic that the form names. If the form names a message, paused also returns the ordering key of this message.
 func (q *request) paused() (topic, key string, about plan, err error) {
 	topic, id := q.FormValue("topic"), q.FormValue("id")
 	about = plan{Values: [][2]string{{"topic", topic}, {"id", id}}, Back: "outbox"}
 	if id != "" {
 		m, err := q.Operate.Outbox.Show(q.ctx, id)
-		// Not err != nil: a message whose payload cannot be decrypted can be paused too.
+		// The error is ignored here: a message whose payload cannot be decrypted can be paused too.
 		if m.ID == "" {
 			return "", "", about, err
 		}
 		topic, key, about.Back = m.Topic, m.Key, link("message", "id", id)
 	}
-	// Without an ordering key no other message waits for this one, so only its topic can be paused.
+	// A message without an ordering key holds back no other message, so only its topic can be paused.
 	if err := everything(func(*request) error { return nil })(q); err != nil || topic == "" || id != "" && key == "" {
 		return "", "", about, errNotFound
 	}

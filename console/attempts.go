@@ -13,7 +13,7 @@ type attemptsBody struct {
 	Outcomes []string
 }
 
-// outcomes are the outcomes that a user can choose; "" means all.
+// outcomes has the outcomes that a user can choose; "" means all outcomes.
 var outcomes = []string{"", "executed", "replayed", "conflict", "failed", "unknown", "unavailable"}
 
 func (q *request) attempts() error {

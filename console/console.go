@@ -70,9 +70,9 @@ const (
 
 // These are the limits of one handler.
 const (
-	mostAtOnce = 4                // requests that use the database
-	readTime   = 5 * time.Second  // for a page
-	writeTime  = 60 * time.Second // for a change
+	mostAtOnce = 4                // the maximum number of requests that use the database at the same time
+	readTime   = 5 * time.Second  // the time limit of a page
+	writeTime  = 60 * time.Second // the time limit of a change
 	mostForm   = 1 << 20          // bytes
 )
 
@@ -122,13 +122,13 @@ func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range headers {
 		w.Header().Set(name, value)
 	}
-	// Before User is called: a browser sends the cookies of the user also with a form on a page of another site.
+	// This check comes before User: a browser sends the user's cookies also with a form of another site.
 	if err := c.origin.Check(r); err != nil {
 		c.refuse(w, r, errOrigin)
 		return
 	}
 	if rest, ok := strings.CutPrefix(r.URL.Path, c.prefix); ok && c.prefix != "/" && (rest == "" || rest[0] == '/') {
-		if rest == "" { // links on the pages are relative, so the address must end with a slash
+		if rest == "" { // the links on the pages are relative, so the address must end with a slash
 			redirect(w, c.prefix[strings.LastIndexByte(c.prefix, '/')+1:]+"/")
 			return
 		}
@@ -138,29 +138,29 @@ func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mux.ServeHTTP(w, r)
 }
 
-// headers of every answer: nothing may be loaded from elsewhere, framed or cached.
+// headers has the headers of every answer. Nothing may be loaded from another site, shown in a frame, or stored in a cache.
 var headers = map[string]string{
 	"Content-Security-Policy":      "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 	"X-Frame-Options":              "DENY",
 	"X-Content-Type-Options":       "nosniff",
-	"Referrer-Policy":              "same-origin", // with no-referrer, forms would have the origin "null"
+	"Referrer-Policy":              "same-origin", // with no-referrer the browser would send forms with the origin "null"
 	"Cross-Origin-Opener-Policy":   "same-origin",
 	"Cross-Origin-Resource-Policy": "same-origin",
 	"Cache-Control":                "no-store",
 }
 
-// request is a request of an admitted user.
+// request is a request of a user who may use the console.
 type request struct {
 	*console
 	*http.Request
 
 	w    http.ResponseWriter
-	ctx  context.Context //nolint:containedctx // that of the request, with the bound of a page
+	ctx  context.Context //nolint:containedctx // the context of the request, with the time limit of a page
 	user User
-	seen bool // hidden data is shown in this answer
+	seen bool // this answer shows hidden data
 }
 
-// serve finds out the user of a request, bounds its time, and answers errors.
+// serve returns a handler that finds out the user of a request, limits its time, and answers errors.
 func (c *console) serve(page func(*request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		user, err := c.userOf(r)
@@ -177,7 +177,7 @@ func (c *console) serve(page func(*request) error) http.HandlerFunc {
 		defer cancel()
 		q := &request{console: c, Request: r, w: w, ctx: ctx, user: user}
 		select {
-		case c.running <- struct{}{}: // the connection pool belongs to the service, so the console may use only a few of its connections
+		case c.running <- struct{}{}: // the connection pool belongs to the service, so the console uses only a few of its connections
 			defer func() { <-c.running }()
 		case <-ctx.Done():
 			q.fail(errBusy)
@@ -189,11 +189,11 @@ func (c *console) serve(page func(*request) error) http.HandlerFunc {
 	}
 }
 
-// everything refuses a user who may see only some tenants.
+// everything returns a page that is not found for a user who may see only some tenants.
 func everything(page func(*request) error) func(*request) error {
 	return func(q *request) error {
 		if q.user.Tenants != nil {
-			// Not 403, which would tell a user of one tenant that data without a tenant exists here.
+			// The answer is not 403, because 403 would tell the user that such data exists.
 			return errNotFound
 		}
 		return page(q)

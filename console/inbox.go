@@ -14,9 +14,9 @@ import (
 
 // These are the largest numbers of rows that the pages of inboxes read.
 const (
-	mostInboxes = 20  // of a page
-	mostWaiting = 40  // keys of each inbox of that page
-	mostGaps    = 500 // keys of an inbox that is shown by itself
+	mostInboxes = 20  // inboxes of one page
+	mostWaiting = 40  // keys of each inbox on this page
+	mostGaps    = 500 // keys on the page of one inbox
 )
 
 // inboxesBody is a page of inboxes.
@@ -74,9 +74,10 @@ func messageOf(g operate.Gap) operate.InboxMessage {
 	return operate.InboxMessage{Consumer: g.Consumer, Source: g.Source, Topic: g.Topic, Key: g.Key}
 }
 
-// notOurs returns err if it comes from the database. Otherwise it returns "not found", because the address names something that cannot exist.
+// notOurs returns err if it comes from the database. Any other error means that the address names something that cannot exist, so notOurs returns
+// errNotFound.
 func notOurs(err error) error {
-	if refused(err) != err { //nolint:errorlint // it is made a refusal
+	if refused(err) != err { //nolint:errorlint // only an identical error was left unchanged
 		return errNotFound
 	}
 	return err
@@ -87,7 +88,7 @@ type placeBody struct {
 	operate.InboxMessage // Seq is the number of the missing message
 	inbox.Place
 
-	ID   string // its link
+	ID   string // the ID in its link
 	Hash string // the hash of the key, as in logs
 	Rows []parkedRow
 	Next string
@@ -97,7 +98,7 @@ type placeBody struct {
 type parkedRow struct {
 	operate.ParkedMessage
 
-	Begin string // the link of the form that begins at it
+	Begin string // the link of the form that makes the key begin at this message
 }
 
 // place shows a key of an inbox.
@@ -114,7 +115,7 @@ func (q *request) place() error {
 	}
 	for _, one := range parked.Items {
 		row := parkedRow{ParkedMessage: one}
-		// A key can only be set forward: set back, it would apply messages twice.
+		// A key can only be moved forward. If it were moved back, messages would be applied twice.
 		if one.Seq > m.Seq {
 			row.Begin = link("do", "action", "start-at", "id", id, "seq", strconv.FormatInt(one.Seq, 10))
 		}
@@ -126,13 +127,13 @@ func (q *request) place() error {
 	return q.render("place", "Key of an inbox", body)
 }
 
-// placed returns the key that a link or a form names, with the message that it waits for.
+// placed returns the key that a link or a form names, and the message for which it waits.
 func (q *request) placed() (m operate.InboxMessage, p inbox.Place, err error) {
 	m, ok := q.seal.openPlace(q.FormValue("id"))
 	if !ok {
 		return m, p, errNotFound
 	}
-	// The key may have no position yet. Then 1 is the number that it waits for; otherwise it is read again below.
+	// A key without a position waits for number 1. The position of any other key is read again below.
 	m.Seq = 1
 	if p, err = q.Operate.Inbox.Place(q.ctx, m); err != nil {
 		return m, p, notOurs(err)
@@ -150,7 +151,7 @@ func (q *request) placed() (m operate.InboxMessage, p inbox.Place, err error) {
 func (s sealer) place(m operate.InboxMessage) string {
 	text, err := json.Marshal([4]string{m.Consumer, m.Source, m.Topic, m.Key})
 	if err != nil {
-		panic(err) // texts can be written
+		panic(err) // impossible, because the value has only strings
 	}
 	return s.seal(sealedPlace, string(text))
 }
@@ -164,7 +165,7 @@ func (s sealer) openPlace(sealed string) (m operate.InboxMessage, ok bool) {
 	return operate.InboxMessage{Consumer: of[0], Source: of[1], Topic: of[2], Key: of[3]}, true
 }
 
-// changed returns the key that a form names, and the command's words for the message with a number.
+// changed returns the key that a form names, with the number of a message, and the options of the command.
 func (q *request) changed(seq int64) (m operate.InboxMessage, about plan, err error) {
 	m, _, err = q.placed()
 	if seq == 0 {
@@ -180,7 +181,7 @@ func (q *request) changed(seq int64) (m operate.InboxMessage, about plan, err er
 	return m, about, err
 }
 
-// number is the number of a message in a form, or 0 if the form has none.
+// number returns the number of a message in a form, or 0 if the form has none.
 func (q *request) number() (int64, error) {
 	if err := everything(func(*request) error { return nil })(q); err != nil {
 		return 0, err
@@ -196,7 +197,7 @@ func (q *request) number() (int64, error) {
 	return seq, nil
 }
 
-// planInboxSkip is about the message that a key waits for. A form skips only the message that it has named.
+// planInboxSkip describes the skip of the message for which a key waits. A form skips only the message that it has named.
 func (q *request) planInboxSkip() (plan, error) {
 	seq, err := q.number()
 	if err != nil {
@@ -241,7 +242,7 @@ func (q *request) inboxSkip(by operate.By) (string, error) {
 	return about.Back, q.Operate.Inbox.Skip(q.ctx, by, m)
 }
 
-// planStartAt counts the messages that are dropped if a key begins at a message.
+// planStartAt describes the change if a key begins at a message, with the number of messages that are dropped.
 func (q *request) planStartAt() (plan, error) {
 	seq, err := q.number()
 	if err == nil && seq == 0 {
@@ -278,7 +279,7 @@ func (q *request) startAt(by operate.By) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Dropped messages cannot be recovered, so the number that the operator has confirmed must still be right.
+	// Dropped messages cannot be restored, so the number that the operator has confirmed must still be right.
 	if said := q.FormValue("dropped"); said != about.Values[len(about.Values)-1][1] {
 		return "", &refusal{"the parked messages of the key have changed since this form was opened. Try: open the form again, which says how many messages are dropped"}
 	}
@@ -293,7 +294,7 @@ func (q *request) startAt(by operate.By) (string, error) {
 	return about.Back, q.Operate.Inbox.StartAt(q.ctx, by, m)
 }
 
-// showPlace shows the key of an inbox, after writing that to the audit.
+// showPlace shows the key of an inbox, after it has written this read to the audit.
 func (q *request) showPlace(id string) error {
 	return everything(func(q *request) error {
 		m, ok := q.seal.openPlace(id)
@@ -307,10 +308,10 @@ func (q *request) showPlace(id string) error {
 	})(q)
 }
 
-// waitingInboxes counts the waiting keys of the first inboxes. Without tables it returns no number.
+// waitingInboxes counts the waiting keys of the first inboxes. The result known is false if no inbox exists.
 func (q *request) waitingInboxes() (t operate.Tally, known bool, err error) {
 	p, err := q.Operate.Inbox.Summaries(q.ctx, operate.Window{Limit: mostInboxes}, keysAtAGlance)
-	// A database without an inbox is in order: the overview leaves the part out.
+	// A database may have no inbox. In this case the overview leaves the part out.
 	if sqlguard.IsMissing(err) {
 		return t, false, nil
 	}

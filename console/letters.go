@@ -16,7 +16,7 @@ const mostLetters = 5000
 type causeRow struct {
 	operate.LetterCause
 
-	Filter string // of these letters, as the query of a link
+	Filter string // the filter that matches these letters, as the query of a link
 }
 
 // causesBody is the dead letters by cause, and the redrives.
@@ -38,7 +38,7 @@ func (q *request) causes() error {
 		read += c.Letters
 		body.Rows = append(body.Rows, causeRow{c, link("", "origin", c.Origin, "consumer", c.Consumer, "topic", c.Topic, "class", c.Class, "cause", c.Cause)})
 	}
-	// Causes returns one page without saying whether more exist, so both limits are checked here.
+	// Causes returns one page, and does not say whether more causes exist. So both limits are checked here.
 	body.Cut = read >= mostLetters || len(list) >= operate.DefaultLimit
 	running, err := q.Operate.Letters.Redrives(q.ctx)
 	if err != nil {
@@ -53,7 +53,7 @@ func (q *request) causes() error {
 	return q.render("causes", "Dead letters", body)
 }
 
-// mostRedrives is how many redrives that still choose letters are shown.
+// mostRedrives is how many running redrives the page shows.
 const mostRedrives = 10
 
 // progress shows the progress of a redrive, even after it has chosen all of its letters.
@@ -68,7 +68,7 @@ func (q *request) progress() error {
 	return q.render("redrive", "Redrive", r)
 }
 
-// letterFilter is the filter of a link.
+// letterFilter returns the filter in the query of a link.
 func letterFilter(form url.Values) operate.LetterFilter {
 	return operate.LetterFilter{Filter: deadletter.Filter{
 		UID: form.Get("uid"), Origin: form.Get("origin"), Consumer: form.Get("consumer"), Topic: form.Get("topic"), Class: form.Get("class"), Cause: form.Get("cause"),
@@ -87,7 +87,7 @@ type lettersBody struct {
 	Next   string
 }
 
-// letterState leads to the letters of the same filter in another state.
+// letterState is a link to the letters that match the same filter in another state.
 type letterState struct {
 	Name, Link string
 	Current    bool
@@ -133,7 +133,7 @@ func (q *request) letter() error {
 	switch {
 	case errors.Is(err, deadletter.ErrNotFound):
 		return errNotFound
-	// If the letter has a UID, only its payload could not be decrypted, and the rest of the page is shown.
+	// If the letter has a UID, only its payload could not be decrypted. The rest of the page is shown.
 	case err != nil && l.UID == "":
 		return err
 	}

@@ -20,15 +20,15 @@ import (
 type operationBody struct {
 	operate.KeyView
 
-	ID       string // its link
+	ID       string // the ID in its link
 	Meaning  string
 	Trail    operate.Trail
-	Events   []operate.Event // of an outbox
-	Hooks    []operate.Event // webhooks that it has sent
-	Saga     string          // the link of the saga, if it is one
+	Events   []operate.Event // events of an outbox
+	Hooks    []operate.Event // webhooks that the operation has sent
+	Saga     string          // the link of the saga, if the operation is a saga
 	Timeline []event
 	Answer   *answer // nil while it is hidden
-	Finished bool    // it can be forgotten
+	Finished bool    // the stored data can be erased
 }
 
 // event is a point of the timeline of an operation.
@@ -36,8 +36,8 @@ type event struct {
 	At     time.Time // zero if not known
 	What   string
 	Detail string
-	Kind   string // for its mark: run, replay, refuse, hand, open, event
-	Link   string // to its subject, or ""
+	Kind   string // the kind of mark: run, replay, refuse, hand, open or event
+	Link   string // the link to the page about it, or ""
 }
 
 // answer is a stored answer that an operator has asked for.
@@ -47,7 +47,7 @@ type answer struct {
 	Forgotten bool
 }
 
-// mostAttempts is how many attempts a page shows, the last ones.
+// mostAttempts is how many of the last attempts a page shows.
 const mostAttempts = 50
 
 func (q *request) operation() error {
@@ -78,7 +78,7 @@ func (q *request) operation() error {
 	}
 	body.Timeline = q.timeline(v, trail)
 	body.Finished = v.Operation.State == store.StateDone.String() || v.Operation.State == operate.StateExpired
-	if owner.Of(id.Scope) == owner.Saga { // a saga has a page and actions of its own
+	if owner.Of(id.Scope) == owner.Saga { // a saga has its own page and its own actions
 		body.Saga, body.Finished = link("saga", "id", body.ID), false
 	}
 	if q.seen {
@@ -91,13 +91,13 @@ func (q *request) operation() error {
 	return q.render("operation", "Operation", body)
 }
 
-// seenEvents returns the events without webhooks of tenants that the user may not see, because an operation can send webhooks to any tenant.
+// seenEvents removes webhooks of tenants that the user may not see. An operation can send webhooks to any tenant.
 func (q *request) seenEvents(list []operate.Event) []operate.Event {
 	for i := range list {
 		if s := list[i].Sent; s != nil && !q.seesTenant(s.Tenant) {
 			list[i].Sent = nil
 			if list[i].Topic == "" {
-				// Only the ID and the step are left, which the operation's own record has.
+				// Only the ID and the step stay, because the record of the operation shows them anyway.
 				list[i] = operate.Event{ID: list[i].ID, Step: list[i].Step, State: operate.EventGone}
 			}
 		}
@@ -118,11 +118,11 @@ func (a answer) Fields() (list []store.Field) {
 	return list
 }
 
-// timeline is the history of an operation, oldest first. An event without a time of its own comes where the operation begins.
+// timeline returns the history of an operation, the oldest point first. An entry without its own time comes where the operation begins.
 func (q *request) timeline(v operate.KeyView, trail operate.Trail) (list []event) {
 	op := v.Operation
 	began := "begun"
-	// An operation without phases stores one time, that of its commit.
+	// An operation without phases stores only one time, the time of its commit.
 	if len(v.Phases) == 0 && v.Call == nil && op.State != store.StateRunning.String() && op.State != store.StateWaiting.String() {
 		began = "the operation was executed, and its answer is committed"
 	}
@@ -152,12 +152,12 @@ func (q *request) timeline(v operate.KeyView, trail operate.Trail) (list []event
 	return append(list, logged...)
 }
 
-// stepKind is the mark of a step of a saga.
+// stepKind returns the mark of a step of a saga.
 func stepKind(state string) string {
 	return cmp.Or(map[string]string{"calling": "open", "failed": "refuse", "undone": "replay"}[state], "run")
 }
 
-// eventsOf is the history of the events of an operation: added, delivered, applied. Only users who see data without a tenant get links.
+// eventsOf returns the history of the events of an operation: when they were added, delivered and applied. Only a user who sees all data gets links.
 func (q *request) eventsOf(trail operate.Trail) (list []event) {
 	for _, e := range trail.Events {
 		name := "event " + e.ID
@@ -183,7 +183,7 @@ func (q *request) eventsOf(trail operate.Trail) (list []event) {
 			if at.IsZero() {
 				at = s.ReceivedAt
 			}
-			if !at.IsZero() { // an inbox with an order stores no time of a single event
+			if !at.IsZero() { // an inbox with an order may store no time of a single event
 				list = append(list, event{At: at, What: name + " " + strings.ReplaceAll(s.State, "_", " ") + " by the consumer " + words.Shown(s.Consumer), Kind: "event", Link: to})
 			}
 		}
@@ -191,7 +191,7 @@ func (q *request) eventsOf(trail operate.Trail) (list []event) {
 	return list
 }
 
-// sentOf is the history of a webhook: its sending, and the last attempt at each endpoint.
+// sentOf returns the history of a webhook: when it was sent, and the last attempt at each endpoint.
 func (q *request) sentOf(e operate.Event) (list []event) {
 	name := "webhook " + words.Shown(words.Either(e.Type != "", e.Type, e.ID))
 	list = append(list, event{At: e.Added, What: name + " sent", Detail: words.Either(len(e.Sent.Deliveries) == 0, "no endpoint of its tenant gets it", ""), Kind: "event", Link: words.Either(q.user.Tenants == nil, link("event", "id", e.ID), "")})
@@ -234,7 +234,7 @@ func attemptEvent(a operate.Attempt) event {
 	return event{At: a.At, What: strings.ReplaceAll(words.Shown(a.Outcome), "_", " "), Detail: strings.Join(about, " · "), Kind: kind}
 }
 
-// show shows the hidden data of a page, after writing that to the audit.
+// show shows the hidden data of a page, after it has written this read to the audit.
 func (q *request) show() error {
 	if err := q.operator(); err != nil {
 		return err
@@ -264,7 +264,7 @@ func (q *request) show() error {
 	return errNotFound
 }
 
-// looking shows data that has no tenant.
+// looking shows hidden data that belongs to no tenant.
 func (q *request) looking(id, what string, page func(*request) error) error {
 	return everything(func(q *request) error {
 		if err := q.looked(operate.Access{Detail: what + words.Shown(id) + ", on the console"}); err != nil {

@@ -13,18 +13,18 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// mostRead is how many operations a page of a list reads to fill itself.
+// mostRead is how many operations a page reads at most to fill its list.
 const mostRead = 2000
 
-// mostAtAGlance is roughly how many rows the overview reads of topics.
+// mostAtAGlance is about how many rows of topics the overview reads.
 const mostAtAGlance = 500
 
 // overviewBody is the overview.
 type overviewBody struct {
 	operate.Overview
 
-	Topics   []topicRow     // whose messages wait
-	More     bool           // not all topics were read
+	Topics   []topicRow     // topics whose messages wait
+	More     bool           // some topics were not read
 	Inboxes  *operate.Tally // keys of inboxes that wait for a message; nil without an inbox
 	Volatile []volatileRow
 }
@@ -42,7 +42,7 @@ func (c *console) volatile() (rows []volatileRow) {
 }
 
 func (q *request) overview() error {
-	if q.user.Tenants != nil { // the totals of the overview count all tenants
+	if q.user.Tenants != nil { // the numbers of the overview include all tenants
 		redirect(q.w, "operations")
 		return nil
 	}
@@ -77,7 +77,7 @@ type operationRow struct {
 // operationsBody is a page of operations.
 type operationsBody struct {
 	Rows    []operationRow
-	Filter  url.Values // as the form has it
+	Filter  url.Values // the values of the form
 	States  []string
 	Tenants []string
 	Tenant  string
@@ -135,20 +135,20 @@ func (q *request) operations() error {
 	return q.render("operations", "Operations", body)
 }
 
-// states are the states to choose from; "" means all.
+// states has the states that a user can choose; "" means all states.
 var states = []string{"", "running", "waiting", "unknown", "done", operate.StateExpired}
 
-// list reads a page: under a key, with a hash, or all.
+// list reads a page of operations: the operations with a key, with a hash of a key, or all.
 func (q *request) list(f operate.KeyFilter, key, hash string) (p operate.Page[operate.Operation], err error) {
 	switch {
 	case key != "":
-		// Search limits scopes by Most, and not operations: its own default applies.
+		// In Search, Most limits the number of scopes and not of operations. Therefore its own default applies.
 		f.Most = 0
 		return q.Operate.Keys.Search(q.ctx, key, f)
 	case hash == "":
 		return q.Operate.Keys.List(q.ctx, f)
 	}
-	// No index has the hashes of keys, so a page of the list is read and the other keys are left out.
+	// No index has the hashes of keys. So a page of the list is read, and the operations with other keys are removed.
 	f.Limit = f.Most
 	p, err = q.Operate.Keys.List(q.ctx, f)
 	p.Items = slices.DeleteFunc(p.Items, func(op operate.Operation) bool { return !slices.Contains(keyname.Hashes(op.Key), hash) })
@@ -157,7 +157,7 @@ func (q *request) list(f operate.KeyFilter, key, hash string) (p operate.Page[op
 	return p, err
 }
 
-// find redirects from a key that a user has entered to a link in which the key is encrypted.
+// find redirects to a link in which the entered key is encrypted.
 func (q *request) find() error {
 	key, tenant := q.PostFormValue("key"), q.PostFormValue("tenant")
 	switch {
@@ -166,7 +166,7 @@ func (q *request) find() error {
 	case hashed.MatchString(key):
 		redirect(q.w, link("operations", "tenant", tenant, "hash", key))
 	default:
-		if bare, quoted := keyname.Unquoted(key); quoted { // as in the log of a proxy
+		if bare, quoted := keyname.Unquoted(key); quoted { // a key from the log of a proxy may have quotation marks
 			key = bare
 		}
 		redirect(q.w, link("operations", "tenant", tenant, "key", q.seal.seal(sealedKey, key)))

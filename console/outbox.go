@@ -18,21 +18,21 @@ type topicRow struct {
 	Name          string
 	Oldest, Ready time.Time
 	Waits         []operate.TopicWait
-	Paused        *outbox.TopicWait // the whole topic
+	Paused        *outbox.TopicWait // the pause of the whole topic, or nil
 	Keys          outbox.TopicWait  // the paused keys of the topic
-	Partly        bool              // some of its messages are held back: Ready is not read
+	Partly        bool              // some messages of the topic are held back, so Ready is not known
 }
 
-// mostOfTopics is roughly how many rows a page of topics reads.
+// mostOfTopics is about how many rows a page of topics reads.
 const mostOfTopics = 1800
 
-// rowsOf are the lines of topics.
+// rowsOf returns the lines of topics.
 func rowsOf(topics []outbox.Topic) []topicRow {
 	rows := make([]topicRow, 0, len(topics))
 	for _, t := range topics {
 		row := topicRow{Name: t.Name, Oldest: t.Oldest, Ready: t.Ready, Waits: operate.WaitsOf(t)}
 		for i := range row.Waits {
-			row.Waits[i].Key = "" // the key is hidden
+			row.Waits[i].Key = "" // keys are hidden
 		}
 		for _, w := range t.Waits {
 			switch {
@@ -74,13 +74,13 @@ type messagesBody struct {
 	State  outbox.State
 	States []outbox.State
 	Cut    bool
-	ByKey  bool // ordered by key, not by age
+	ByKey  bool // ordered by key and not by age
 	Next   string
 }
 
 var messageStates = []outbox.State{"", outbox.StateWaiting, outbox.StateBlocked, outbox.StateFailing, outbox.StateStopped, outbox.StateDelivered}
 
-// mostOfBlocked is roughly how many rows a page of blocked messages reads.
+// mostOfBlocked is about how many rows a page of blocked messages reads.
 const mostOfBlocked = 1400
 
 func (q *request) messages() error {
@@ -105,10 +105,10 @@ func (q *request) messages() error {
 type messageBody struct {
 	operate.Message
 
-	Unreadable string // why its payload is not shown
+	Unreadable string // the reason why the payload is not shown
 	Stopped    bool
 	Delivered  bool
-	From       string // the link of the operation that has added it
+	From       string // the link of the operation that has added the message
 	Event      operate.Event
 }
 
@@ -117,7 +117,7 @@ func (q *request) message() error {
 	switch {
 	case errors.Is(err, outbox.ErrNotFound):
 		return errNotFound
-	// If the message has an ID, only its payload could not be decrypted, and the rest of the page is shown.
+	// If the message has an ID, only its payload could not be decrypted. The rest of the page is shown.
 	case err != nil && m.ID == "":
 		return err
 	}
@@ -136,7 +136,7 @@ func (q *request) message() error {
 	return q.render("message", "Message", body)
 }
 
-// operationOf is the link of an operation, or "" if none is known.
+// operationOf returns the link of an operation, or "" if no operation is known.
 func (q *request) operationOf(op *operate.OperationName) string {
 	if op == nil {
 		return ""
@@ -144,17 +144,17 @@ func (q *request) operationOf(op *operate.OperationName) string {
 	return link("operation", "id", q.seal.operation(store.ID{Scope: op.Scope, Key: op.Key}))
 }
 
-// eventBody is all stored facts about an event of any sender.
+// eventBody has all stored facts about an event of any sender.
 type eventBody struct {
 	operate.Event
 
-	ID    string // as it was asked for
+	ID    string // the ID that the user has entered
 	Known bool
 	Gone  bool
 	From  string // the link of its operation
 }
 
-// event shows an event in outbox and inboxes: its ID is the same in the logs of both sides.
+// event shows an event in the outbox and in the inboxes. The sender and the receiver have the same ID in their logs.
 func (q *request) event() error {
 	id := strings.TrimSpace(q.FormValue("id"))
 	if len(id) > message.MaxText || !printable.Is(id) {

@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/operate"
 )
 
-// matching returns the dead letters that match a form, at the time when the form was made: later ones are not included.
+// matching returns the dead letters that match a form. Letters that are younger than the form do not match.
 func (q *request) matching() (f operate.LetterFilter, p plan, err error) {
 	if err := everything(func(*request) error { return nil })(q); err != nil {
 		return f, p, err
@@ -26,7 +26,7 @@ func (q *request) matching() (f operate.LetterFilter, p plan, err error) {
 	} else if f.Before, err = time.Parse(time.RFC3339Nano, at); err != nil {
 		return f, p, errNotFound
 	}
-	// The form carries the time, so that the letters of the preview and of the redrive are the same.
+	// The form contains the time, so that the preview and the redrive have the same letters.
 	p.Values = [][2]string{{"before", at}}
 	for _, c := range [][2]string{{"uid", f.UID}, {"origin", f.Origin}, {"consumer", f.Consumer}, {"topic", f.Topic}, {"class", f.Class}, {"cause", f.Cause}} {
 		switch {
@@ -50,7 +50,7 @@ func (q *request) planRedrive() (plan, error) {
 		return p, err
 	}
 	r, err := q.Operate.Letters.Redrive(q.ctx, operate.By{}, f, deadletter.RedriveOptions{DryRun: true})
-	// With More, letters that match may come after the counted ones.
+	// If More is true, other letters may match that were not counted.
 	if err == nil && r.Total == 0 && !r.More {
 		err = &refusal{"no matching dead letter waits for a person any more"}
 	}
@@ -63,10 +63,10 @@ func (q *request) planRedrive() (plan, error) {
 	return p, err
 }
 
-// mostMatching is how many dead letters a form reads to count the matching ones. Its button means all that match.
+// mostMatching is how many dead letters a form reads to count the matching ones. The button applies to all matching letters.
 const mostMatching = 10_000
 
-// matches returns the number of matching letters in words.
+// matches returns the number of matching letters as the beginning of a sentence.
 func matches(n int64, more bool) string {
 	if n == 1 && !more {
 		return "1 dead letter matches and is"
@@ -74,18 +74,18 @@ func matches(n int64, more bool) string {
 	return atLeast(n, more) + " dead letters match and are"
 }
 
-// atLeast is a number that may be too small.
+// atLeast returns a number as a text. If more is true, the text says that the real number may be greater.
 func atLeast(n int64, more bool) string {
 	return many(n) + words.Either(more, " or more", "")
 }
 
-// counted says that some letters were not counted.
+// counted returns a sentence which says that some letters were not counted, or "".
 func counted(more bool) string {
 	return words.Either(more, " Only the oldest "+many(mostMatching)+" dead letters are counted here. The redrive applies to all matching letters, also to the ones that are not counted.", "")
 }
 
 func (q *request) redrive(by operate.By) (string, error) {
-	if _, err := q.planRedrive(); err != nil { // another operator may have done it
+	if _, err := q.planRedrive(); err != nil { // another operator may have redriven the letters meanwhile
 		return "", err
 	}
 	f, _, err := q.matching()
@@ -101,8 +101,8 @@ func (q *request) redrive(by operate.By) (string, error) {
 	return q.begin(func(ctx context.Context) (operate.Redrive, error) { return q.Operate.Letters.Redrive(ctx, by, f, o) })
 }
 
-// begin continues a redrive in the background after the answer is sent, because its first letter may take long, and the other letters are chosen only
-// after that. If the process ends, the command once can continue the redrive.
+// begin starts a redrive, and lets it continue in the background after the answer. The first letter may take long, and the other letters are chosen
+// after it. If the process ends, the command once can continue the redrive.
 func (q *request) begin(redrive func(context.Context) (operate.Redrive, error)) (string, error) {
 	var r operate.Redrive
 	ended, err := q.goOn(func(ctx context.Context) (err error) {

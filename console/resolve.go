@@ -47,7 +47,7 @@ func (q *request) resolve(by operate.By) (string, error) {
 	return to, q.Operate.Keys.Decide(q.ctx, by, v.Operation.ID(), how)
 }
 
-// resolution is the decision of the form.
+// resolution returns the decision that the form contains.
 func (q *request) resolution(v operate.KeyView) (how lease.Resolution, err error) {
 	how.CallID = q.FormValue("call")
 	value, status := strings.TrimSpace(q.FormValue("value")), 0
@@ -77,7 +77,7 @@ func (q *request) resolution(v operate.KeyView) (how lease.Resolution, err error
 		}
 		body, err := json.Marshal(oncehttp.Problem{
 			Title: "Not executed", Status: status, Detail: value, Code: notApplied,
-			SafeNewKey: v.Operation.RecoveryPoint == "", // the writes of an earlier phase stay committed
+			SafeNewKey: v.Operation.RecoveryPoint == "", // the writes of an earlier phase would stay committed
 		})
 		if err != nil {
 			return how, err
@@ -95,7 +95,7 @@ func answerOf(status int, mediaType string, body []byte) *store.Result {
 	return &store.Result{Status: status, Header: []store.Field{{Name: "Content-Type", Value: mediaType}}, Body: body}
 }
 
-// capital is a sentence that begins with a capital letter.
+// capital returns s with a capital letter at its beginning.
 func capital(s string) string {
 	if s == "" {
 		return s

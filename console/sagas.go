@@ -16,7 +16,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// sagaActions are the actions on sagas.
+// sagaActions returns the actions on sagas.
 func sagaActions() []action {
 	list := []action{
 		{Name: "saga-retry", Title: "Let a saga go on", About: "Continues a stuck saga where it stopped, with new attempts: use it after the cause is fixed."},
@@ -51,7 +51,7 @@ type sagasBody struct {
 	Since         string
 	States        []string
 	Tenant        string
-	Tenants       []string // of the user, to choose from; nil means any
+	Tenants       []string // the tenants that the user can choose; nil means any tenant
 	Filtered, Cut bool
 	Most          int
 	Next          string
@@ -94,7 +94,7 @@ func (q *request) sagas() error {
 	return q.render("sagas", "Sagas", body)
 }
 
-// since is the time that long ago, or zero for "".
+// since returns the time at the beginning of a duration that ends now. For "" it returns a zero time.
 func (q *request) since(s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
@@ -107,14 +107,15 @@ func (q *request) since(s string) (time.Time, error) {
 	return now.Add(-ago), err
 }
 
-// sagaLink is the link of a saga, in which its key is encrypted.
+// sagaLink returns the link of a saga, in which the key of the saga is encrypted.
 func (q *request) sagaLink(id saga.ID) string { return link("saga", "id", q.sagaID(id)) }
 
 func (q *request) sagaID(id saga.ID) string {
 	return q.seal.operation(store.ID{Scope: string(owner.Saga) + id.Tenant, Key: id.Key})
 }
 
-// theSaga returns the saga that the form names, if the user may see it. unread is the reason why its inputs and results cannot be decrypted.
+// theSaga returns the saga that the form names, if the user may see it. The result unread is the reason why its inputs and results cannot be
+// decrypted.
 func (q *request) theSaga() (v operate.SagaView, unread, err error) {
 	of, ok := q.seal.openOperation(q.FormValue("id"))
 	tenant, is := strings.CutPrefix(of.Scope, string(owner.Saga))
@@ -125,7 +126,7 @@ func (q *request) theSaga() (v operate.SagaView, unread, err error) {
 	switch {
 	case errors.Is(err, saga.ErrNothing):
 		return v, nil, errNotFound
-	// The saga was read, and only its inputs and results could not be decrypted.
+	// The saga was read. Only its inputs and results could not be decrypted.
 	case err != nil && v.Progress.Steps != nil:
 		return v, err, nil
 	}
@@ -136,12 +137,12 @@ func (q *request) theSaga() (v operate.SagaView, unread, err error) {
 type sagaBody struct {
 	operate.SagaView
 
-	ID        string // its link
+	ID        string // the ID in its link
 	Steps     []stepRow
 	Choices   []choice
-	Forgets   bool   // its data can be erased
+	Forgets   bool   // its stored data can be erased
 	Operation string // the link of its record
-	Unread    string // why inputs and results are not shown
+	Unread    string // the reason why inputs and results are not shown
 }
 
 // stepRow is a step of a saga.
@@ -151,7 +152,7 @@ type stepRow struct {
 	Choices []choice
 }
 
-// choice is an action that is possible now.
+// choice is an action that is possible in the current state.
 type choice struct{ Label, Link string }
 
 var choiceLabels = map[saga.Action]string{
@@ -186,14 +187,14 @@ func (q *request) saga() error {
 			}
 		}
 	}
-	// The scope of a saga does not begin with its tenant, so a user with Tenants cannot open its operation.
+	// The scope of a saga does not begin with its tenant. So a user with Tenants cannot open its operation.
 	if q.user.Tenants == nil {
 		body.Operation = link("operation", "id", body.ID)
 	}
 	return q.render("saga", "Saga", body)
 }
 
-// showSaga shows the keys of a saga and its calls, and inputs and results of its steps, after writing that to the audit.
+// showSaga shows the keys of a saga and of its calls, and the inputs and results of its steps, after it has written this read to the audit.
 func (q *request) showSaga() error {
 	v, _, err := q.theSaga()
 	if err != nil {
@@ -205,10 +206,10 @@ func (q *request) showSaga() error {
 	return q.saga()
 }
 
-// sealedStep is the kind of encrypted step names, because the name of a step may contain a key.
+// sealedStep is the kind of encrypted names of steps. The name of a step may contain a key.
 const sealedStep = "step"
 
-// onSaga is the plan of an action on the saga that the form names.
+// onSaga returns the saga that the form names, and the beginning of a plan for it.
 func (q *request) onSaga() (v operate.SagaView, p plan, err error) {
 	if v, _, err = q.theSaga(); err != nil {
 		return v, p, err
@@ -231,7 +232,7 @@ func (q *request) planSaga(do saga.Action) (plan, error) {
 	switch {
 	case !ok:
 		return p, errNotFound
-	case do == saga.ActionForce: // the form asks for the outcome of the call
+	case do == saga.ActionForce: // the form asks the operator for the outcome of the call
 		i := slices.IndexFunc(v.Progress.Steps, func(s saga.StepStatus) bool { return s.Step == step && s.State == "calling" })
 		if v.State != saga.StateStuck || i < 0 {
 			return p, &refusal{"the saga is not stuck at this call any more, so nothing was decided"}
@@ -254,7 +255,7 @@ func (q *request) planSaga(do saga.Action) (plan, error) {
 	return p, nil
 }
 
-// withoutKey is the error of a decision, without the key of the saga.
+// withoutKey returns the error of a decision without the key of the saga, because keys are hidden.
 func withoutKey(err error) error {
 	var of *once.Error
 	if errors.As(err, &of) && of.Err != nil {
@@ -267,7 +268,7 @@ var sagaButtons = map[saga.Action]string{
 	saga.ActionRetry: "Retry 1 saga", saga.ActionSkip: "Skip 1 undo", saga.ActionForce: "Decide 1 call", saga.ActionCancel: "Cancel 1 saga", saga.ActionWake: "Wake 1 saga",
 }
 
-// asked says how the outcome of a running call can be found out.
+// asked returns a text that says how the outcome of a running call can be found out.
 func asked(s saga.StepStatus) string {
 	var says []string
 	if s.Repeats {
@@ -296,7 +297,7 @@ func (q *request) decideSaga(by operate.By, do saga.Action) (string, error) {
 		return "", errNotFound
 	}
 	d := saga.Decision{Action: do, Step: step}
-	if do != saga.ActionCancel && do != saga.ActionWake { // waking and cancelling is allowed while a saga runs, when its fence may change between the page and the form
+	if do != saga.ActionCancel && do != saga.ActionWake { // these two are allowed while a saga runs, and a running saga may change its fence between page and form
 		d.Fence = fence
 	}
 	if do == saga.ActionForce {

@@ -13,11 +13,11 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// sealer encrypts keys in links, because browsers keep links in their history and proxies write links to their logs. The same text always gives the
-// same link.
+// sealer encrypts keys in links. Browsers keep links in their history, and proxies write links to their logs. The same text always gives the same
+// link.
 type sealer struct {
 	aead  cipher.AEAD
-	nonce []byte // key of nonces
+	nonce []byte // the key from which nonces are made
 }
 
 func newSealer(secret []byte) sealer {
@@ -36,22 +36,22 @@ func newSealer(secret []byte) sealer {
 			return sealer{aead, derive("nonces")}
 		}
 	}
-	panic(err) // cannot fail: the key has 32 bytes
+	panic(err) // an error is impossible, because the key has 32 bytes
 }
 
-// seal encrypts a text of a kind; "" stays "".
+// seal encrypts a text of a kind. The text "" stays "".
 func (s sealer) seal(kind, text string) string {
 	if text == "" {
 		return ""
 	}
 	h := hmac.New(sha256.New, s.nonce)
 	h.Write([]byte(kind + "\x00" + text))
-	// A nonce repeats only for the same text of the same kind, and then it reveals only that the two texts are equal.
+	// A nonce repeats only for the same text of the same kind. It then reveals only that two texts are equal.
 	nonce := h.Sum(nil)[:s.aead.NonceSize()]
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nonce, nonce, []byte(text), []byte(kind)))
 }
 
-// open decrypts the text in a link.
+// open decrypts a text of a kind from a link.
 func (s sealer) open(kind, sealed string) (text string, ok bool) {
 	b, err := base64.RawURLEncoding.DecodeString(sealed)
 	if n := s.aead.NonceSize(); err == nil && len(b) > n {
@@ -70,7 +70,7 @@ const (
 )
 
 func (s sealer) operation(id store.ID) string {
-	// The length separates scope and key, because both may contain any character.
+	// The length separates the scope from the key, because both may contain any character.
 	return s.seal(sealedOperation, strconv.Itoa(len(id.Scope))+" "+id.Scope+id.Key)
 }
 

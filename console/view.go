@@ -21,7 +21,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// pages are the templates, by name.
+// pages has the templates by name.
 type pages map[string]*template.Template
 
 func parsePages() pages {
@@ -41,7 +41,7 @@ var functions = template.FuncMap{
 	"shown": words.Shown, "orDash": words.OrDash, "many": many, "hash": keyname.Hash, "body": printed, "harmless": harmless, "words": func(s any) string { return words.Shown(strings.ReplaceAll(fmt.Sprint(s), "_", " ")) }, "bytes": func(n int64) string { return many(n) + " bytes" },
 }
 
-// many is a number with commas.
+// many returns a number with commas between groups of three digits.
 func many(n any) string {
 	var s string
 	switch n := n.(type) {
@@ -56,21 +56,21 @@ func many(n any) string {
 	return s
 }
 
-// mostShown is how many bytes of a payload or answer a page shows.
+// mostShown is how many bytes of a payload or an answer a page shows.
 const mostShown = 64 << 10
 
-// printed is a payload as text: JSON with line breaks and all its digits, other text as it is, without control characters.
+// printed returns a payload as text without control characters. JSON gets line breaks, and keeps all digits of its numbers.
 func printed(b []byte) string {
 	cut := ""
 	var indented bytes.Buffer
-	// A longer payload is cut below, and a part of a JSON text is not JSON.
+	// A longer payload is cut below. A part of a JSON text is not JSON.
 	if len(b) <= mostShown && json.Indent(&indented, b, "", "  ") == nil {
 		b = indented.Bytes()
 	}
 	if len(b) > mostShown {
 		cut = "\n(the first " + many(mostShown) + " of " + many(len(b)) + " bytes)"
 		b = b[:mostShown]
-		for range utf8.UTFMax - 1 { // the cut may be inside a character
+		for range utf8.UTFMax - 1 { // the cut may have split a character
 			if r, size := utf8.DecodeLastRune(b); r != utf8.RuneError || size != 1 {
 				break
 			}
@@ -87,7 +87,7 @@ func printed(b []byte) string {
 	return strings.Join(lines, "\n") + cut
 }
 
-// harmless is a text without control characters, including those that reverse the direction of text.
+// harmless returns a text without control characters, and without characters that reverse the direction of text.
 func harmless(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
@@ -102,15 +102,15 @@ type page struct {
 	Title, Nav string
 	User       User
 	Operator   bool
-	All        bool // the user sees data without a tenant
+	All        bool // the user sees data that belongs to no tenant
 	Seen       bool
-	Now        time.Time // of the database
+	Now        time.Time // the time of the database
 	Live       bool      // the page reloads itself
-	Done       string    // what an action has done before this page
+	Done       string    // the action that was done before this page
 	Body       any
 }
 
-// moment is a time, and how far it is from now.
+// moment is a time, and its distance from now in words.
 type moment struct{ ISO, Far string }
 
 // At returns a time for the template "time".
@@ -165,7 +165,7 @@ func (q *request) render(name, title string, body any) error {
 	done, _ := actionOf(q.URL.Query().Get("done"))
 	return q.write(http.StatusOK, name, page{
 		Done: done.Title,
-		// A page that shows hidden data does not reload itself, because the reload would hide the data again.
+		// A page with hidden data does not reload itself, because the reload would hide the data again.
 		Title: title, Nav: nav, User: q.user, Operator: q.user.Role == RoleOperator, All: q.user.Tenants == nil, Seen: q.seen, Now: now, Live: live[name] && !q.seen, Body: body,
 	})
 }
@@ -177,17 +177,17 @@ func (q *request) write(status int, name string, p page) error {
 	}
 	q.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	q.w.WriteHeader(status)
-	_, _ = b.WriteTo(q.w) // the browser is gone
+	_, _ = b.WriteTo(q.w) // an error is ignored: the browser has disconnected
 	return nil
 }
 
-// problem is the page of an error.
+// problem is the content of an error page.
 type problem struct {
 	What, Try string
-	Again     bool // it may be temporary
+	Again     bool // the error may be temporary
 }
 
-// fail answers with an error.
+// fail answers with the page of an error.
 func (q *request) fail(err error) {
 	status, p := http.StatusInternalServerError, problem{}
 	missing := sqlguard.IsMissing(err)
@@ -199,7 +199,7 @@ func (q *request) fail(err error) {
 	case errors.As(err, new(*refusal)):
 		status = http.StatusConflict
 	case errors.Is(err, errBusy), errors.Is(err, context.DeadlineExceeded), kind == store.KindUnavailable, kind == store.KindLost, kind == store.KindRetry:
-		// A change is not offered again, because it may be committed although its answer was lost.
+		// A change is not offered again: it may have been committed although its answer was lost.
 		status, p.Again = http.StatusServiceUnavailable, q.Method != http.MethodPost
 	}
 	p.What, p.Try = words.Advice(sqlguard.Said(err).Error())
@@ -208,7 +208,7 @@ func (q *request) fail(err error) {
 		p = problem{What: "The database does not have the tables that this page needs. Try: once migrate up", Try: "once migrate up"}
 	case errors.Is(err, context.DeadlineExceeded):
 		p.What = "The database has not answered in time for this page. Try: again in a moment"
-	case status >= http.StatusInternalServerError && q.user.Tenants != nil: // an error may quote rows of other tenants
+	case status >= http.StatusInternalServerError && q.user.Tenants != nil: // the error may quote rows of other tenants
 		p.What, p.Try = "The database has answered with an error.", ""
 	}
 	if err := q.write(status, "error", page{Title: http.StatusText(status), User: q.user, All: q.user.Tenants == nil, Body: p}); err != nil {
@@ -216,13 +216,13 @@ func (q *request) fail(err error) {
 	}
 }
 
-// refuse answers a request without a known user.
+// refuse answers a request whose user is not known or has no access.
 func (c *console) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	// An empty list of tenants: nil would be a user who sees all data.
+	// The list of tenants is empty and not nil, because nil would mean a user who sees all data.
 	(&request{console: c, Request: r, w: w, user: User{Tenants: []string{}}}).fail(err)
 }
 
-// refusal says why an action was not done.
+// refusal is an error that tells an operator why a change was not made.
 type refusal struct{ why string }
 
 func (r *refusal) Error() string { return r.why }
@@ -234,7 +234,7 @@ func redirect(w http.ResponseWriter, to string) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// link is a path of the console with its values.
+// link returns a path of the console with values. It leaves out empty values.
 func link(path string, values ...string) string {
 	q := url.Values{}
 	for i := 0; i+1 < len(values); i += 2 {

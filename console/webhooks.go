@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// webhookActions are the actions on endpoints and deliveries.
+// webhookActions returns the actions on endpoints and deliveries.
 func webhookActions() []action {
 	return []action{
 		{"webhook-resend", "Send a webhook again", "once webhook resend", "Delivers an event to an endpoint again, at once. It has the same webhook-id: a receiver that has applied it treats it as a duplicate.", (*request).planHookResend, (*request).hookResend},
@@ -25,7 +25,7 @@ func webhookActions() []action {
 	}
 }
 
-// mostHooks is how many endpoints, deliveries or attempts are read to fill a page of a list.
+// mostHooks is how many endpoints, deliveries or attempts a page reads at most to fill its list.
 const mostHooks = 2000
 
 // endpointsBody is a page of endpoints of webhooks.
@@ -34,13 +34,13 @@ type endpointsBody struct {
 	State   string
 	States  []string
 	Tenant  string
-	Tenants []string // of the user, to choose from; nil means any
+	Tenants []string // the tenants that the user can choose; nil means any tenant
 	Cut     bool
 	Most    int
 	Next    string
 }
 
-// endpointRow is an endpoint. Only the host of its URL is shown, because some services put a secret into the path.
+// endpointRow is an endpoint in a list. The page shows only the host of its URL, because some services put a secret into the path.
 type endpointRow struct {
 	operate.Endpoint
 
@@ -68,7 +68,7 @@ func (q *request) endpoints() error {
 		return errNotFound
 	}
 	p, err := q.Operate.Hooks.Endpoints(q.ctx, operate.EndpointFilter{State: body.State, Tenant: tenant, Most: mostHooks, Window: operate.Window{After: form.Get("after")}})
-	// Without the tables the list is empty: the service sends no webhooks.
+	// If the tables are missing, the service sends no webhooks, and the list is empty.
 	if err != nil && !sqlguard.IsMissing(err) {
 		return err
 	}
@@ -81,7 +81,7 @@ func (q *request) endpoints() error {
 	return q.render("endpoints", "Webhook endpoints", body)
 }
 
-// ofTenant returns the requested tenant, or "" for all, which a user with tenants never gets.
+// ofTenant returns the tenant that the user has chosen. A user who sees all data may choose "", which means all tenants.
 func (q *request) ofTenant() (string, error) {
 	if q.user.Tenants == nil {
 		return q.FormValue("tenant"), nil
@@ -90,7 +90,7 @@ func (q *request) ofTenant() (string, error) {
 	return tenant, err
 }
 
-// seesTenant reports whether the user may see data of a tenant.
+// seesTenant reports whether the user may see the data of a tenant.
 func (q *request) seesTenant(tenant string) bool {
 	return q.user.Tenants == nil || slices.Contains(q.user.Tenants, tenant)
 }
@@ -151,8 +151,8 @@ type deliveryBody struct {
 	Attempts []operate.DeliveryAttempt
 	Answers  bool   // the answers of the endpoint are shown
 	Payload  []byte // the data of the event
-	From     string // the link of the operation that has sent it
-	Unread   string // why the payload is not shown
+	From     string // the link of the operation that has sent the event
+	Unread   string // the reason why the payload is not shown
 }
 
 func (q *request) delivery() error {
@@ -174,7 +174,7 @@ func (q *request) delivery() error {
 	if d.Operation != nil && q.sees(d.Operation.Scope) {
 		body.From = q.operationOf(d.Operation)
 	}
-	body.Answers = q.seen && q.user.Tenants == nil // an endpoint may be an address inside of this network, whose answers a tenant must not read
+	body.Answers = q.seen && q.user.Tenants == nil // an endpoint may have an address inside this network, and a tenant must not read answers of this network
 	for i := range attempts {
 		if !body.Answers {
 			attempts[i].Answer = ""
@@ -188,7 +188,7 @@ func (q *request) delivery() error {
 	return q.render("delivery", "Webhook", body)
 }
 
-// showHook shows the URL of an endpoint, or the data of an event, after writing that to the audit.
+// showHook shows the URL of an endpoint or the data of an event, after it has written this read to the audit.
 func (q *request) showHook(what string) error {
 	e, err := q.theEndpoint()
 	if err != nil {
@@ -206,12 +206,12 @@ func (q *request) showHook(what string) error {
 	return page(q)
 }
 
-// named names an endpoint in a sentence.
+// named returns words for an endpoint, for use in a sentence.
 func (r endpointRow) named() string {
 	return "endpoint " + r.ID + " of " + words.Shown(r.Tenant) + " (" + words.Shown(r.Host) + ")"
 }
 
-// onEndpoint is the plan of an action on the endpoint that the form names.
+// onEndpoint returns the endpoint that the form names, and the beginning of a plan for it.
 func (q *request) onEndpoint() (r endpointRow, p plan, err error) {
 	e, err := q.theEndpoint()
 	p = plan{Flags: []string{e.ID}, Values: [][2]string{{"endpoint", e.ID}}, Back: link("endpoint", "endpoint", e.ID)}
@@ -239,7 +239,7 @@ func (q *request) planHookResend() (plan, error) {
 }
 
 func (q *request) hookResend(by operate.By) (string, error) {
-	p, err := q.planHookResend() // another operator may have done it
+	p, err := q.planHookResend() // the plan is made again, because another operator may have sent the event meanwhile
 	if err != nil {
 		return "", err
 	}
@@ -281,7 +281,7 @@ func (q *request) hookDisable(by operate.By) (string, error) {
 	return p.Back, q.Operate.Hooks.Disable(q.ctx, by, q.FormValue("endpoint"))
 }
 
-// period is the period of a form, whose end is not after the time when the form was made.
+// period returns the period in a form. The period ends at the latest when the form was made.
 func (q *request) period() (p webhook.Period, missed bool, err error) {
 	now, err := q.Operate.Keys.Now(q.ctx)
 	if err != nil {
@@ -296,14 +296,14 @@ func (q *request) period() (p webhook.Period, missed bool, err error) {
 	if p.Until, err = instant(q.FormValue("until"), now); err != nil {
 		return p, false, err
 	}
-	// The form carries this time, so that the preview and the change have the same deliveries.
+	// The form contains this time, so that the preview and the change have the same deliveries.
 	if p.Until.IsZero() {
 		p.Until = now
 	}
 	return p, q.FormValue("missed") != "", nil
 }
 
-// instant is a time, given as such or as a duration before now; zero for "".
+// instant parses a time, or a duration that ends now. For "" it returns a zero time.
 func instant(s string, now time.Time) (time.Time, error) {
 	s = strings.TrimSpace(s)
 	if s == "" {
@@ -376,16 +376,16 @@ func (q *request) hookRecover(by operate.By) (string, error) {
 	return p.Back, err
 }
 
-// mostTime bounds work that goes on after its answer.
+// mostTime limits the time of work that continues after the answer.
 const mostTime = time.Hour
 
 // goOn runs do, and waits at most readTime for its end. If do takes longer, it continues in the background, and its error is not shown. If the
 // process ends before do, only a part of the work is done.
 func (q *request) goOn(do func(ctx context.Context) error) (ended bool, err error) {
-	// With room for the error, so that the goroutine ends even if the answer does not wait for it.
+	// The channel has room for the error, so that the goroutine can end even after the answer was sent.
 	done := make(chan error, 1)
 	go func() {
-		// Not the context of the request, which ends with the answer.
+		// The context of the request ends with the answer, so the work needs another context.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(q.ctx), mostTime)
 		defer cancel()
 		done <- do(ctx)

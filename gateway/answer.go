@@ -16,23 +16,25 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// answer is the result of a forward. Its JSON is saved without the body: the body is in the stored result, which commits with it.
+// answer is the result of a forward. The store saves its JSON without the body. The body is part of the stored
+// result, which the same transaction commits.
 type answer struct {
 	Class     class  `json:"class"`
 	Status    int    `json:"status,omitempty"`
-	Operation string `json:"operation"` // the ID under which it was forwarded
+	Operation string `json:"operation"` // the ID under which the request was forwarded
 
-	said            int // the status that counts: the one of gRPC, if it is a gRPC answer
+	said            int // the status that decides: the status of gRPC for a gRPC answer, otherwise the HTTP status
 	header, trailer http.Header
 	body            []byte
-	hasBody         bool // the body was read; a later run has only the saved fields
-	cut             bool // the body ended too early
-	streamed        bool // the client has already got it
+	hasBody         bool // the body was read; a later run knows only the saved fields
+	cut             bool // the body has ended too early
+	streamed        bool // the client has already received the answer
 	fromReceipt     bool
-	err             error // why no answer came
+	err             error // the reason why no answer was received
 }
 
-// noAnswerError is the error of a forward without a result to store. a has the answer to pass on, if one came.
+// noAnswerError is the error of a forward without a result to store. If an answer was received, a has the
+// answer for the client.
 type noAnswerError struct{ a *answer }
 
 func (e *noAnswerError) Error() string {
@@ -48,13 +50,13 @@ func (e *noAnswerError) Error() string {
 
 func (e *noAnswerError) Unwrap() error { return e.a.err }
 
-// doubted reports whether the receipt must be read before the answer is used: a service sends such an answer also if it has found its own receipt, or
-// has failed after its commit.
+// doubted reports whether the gateway must read the receipt before it uses the answer. A service sends such an
+// answer also if it has found its own receipt, or if it has failed after its commit.
 func (a *answer) doubted() bool { return a.said >= 500 || a.said == http.StatusConflict }
 
-// saysRunning reports whether the answer to a repeated forward is a conflict with an earlier one, which the service still executes: such an answer says
-// nothing about the outcome. Stripe and package oncehttp say so by a header. A service that recognises keys may say so without one, unless it replays a
-// stored conflict.
+// saysRunning reports whether the answer to a repeated forward is a conflict with an earlier forward that the
+// service still executes. Such an answer says nothing about the outcome. Stripe and package oncehttp mark it by
+// a header. A service that recognises keys may send it without a header, unless it replays a stored conflict.
 func (rt *route) saysRunning(a *answer) bool {
 	if a.said != http.StatusConflict || a.streamed {
 		return false
@@ -66,7 +68,8 @@ func (rt *route) saysRunning(a *answer) bool {
 	return rt.OnUnknown == PolicyForwardSameKey && !replayed
 }
 
-// kept returns the headers of an answer that later callers may see too: the stored ones. The status of gRPC is one of them.
+// kept returns the headers of an answer that later callers may receive too, which are the headers that are
+// stored. They include the status of gRPC.
 func (rt *route) kept(h http.Header) http.Header {
 	kept, grpc := http.Header{}, isGRPC(h)
 	for name, values := range h {
@@ -77,10 +80,11 @@ func (rt *route) kept(h http.Header) http.Header {
 	return kept
 }
 
-// ofReceipt is the answer in a receipt.
+// ofReceipt returns the answer that a receipt contains.
 func (rt *route) ofReceipt(r Receipt) *answer {
 	a := &answer{Class: classCompleted, Status: r.Status, Operation: r.Operation, header: rt.kept(r.Header), body: r.Body, hasBody: true, fromReceipt: true}
 	switch {
+	// The service has not stored the type of the body, so the gateway finds it out from the body.
 	case a.header.Get("Content-Type") != "" || len(a.body) == 0:
 	case json.Valid(a.body):
 		a.header.Set("Content-Type", "application/json")
@@ -90,12 +94,13 @@ func (rt *route) ofReceipt(r Receipt) *answer {
 	return a
 }
 
-// trailerField is the stored form of a trailer.
+// trailerField is the name of the stored header field that contains a trailer.
 const trailerField = "Once-Trailer"
 
-// result is the stored form of an answer.
+// result returns the stored form of an answer. If the answer cannot be stored, the result says so.
 func (rt *route) result(a *answer) store.Result {
 	omitted := store.Result{Kind: store.ResultOmitted, Status: a.Status}
+	// A stored part of an answer would look complete to a later caller.
 	if a.streamed || !a.hasBody || a.Class != classCompleted {
 		return omitted
 	}
@@ -122,18 +127,21 @@ func (rt *route) result(a *answer) store.Result {
 	return res
 }
 
-// write sends an answer to the caller whose request was forwarded. status is the value of Idempotency-Status, or "".
+// write sends an answer to the caller whose request was forwarded. The parameter status is the value of the
+// header Idempotency-Status, or "".
 func (rt *route) write(w *client, a *answer, status string) {
 	rt.writeHeader(w, a, status, len(a.body))
 	if len(a.body) > 0 {
-		_, _ = w.Write(a.body) // after a lost connection the client can ask again
+		_, _ = w.Write(a.body) // an error is ignored: after a lost connection the client asks again
 	}
 }
 
-// writeHeader sends the head of an answer with a body of length bytes, or of unknown length if length is negative.
+// writeHeader sends the status and the headers of an answer. The parameter length is the length of the body, or
+// negative if the length is not known.
 func (rt *route) writeHeader(w *client, a *answer, status string, length int) {
 	h, preset := w.Header(), rt.cfg.Preset
 	maps.Copy(h, a.header)
+	// net/http sets the length below, and the outcome header is meant only for the gateway.
 	delete(h, "Content-Length")
 	delete(h, OutcomeHeader)
 	if status != "" {
@@ -142,6 +150,7 @@ func (rt *route) writeHeader(w *client, a *answer, status string, length int) {
 	switch status {
 	case wire.StatusReplayed:
 		h[preset.ReplayedHeader] = []string{"true"}
+		// A stored answer and a replayed one both get the retention.
 		fallthrough
 	case wire.StatusStored:
 		h[preset.RetentionHeader] = []string{wire.FormatRetention(rt.cfg.Retain)}
@@ -150,26 +159,27 @@ func (rt *route) writeHeader(w *client, a *answer, status string, length int) {
 		h["Content-Length"] = []string{strconv.Itoa(length)}
 	}
 	if _, typed := h["Content-Type"]; !typed {
-		h["Content-Type"] = nil // net/http must not guess one
+		h["Content-Type"] = nil // net/http must not guess a type
 	}
 	w.trailer = a.trailer
 	w.WriteHeader(a.Status)
 }
 
-// client is the client that waits for the answer.
+// client is the connection to the client that waits for the answer.
 type client struct {
 	http.ResponseWriter
 
 	grpc    bool
 	trailer http.Header
-	timeout time.Duration // of each write
-	timed   bool
+	timeout time.Duration // the time limit of each write
+	timed   bool          // a write deadline is set
 }
 
 // Unwrap is for [http.ResponseController].
 func (c *client) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// Write implements [io.Writer]. It has a deadline, so that a client that reads nothing does not keep a place of the route.
+// Write implements [io.Writer]. The write has a deadline, so that a client that reads nothing does not occupy a
+// place of the route for long.
 func (c *client) Write(p []byte) (int, error) {
 	if http.NewResponseController(c.ResponseWriter).SetWriteDeadline(time.Now().Add(c.timeout)) == nil {
 		c.timed = true
@@ -177,14 +187,15 @@ func (c *client) Write(p []byte) (int, error) {
 	return c.ResponseWriter.Write(p)
 }
 
-// FlushError is for [http.ResponseController]. It removes the deadline, because the next part may come late, and on HTTP/2 a deadline ends the stream
-// even while nothing is written.
+// FlushError is used by [http.ResponseController]. It removes the deadline, because the next part of the answer
+// may come late. On HTTP/2 a deadline ends the stream even while no write runs.
 func (c *client) FlushError() error {
 	defer c.end()
 	return http.NewResponseController(c.ResponseWriter).Flush()
 }
 
-// end removes the deadline of the connection, also for its next request.
+// end removes the write deadline of the connection, because the next request on this connection must not
+// inherit it.
 func (c *client) end() {
 	if c.timed {
 		c.timed = false
@@ -192,7 +203,7 @@ func (c *client) end() {
 	}
 }
 
-// WriteHeader implements [http.ResponseWriter]. An answer with trailers has no length on HTTP/1.
+// WriteHeader implements [http.ResponseWriter]. On HTTP/1 an answer with trailers cannot have a Content-Length.
 func (c *client) WriteHeader(status int) {
 	if len(c.trailer) > 0 {
 		h := c.Header()
@@ -204,7 +215,7 @@ func (c *client) WriteHeader(status int) {
 	c.ResponseWriter.WriteHeader(status)
 }
 
-// replayed removes the trailers from a stored answer, so that they can be sent as trailers.
+// replayed removes the trailers from the headers of a stored answer, so that they are sent as trailers.
 func (c *client) replayed(rec store.Record) store.Record {
 	isTrailer := func(f store.Field) bool { return f.Name == trailerField }
 	if !slices.ContainsFunc(rec.Result.Header, isTrailer) {
@@ -230,7 +241,8 @@ func upstreamProblem(detail string) oncehttp.Problem {
 	}
 }
 
-// writeProblem is [oncehttp.WriteProblem]. A client of gRPC, which does not read the body of an error, gets a status of gRPC.
+// writeProblem writes a problem as [oncehttp.WriteProblem] does. A gRPC client does not read the body of an
+// error, so it gets a gRPC status.
 func writeProblem(w http.ResponseWriter, p oncehttp.Problem) {
 	c, ok := w.(*client)
 	if !ok || !c.grpc {
@@ -250,10 +262,11 @@ func writeProblem(w http.ResponseWriter, p oncehttp.Problem) {
 	h["Content-Type"] = []string{"application/grpc"}
 	h["Grpc-Status"] = []string{strconv.Itoa(code)}
 	h["Grpc-Message"] = []string{string(p.Code) + ": " + p.Title}
+	// In gRPC the HTTP status is 200, and Grpc-Status says that the call has failed.
 	w.WriteHeader(http.StatusOK)
 }
 
-// finalUnknown is the answer with which PolicyFail ends an operation.
+// finalUnknown returns the answer with which PolicyFail ends an operation.
 func finalUnknown() *store.Result {
 	p := oncehttp.Problem{
 		Type: wire.ProblemType(string(codeGivenUp)), Code: codeGivenUp, Status: http.StatusInternalServerError, Title: "Outcome never known",
@@ -278,7 +291,7 @@ func (b *buffered) Header() http.Header         { return b.header }
 func (b *buffered) WriteHeader(status int)      { b.status = status }
 func (b *buffered) Write(p []byte) (int, error) { return b.body.Write(p) }
 
-// mismatch is the error for a request whose key belongs to another request, according to the receipt.
+// mismatch returns the error for a request whose key belongs to another request, as the receipt shows.
 func mismatch(op once.Operation) error {
 	return &once.Error{Code: once.CodeMismatch, Effect: once.EffectNotApplied, Scope: op.Scope, Key: op.Key, Err: errOtherRequest}
 }

@@ -17,9 +17,10 @@ const (
 	classUnknown     class = "unknown"      // the request may have taken effect
 )
 
-// classOf returns the class of an answer with a status, whose body is whole.
+// classOf returns the class of a completely received answer with a status.
 func classOf(status int, h http.Header) class {
 	switch {
+	// The service itself says that it has not executed the request.
 	case status >= 400 && h.Get(OutcomeHeader) == OutcomeNotExecuted:
 		return classRefused
 	case status < 200 || status > 999:
@@ -27,7 +28,7 @@ func classOf(status int, h http.Header) class {
 	}
 	switch status {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, statusClosed:
-		return classUnknown // sent by a proxy, which may have lost the service's answer
+		return classUnknown // a proxy may have sent this answer, after it has lost the answer of the service
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout,
 		http.StatusMisdirectedRequest, http.StatusTooEarly, http.StatusTooManyRequests:
 		return classRefused
@@ -35,16 +36,17 @@ func classOf(status int, h http.Header) class {
 	return classCompleted
 }
 
-const statusClosed = 499 // sent by nginx if its client has disconnected
+const statusClosed = 499 // nginx sends it if its client has disconnected
 
-// isGRPC reports whether the status of gRPC is in headers or trailers. That of gRPC-Web is in the body.
+// isGRPC reports whether the gRPC status is in headers or trailers. gRPC-Web has it in the body, so gRPC-Web
+// does not count.
 func isGRPC(h http.Header) bool {
 	rest, ok := strings.CutPrefix(h.Get("Content-Type"), "application/grpc")
 	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')
 }
 
-// statusOfGRPC returns the status of HTTP that says the same about execution as the grpc-status of an answer. An
-// answer of 200 without one was cut off.
+// statusOfGRPC returns the HTTP status that says the same about the execution as the gRPC status of an answer.
+// An answer with HTTP status 200 and without a gRPC status was cut off.
 func statusOfGRPC(header, trailer http.Header) int {
 	said := trailer.Get("Grpc-Status")
 	if said == "" {
@@ -63,7 +65,7 @@ func statusOfGRPC(header, trailer http.Header) int {
 		return http.StatusGatewayTimeout
 	case 14: // UNAVAILABLE
 		return http.StatusServiceUnavailable
-	case 8: // RESOURCE_EXHAUSTED: also of an answer that is too large, when the work is done
+	case 8: // RESOURCE_EXHAUSTED: a client library also reports it for an answer that is too large, after the work was done
 		return http.StatusBadGateway
 	case 16: // UNAUTHENTICATED
 		return http.StatusUnauthorized

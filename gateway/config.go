@@ -31,7 +31,7 @@ const (
 	// DefaultReceiptsKept is how long "once receipts sweep" keeps receipts by default.
 	DefaultReceiptsKept = 30 * 24 * time.Hour
 
-	maxMemory = 256 << 10 // of the body of a request; the rest is in a file
+	maxMemory = 256 << 10 // so much of a request's body stays in memory; a longer body is in a file
 )
 
 // Policy says what a gateway does if the outcome of a forwarded request is unknown.
@@ -196,6 +196,7 @@ func HeaderPrincipal(header string, trusted ...netip.Prefix) func(*http.Request)
 	name := http.CanonicalHeaderKey(header)
 	return func(r *http.Request) string {
 		lines := r.Header[name]
+		// With two lines it is not known which one the trusted proxy has set.
 		if len(lines) != 1 || !isFrom(r.RemoteAddr, trusted) {
 			return ""
 		}
@@ -203,12 +204,13 @@ func HeaderPrincipal(header string, trusted ...netip.Prefix) func(*http.Request)
 	}
 }
 
-// isFrom reports whether the other end of a connection is in one of the networks.
+// isFrom reports whether the remote address of a connection is in one of the networks.
 func isFrom(remote string, networks []netip.Prefix) bool {
 	peer, err := netip.ParseAddrPort(remote)
-	if err != nil { // a Unix socket has no address
+	if err != nil { // for example, a Unix socket has no address
 		return false
 	}
+	// An IPv4 address may appear as an IPv6 address, and a zone does not matter.
 	addr := peer.Addr().Unmap().WithZone("")
 	for _, n := range networks {
 		if n.Contains(addr) {
@@ -226,7 +228,7 @@ func isName(s string) bool {
 	})
 }
 
-// check fills in the defaults of the config, and returns an error if a field is wrong.
+// check sets the defaults of the config, and returns an error if a field is wrong.
 func (c *Config) check() error {
 	switch {
 	case !isName(c.Name):
@@ -262,7 +264,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// check fills in the defaults of a route, and returns an error if a field is wrong.
+// check sets the defaults of a route, and returns an error if a field is wrong.
 func (r *Route) check(c *Config) error {
 	r.Pattern = cleanPattern(r.Pattern)
 	if r.OnUnknown == "" {
@@ -291,6 +293,8 @@ func (r *Route) check(c *Config) error {
 		if r.Retain == 0 {
 			r.Retain = c.ReceiptsKept
 		}
+		// A key that outlives its receipt would find no receipt, and the gateway would forward the request
+		// again.
 		if r.Retain > c.ReceiptsKept {
 			return fmt.Errorf("route %q: keys are kept for %v, and receipts for %v. Try: receipts that are kept at least as long as keys", r.Pattern, r.Retain, c.ReceiptsKept)
 		}
@@ -308,7 +312,8 @@ func (r *Route) check(c *Config) error {
 	return nil
 }
 
-// cleanPattern writes a pattern as http.ServeMux reads it: with one blank, and a host without capitals.
+// cleanPattern returns a pattern in the form in which http.ServeMux reports it: with one blank, and with a host
+// in lower case.
 func cleanPattern(p string) string {
 	method, rest := "", p
 	if i := strings.IndexAny(p, " \t"); i > 0 {
@@ -318,7 +323,7 @@ func cleanPattern(p string) string {
 	return method + strings.ToLower(rest[:i]) + rest[i:]
 }
 
-// protected returns how oncehttp reads requests of the route.
+// protected returns the configuration with which package oncehttp reads the requests of the route.
 func (r *Route) protected(c *Config, methods []string) oncehttp.Config {
 	preset := oncehttp.DefaultPreset()
 	if len(methods) > 0 {

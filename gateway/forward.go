@@ -14,32 +14,34 @@ import (
 	"github.com/oncelib/once/oncehttp"
 )
 
-// forward is one request on its way to the service, and its answer on the way back.
+// forward is one request that goes to the service, and the answer that comes back.
 type forward struct {
 	rt *route
-	x  *oncehttp.Exchange // nil if an operation is only asked about, without a client
+	x  *oncehttp.Exchange // nil if the gateway only asks about an operation, without a client
 	r  *http.Request
 	w  *client
 
-	fingerprint string // of the request, in hexadecimal
+	fingerprint string // the fingerprint of the request, in hexadecimal
 
-	witness *witness // of the route; nil without PolicyCheck, and without a store
-	checks  bool     // with PolicyCheck: the witness has seen a receipt of the route, so that a missing one proves something
+	witness *witness // the witness of the route; nil without PolicyCheck, and without a store
+	checks  bool     // with PolicyCheck: the witness has seen a receipt of the route, so a missing receipt proves that a forward had no effect
 
-	last    *answer                 // of the last forward, or of a receipt
-	cancel  context.CancelCauseFunc // of the forward
-	voided  int                     // earlier forwards of this request that can no longer take effect
-	release func()                  // ends the wait of duplicates; nil if an engine holds them
+	last    *answer                 // the answer of the last forward, or of a receipt
+	cancel  context.CancelCauseFunc // cancels the forward
+	voided  int                     // the number of earlier forwards of this request that can no longer take effect
+	release func()                  // ends the wait of duplicates; nil if an engine lets duplicates wait
 }
 
 var errTimeout = errors.New("the service has not answered in time (Route.Timeout)")
 
 var errSwitched = errors.New("the service has switched protocols, where an answer was due")
 
-// maxFresh bounds how often a request is sent again because a connection from the pool was closed.
+// maxFresh limits how often the gateway sends a request again because the service had closed a connection of
+// the pool.
 const maxFresh = 3
 
-// send forwards the request once, if Begin of the route allows it. It always returns an answer, whose class tells the result.
+// send forwards the request once, if Begin of the route allows the forward. It always returns an answer. The
+// class of the answer tells the result.
 func (f *forward) send(ctx context.Context, operation string) *answer {
 	if f.rt.Begin == nil {
 		return f.sendOnAny(ctx, operation)
@@ -48,7 +50,7 @@ func (f *forward) send(ctx context.Context, operation string) *answer {
 	if err != nil {
 		return &answer{Operation: operation, Class: classNotSent, err: err}
 	}
-	said := Forwarded{Class: string(classUnknown), Abandoned: true} // if send panics
+	said := Forwarded{Class: string(classUnknown), Abandoned: true} // the result if send panics
 	defer func() { done(said) }()
 	began := time.Now()
 	a := f.sendOnAny(ctx, operation)
@@ -56,7 +58,7 @@ func (f *forward) send(ctx context.Context, operation string) *answer {
 	return a
 }
 
-// sendOnAny forwards the request on a connection that accepts it.
+// sendOnAny forwards the request, on a new connection if the service had closed the connection from the pool.
 func (f *forward) sendOnAny(ctx context.Context, operation string) *answer {
 	for tries := 1; ; tries++ {
 		a, again := f.sendOn(ctx, operation)
@@ -66,13 +68,15 @@ func (f *forward) sendOnAny(ctx context.Context, operation string) *answer {
 	}
 }
 
-// sendOn forwards the request on one connection. again says that the service had closed the connection before the request was written.
+// sendOn forwards the request on one connection. The result again says that the service had closed the
+// connection before the request was written.
 func (f *forward) sendOn(ctx context.Context, operation string) (_ *answer, again bool) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	f.cancel = cancel
 	timer := time.AfterFunc(f.rt.Timeout, func() { cancel(errTimeout) })
 	defer timer.Stop()
+	// The trace of the connection shows whether a byte of the request was written.
 	var s sending
 	a := &answer{Operation: operation}
 	h2c := f.rt.g.cfg.Upstream.Scheme == schemeH2C
@@ -88,7 +92,7 @@ func (f *forward) sendOn(ctx context.Context, operation string) (_ *answer, agai
 		return a, a.Class == classNotSent && s.reused && ctx.Err() == nil
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusSwitchingProtocols { // its body does not end with ctx
+	if resp.StatusCode == http.StatusSwitchingProtocols { // the body of such an answer does not end with ctx
 		a.Class, a.err = classUnknown, errSwitched
 		return a, false
 	}
@@ -102,14 +106,14 @@ func (f *forward) sendOn(ctx context.Context, operation string) (_ *answer, agai
 		a.said = statusOfGRPC(a.header, a.trailer)
 		a.Class = classOf(a.said, outcome)
 	}
-	// Where only the end of the connection ends a body, it may have been cut.
+	// If only the end of the connection ends a body, the body may have been cut.
 	if a.Class == classCompleted && (a.cut || onward.IsCloseDelimited(resp)) {
 		a.Class = classUnknownBody
 	}
 	return a, false
 }
 
-// request is the request to the service.
+// request returns the request for the service.
 func (f *forward) request(ctx context.Context, operation string) *http.Request {
 	in := f.r
 	u := *in.URL
@@ -117,16 +121,16 @@ func (f *forward) request(ctx context.Context, operation string) *http.Request {
 	te := in.Header.Get("Te")
 	onward.StripHop(out.Header)
 	if strings.Contains(te, "trailers") {
-		out.Header["Te"] = []string{"trailers"} // gRPC insists
+		out.Header["Te"] = []string{"trailers"} // gRPC servers require it
 	}
 	for _, name := range []string{"Forwarded", "X-Forwarded-Host", "X-Forwarded-Proto", "Expect", "Content-Length"} {
 		delete(out.Header, name)
 	}
 	if _, said := out.Header["User-Agent"]; !said {
-		out.Header["User-Agent"] = nil // net/http must not set one
+		out.Header["User-Agent"] = nil // net/http must not set its own
 	}
 	f.rt.g.address(&httputil.ProxyRequest{In: in, Out: out})
-	if f.rt.OnUnknown == PolicyForwardSameKey { // in one form, however the client has written it
+	if f.rt.OnUnknown == PolicyForwardSameKey { // in one form, although the client may have written the key in another form
 		names := f.rt.cfg.Preset.KeyHeaders
 		for _, name := range names {
 			delete(out.Header, name)
@@ -136,15 +140,18 @@ func (f *forward) request(ctx context.Context, operation string) *http.Request {
 	out.Header[OperationHeader] = []string{operation}
 	out.Header[FingerprintHeader] = []string{f.fingerprint}
 	body, size := f.x.Body()
+	// The body may be sent only once: net/http must not repeat the request on its own.
 	out.ContentLength = size
 	onward.SendOnce(out, body)
 	return out.WithContext(ctx)
 }
 
-// readBody reads the body of an answer. A body that is too large to be stored, or that is a stream of events, is sent to the client meanwhile.
+// readBody reads the body of an answer. If the body is too large to be stored, or is a stream of events, the
+// client receives the body while the gateway reads it.
 func (f *forward) readBody(resp *http.Response, a *answer, timer *time.Timer) {
 	maxStored := f.rt.cfg.MaxStored
 	events := strings.HasPrefix(a.header.Get("Content-Type"), "text/event-stream")
+	// A doubtful answer must not reach the client before the receipt was read.
 	mayStream := f.w != nil && a.Class != classUnknown && (f.rt.g.cfg.Receipts == nil || !a.doubted())
 	if !events || !mayStream {
 		body, err := io.ReadAll(io.LimitReader(resp.Body, maxStored+1))
@@ -154,19 +161,22 @@ func (f *forward) readBody(resp *http.Response, a *answer, timer *time.Timer) {
 			return
 		}
 		if !mayStream {
+			// The answer is too large to be stored, and the client must not receive it yet.
 			a.body, a.cut = nil, true
 			return
 		}
 	}
+	// An answer may stream for longer than Route.Timeout.
 	timer.Stop()
 	f.stream(resp, a)
 }
 
-// stream sends an answer to the client as it comes. It ends if the client has gone or reads nothing: the service has answered.
+// stream sends an answer to the client while the answer arrives. It ends if the client has disconnected or does
+// not read, because the service has already executed the request.
 func (f *forward) stream(resp *http.Response, a *answer) {
 	a.streamed = true
-	defer context.AfterFunc(f.r.Context(), func() { f.cancel(nil) })() // a service may be silent for long
-	if f.release != nil {                                              // duplicates cannot have it
+	defer context.AfterFunc(f.r.Context(), func() { f.cancel(nil) })() // ends the read if the client has gone, because a service may be silent for long
+	if f.release != nil {                                              // duplicates cannot receive a streamed answer
 		f.release()
 	}
 	status := wire.StatusOmitted
@@ -200,7 +210,7 @@ func (f *forward) stream(resp *http.Response, a *answer) {
 	}
 }
 
-// trailersOf returns the trailers of an answer whose body was read.
+// trailersOf returns the trailers of an answer. The body must have been read.
 func trailersOf(resp *http.Response) http.Header {
 	trailer := resp.Trailer.Clone()
 	stripOwn(trailer)

@@ -21,10 +21,10 @@ import (
 // Gateway is an [http.Handler] that forwards requests to a service, at most once for each caller and key.
 type Gateway struct {
 	cfg     Config
-	engine  *once.Engine[*lease.Run] // nil if the receipts decide alone
-	flights flights                  // of a gateway without an engine
+	engine  *once.Engine[*lease.Run] // nil if only the receipts decide
+	flights flights                  // the running forwards of a gateway without an engine
 	client  *http.Transport
-	through *httputil.ReverseProxy // for requests without a key
+	through *httputil.ReverseProxy // forwards requests without a key
 	mux     *http.ServeMux         // finds the route of a request
 	routes  []*route
 	status  http.Handler
@@ -42,13 +42,15 @@ func New(cfg Config) (g *Gateway, err error) {
 	g.through = &httputil.ReverseProxy{
 		Transport: g.client,
 		Rewrite: func(p *httputil.ProxyRequest) {
-			p.Out.URL.RawQuery = p.In.URL.RawQuery                                                    // ReverseProxy drops a query that package url cannot read
-			if up := p.In.Header["Upgrade"]; len(up) != 1 || !strings.EqualFold(up[0], "websocket") { // h2c would be a tunnel around routes and headers
+			p.Out.URL.RawQuery = p.In.URL.RawQuery                                                    // ReverseProxy drops a query that package net/url cannot parse
+			if up := p.In.Header["Upgrade"]; len(up) != 1 || !strings.EqualFold(up[0], "websocket") { // an upgrade to h2c would be a tunnel past routes and headers
 				for _, name := range []string{"Connection", "Upgrade", "Http2-Settings"} {
 					delete(p.Out.Header, name)
 				}
 			}
 			g.address(p)
+			// net/http may repeat a request without a body on its own. An unsafe request must not be sent
+			// twice.
 			if p.Out.Body == nil && !isSafe(p.Out.Method) {
 				onward.SendOnce(p.Out, io.NopCloser(strings.NewReader("")))
 			}
@@ -57,7 +59,7 @@ func New(cfg Config) (g *Gateway, err error) {
 			writeProblem(w, upstreamProblem("The service did not answer. It is not known whether this request has taken effect."))
 		},
 	}
-	defer func() { // of a pattern, as with http.ServeMux.Handle
+	defer func() { // http.ServeMux panics if a pattern is wrong
 		if p := recover(); p != nil {
 			g, err = nil, fmt.Errorf("gateway: %v", p)
 		}
@@ -84,7 +86,7 @@ func (g *Gateway) Close() { g.client.CloseIdleConnections() }
 
 // ServeHTTP implements [http.Handler].
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Opaque != "" { // "POST http:pay": the service may read it as a path, and no route would match it
+	if r.URL.Opaque != "" { // for example "POST http:pay": the service may read the target as a path, and no route would match
 		http.Error(w, "the target of the request is no path", http.StatusBadRequest)
 		return
 	}
@@ -106,10 +108,11 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rt.serve(c, matched)
 }
 
-// routeFor returns the route of r, and r with the name of the route as its pattern. It first tries the path as it was sent, in which an encoded slash
-// does not separate, and then the cleaned path, because the service may clean it as well.
+// routeFor returns the route of r, and a copy of r with the name of the route as its pattern. It first tries
+// the path as the client has sent it, in which an encoded slash does not separate. It then tries the cleaned
+// path, because the service may clean the path as well.
 func (g *Gateway) routeFor(r *http.Request) (*route, *http.Request) {
-	host := r.Host // capitals and a dot at its end make no difference
+	host := r.Host // for a service, capital letters and a dot at the end make no difference
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
@@ -140,21 +143,21 @@ func cleanPath(p string) string {
 	return clean
 }
 
-// route is a checked Route.
+// route is a [Route] with its defaults.
 type route struct {
 	Route
 
 	g       *Gateway
 	reads   *oncehttp.Route
-	cfg     oncehttp.Config // with its defaults
-	keeps   map[string]bool // names of the stored headers
+	cfg     oncehttp.Config // the configuration with its defaults
+	keeps   map[string]bool // the names of the headers that are stored
 	methods map[string]bool
-	asking  chan struct{} // a semaphore of the questions to the receipts that the route may ask at once
+	asking  chan struct{} // a semaphore: how many calls of Receipts the route may make at the same time
 
-	witnesses map[string]*witness // by the name of the operation, with PolicyCheck and a store
+	witnesses map[string]*witness // by the name of the operation; only with PolicyCheck and a store
 }
 
-// ServeHTTP implements [http.Handler]: the router only tells which route it is.
+// ServeHTTP implements [http.Handler]. It does nothing, because the mux only finds the route of a request.
 func (*route) ServeHTTP(http.ResponseWriter, *http.Request) {}
 
 func (g *Gateway) newRoute(r Route) *route {
@@ -167,7 +170,7 @@ func (g *Gateway) newRoute(r Route) *route {
 	cfg := rt.protected(&g.cfg, methods)
 	if g.engine != nil {
 		rt.reads = oncehttp.NewRoute(g.engine, cfg)
-	} else { // the engine only describes the retention and the answers
+	} else { // this engine only describes the retention and the answers; it executes nothing
 		cfg.StatusURL = nil
 		rt.reads = oncehttp.NewRoute(once.New(receiptStore{memstore.New(), rt}, g.cfg.Engine), cfg)
 	}
@@ -188,7 +191,7 @@ func (g *Gateway) newRoute(r Route) *route {
 	return rt
 }
 
-// asksForKey reports whether r must have a key, or has one.
+// asksForKey reports whether r has a key, or must have one.
 func (rt *route) asksForKey(r *http.Request) bool {
 	if !rt.methods[r.Method] {
 		return false
@@ -204,8 +207,8 @@ func (rt *route) asksForKey(r *http.Request) bool {
 	return false
 }
 
-// named is the part of a scope with the service and the route. This part is also the name of the operation: the
-// pattern alone is not unique, because another service may have the same pattern.
+// named returns the part of a scope that names the service and the route. It is also the name of the operation.
+// The pattern alone would not be unique, because another service may have the same pattern.
 func (g *Gateway) named(method, pattern string) string {
 	if !strings.Contains(pattern, " ") {
 		pattern = method + " " + pattern

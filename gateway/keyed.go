@@ -16,10 +16,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// maxVoided bounds how often one request of a client is forwarded again after a tombstone.
+// maxVoided limits how often one request of a client is forwarded again after a tombstone.
 const maxVoided = 3
 
-// settleTime bounds one question to the receipts.
+// settleTime limits the time of one question to the receipts.
 const settleTime = 5 * time.Second
 
 var (
@@ -31,14 +31,15 @@ var (
 	errNoRequest    = errors.New("gateway: the request is not kept: its client sends it again")
 )
 
-// serve forwards a request with a key, or answers it from the record or the receipt.
+// serve answers a request with a key: it forwards the request, or answers from the record or the receipt.
 func (rt *route) serve(w *client, r *http.Request) {
 	sender := http.NewResponseController(w)
-	_ = sender.SetReadDeadline(time.Now().Add(rt.BodyTimeout)) // a server in a test has no deadline
+	_ = sender.SetReadDeadline(time.Now().Add(rt.BodyTimeout)) // an error is ignored: a server in a test may have no deadlines
 	x, ok := rt.reads.Read(w, r)
 	if !ok {
-		return // also if it came too late: the rest of the body is not read then
+		return // the body may also have come too late; in this case the rest of the body is not read
 	}
+	// The deadline is for the body only. It must not end the wait for the service.
 	_ = sender.SetReadDeadline(time.Time{})
 	defer x.Close()
 	f := rt.newForward(x.Operation)
@@ -47,7 +48,7 @@ func (rt *route) serve(w *client, r *http.Request) {
 		f.withReceipts()
 		return
 	}
-	if x.Operation.Attempt.Number == 0 { // most requests have none: the write of the intent finds an earlier operation, and nothing is sent before it
+	if x.Operation.Attempt.Number == 0 { // without a header the request counts as the first attempt: the write of the intent finds an earlier operation, and the gateway sends nothing before this write
 		x.Operation.Attempt.Number = 1
 	}
 	ctx, cancel := x.Context()
@@ -56,13 +57,15 @@ func (rt *route) serve(w *client, r *http.Request) {
 	if rt.OnUnknown == PolicyFail && once.CodeOf(err) == once.CodeUnknown && rt.giveUp(ctx, x.Operation) {
 		rec, replayed, err = rt.g.engine.Exec(ctx, x.Operation, f.run)
 	}
+	// A receipt may exist, although the witness does not trust the receipts of this route.
 	if once.CodeOf(err) == once.CodeUnknown && f.ownReceipt(ctx) {
 		return
 	}
+	// A replay adds nothing to the stored bytes.
 	if q := rt.g.cfg.Quota; q != nil && err == nil && !replayed {
 		q.Add(ctx, x.Operation.Scope, head.Size(rec.Result.Header)+len(rec.Result.Body))
 	}
-	if f.witness != nil && err == nil && !replayed { // the answer is stored: the receipt of this request was committed before it
+	if f.witness != nil && err == nil && !replayed { // the answer is stored, and the service has committed the receipt of this request before its answer
 		f.witness.watch(ctx, rt, f.last)
 	}
 	f.finish(rec, replayed, err)
@@ -72,14 +75,15 @@ func (rt *route) newForward(op once.Operation) *forward {
 	return &forward{rt: rt, witness: rt.witnesses[op.Name], fingerprint: hex.EncodeToString(op.Fingerprint[:])}
 }
 
-// run is the handler of the engine: it commits one intent before the forward, and one result after it.
+// run is the handler for the engine. It commits an intent before the forward, and a result after the forward.
 func (f *forward) run(ctx context.Context, r *lease.Run) (once.Answer, error) {
 	f.last = nil
-	f.checks = f.witness != nil && (f.x == nil || f.witness.trusts(ctx)) // without a client no forward begins
+	f.checks = f.witness != nil && (f.x == nil || f.witness.trusts(ctx)) // without a client no forward begins, so no receipt can be missing yet
 	var said answer
 	var err error
 	for f.voided = 0; ; f.voided++ {
 		said, err = lease.Call(ctx, r, wire.ForwardPhase, f.call, f.policy(ctx))
+		// After a tombstone the same request may be forwarded again, under a new ID.
 		if !errors.Is(err, lease.ErrVoided) || f.last.isAnswered() || f.voided == maxVoided {
 			break
 		}
@@ -87,7 +91,7 @@ func (f *forward) run(ctx context.Context, r *lease.Run) (once.Answer, error) {
 	if err != nil {
 		return once.Answer{}, err
 	}
-	if f.last == nil { // an earlier run has saved that an answer came, but not the answer
+	if f.last == nil { // an earlier run has saved that an answer came, but not the answer itself
 		f.last = &said
 		if found, _ := f.look(ctx, said.Operation); found != nil {
 			f.last = found
@@ -97,25 +101,27 @@ func (f *forward) run(ctx context.Context, r *lease.Run) (once.Answer, error) {
 	return once.Answer{Result: f.rt.result(f.last)}, nil
 }
 
-// isAnswered reports whether the service has sent an answer that can be passed on, whatever its class.
+// isAnswered reports whether the service has sent an answer that the client may receive, whatever its class is.
 func (a *answer) isAnswered() bool { return a != nil && a.hasBody && a.Class != classUnknown }
 
-// call makes the call of the phase.
+// call forwards the request under the ID operation, and decides what the answer proves.
 func (f *forward) call(ctx context.Context, operation string) (answer, error) {
 	switch {
 	case f.x == nil:
 		return answer{}, lease.NotSent(errNoRequest)
 	case f.last != nil && f.last.streamed:
-		// Another forward would bring another answer, and the client has the beginning of this one.
+		// Another forward would bring another answer, but the client already has the beginning of this one.
 		return answer{}, lease.NotSent(errStreamed)
 	}
 	a := f.send(ctx, operation)
 	f.last = a
 	switch {
+	// The service has not executed the request, so the key can be used again.
 	case a.Class == classNotSent, a.Class == classRefused:
 		return answer{}, lease.NotSent(&noAnswerError{a})
 	case f.rt.OnUnknown != PolicyCheck && a.Class == classUnknown, f.checks && (a.Class == classUnknown || a.doubted()):
 		return answer{}, &noAnswerError{a}
+	// An earlier forward still runs at the service, so the conflict is not its answer.
 	case f.rt.OnUnknown != PolicyCheck && atmostonce.IsAgain(ctx) && f.rt.saysRunning(a):
 		return answer{}, &noAnswerError{a}
 	case f.rt.OnUnknown != PolicyCheck:
@@ -126,12 +132,12 @@ func (f *forward) call(ctx context.Context, operation string) (answer, error) {
 			f.last = found
 		case a.Class == classUnknown, a.doubted() && err != nil:
 			return answer{}, &noAnswerError{a}
-		} // else the answer of the service is stored: no receipt of the route was seen that could say otherwise
+		} // otherwise the answer of the service is stored, because no receipt says anything else
 	}
 	return *f.last, nil
 }
 
-// look returns the answer in the receipt, nil if no receipt exists.
+// look returns the answer that the receipt of an operation contains, or nil if no receipt exists.
 func (f *forward) look(ctx context.Context, operation string) (a *answer, err error) {
 	if f.rt.g.cfg.Receipts == nil {
 		return a, nil
@@ -144,7 +150,7 @@ func (f *forward) look(ctx context.Context, operation string) (a *answer, err er
 		return nil, err
 	case !found:
 		return a, nil
-	case r.Tombstone: // of a forward that an earlier store knew
+	case r.Tombstone: // the tombstone belongs to a forward that an earlier store has recorded
 		return nil, errTombstone
 	case f.isOfAnother(r):
 		return nil, errOtherRequest
@@ -157,11 +163,11 @@ func (f *forward) isOfAnother(r Receipt) bool {
 	return !r.Tombstone && r.Fingerprint != "" && r.Fingerprint != f.fingerprint
 }
 
-// policy is the service's promise about a forward whose outcome is not known.
+// policy returns what the engine may do with a forward whose outcome is unknown.
 func (f *forward) policy(ctx context.Context) lease.CallPolicy {
 	switch f.rt.OnUnknown {
 	case PolicyCheck:
-		if !f.checks { // the intent is stored as one that no missing receipt can void: also not later, when receipts are seen
+		if !f.checks { // the intent is stored as one that a missing receipt never proves without effect, even if receipts are seen later
 			return lease.CallPolicy{}
 		}
 		return lease.CallPolicy{CheckedFor: f.rt.g.cfg.ReceiptsKept, Check: lease.Check(func(_ context.Context, operation string) (answer, lease.Finding, error) {
@@ -175,7 +181,8 @@ func (f *forward) policy(ctx context.Context) lease.CallPolicy {
 	return lease.CallPolicy{}
 }
 
-// settle finds out the outcome of a forward for good: a receipt is the answer, and a tombstone means that the forward can never take effect.
+// settle finds the final outcome of a forward. A receipt is the answer. A tombstone proves that the forward can
+// never take effect.
 func (f *forward) settle(ctx context.Context, operation string) (answer, lease.Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
@@ -185,7 +192,7 @@ func (f *forward) settle(ctx context.Context, operation string) (answer, lease.F
 	}
 	defer leave()
 	settle := f.rt.g.cfg.Receipts.Settle
-	if !f.witness.trusts(ctx) { // any more: a receipt was missing since the forward began
+	if !f.witness.trusts(ctx) { // the witness no longer trusts: a receipt was missing after the forward began
 		settle = f.rt.lookOnly
 	}
 	r, err := settle(ctx, operation)
@@ -201,7 +208,8 @@ func (f *forward) settle(ctx context.Context, operation string) (answer, lease.F
 	return *f.last, lease.Happened, nil
 }
 
-// lookOnly is Settle of a service that may write no receipts: a tombstone would prove nothing, so none is written.
+// lookOnly replaces Settle for a service that may write no receipts. There a tombstone would prove nothing, so
+// lookOnly writes none.
 func (rt *route) lookOnly(ctx context.Context, operation string) (Receipt, error) {
 	r, found, err := rt.g.cfg.Receipts.Look(ctx, operation)
 	if err == nil && (!found || r.Tombstone) {
@@ -216,6 +224,7 @@ func (f *forward) finish(rec store.Record, replayed bool, err error) {
 	var none *noAnswerError
 	switch {
 	case a != nil && a.streamed:
+		// The client already has the answer.
 		a.abortIfCut()
 	case err == nil && !replayed:
 		f.answer(a)
@@ -223,7 +232,7 @@ func (f *forward) finish(rec store.Record, replayed bool, err error) {
 		f.omitted(rec)
 	case errors.Is(err, errOtherRequest):
 		f.x.Finish(rec, false, mismatch(f.x.Operation))
-	case f.last == nil && once.CodeOf(err) == once.CodeFailed: // the store has refused the intent, or its answer was lost
+	case f.last == nil && once.CodeOf(err) == once.CodeFailed: // the store has refused the intent, or the answer of the store was lost
 		if once.EffectOf(err) == once.EffectNotApplied {
 			f.problem(notApplied)
 			return
@@ -236,7 +245,7 @@ func (f *forward) finish(rec store.Record, replayed bool, err error) {
 	}
 }
 
-// omitted answers a replay whose answer was not stored: the receipt may have it.
+// omitted answers a replay of an operation whose answer was not stored. The receipt may contain the answer.
 func (f *forward) omitted(rec store.Record) {
 	ctx, cancel := f.x.Context()
 	defer cancel()
@@ -251,12 +260,13 @@ func (f *forward) omitted(rec store.Record) {
 	}
 }
 
-// answer sends a stored answer.
+// answer sends the answer of the service, which is stored or cannot be stored.
 func (f *forward) answer(a *answer) {
 	switch {
-	case f.rt.result(a).Kind == store.ResultOmitted && a.header == nil: // an earlier run had it
+	case f.rt.result(a).Kind == store.ResultOmitted && a.header == nil: // an earlier run has received the answer, and the answer is lost
 		f.x.Finish(store.Record{Result: store.Result{Kind: store.ResultOmitted}}, true, nil)
 		return
+	// Its body may be incomplete, so no later caller may receive it.
 	case a.Class == classUnknownBody:
 		f.rt.write(f.w, a, wire.StatusOmitted)
 	case a.fromReceipt:
@@ -267,7 +277,7 @@ func (f *forward) answer(a *answer) {
 	a.abortIfCut()
 }
 
-// unanswered tells the client that a forward has no result to store.
+// unanswered answers the client after a forward without a result to store.
 func (f *forward) unanswered(a *answer, err error) {
 	freed := once.EffectOf(err) == once.EffectNotApplied || errors.Is(err, lease.ErrVoided)
 	switch {
@@ -288,7 +298,7 @@ func (f *forward) unanswered(a *answer, err error) {
 }
 
 const (
-	retryAfter = time.Second // when a client may ask again
+	retryAfter = time.Second // the pause after which a client may ask again
 
 	notApplied = "Nothing was applied. Send the same request again, with the same idempotency key."
 	notKnown   = "It is not known whether this operation has taken effect. Send the same request again, with the same idempotency key."
@@ -300,15 +310,16 @@ func (f *forward) problem(detail string) {
 	f.x.WriteProblem(p)
 }
 
-// abortIfCut breaks the client's connection if its answer was cut, so that the client does not take it for complete.
+// abortIfCut closes the connection to the client if the answer was cut, so that the client does not take the
+// answer for complete.
 func (a *answer) abortIfCut() {
 	if a.cut {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// id is the ID under which an engine stores op. The IDs of forwards are derived from it, also without an engine: a service finds its receipts by
-// them.
+// id returns the ID under which an engine stores op. The IDs of forwards are derived from this ID, also without
+// an engine. The service finds its receipts by the IDs of forwards.
 func (g *Gateway) id(op once.Operation) store.ID {
 	id := store.ID{Scope: op.Scope, Key: op.Key}
 	if g.cfg.Engine.HashKeys {
@@ -317,10 +328,12 @@ func (g *Gateway) id(op once.Operation) store.ID {
 	return id
 }
 
-// giveUp stores a final answer of an operation whose outcome has been unknown for too long, and reports whether it did.
+// giveUp stores a final answer for an operation whose outcome was unknown for too long. It reports whether a
+// final answer is stored.
 func (rt *route) giveUp(ctx context.Context, op once.Operation) bool {
 	rec, err := rt.g.engine.ReadRecord(ctx, op)
 	if err != nil || rec.State != store.StateUnknown || time.Since(rec.Since) < rt.FailAfter {
+		// Another request may have stored the final answer meanwhile.
 		return err == nil && rec.State == store.StateDone
 	}
 	id := rt.g.id(op)
@@ -331,8 +344,9 @@ func (rt *route) giveUp(ctx context.Context, op once.Operation) bool {
 	return lease.Resolve(ctx, rt.g.cfg.Store, id, lease.Resolution{CallID: progress.CallID, Answer: finalUnknown()}) == nil
 }
 
-// ownReceipt answers a request whose outcome is unknown by its receipt, if that exists, and stores the answer. It reports whether it did. Outcomes
-// that a [lease.Check] finds out do not come here.
+// ownReceipt looks for the receipt of a request whose outcome is unknown. If the receipt exists, ownReceipt
+// answers the request and stores the answer. It reports whether it has answered. Outcomes that a [lease.Check]
+// finds out do not come here.
 func (f *forward) ownReceipt(ctx context.Context) bool {
 	if f.rt.OnUnknown != PolicyCheck {
 		return false
@@ -340,7 +354,7 @@ func (f *forward) ownReceipt(ctx context.Context) bool {
 	op := f.x.Operation
 	id := f.rt.g.id(op)
 	rec, err := f.rt.g.engine.ReadRecord(ctx, op)
-	if err != nil || rec.State != store.StateUnknown || rec.Checkable && f.witness.trusts(ctx) { // then a Check asks, once in a while
+	if err != nil || rec.State != store.StateUnknown || rec.Checkable && f.witness.trusts(ctx) { // in this case a Check asks for the receipt from time to time
 		return false
 	}
 	progress, err := lease.ProgressOf(id, rec)
@@ -351,7 +365,8 @@ func (f *forward) ownReceipt(ctx context.Context) bool {
 	if err != nil || a == nil {
 		return false
 	}
-	if res := f.rt.result(a); res.Kind == store.ResultValue { // else each retry reads the receipt
+	if res := f.rt.result(a); res.Kind == store.ResultValue { // an answer that cannot be stored is read from the receipt by each retry
+		// An error is ignored: the next retry reads the receipt again.
 		_ = lease.Resolve(ctx, f.rt.g.cfg.Store, id, lease.Resolution{CallID: progress.CallID, Answer: &res})
 	}
 	f.rt.write(f.w, a, wire.StatusReplayed)

@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-// flights are the running forwards of a gateway without a store: duplicates wait for them.
+// flights has the running forwards of a gateway without a store. Duplicates wait for these forwards.
 type flights struct {
 	mu  sync.Mutex
 	all map[store.ID]*flight
@@ -27,7 +27,8 @@ type flight struct {
 	a           *answer // the answer for duplicates, or nil
 }
 
-// join returns the flight of an operation; leads says that the caller is to end it.
+// join returns the flight of an operation. The result leads says that the caller began the flight, and must end
+// it.
 func (fs *flights) join(id store.ID, fingerprint once.Fingerprint) (fl *flight, leads bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -49,8 +50,8 @@ func (fs *flights) end(id store.ID, fl *flight) {
 	close(fl.ended)
 }
 
-// withReceipts answers a request by the receipts of the service alone: the primary key of the receipt protects the operation, so the gateway can
-// forward the request as often as it comes, always under one ID.
+// withReceipts answers a request with only the receipts of the service. The primary key of the receipt protects
+// the operation, so the gateway may forward the request as often as it arrives, always under the same ID.
 func (f *forward) withReceipts() {
 	op := f.x.Operation
 	id := f.rt.g.id(op)
@@ -77,15 +78,16 @@ func (f *forward) withReceipts() {
 	case status != "" || a.isAnswered():
 		f.rt.write(f.w, a, status)
 		a.abortIfCut()
-	default: // even if nothing was sent: an earlier forward may be running
+	default: // also if nothing was sent now, because an earlier forward may be running
 		f.problem(notKnown)
 	}
 }
 
-// leads finds or makes the answer for which duplicates wait.
+// leads finds the answer in the receipt, or forwards the request. Duplicates wait for this answer.
 func (f *forward) leads(id store.ID, fl *flight) (a *answer, status string, err error) {
 	f.release = sync.OnceFunc(func() { f.rt.g.flights.end(id, fl) })
-	defer f.release() // also if it panics
+	defer f.release() // also after a panic
+	// The client may disconnect. The duplicates wait for the answer nevertheless.
 	ctx := context.WithoutCancel(f.r.Context())
 	operation, a, err := f.lookUp(ctx, id)
 	status = wire.StatusReplayed
@@ -95,6 +97,7 @@ func (f *forward) leads(id store.ID, fl *flight) (a *answer, status string, err 
 	if err == nil && a == nil {
 		a, status, err = f.decide(ctx, operation)
 	}
+	// Duplicates may receive only an answer that a later caller could receive as well.
 	if err == nil && !a.streamed && (status == wire.StatusReplayed || status == wire.StatusStored) {
 		shared := *a
 		shared.header = f.rt.kept(a.header)
@@ -103,13 +106,14 @@ func (f *forward) leads(id store.ID, fl *flight) (a *answer, status string, err 
 	return a, status, err
 }
 
-// isForgotten reports whether the operation was first sent, by the client's own statement, so long ago that its receipt may have been swept.
+// isForgotten reports whether the receipt of the operation may have been swept, because the client has first
+// sent the operation long ago, as the client itself says.
 func (f *forward) isForgotten() bool {
 	first, kept := f.x.Operation.Attempt.FirstSent, f.rt.g.cfg.ReceiptsKept
 	return !first.IsZero() && time.Since(first) >= kept-kept/10
 }
 
-// follow waits for the answer of the leader of a flight, as long as the route lets a duplicate wait.
+// follow waits for the answer of the forward that leads a flight, as long as the route lets a duplicate wait.
 func (f *forward) follow(fl *flight) {
 	ctx, cancel := f.x.Context()
 	defer cancel()
@@ -119,6 +123,7 @@ func (f *forward) follow(fl *flight) {
 	case <-fl.ended:
 	case <-ctx.Done():
 	}
+	// Both may have happened at the same time. An answer is better than a refusal.
 	select {
 	case <-fl.ended:
 		if fl.a != nil {
@@ -131,7 +136,7 @@ func (f *forward) follow(fl *flight) {
 	f.x.Finish(store.Record{}, false, &once.Error{Code: once.CodeInFlight, Effect: once.EffectNotApplied, Scope: op.Scope, Key: op.Key, After: retryAfter})
 }
 
-// lookUp returns the ID of the operation and the answer in its receipt, if it exists.
+// lookUp returns the ID of the operation, and the answer in its receipt if the receipt exists.
 func (f *forward) lookUp(ctx context.Context, id store.ID) (operation string, _ *answer, err error) {
 	operation, r, found, err := f.rt.find(ctx, id)
 	switch {
@@ -143,7 +148,8 @@ func (f *forward) lookUp(ctx context.Context, id store.ID) (operation string, _ 
 	return operation, f.rt.ofReceipt(r), nil
 }
 
-// find returns the receipt of an operation, and the ID that it has or would have. IDs with a tombstone are from forwards under PolicyCheck.
+// find returns the receipt of an operation, and the ID that the receipt has or would have. It passes over IDs
+// with a tombstone, which come from forwards under PolicyCheck.
 func (rt *route) find(ctx context.Context, id store.ID) (operation string, r Receipt, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
@@ -155,7 +161,7 @@ func (rt *route) find(ctx context.Context, id store.ID) (operation string, r Rec
 	}
 }
 
-// ask waits until the route may ask the receipts.
+// ask waits until the route may call Receipts.
 func (rt *route) ask(ctx context.Context) (leave func(), err error) {
 	select {
 	case rt.asking <- struct{}{}:
@@ -174,7 +180,8 @@ func (rt *route) lookAt(ctx context.Context, operation string) (Receipt, bool, e
 	return rt.g.cfg.Receipts.Look(ctx, operation)
 }
 
-// receiptStore is the store of a route without a store: an operation with a receipt is done. It executes nothing.
+// receiptStore is the store of a gateway without a store. An operation with a receipt counts as done.
+// receiptStore executes nothing.
 type receiptStore struct {
 	*memstore.Store
 
@@ -190,8 +197,8 @@ func (s receiptStore) Read(ctx context.Context, id store.ID) (rec store.Record, 
 	return rec, nil
 }
 
-// decide forwards the request, and reads the receipt unless the answer is a success: the service may have met its own receipt, or have failed after
-// its commit.
+// decide forwards the request. Unless the answer is a success, it then reads the receipt: the service may have
+// found its own receipt, or may have failed after its commit.
 func (f *forward) decide(ctx context.Context, operation string) (a *answer, status string, err error) {
 	a = f.send(ctx, operation)
 	if a.streamed || a.Class == classCompleted && a.said < http.StatusMultipleChoices {
@@ -208,5 +215,5 @@ func (f *forward) decide(ctx context.Context, operation string) (a *answer, stat
 	case found && !r.Tombstone:
 		return f.rt.ofReceipt(r), wire.StatusReplayed, nil
 	}
-	return a, "", nil // it may still commit: refusals are temporary, and an earlier forward may be running
+	return a, "", nil // the operation may still commit: a refusal is temporary, and an earlier forward may be running
 }

@@ -12,11 +12,13 @@ import (
 	"time"
 )
 
-// pingTime is how long an HTTP/2 connection may be silent before it is pinged, and how long the answer to the ping may take. All requests share the
-// connection, so a dead connection that is not noticed would take them all.
+// pingTime is how long an HTTP/2 connection may be silent before the client sends a ping, and how long the
+// answer to the ping may take. All requests share the connection, so all of them would wait on a dead
+// connection.
 const pingTime = 5 * time.Second
 
-// newTransport returns the client of the service. It asks for no compression: an answer is stored as it came.
+// newTransport returns the HTTP client for the service. It asks for no compression, because an answer is stored
+// as it was received.
 func newTransport(cfg *Config) *http.Transport {
 	t := &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -44,7 +46,7 @@ func newTransport(cfg *Config) *http.Transport {
 	return t
 }
 
-// countedConn counts the bytes that the kernel has taken. It is below TLS.
+// countedConn counts the bytes that the kernel has accepted. It is below TLS, so it counts the encrypted bytes.
 type countedConn struct {
 	net.Conn
 
@@ -65,6 +67,8 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	}
 	c.writing = true
 	c.mu.Unlock()
+	// The lock is not held during the write, which may block. The field writing keeps seal from a wrong answer
+	// meanwhile.
 	n, err := c.Conn.Write(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +82,8 @@ func (c *countedConn) count() int64 {
 	return c.taken
 }
 
-// seal reports whether no byte was written since the number of bytes was count. If so, it makes every later write fail.
+// seal reports whether no byte was written since the number of written bytes was count. In this case all later
+// writes fail.
 func (c *countedConn) seal(count int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,21 +91,22 @@ func (c *countedConn) seal(count int64) bool {
 	return c.sealed && c.taken == count
 }
 
-// sending records what is written to a connection for one request.
+// sending records what was written to a connection for one request.
 type sending struct {
 	conn   *countedConn // nil if the request got no connection
 	http2  bool
 	reused bool
-	before int64 // bytes that the connection had taken
+	before int64 // how many bytes the connection had accepted before the request
 }
 
-// trace returns a context that tells s which connection the request got.
+// trace returns a context that makes net/http tell s which connection the request has got.
 func (s *sending) trace(ctx context.Context, h2c bool) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		c := info.Conn
 		s.http2, s.reused = h2c, info.Reused
 		if t, ok := c.(*tls.Conn); ok {
 			s.http2 = t.ConnectionState().NegotiatedProtocol == "h2"
+			// Only the connection below TLS knows how many bytes were written.
 			c = t.NetConn()
 		}
 		if counted, ok := c.(*countedConn); ok {
@@ -109,17 +115,19 @@ func (s *sending) trace(ctx context.Context, h2c bool) context.Context {
 	}})
 }
 
-// notOnHTTP2 matches the errors of net/http which say that the server has not read an HTTP/2 stream: the server has refused the stream, or its GOAWAY
-// names an earlier stream as the last one. The text is matched as a whole, because other errors contain text that the server has chosen.
+// notOnHTTP2 matches the errors of net/http which say that the server has not read an HTTP/2 stream. Either the
+// server has refused the stream, or its GOAWAY names an earlier stream as the last one. The whole text must
+// match, because other errors contain text that the server has chosen.
 var notOnHTTP2 = regexp.MustCompile(`^http2: Transport: cannot retry err \[(stream error: stream ID \d+; REFUSED_STREAM; received from peer|` +
 	`http2: Transport received Server's graceful shutdown GOAWAY)\] after Request\.Body was written; define Request\.GetBody to avoid this error$`)
 
-// isNotSent reports whether the service has not got the request whose RoundTrip has returned err, and never will.
+// isNotSent reports whether the service has not received the request, and never will. The parameter err is the
+// error of RoundTrip.
 func (s *sending) isNotSent(err error) bool {
 	switch {
 	case s.conn == nil:
 		return true
-	case s.http2: // others share the connection
+	case s.http2: // other requests share the connection, so the number of bytes proves nothing
 		return notOnHTTP2.MatchString(err.Error())
 	}
 	return s.conn.seal(s.before)

@@ -13,39 +13,40 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// witness knows whether the service writes receipts on a route with PolicyCheck. A missing receipt proves that a forward had no effect only if the
-// service writes receipts at all: a service that is not wired to once, or writes to another database, has no receipts and commits.
+// witness knows whether the service writes receipts on a route with PolicyCheck. A missing receipt proves that
+// a forward had no effect only if the service writes receipts. A service without this code, or with another
+// database, commits without receipts.
 //
 // The gateway reads the receipt of the first request that the service answers with a success, and then one in a minute. As long as the witness has
 // seen no receipt, or after one was missing, forwards of the route are treated as with PolicyStop.
 type witness struct {
 	g    *Gateway
-	name string // of the operations of the route
+	name string // the name of the operations of the route
 
 	mu      sync.Mutex
 	state   witnessState
 	looking bool      // a goroutine reads a receipt
-	due     time.Time // not before that the next receipt is read
-	marked  bool      // the store has the mark that a receipt was seen
-	logged  time.Time // when the log last got the error that a receipt is missing
+	due     time.Time // the next receipt is not read before this time
+	marked  bool      // the store has the mark which says that a receipt was seen
+	logged  time.Time // when the log last received the error of a missing receipt
 }
 
 type witnessState uint8
 
 const (
-	witnessNew     witnessState = iota // this process has read no receipt of the route: the marks in the store decide
-	witnessSeen                        // the last receipt was there, or an earlier process has seen one
+	witnessNew     witnessState = iota // this process has read no receipt of the route, so the marks in the store decide
+	witnessSeen                        // the last receipt existed, or an earlier process has seen one
 	witnessMissing                     // the last receipt was missing
 )
 
 const (
-	witnessTime  = 2 * time.Second // bounds one look, with the write of its mark
-	witnessEvery = time.Minute     // between two looks, while receipts are there
-	witnessPause = 5 * time.Second // after a look that has failed
+	witnessTime  = 2 * time.Second // limits the time of one look, including the write of its mark
+	witnessEvery = time.Minute     // the pause between two looks while receipts exist
+	witnessPause = 5 * time.Second // the pause after a look that has failed
 	missingKept  = 24 * time.Hour  // how long other processes remember that a receipt was missing
 )
 
-// witnessScope is the scope of the marks. It begins with the prefix that no principal can have.
+// witnessScope is the scope of the marks. Its prefix is not possible for a principal.
 const witnessScope = "gateway//receipts"
 
 // trusts reports whether a missing receipt of the route proves that a forward had no effect.
@@ -57,6 +58,7 @@ func (w *witness) trusts(ctx context.Context) bool {
 		return false
 	}
 	seen, err := w.hasMark(ctx, "seen")
+	// Without proof that the service writes receipts, a missing receipt proves nothing.
 	if err != nil || !seen {
 		return false
 	}
@@ -66,7 +68,7 @@ func (w *witness) trusts(ctx context.Context) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.marked = true
-	if w.state == witnessNew { // or a look has ended meanwhile
+	if w.state == witnessNew { // another goroutine may have ended a look meanwhile
 		w.state = witnessSeen
 	}
 	return w.state == witnessSeen
@@ -78,15 +80,15 @@ func (w *witness) now() witnessState {
 	return w.state
 }
 
-// watch reads the receipt of a request that was answered, if it is time for it. It delays the answer by no more than one look, of one goroutine at a
-// time. After a failed look nothing is known that was not known before.
+// watch reads the receipt of an answered request, if a look is due. The look delays only this answer. A failed
+// look changes nothing.
 func (w *witness) watch(ctx context.Context, rt *route, a *answer) {
 	if a == nil || a.fromReceipt || a.cut || a.Class != classCompleted || a.said >= http.StatusMultipleChoices || !w.begin() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), witnessTime)
 	defer cancel()
-	select { // a look that would wait for questions of other requests is left to a later request
+	select { // a look does not wait for other requests: a later request looks
 	case rt.asking <- struct{}{}:
 	default:
 		w.end(witnessNew, 0)
@@ -106,7 +108,7 @@ func (w *witness) watch(ctx context.Context, rt *route, a *answer) {
 	}
 }
 
-// begin reports whether the caller is to read a receipt now. end must follow.
+// begin reports whether the caller must read a receipt now. The caller then calls end.
 func (w *witness) begin() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,7 +119,7 @@ func (w *witness) begin() bool {
 	return true
 }
 
-// end notes what a look has found, witnessNew for nothing.
+// end records the result of a look: found, or witnessNew if the look found out nothing.
 func (w *witness) end(found witnessState, pause time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,7 +129,8 @@ func (w *witness) end(found witnessState, pause time.Duration) {
 	}
 }
 
-// tellSeen stores that a receipt was seen, for other processes. A write that has failed is repeated after the next look.
+// tellSeen stores a mark for other processes, which says that a receipt was seen. If the write fails, the next
+// look repeats it.
 func (w *witness) tellSeen(ctx context.Context) {
 	w.mu.Lock()
 	marked := w.marked
@@ -140,7 +143,8 @@ func (w *witness) tellSeen(ctx context.Context) {
 	w.marked = true
 }
 
-// missed logs that a receipt is missing, once a minute at most, and stores it for processes that start later.
+// missed logs that a receipt is missing, at most once a minute, and stores a mark for processes that start
+// later.
 func (w *witness) missed(ctx context.Context, operation string) {
 	w.mu.Lock()
 	told := !w.logged.IsZero() && time.Since(w.logged) < witnessEvery
@@ -174,10 +178,11 @@ func (w *witness) hasMark(ctx context.Context, what string) (bool, error) {
 	return rec.State == store.StateDone, err //nolint:wrapcheck // it is of the store
 }
 
-// mark stores a mark, unless it exists, and reports whether it exists now. Without it other processes have to see a receipt themselves.
+// mark stores a mark unless the mark exists, and reports whether the mark exists now. Without the mark, other
+// processes must see a receipt themselves.
 func (w *witness) mark(ctx context.Context, what string, retain time.Duration) bool {
 	nonce := make([]byte, 16)
-	_, _ = rand.Read(nonce) // never fails
+	_, _ = rand.Read(nonce) // crypto/rand never returns an error
 	_, err := w.g.cfg.Store.Swap(ctx, store.Change{
 		ID: w.markOf(what), Retain: retain,
 		Next: store.Record{State: store.StateDone, Nonce: nonce, Name: "receipts of a route"},

@@ -15,10 +15,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// lines puts header lines into a header.
+// lines adds header lines to a header.
 type lines struct {
 	header http.Header
-	values []string // backing array of the values, so that each name needs no slice of its own
+	values []string // the backing array of the values, so that the names need no slices of their own
 }
 
 func (l *lines) add(name, value string) {
@@ -36,11 +36,12 @@ func (l *lines) set(name, value string) {
 	l.add(name, value)
 }
 
-// addOutcome adds the headers that tell the outcome of the request. status is "" if only a part of the work is done.
+// addOutcome adds the headers that report the outcome of the request. The parameter status is "" if only a part of the work is done.
 func (l *lines) addOutcome(x *Exchange, status string, code int) {
 	p, said := x.plan, status
 	switch status {
 	case wire.StatusStored, wire.StatusOmitted, wire.StatusReplayed:
+		// An answer of 400 or higher has undone nothing.
 		if x.undoes != nil && code < 400 {
 			said = wire.StatusUndone
 		}
@@ -61,7 +62,7 @@ func (l *lines) addOutcome(x *Exchange, status string, code int) {
 	}
 }
 
-// send sends the whole answer of the handler.
+// send sends the complete answer of the handler.
 func (x *Exchange) send(status string) {
 	rec, h := &x.lastRun.recorder, x.w.Header()
 	clear(h) // the recorder has the headers that were set before the handler, unless the handler has deleted them
@@ -74,7 +75,9 @@ func (x *Exchange) send(status string) {
 	}
 	l.addOutcome(x, status, rec.status)
 	switch {
+	// With such a status a Content-Length would be wrong.
 	case !bodyAllowed(rec.status):
+	// The handler may know the length without writing the body.
 	case x.r.Method == http.MethodHead && len(rec.body) == 0 && rec.length != "":
 		l.set("Content-Length", rec.length)
 	default:
@@ -83,18 +86,18 @@ func (x *Exchange) send(status string) {
 	x.write(rec.status, rec.body)
 }
 
-// sendStored sends a stored answer. A replay has the stored headers of the first answer. The middleware around this one has set all other headers for
-// this request, and it may have set a stored header that the first answer did not have (see restrictsReader). The Content-Encoding of a replay also
-// comes from that middleware, because that middleware encodes the body again.
+// sendStored sends a stored answer. A replay has the stored headers of the first answer. The outer middleware has set all other headers for this
+// request. It may also have set a stored header that the first answer did not have (see restrictsReader). The Content-Encoding of a replay also comes
+// from the outer middleware, which encodes the body again.
 func (x *Exchange) sendStored(rec *store.Record) {
 	res := &rec.Result
-	// It was undone before it was executed, so that no answer of a handler exists.
+	// The operation was undone before it was executed, so there is no answer of a handler.
 	if voided.Is(*res) {
 		x.WriteProblem(x.plan.problem(problemUndone))
 		return
 	}
 	if res.Kind != store.ResultValue || res.Status < 200 || res.Status > 999 {
-		x.WriteProblem(x.operationProblem(ProblemResultUnavailable)) // too large to be stored, or not an answer to a request
+		x.WriteProblem(x.operationProblem(ProblemResultUnavailable)) // the answer was too large to be stored, or the record is not an answer to a request
 		return
 	}
 	h := x.w.Header()
@@ -106,6 +109,7 @@ func (x *Exchange) sendStored(rec *store.Record) {
 	}
 	l := lines{h, make([]string, 0, len(res.Header)+6)}
 	for _, f := range res.Header {
+		// An older release may have stored headers that are not stored now.
 		if !neverStored(http.CanonicalHeaderKey(f.Name)) {
 			l.add(f.Name, f.Value)
 		}
@@ -118,6 +122,7 @@ func (x *Exchange) sendStored(rec *store.Record) {
 		added := http.Header{}
 		hook(x.r, *rec, added)
 		for name, values := range added {
+			// A hook may add a header, and must not change the stored answer.
 			if x.plan.mayAdd(http.CanonicalHeaderKey(name)) && !hasField(res.Header, http.CanonicalHeaderKey(name)) {
 				h[name] = values
 			}
@@ -126,7 +131,7 @@ func (x *Exchange) sendStored(rec *store.Record) {
 	x.write(res.Status, res.Body)
 }
 
-// mayAdd reports whether a replay may have a header, by its canonical name, that its first answer did not have.
+// mayAdd reports whether a replay may have a header that its first answer did not have. The name is canonical.
 func (p *plan) mayAdd(name string) bool {
 	switch name {
 	case "Content-Length", "Transfer-Encoding", "Trailer", "Connection":
@@ -142,11 +147,11 @@ func hasField(header []store.Field, name string) bool {
 func (x *Exchange) write(status int, body []byte) {
 	h := x.w.Header()
 	if _, typed := h["Content-Type"]; !typed {
-		h["Content-Type"] = nil // the handler has set no type: net/http must not guess one
+		h["Content-Type"] = nil // the handler has set no type, and net/http must not guess one
 	}
 	x.w.WriteHeader(status)
 	if len(body) > 0 {
-		_, _ = x.w.Write(body) // after a lost connection the client can ask again
+		_, _ = x.w.Write(body) // an error is ignored: after a lost connection the client asks again
 	}
 }
 
@@ -186,6 +191,7 @@ func (x *Exchange) Answer(status int, header http.Header, body []byte) (once.Ans
 		rec.header = http.Header{}
 	}
 	maps.Copy(rec.header, header)
+	// Outer middleware has set this encoding, and encodes the body of each replay again.
 	if _, own := header["Content-Encoding"]; !own {
 		rec.outerEncoding = before["Content-Encoding"]
 	}
@@ -201,27 +207,30 @@ func (x *Exchange) Answer(status int, header http.Header, body []byte) (once.Ans
 // can no longer be read.
 func (x *Exchange) Finish(rec store.Record, replayed bool, err error) {
 	x.endBody()
-	if x.plan.preset.Body == nil { // Preset.Body, a function, may have kept the body
+	if x.plan.preset.Body == nil { // Preset.Body is a function of the program, which may have kept the body
 		x.body.recycle()
 	}
 	key := x.Operation.Key
+	// A replay stores nothing new, and a request without a key stores nothing at all.
 	if x.plan.Quota != nil && err == nil && !replayed && key != "" {
 		x.plan.Quota.Add(x.r.Context(), x.Operation.Scope, head.Size(rec.Result.Header)+len(rec.Result.Body)+len(x.Operation.Request))
 	}
 	switch {
 	case err == nil && replayed:
 		x.sendStored(&rec)
+	// Nothing to send: the caller of Exec sends the answer itself.
 	case err == nil && x.lastRun == nil:
 	case err == nil && key != "":
 		x.send(x.lastRun.storedStatus)
 	case err == nil:
+		// Without a key the answer was not stored.
 		x.send(wire.StatusIgnored)
 	case x.lastRun != nil && x.lastRun.answerNotStored() && once.CodeOf(err) == once.CodeFailed:
 		status := wire.StatusNotStored
 		switch {
 		case key == "":
 			status = wire.StatusIgnored
-		case once.EffectOf(err) != once.EffectNotApplied: // phases of the work are committed
+		case once.EffectOf(err) != once.EffectNotApplied: // some phases of the work are committed, so "not stored" would be wrong
 			status = ""
 		}
 		x.send(status)
@@ -233,6 +242,7 @@ func (x *Exchange) Finish(rec store.Record, replayed bool, err error) {
 // Close leaves the Config.Gate that the request entered, and releases the memory and the file of the request's body.
 func (x *Exchange) Close() error {
 	x.endBody()
+	// A second Close must not leave the gate twice.
 	if leave := x.leaveGate; leave != nil {
 		x.leaveGate = nil
 		leave()

@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// described returns an operation with the fields that observers see of r, and no others.
+// described returns an operation that has only the fields of r that observers see.
 func (p *plan) described(r *http.Request) once.Operation {
 	trace := wire.Trace(r.Header[wire.TraceHeader])
 	op := once.Operation{Name: nameOf(r), Attempt: attemptOf(r, trace)}
@@ -21,10 +21,10 @@ func (p *plan) described(r *http.Request) once.Operation {
 	return op
 }
 
-// nameOf returns the kind of work of r: its method and the pattern of its route. Without a pattern it is the method alone, because the name is a
-// label of metrics: a path can name one of many things, and a client can invent paths and methods.
+// nameOf returns the kind of work of r: its method and the pattern of its route. Without a pattern, the name is the method alone. The name is a label
+// of metrics, so it must have few values: a path names single things, and a client can invent paths and methods.
 func nameOf(r *http.Request) string {
-	if strings.IndexByte(r.Pattern, ' ') > 0 { // the pattern names the method
+	if strings.IndexByte(r.Pattern, ' ') > 0 { // the pattern contains the method
 		return r.Pattern
 	}
 	name := otherMethod
@@ -39,10 +39,11 @@ func nameOf(r *http.Request) string {
 	return name
 }
 
-// otherMethod is OpenTelemetry's name for an unknown method.
+// otherMethod is the name that OpenTelemetry gives to an unknown method.
 const otherMethod = "_OTHER"
 
-// attemptOf returns the attempt of r, with this traceparent, for logs. Texts that are too long or not printable are left out.
+// attemptOf returns the attempt of r with this traceparent, for logs. It leaves out texts that are too long or not printable, because a client can
+// send any text.
 func attemptOf(r *http.Request, trace string) once.Attempt {
 	c := once.Attempt{
 		Trace:         trace,
@@ -50,13 +51,14 @@ func attemptOf(r *http.Request, trace string) once.Attempt {
 		CorrelationID: printableLine(r.Header["X-Correlation-Id"]),
 		Number:        wire.Attempt(r.Header[wire.AttemptHeader]),
 	}
+	// The trace identifies the request as well.
 	if c.CorrelationID == "" {
 		c.CorrelationID = traceparent.TraceID(trace)
 	}
 	return c
 }
 
-// printableLine returns the value of a header if it has one line, which is short and printable, otherwise "".
+// printableLine returns the value of a header, if the header has one short, printable line, and "" otherwise.
 func printableLine(lines []string) string {
 	if len(lines) != 1 || len(lines[0]) > 128 {
 		return ""

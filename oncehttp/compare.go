@@ -61,7 +61,7 @@ func (c *Compare) isZero() bool {
 	return len(c.Headers)+len(c.Query)+len(c.JSON)+len(c.JSONExcept)+len(c.Form) == 0
 }
 
-// readsBody reports whether the body must be in memory.
+// readsBody reports whether the comparison needs the body in memory.
 func (c *Compare) readsBody() bool { return len(c.JSON)+len(c.JSONExcept)+len(c.Form) > 0 }
 
 // invalid returns the reason if c is not valid, or "".
@@ -83,7 +83,7 @@ func (c *Compare) invalid(p *Preset) string {
 	return invalidPointers("Compare.JSON or Compare.JSONExcept", slices.Concat(c.JSON, c.JSONExcept))
 }
 
-// perAttempt are headers that differ between attempts.
+// perAttempt has the headers whose values differ between two attempts.
 var perAttempt = []string{wire.AttemptHeader, wire.TimeoutHeader, wire.TraceHeader, "X-Request-Id", "Authorization", "Cookie", "Date", "Content-Length"}
 
 func invalidPointers(field string, pointers []string) string {
@@ -97,7 +97,7 @@ func invalidPointers(field string, pointers []string) string {
 	return ""
 }
 
-// rule is a Compare that was checked and compiled.
+// rule is a checked Compare, with parsed names and pointers.
 type rule struct {
 	headers, query, form []string
 	json, except         []jsonpointer.Pointer
@@ -105,6 +105,7 @@ type rule struct {
 }
 
 func (c *Compare) compile() *rule {
+	// Without a rule, the fingerprint is the one that is stored without Compare.
 	if c.isZero() {
 		return nil
 	}
@@ -128,13 +129,14 @@ func (c *Compare) compile() *rule {
 
 func pointersOf(texts []string) (pointers []jsonpointer.Pointer) {
 	for _, s := range texts {
-		p, _ := jsonpointer.Parse(s) // cannot fail: invalid has checked it
+		p, _ := jsonpointer.Parse(s) // an error is impossible, because invalid has parsed the same text
 		pointers = append(pointers, p)
 	}
 	return pointers
 }
 
-// lists are the parts of a fingerprint: lists of texts. The boundaries between texts count.
+// lists has the lists of texts from which a fingerprint is made. The boundaries between texts are a part of it, so that different lists do not get
+// the same fingerprint.
 type lists [][]byte
 
 func (l *lists) add(texts ...string) {
@@ -146,7 +148,7 @@ func (l *lists) add(texts ...string) {
 
 func (l *lists) fingerprint() once.Fingerprint { return once.FingerprintOf(*l...) }
 
-// fingerprint hashes the parts of a request that the rule chooses.
+// fingerprint returns the hash of the parts of a request that the rule chooses.
 func (ru *rule) fingerprint(x *Exchange, route string) (once.Fingerprint, error) {
 	r := x.r
 	contentType := r.Header.Get("Content-Type")
@@ -154,7 +156,7 @@ func (ru *rule) fingerprint(x *Exchange, route string) (once.Fingerprint, error)
 	l.add(r.Method, route, pathOf(r))
 	for _, name := range ru.headers {
 		values := r.Header[name]
-		if name == "Host" { // net/http removes it from the header
+		if name == "Host" { // net/http has moved it out of the header
 			values = []string{r.Host}
 		}
 		l.add(values...)
@@ -165,6 +167,7 @@ func (ru *rule) fingerprint(x *Exchange, route string) (once.Fingerprint, error)
 			l.add(values[name]...)
 		}
 	} else {
+		// A query that cannot be parsed is compared as a whole.
 		l.add("whole", r.URL.RawQuery)
 	}
 	if chosen := ru.ofBody(x, contentType); chosen != nil {
@@ -179,8 +182,9 @@ func (ru *rule) fingerprint(x *Exchange, route string) (once.Fingerprint, error)
 
 func (ru *rule) mark(f once.Fingerprint) once.Fingerprint { return fingerprint.Ruled(f, ru.id) }
 
-// wholeBody hashes parts, the content type and the whole body.
+// wholeBody returns the hash of parts, the content type and the whole body.
 func (x *Exchange) wholeBody(parts lists, contentType string) (once.Fingerprint, error) {
+	// A body in a file is hashed piece by piece, so that it needs no memory.
 	if x.body.file != nil && len(x.r.PostForm) == 0 {
 		texts := make([]string, len(parts))
 		for i, p := range parts {
@@ -197,7 +201,7 @@ func (x *Exchange) wholeBody(parts lists, contentType string) (once.Fingerprint,
 	return parts.fingerprint(), nil
 }
 
-// ofBody returns the compared parts of the body, or nil if the whole body is compared.
+// ofBody returns the compared parts of the body, or nil if the whole body must be compared.
 func (ru *rule) ofBody(x *Exchange, contentType string) lists {
 	switch {
 	case len(ru.form) > 0 && isForm(contentType):
@@ -209,6 +213,7 @@ func (ru *rule) ofBody(x *Exchange, contentType string) lists {
 		if !ok || !oneReading {
 			return nil
 		}
+		// A null in place of a value keeps the fact that the value exists.
 		rest := jsonpointer.Null(x.body.memory, spans)
 		if read := x.plan.preset.Body; read != nil {
 			rest = read(contentType, rest)
@@ -219,7 +224,7 @@ func (ru *rule) ofBody(x *Exchange, contentType string) lists {
 }
 
 func (ru *rule) ofForm(r *http.Request, body []byte) (l lists) {
-	values := r.PostForm // middleware before this one has parsed the form, and the body cannot be read
+	values := r.PostForm // outer middleware has parsed the form, so the body cannot be read
 	if len(values) == 0 {
 		var err error
 		if values, err = url.ParseQuery(string(body)); err != nil {
@@ -231,6 +236,7 @@ func (ru *rule) ofForm(r *http.Request, body []byte) (l lists) {
 		found = found || len(values[name]) > 0
 		l.add(values[name]...)
 	}
+	// A body without any chosen value probably has another form, so it is compared as a whole.
 	if !found {
 		return nil
 	}
@@ -244,7 +250,7 @@ func (ru *rule) ofJSON(body []byte) (l lists) {
 	}
 	found := false
 	for _, at := range spans {
-		var values []string // no value, or one
+		var values []string // at most one value
 		for _, s := range at {
 			values = append(values, string(canonical.JSON("application/json", body[s.From:s.To])))
 			found = true
@@ -257,13 +263,13 @@ func (ru *rule) ofJSON(body []byte) (l lists) {
 	return l
 }
 
-// isForm reports whether a media type is that of an urlencoded form.
+// isForm reports whether a content type is an urlencoded form.
 func isForm(contentType string) bool {
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	return err == nil && mediaType == "application/x-www-form-urlencoded"
 }
 
-// comparedWords describes the compared parts, for a client whose request differs.
+// comparedWords returns a text that lists the compared parts, for a client whose request differs.
 func (p *plan) comparedWords() string {
 	list := func(names []string) string { return strings.Join(names, ", ") }
 	words := []string{"method", "route", "path"}

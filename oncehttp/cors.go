@@ -27,10 +27,10 @@ func (c Config) CORS() (allow, expose []string) {
 	return headerList(append(allow, c.Compare.Headers...)), headerList(append(expose, c.Headers...))
 }
 
-// headerList returns each name once, in alphabetical order.
+// headerList returns the canonical names in alphabetical order, each once.
 func headerList(names []string) []string {
 	names = slices.DeleteFunc(canonicalNames(names), func(name string) bool {
-		return name == "" || name == "Host" || neverStored(name) // scripts can neither set nor read them
+		return name == "" || name == "Host" || neverStored(name) // a script can neither set nor read such a header
 	})
 	slices.Sort(names)
 	return slices.Compact(names)

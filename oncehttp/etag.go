@@ -24,15 +24,15 @@ func IfMatch(r *http.Request, etag string) (ok, present bool) {
 		return etag != "", true
 	}
 	if rest, valid := cutTag(etag); !valid || rest != "" {
-		etag = "" // weak or not a tag: it matches nothing
+		etag = "" // a weak tag, or no tag, matches nothing
 	}
 	return matches(list, etag), true
 }
 
-// matches reports whether list is a list of tags and has etag among them.
+// matches reports whether list is a valid list of tags that contains etag.
 func matches(list, etag string) (found bool) {
 	for {
-		list = strings.TrimLeft(list, " \t,") // empty elements are allowed
+		list = strings.TrimLeft(list, " \t,") // RFC 9110 allows empty elements
 		if list == "" {
 			return found
 		}
@@ -49,7 +49,7 @@ func matches(list, etag string) (found bool) {
 	}
 }
 
-// cutTag cuts a strong tag, quotes included, off the front of s.
+// cutTag removes a strong tag, with its quotation marks, from the beginning of s.
 func cutTag(s string) (rest string, valid bool) {
 	if s == "" || s[0] != '"' {
 		return s, false

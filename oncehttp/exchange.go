@@ -33,7 +33,7 @@ type Exchange struct {
 	key     string
 	body    content
 	sent    *body // the last result of Body
-	lastRun *run  // of the handler
+	lastRun *run  // the last run of the handler
 
 	principal string // "" if the method is not keyed
 
@@ -41,12 +41,13 @@ type Exchange struct {
 
 	undoes *store.Result // the result of the undone operation, if it was executed
 
-	deadline time.Time // the client waits until then; zero if it has not said so
+	deadline time.Time // the time until which the client waits; zero if the client has not said it
 
 	leaveGate func() // nil if no gate was entered
 }
 
-// operation reads the request. The order matters: the principal comes first, and every check that needs no body comes before the body.
+// operation reads the request, and returns its operation. The order matters: the principal comes first, and checks that need no body come before the
+// body.
 func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 	refuse := func(code ProblemCode) (once.Operation, *Problem) {
 		p := x.plan.problem(code)
@@ -64,6 +65,7 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 		if x.principal = p.Principal(r); x.principal == "" {
 			return refuse(ProblemUnauthenticated)
 		}
+		// Config.Key may need the body, which is read later.
 		if p.Key == nil {
 			var err error
 			if x.key, err = p.headerKey(r); err != nil {
@@ -77,16 +79,17 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 	if prob := x.admit(); prob != nil {
 		return op, prob
 	}
-	if r.MultipartForm != nil { // its files are not compared: a request with another file could count as a retry
+	if r.MultipartForm != nil { // the files of a parsed form cannot be compared: a request with another file could count as a retry
 		return x.cannotCompare(errParsed), nil
 	}
-	// After the gate, so that a request that the gate refuses costs no memory for its body.
+	// The body is read after the gate, so that a refused request costs no memory for its body.
 	body, fits, err := readBody(r, p.MaxRequest, p.MaxMemory)
 	x.body = body
 	var unwritten *spoolError
 	switch {
 	case errors.As(err, &unwritten):
 		return x.cannotCompare(&refusal{ProblemStoreUnavailable, unwritten.Error()}), nil
+	// An empty body would make another request look like a retry.
 	case fits && x.comparesBody() && bodyWasRead(r, body.size, err):
 		return x.cannotCompare(errConsumed), nil
 	case fits && err != nil:
@@ -108,10 +111,11 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 	case x.key != "":
 	case x.keyed && !p.Optional:
 		_, prob := refuse(ProblemKeyMissing)
+		// The key may be in a part of the form that cannot be read.
 		prob.SafeNewKey = !p.keyMayBeInForm(r, body.memory)
 		return op, prob
 	default:
-		return op, nil // a plain transaction
+		return op, nil // a request without a key is a plain transaction
 	}
 	var ok bool
 	if op.Attempt.FirstSent, ok = wire.FirstSentOrKeyTime(r.Header[wire.FirstSentHeader], x.key, p.KeyTime); !ok {
@@ -123,15 +127,15 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 		return x.cannotCompare(&refusal{ProblemStoreUnavailable, (&spoolError{err}).Error()}), nil
 	}
 	op.Wait, op.Retain, op.Optimistic = p.Wait, p.Retain, p.Optimistic
-	op.Attempt.Bytes = body.size // also if it is in a file: a waiting request takes room on the disk
+	op.Attempt.Bytes = body.size // also if the body is in a file, because a waiting request occupies space on the disk
 	if p.CaptureRequest {
 		op.Request = captured(r, body.memory)
 	}
 	return op, nil
 }
 
-// admit notes how long the client waits and asks the gate. At this point the scope and the key of the operation are known, but its body has not been
-// read.
+// admit sets the time until which the client waits, and asks the gate. At this point the scope and the key of the operation are known, unless the key
+// is in the body.
 func (x *Exchange) admit() (refused *Problem) {
 	d, ok := wire.Timeout(x.r.Header)
 	if !ok {
@@ -145,6 +149,7 @@ func (x *Exchange) admit() (refused *Problem) {
 		return nil
 	}
 	var lookUp limit.Replay // nil if the request is not a retry, or cannot be looked up
+	// A first attempt cannot have a record, so the gate need not look it up.
 	if x.key != "" && wire.Attempt(x.r.Header[wire.AttemptHeader]) != 1 {
 		var op once.Operation
 		op.Scope, op.Key = x.names(x.plan.routeOf(x.r))
@@ -158,20 +163,20 @@ func (x *Exchange) admit() (refused *Problem) {
 	return nil
 }
 
-// cannotCompare makes the request a request without an operation: only the engine's observer gets the reason.
+// cannotCompare returns an operation without a key. The engine does not execute it, and only tells its observer the reason.
 func (x *Exchange) cannotCompare(why *refusal) once.Operation {
 	x.incomparable, x.key = why, ""
 	return x.plan.described(x.r)
 }
 
-// comparesBody reports whether the body must be comparable: the request has a key, or its key may be in the body.
+// comparesBody reports whether the body must be comparable, because the request has a key or its key may be in the body.
 func (x *Exchange) comparesBody() bool {
 	return x.keyed && (x.key != "" || x.plan.FormField != "" || x.plan.Key != nil)
 }
 
 // execute runs the handler with a new request and a new recorder.
 func (x *Exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
-	// New for each run: an abandoned handler of the run before may still write to the recorder of that run.
+	// Each run has its own recorder, because an abandoned handler of an earlier run may still write to its recorder.
 	last := &run{Context: ctx, engine: x.engine, key: x.ownKey(), principal: x.principal, tx: tx}
 	x.lastRun = last
 	before := x.w.Header()
@@ -179,7 +184,7 @@ func (x *Exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
 	if len(before) > 0 {
 		last.outer, last.recorder.header, last.recorder.outerEncoding = before, maps.Clone(before), before["Content-Encoding"]
 	} else {
-		defer clear(before) // lent: the recorder has copied its lines
+		defer clear(before) // the handler writes into this header; afterwards the recorder has copies of its lines
 	}
 	r := x.r.WithContext(last)
 	if x.body.open(&last.body); x.body.size > 0 {
@@ -188,28 +193,32 @@ func (x *Exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
 		r.Body, r.ContentLength = http.NoBody, 0
 	}
 	if x.undoes != nil {
-		r.Response = responseOf(x.undoes) //nolint:bodyclose // it is in memory
+		r.Response = responseOf(x.undoes) //nolint:bodyclose // the body is in memory, so it need not be closed
 	}
 	x.next.ServeHTTP(&last.recorder, r)
 	if x.undoes != nil && last.recorder.status == 0 {
+		// An undo that writes no answer has succeeded.
 		last.recorder.WriteHeader(http.StatusNoContent)
 	}
+	// After the handler, the buffer of the body may belong to another request.
 	last.body.end()
 	if r.MultipartForm != nil && x.r.MultipartForm == nil {
-		_ = r.MultipartForm.RemoveAll() // the server removes only the files of its own request
+		_ = r.MultipartForm.RemoveAll() // the server removes only the files of its own request, and the handler had a copy
 	}
 	return last.answer()
 }
 
-// captured returns r as it was sent, without its credentials and with its body in one piece: [http.ReadRequest] reads it.
+// captured returns r as the client has sent it, with its body and without credentials, in the form that [http.ReadRequest] reads.
 func captured(r *http.Request, body []byte) []byte {
 	target := r.RequestURI
+	// A request that was made in this process may have no request URI, or an absolute one.
 	if !strings.HasPrefix(target, "/") {
 		target = r.URL.RequestURI()
 	}
 	var b bytes.Buffer
 	b.WriteString(r.Method + " " + target + " HTTP/1.1\r\nHost: " + r.Host + "\r\n")
-	_ = r.Header.WriteSubset(&b, notCaptured) // a bytes.Buffer does not fail
+	_ = r.Header.WriteSubset(&b, notCaptured) // a write to a bytes.Buffer never fails
+	// The captured body is complete, even if the client has sent it in chunks.
 	b.WriteString("Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n")
 	b.Write(body)
 	return b.Bytes()

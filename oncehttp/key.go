@@ -44,14 +44,15 @@ func (f *KeyFormat) invalid() string {
 	return ""
 }
 
-// check returns an error if a key does not have the form.
+// check returns an error if a key does not have the form of the route.
 func (f *KeyFormat) check(key string) error {
 	refuse := func(detail string) error { return &wire.KeyError{Detail: detail, MayBeUsed: true} } // the key may have been used before the route had this format
 	switch {
-	case key == "": // the request has no key
+	case key == "": // without a key there is nothing to check
 		return nil
 	case f.UUID && !isUUID(key):
 		return refuse("The idempotency key must be a UUID in lower case, with its hyphens and nothing around it, such as 8e03978e-40d5-43e8-bc93-6894a57f9324.")
+	// Only the UUIDs of all zeros and of all ones repeat their first digit 32 times, and both come from faulty clients.
 	case f.UUID && strings.Count(key, key[:1]) == 32:
 		return refuse("The idempotency key is the UUID that stands for none. Make one for each intent.")
 	case len(key) < f.MinLength:
@@ -67,7 +68,7 @@ func (f *KeyFormat) check(key string) error {
 	return nil
 }
 
-// isUUID reports whether s is spelled as RFC 9562 has UUIDs in output.
+// isUUID reports whether s is a UUID in the form that RFC 9562 requires for output.
 func isUUID(s string) bool {
 	if len(s) != 36 {
 		return false
@@ -87,10 +88,10 @@ func isUUID(s string) bool {
 	return true
 }
 
-// headerKey returns the key in the headers of r, or "". After an unusable header the other sources of keys are still read, because a key there may
-// have been used.
+// headerKey returns the key in the headers of r, or "". After an unusable header it still reads the other sources of keys, because one of them may
+// contain a key that was used.
 func (p *plan) headerKey(r *http.Request) (key string, err error) {
-	carried := p.FormField != "" && r.ContentLength != 0 // the form has not been read yet
+	carried := p.FormField != "" && r.ContentLength != 0 // the form was not read yet, and may contain a key
 	var unusable *wire.KeyError
 	for _, name := range p.preset.KeyHeaders {
 		lines, sent := r.Header[name]
@@ -100,7 +101,7 @@ func (p *plan) headerKey(r *http.Request) (key string, err error) {
 		k, err := p.lineKey(name, lines)
 		switch {
 		case err != nil:
-			carried = carried || err.MayBeUsed || p.FormField != "" && keyname.Check(strings.Trim(lines[0], " \t")) == nil // a field has no syntax
+			carried = carried || err.MayBeUsed || p.FormField != "" && keyname.Check(strings.Trim(lines[0], " \t")) == nil // a form field has no syntax, so this text may be a key there
 			unusable = cmp.Or(unusable, err)
 		case key != "" && k != key:
 			return "", errTwoKeys
@@ -109,7 +110,7 @@ func (p *plan) headerKey(r *http.Request) (key string, err error) {
 		}
 	}
 	if unusable != nil {
-		// Whether a new key is safe depends on whether the request may have another key that was used.
+		// A new key is safe only if the request has no other key that was used.
 		return "", &wire.KeyError{Detail: unusable.Detail, MayBeUsed: carried || key != ""}
 	}
 	return key, p.KeyFormat.check(key)
@@ -121,13 +122,13 @@ func (p *plan) lineKey(name string, lines []string) (key string, unusable *wire.
 		return "", &wire.KeyError{Detail: "Send one " + name + " header, not several.", MayBeUsed: true}
 	}
 	key, err := p.parseKey(lines[0])
-	errors.As(err, &unusable) // parseKey returns no other error
+	errors.As(err, &unusable) // parseKey returns no other type of error
 	return key, unusable
 }
 
 var errTwoKeys = &wire.KeyError{Detail: "The request carries two different idempotency keys.", MayBeUsed: true}
 
-// keySent reports whether r has a header that would hold a key.
+// keySent reports whether r has a header that could contain a key.
 func (p *plan) keySent(r *http.Request) bool {
 	for _, name := range p.preset.KeyHeaders {
 		if len(r.Header[name]) > 0 {
@@ -137,11 +138,13 @@ func (p *plan) keySent(r *http.Request) bool {
 	return false
 }
 
-// bodyKey returns the key of r, given the key in its headers: Config.Key and forms need the body, which has been read.
+// bodyKey returns the key of r. The parameter key is the key in its headers. Config.Key and forms need the body, which was already read.
 func (p *plan) bodyKey(r *http.Request, read *content, key string) (string, error) {
 	if p.Key != nil {
 		b := newBody(read)
+		// Config.Key may keep the body, whose buffer is used again later.
 		defer b.end()
+		// A copy, so that Config.Key does not change the request of the handler.
 		seen := r.WithContext(r.Context())
 		seen.Body = b
 		key, err := p.Key(seen)
@@ -166,7 +169,7 @@ func (p *plan) bodyKey(r *http.Request, read *content, key string) (string, erro
 	return p.checkedKey(values[0])
 }
 
-// checkedKey returns a key without surrounding syntax, if it can be used and has the form of the route.
+// checkedKey returns a key without the syntax around it, or an error if the key does not have the form of the route.
 func (p *plan) checkedKey(key string) (string, error) {
 	key, err := wire.OpaqueKey(key)
 	if err == nil {
@@ -175,7 +178,7 @@ func (p *plan) checkedKey(key string) (string, error) {
 	return key, err
 }
 
-// parseKey reads the value of a key header.
+// parseKey returns the key in the value of a header.
 func (p *plan) parseKey(value string) (string, error) {
 	if p.preset.OpaqueKeys {
 		return wire.OpaqueKey(strings.Trim(value, " \t"))
@@ -183,7 +186,7 @@ func (p *plan) parseKey(value string) (string, error) {
 	return wire.ParseKey(value, p.preset.QuotedKeys)
 }
 
-// keyMayBeInForm reports whether r, whose key is missing, may have a key in a form that cannot be read to its end.
+// keyMayBeInForm reports whether r, which has no key so far, may have a key in a form that cannot be read completely.
 func (p *plan) keyMayBeInForm(r *http.Request, body []byte) bool {
 	if p.Key != nil || p.FormField == "" {
 		return false
@@ -192,10 +195,10 @@ func (p *plan) keyMayBeInForm(r *http.Request, body []byte) bool {
 	return err != nil
 }
 
-// formValues returns the values of a form field. A body that is not a form has no values. Of a form with an error it returns the values that can be
-// read.
+// formValues returns the values of a form field. A body that is not a form has no values. If a form has an error, the values before the error are
+// returned.
 func formValues(r *http.Request, body []byte, field string) ([]string, error) {
-	if len(r.PostForm) > 0 { // middleware has parsed it before, and the body cannot be read
+	if len(r.PostForm) > 0 { // outer middleware has parsed the form, so the body cannot be read
 		return r.PostForm[field], nil
 	}
 	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -208,7 +211,7 @@ func formValues(r *http.Request, body []byte, field string) ([]string, error) {
 	case mediaType == "multipart/form-data":
 		values, err := partValues(multipart.NewReader(bytes.NewReader(body), params["boundary"]), field)
 		if err == nil && !bytes.Contains(body, []byte("--"+params["boundary"]+"--")) {
-			err = io.ErrUnexpectedEOF // the reader accepts a form that is cut off in the head of a part as complete
+			err = io.ErrUnexpectedEOF // mime/multipart accepts a form that ends in the head of a part
 		}
 		return values, err
 	}
@@ -224,9 +227,11 @@ func partValues(parts *multipart.Reader, field string) (values []string, err err
 		if err != nil {
 			return values, err
 		}
+		// A file is not a key.
 		if part.FormName() != field || part.FileName() != "" {
 			continue
 		}
+		// A longer value is not a key, so the rest of it is not read.
 		value, err := io.ReadAll(io.LimitReader(part, once.MaxKey+1))
 		if err != nil {
 			return values, err

@@ -61,13 +61,13 @@ func isLeased[TX any](e *once.Engine[TX]) bool {
 	return leased
 }
 
-// server is a protected handler.
+// server is a handler that is protected by a route.
 type server[TX any] struct {
 	*Route
 
 	engine      *once.Engine[TX]
 	next        http.Handler
-	everyMethod bool // methods that are not keyed get a transaction as well
+	everyMethod bool // requests with other methods also get a transaction
 	batch       bool // the handler gets a [once.Batch] instead of a transaction
 }
 
@@ -76,10 +76,11 @@ func (s *server[TX]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, inside := s.engine.Tx(r.Context())
 	if _, batch := s.engine.Batch(r.Context()); inside || batch {
 		s.nested(r, batch)
-		s.next.ServeHTTP(w, r) // a second claim of the same key would wait for the first one, which waits for it
+		s.next.ServeHTTP(w, r) // a second claim of the same key would wait for the first one, and the first one waits for this handler
 		return
 	}
 	if !s.everyMethod && !s.plan.keyed(r.Method) {
+		// The client has sent a key that this method does not use, and must learn that it is not protected.
 		if s.plan.keySent(r) && s.plan.preset.StatusHeader != "" {
 			w.Header()[s.plan.preset.StatusHeader] = []string{wire.StatusIgnored}
 		}
@@ -104,14 +105,14 @@ func (s *server[TX]) exec(ctx context.Context, x *Exchange) (store.Record, bool,
 	return s.engine.Exec(ctx, x.Operation, func(ctx context.Context, tx TX) (once.Answer, error) { return x.execute(ctx, tx) })
 }
 
-// nested panics if the operation around the handler, which may be a batch, does not give what the handler needs, or if it has another Config.
+// nested panics if the outer operation does not give the handler the value that it needs, or if the outer operation has another Config.
 func (s *server[TX]) nested(r *http.Request, batch bool) {
 	switch {
 	case s.batch && !batch:
 		panic("oncehttp: a BatchHandler inside of a Middleware or Handler of the same engine: the transaction is open, and nothing is left to declare.\nTry: BatchHandler alone, or Handler in place of it.")
 	case s.everyMethod && batch && !s.batch:
 		panic("oncehttp: a Handler inside of a BatchHandler of the same engine: there is no transaction before it returns.\nTry: Handler in place of the BatchHandler.")
-	case !s.everyMethod && !s.plan.keyed(r.Method): // the request would pass through here as well
+	case !s.everyMethod && !s.plan.keyed(r.Method): // without the outer operation the request would also pass without a transaction
 		return
 	}
 	if field := nested.Difference(r.Context(), s.engine, &s.plan.Config); field != "" {
@@ -130,7 +131,7 @@ type Gate interface {
 	Enter(r *http.Request, replay limit.Replay) (leave func(), refused *limit.Refusal)
 }
 
-// replay is a request that may have been executed.
+// replay is a request whose operation may already have been executed.
 type replay struct {
 	cached func(once.Operation) bool
 	isDone func(context.Context, once.Operation) bool
@@ -140,10 +141,10 @@ type replay struct {
 func (r *replay) Cached() bool                    { return r.cached(r.op) }
 func (r *replay) Stored(ctx context.Context) bool { return r.isDone(ctx, r.op) }
 
-// refusedBy is the problem of a request that a gate has refused.
+// refusedBy returns the problem for a request that a gate has refused.
 func (p *plan) refusedBy(r *limit.Refusal) *Problem {
 	prob := &Problem{Title: r.Title, Status: r.Status, Detail: r.Detail, Code: ProblemCode(r.Code), Retryable: true, RetryAfter: r.After}
-	if r.Code != "" { // a gate of the program need not set one
+	if r.Code != "" { // a gate of the program need not set a code
 		prob.Type = p.problemType(r.Code)
 	}
 	return prob

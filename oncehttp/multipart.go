@@ -12,8 +12,9 @@ import (
 	"github.com/oncelib/once/internal/base/fingerprint"
 )
 
-// withoutBoundary removes the boundary from a multipart body and its type. The parts become a list, so that they stay separate. A body in which the
-// boundary also appears inside of a part is not changed, because programs disagree about where such a part ends.
+// withoutBoundary removes the boundary from a multipart body and its content type, because clients choose a new boundary for each attempt. The parts
+// become a list, so that they stay separate. A body in which the boundary also occurs inside a part stays unchanged, because programs disagree about
+// where this part ends.
 func withoutBoundary(contentType string, body []byte) (string, [][]byte) {
 	mediaType, params, err := mime.ParseMediaType(contentType)
 	boundary := params["boundary"]
@@ -24,27 +25,26 @@ func withoutBoundary(contentType string, body []byte) (string, [][]byte) {
 	rest, opens := bytes.CutPrefix(body, opening)
 	delimiter := append([]byte("\r\n"), opening...)
 	parts := bytes.Split(rest, delimiter)
-	opens = opens && bytes.Count(rest, delimiter[1:]) == len(parts)-1 // no boundary after LF alone
+	opens = opens && bytes.Count(rest, delimiter[1:]) == len(parts)-1 // a boundary after a LF without CR is not a delimiter for all programs
 	for _, part := range parts {
 		opens = opens && followsDelimiter(part)
 	}
 	if !opens {
 		return contentType, nil
 	}
-	delete(params, "boundary") // the others say what the parts mean
+	delete(params, "boundary") // the other parameters say what the parts mean
 	return mime.FormatMediaType(mediaType, params), parts
 }
 
-// followsDelimiter reports whether a boundary is a delimiter, because rest follows it (RFC 2046, section 5.1.1): padding and the end of the line, and
-// after the last part "--" before them.
+// followsDelimiter reports whether rest may follow a delimiter (RFC 2046, section 5.1.1). After a delimiter come padding and the end of the line.
+// After the last delimiter comes "--" first.
 func followsDelimiter(rest []byte) bool {
 	rest, closes := bytes.CutPrefix(rest, []byte("--"))
 	rest = bytes.TrimLeft(rest, " \t")
 	return bytes.HasPrefix(rest, []byte("\r\n")) || closes && len(rest) == 0
 }
 
-// fingerprintFile is the fingerprint of these parts, the content type and a body in a file: the same as with this body
-// in memory.
+// fingerprintFile returns the fingerprint of parts, the content type and a body in a file. It is the same fingerprint as for the same body in memory.
 func fingerprintFile(file io.ReaderAt, size int64, contentType string, parts ...string) (once.Fingerprint, error) {
 	m := multipartFile{file: file, size: size}
 	if strings.HasPrefix(contentType, "multipart/") {
@@ -61,19 +61,19 @@ func fingerprintFile(file io.ReaderAt, size int64, contentType string, parts ...
 	return h.Sum(), err
 }
 
-// multipartFile is a body in a file. The positions of its parts are not kept: each call searches them again, so that memory stays small.
+// multipartFile is a multipart body in a file. Each call searches the positions of the parts again, so that the memory stays small.
 type multipartFile struct {
 	file    io.ReaderAt
 	size    int64
 	opening string // "" if the body is one piece
 }
 
-// withoutBoundary is the function withoutBoundary for a file.
+// withoutBoundary does the work of the function withoutBoundary for a file.
 func (m *multipartFile) withoutBoundary(contentType string) (string, error) {
 	mediaType, params, err := mime.ParseMediaType(contentType)
 	boundary := params["boundary"]
 	if err != nil || boundary == "" {
-		return contentType, nil //nolint:nilerr // not a multipart type
+		return contentType, nil //nolint:nilerr // not a multipart type, so the body is one piece
 	}
 	m.opening = "--" + boundary
 	first := make([]byte, len(m.opening))
@@ -90,17 +90,18 @@ func (m *multipartFile) withoutBoundary(contentType string) (string, error) {
 			return err
 		})
 	}
+	// Programs would read such a body in different ways, so it is compared as one piece.
 	if errors.Is(err, errNotMultipart) || !opens {
 		m.opening = ""
 		return contentType, nil
 	}
-	delete(params, "boundary") // the others say what the parts mean
+	delete(params, "boundary") // the other parameters say what the parts mean
 	return mime.FormatMediaType(mediaType, params), err
 }
 
 var errNotMultipart = errors.New("oncehttp: the boundary also stands where it separates nothing")
 
-// pieces calls do with the beginning and the end of each part. A boundary after LF alone is an error.
+// pieces calls do with the beginning and the end of each part. A boundary after a LF without CR is an error.
 func (m *multipartFile) pieces(do func(from, to int64) error) error {
 	if m.opening == "" {
 		return do(0, m.size)
@@ -121,14 +122,14 @@ func (m *multipartFile) pieces(do func(from, to int64) error) error {
 	return do(from, m.size)
 }
 
-// isCR reports whether there is a CR at a place that is not before from.
+// isCR reports whether the byte at a position is CR, and the position is not before from.
 func (m *multipartFile) isCR(from, at int64) bool {
 	var b [1]byte
 	n, _ := m.file.ReadAt(b[:], at)
 	return at >= from && n == 1 && b[0] == '\r'
 }
 
-// find calls do with each place of text after from, in their order.
+// find calls do with each position of text after from, in order.
 func (m *multipartFile) find(from int64, text []byte, do func(at int64) error) error {
 	buf := make([]byte, max(firstRead, 2*len(text)))
 	for {
@@ -150,11 +151,11 @@ func (m *multipartFile) find(from int64, text []byte, do func(at int64) error) e
 		if from+int64(n) >= m.size {
 			return nil
 		}
-		from += int64(max(seen, n-len(text)+1)) // text may begin in the last bytes
+		from += int64(max(seen, n-len(text)+1)) // text may begin in the last bytes of the buffer
 	}
 }
 
-// followsDelimiterIn is followsDelimiter for a reader.
+// followsDelimiterIn does the work of followsDelimiter for a reader.
 func followsDelimiterIn(part io.Reader) (bool, error) {
 	r := bufio.NewReader(part)
 	closes := false

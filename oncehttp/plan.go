@@ -14,7 +14,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// plan is a Config, checked and compiled.
+// plan is a checked Config, in the form that a request needs.
 type plan struct {
 	Config
 	preset        Preset
@@ -22,8 +22,8 @@ type plan struct {
 	storedHeaders map[string]bool // canonical names of the stored headers
 	answerHeaders []string        // canonical names of the headers about the answer, such as Idempotency-Status
 	retention     time.Duration
-	retain        string   // in seconds
-	scope         []string // the parts in which a key is unique, in words
+	retain        string   // the retention in seconds, as the header has it
+	scope         []string // the parts within which a key is unique, as words
 	rule          *rule    // nil if the whole request is compared
 	redact        []jsonpointer.Pointer
 }
@@ -38,10 +38,10 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 	cfg.MaxStored = cmp.Or(cfg.MaxStored, defaultMaxStored)
 	cfg.Retain = cmp.Or(cfg.Retain, cfg.Preset.Retain)
 	if problem := invalid(&cfg); problem != "" {
-		panic("oncehttp: " + problem) // a mistake in the program, as with http.ServeMux.Handle
+		panic("oncehttp: " + problem) // a mistake of the program, so it panics as http.ServeMux.Handle does
 	}
 	p := &plan{Config: cfg, preset: *cfg.Preset, storedHeaders: map[string]bool{}}
-	// A copy: the caller may change the preset for another route.
+	// The methods are copied, because the caller may change the preset for another route.
 	p.preset.Methods = slices.Clone(p.preset.Methods)
 	p.preset.Challenge = cmp.Or(p.preset.Challenge, "Bearer")
 	p.preset.KeyHeaders = canonicalNames(p.preset.KeyHeaders)
@@ -61,7 +61,7 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 	if p.Route == nil {
 		p.Route = p.preset.Route
 	}
-	if p.Undoes != "" { // its key is the key of the undone operation, which only a header has
+	if p.Undoes != "" { // only a header contains the key of the undone operation
 		p.preset.KeyHeaders, p.Key, p.FormField, p.Optional = []string{wire.UndoesHeader}, nil, "", false
 	}
 	if p.preset.WriteProblem == nil {
@@ -70,6 +70,7 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 	for status := range p.verdicts {
 		v, listed := p.preset.Verdicts[status]
 		if !listed {
+			// A key such as 2 is for all statuses from 200 to 299.
 			v = p.preset.Verdicts[status/100]
 		}
 		p.verdicts[status] = v
@@ -82,43 +83,42 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 	return p
 }
 
-// storedByDefault are the headers that are stored in addition to Config.Headers.
+// storedByDefault has the headers that are stored in addition to Config.Headers.
 var storedByDefault = []string{
 	"Allow", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Location",
 	"Content-Type", "Etag", "Last-Modified", "Link", "Location", "Vary", "X-Content-Type-Options",
 }
 
-// restrictsReader reports whether a header restricts the use of the answer by others. If outer middleware has set such a header, a replay of an
-// answer without it keeps the header. Answers that were stored before this package stored these headers do not have them.
+// restrictsReader reports whether a header restricts how others may use the answer. If outer middleware has set such a header, a replay keeps it,
+// even if the first answer did not have it. Older releases did not store these headers.
 func restrictsReader(name string) bool { return name == "Vary" || name == "X-Content-Type-Options" }
 
-// neverStored reports whether a header, by its canonical name, is never stored: it is a
-// credential, or belongs to one connection or to one message.
+// neverStored reports whether a header is never stored: it is a credential, or it belongs to one connection or one message. The name is canonical.
 func neverStored(name string) bool {
 	switch name {
 	case "Set-Cookie", "Set-Cookie2", "Cookie", "Authorization", "Proxy-Authorization", "Authentication-Info",
 		"Proxy-Authentication-Info", "Www-Authenticate", "Proxy-Authenticate",
 		"Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 		"Content-Length", "Date",
-		head.Mark: // is internal to the engine
+		head.Mark: // only the engine uses it
 		return true
 	}
 	return false
 }
 
-// isAnswerHeader reports whether a header is about the answer, such as Idempotency-Status. A handler cannot set it.
+// isAnswerHeader reports whether a header reports how the request was handled, such as Idempotency-Status. A handler cannot set such a header.
 func (p *plan) isAnswerHeader(name string) bool {
 	return slices.Contains(p.answerHeaders, name)
 }
 
-// names of the headers about the answer.
+// names returns the names of the headers that report how the request was handled.
 func (p *Preset) names() []*string {
 	return []*string{&p.StatusHeader, &p.ReplayedHeader, &p.RetentionHeader, &p.KeyHeader, &p.RetryHeader}
 }
 
 func (p *plan) keyed(method string) bool { return slices.Contains(p.preset.Methods, method) }
 
-// invalid returns the reason if cfg, with its defaults, is not valid, or "".
+// invalid returns the reason why cfg is not valid, or "". The defaults of cfg are already set.
 func invalid(cfg *Config) string {
 	p := cfg.Preset
 	switch {
@@ -167,7 +167,7 @@ func invalid(cfg *Config) string {
 	return ""
 }
 
-// maxUndoes is the longest name of an operation to undo, in bytes.
+// maxUndoes is the largest length of a name in Config.Undoes, in bytes.
 const maxUndoes = 255
 
 func canonicalNames(names []string) []string {

@@ -89,6 +89,7 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Extra)) {
+		// A second member with this name would make the document ambiguous.
 		if slices.Contains(members, name) {
 			continue
 		}
@@ -96,8 +97,9 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		// The comma replaces the closing brace.
 		body[len(body)-1] = ','
-		body = append(body, member[1:]...) // without its opening brace
+		body = append(body, member[1:]...) // without the opening brace
 	}
 	return body, nil
 }
@@ -135,7 +137,7 @@ func retryAfter(h http.Header, p Problem) {
 	}
 }
 
-// problem returns the problem of a code, in the preset's dialect.
+// problem returns the problem of a code in the dialect of the preset.
 func (p *plan) problem(code ProblemCode) Problem {
 	prob := problems[code]
 	prob.Code = code
@@ -155,7 +157,7 @@ func (p *plan) problem(code ProblemCode) Problem {
 	return prob
 }
 
-// problemType is the URI of the type of a problem, in the preset's dialect.
+// problemType returns the URI of a problem's type in the dialect of the preset.
 func (p *plan) problemType(code string) string {
 	if p.preset.ProblemBase != "" {
 		return p.preset.ProblemBase + wire.ProblemPath(code)
@@ -163,7 +165,7 @@ func (p *plan) problemType(code string) string {
 	return wire.ProblemType(code)
 }
 
-// problems by code. The package documentation explains Retryable and SafeNewKey.
+// problems has the problems by code. The package documentation explains Retryable and SafeNewKey.
 var problems = map[ProblemCode]Problem{
 	ProblemUnauthenticated: {
 		Status: 401, Title: "Not authenticated",

@@ -33,7 +33,7 @@ func ProblemPages() http.Handler {
 	return mux
 }
 
-// problemPage is the text about a type of problem.
+// problemPage is the page about one type of problem.
 type problemPage struct {
 	Code, Path string
 	Paragraphs []template.HTML
@@ -57,7 +57,7 @@ var (
 	coded = regexp.MustCompile("`(.+?)`")
 )
 
-// inHTML is a paragraph of our own Markdown, which has bold words and code.
+// inHTML converts a paragraph of problems.md to HTML. Its Markdown has only bold words and code.
 func inHTML(paragraph string) template.HTML {
 	text := template.HTMLEscapeString(paragraph)
 	text = bold.ReplaceAllString(text, "<strong>$1</strong>")
@@ -71,7 +71,7 @@ func writeHTML(w http.ResponseWriter, t *template.Template, data any) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", "default-src 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
-	_ = t.Execute(w, data) // a client that is gone reads nothing
+	_ = t.Execute(w, data) // an error is ignored: the client may have disconnected
 }
 
 var (

@@ -2,7 +2,7 @@ package oncehttp
 
 import "github.com/oncelib/once/store"
 
-// overQuota is the problem of a request that begins an operation whose principal has used its quota up.
+// overQuota returns the problem if the request would begin an operation and its principal has used up its quota. Otherwise it returns nil.
 func (x *Exchange) overQuota() *Problem {
 	q := x.plan.Quota
 	if q == nil || x.Operation.Key == "" || x.plan.Undoes != "" { // an undo gives bytes back, so a full quota must not stop it
@@ -17,8 +17,8 @@ func (x *Exchange) overQuota() *Problem {
 	return &p
 }
 
-// begun reports whether a record of the operation exists, so that the engine must decide about the request. It also returns true if the record cannot
-// be read.
+// begun reports whether the operation has a record, so that the engine must decide about the request. It also returns true if the record cannot be
+// read.
 func (x *Exchange) begun() bool {
 	ctx, cancel := x.Context()
 	defer cancel()

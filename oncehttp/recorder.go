@@ -13,15 +13,14 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// recorder holds an answer back until its operation has committed. For the handler it behaves like net/http's own ResponseWriter, except that nothing
-// can be streamed.
+// recorder holds an answer until its operation has committed. For the handler it behaves like the ResponseWriter of net/http, but it cannot stream.
 type recorder struct {
 	plan               *plan
 	header             http.Header
 	status             int           // 0 before WriteHeader
-	storedLines        []store.Field // the header lines that are stored, as of WriteHeader
+	storedLines        []store.Field // the header lines that are stored, as they were at WriteHeader
 	otherLines         []store.Field // the other header lines
-	contentTypeSettled bool          // no content type needs to be guessed
+	contentTypeSettled bool          // the content type need not be guessed
 	length             string        // the Content-Length that the handler has set
 	outerEncoding      []string      // the Content-Encoding that was set before the handler
 	body               []byte
@@ -50,6 +49,7 @@ func (rec *recorder) WriteHeader(status int) {
 		return
 	case status == http.StatusSwitchingProtocols:
 		rec.refused = errStreamed
+	// An informational answer cannot be sent before the commit.
 	case status < 200:
 		return
 	}
@@ -57,19 +57,22 @@ func (rec *recorder) WriteHeader(status int) {
 	rec.freezeHeader()
 }
 
-// freezeHeader copies the header as it is now: later changes do not count.
+// freezeHeader copies the header lines. Later changes of the header have no effect, as in net/http.
 func (rec *recorder) freezeHeader() {
 	rec.storedLines = make([]store.Field, 0, len(rec.header)+1)
 	for name, values := range rec.header {
 		standard := http.CanonicalHeaderKey(name)
 		switch standard {
+		// The length is set again when the answer is sent.
 		case "Content-Length":
 			rec.length = first(values)
 			continue
+		// The answer is sent in one piece, so these headers would be wrong.
 		case "Transfer-Encoding", "Trailer":
 			continue
 		case "Content-Type":
 			rec.contentTypeSettled = rec.contentTypeSettled || name == standard
+			// A client of such an answer expects events while the handler runs.
 			if strings.HasPrefix(first(values), "text/event-stream") {
 				rec.refused = errStreamed
 			}
@@ -79,6 +82,7 @@ func (rec *recorder) freezeHeader() {
 		}
 		lines := &rec.otherLines
 		switch {
+		// A handler must not say how its request was handled, and trailers are not sent.
 		case rec.plan.isAnswerHeader(standard), strings.HasPrefix(name, http.TrailerPrefix):
 			continue
 		case rec.plan.storedHeaders[standard]:
@@ -90,8 +94,8 @@ func (rec *recorder) freezeHeader() {
 	}
 }
 
-// handlerEncoding returns the part of a Content-Encoding that the handler has set. The values that were set before the handler are those of outer
-// middleware, which encodes the body of each answer again, replays included.
+// handlerEncoding returns the part of a Content-Encoding that the handler has set. Outer middleware has set the other values. It encodes the body of
+// each answer again, including replays, so these values are not stored.
 func (rec *recorder) handlerEncoding(name string, values []string) []string {
 	n := len(rec.outerEncoding)
 	if n == 0 || len(values) < n || !slices.Equal(values[:n], rec.outerEncoding) {
@@ -110,7 +114,7 @@ func first(values []string) string {
 	return values[0]
 }
 
-// oneLine returns a header value as net/http would send it.
+// oneLine returns a header value in one line, as net/http sends it.
 func oneLine(v string) string {
 	if strings.ContainsAny(v, "\r\n") {
 		v = newlines.Replace(v)
@@ -138,7 +142,7 @@ func (rec *recorder) WriteString(s string) (int, error) {
 	return len(s), nil
 }
 
-// mayWrite reports whether n more bytes can be written.
+// mayWrite returns an error if n more bytes cannot be written.
 func (rec *recorder) mayWrite(n int) error {
 	if rec.status == 0 {
 		rec.WriteHeader(http.StatusOK)
@@ -151,6 +155,7 @@ func (rec *recorder) mayWrite(n int) error {
 	case n > 0 && !bodyAllowed(rec.status):
 		return http.ErrBodyNotAllowed
 	case int64(len(rec.body))+int64(n) > rec.plan.MaxResponse:
+		// The answer can never be sent, so its memory is free.
 		rec.refused, rec.body = errTooLarge, nil
 		return rec.refused
 	}
@@ -190,17 +195,18 @@ func (rec *recorder) finish() {
 	if rec.status == 0 {
 		rec.WriteHeader(http.StatusOK)
 	}
+	// http.TimeoutHandler may have left the handler running, and its later writes must fail.
 	rec.handlerReturned = true
 	if len(rec.body) > 0 && !rec.contentTypeSettled {
 		rec.storedLines = append(rec.storedLines, store.Field{Name: "Content-Type", Value: http.DetectContentType(rec.body)})
 	}
 	if len(rec.storedLines) > 1 {
-		// A map has no order, and the same answer should be stored the same way each time.
+		// A map has no order. The sort makes the stored form of the same answer the same each time.
 		slices.SortStableFunc(rec.storedLines, func(a, b store.Field) int { return strings.Compare(a.Name, b.Name) })
 	}
 }
 
-// size is the stored size of the answer.
+// size returns the stored size of the answer.
 func (rec *recorder) size() int64 {
 	n := len(rec.body)
 	for _, f := range rec.storedLines {

@@ -10,8 +10,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// redacted returns res without the values that Config.Redact names, and with a header line that names them. It returns false if the body of res is
-// not JSON: the answer must then not be stored.
+// redacted returns res without the values that Config.Redact names, and with a header that names the removed values. It returns false if the body is
+// not JSON, because such an answer must not be stored.
 func (p *plan) redacted(res store.Result) (redacted store.Result, readable bool) {
 	if len(p.redact) == 0 || len(res.Body) == 0 {
 		return res, true
@@ -23,7 +23,7 @@ func (p *plan) redacted(res store.Result) (redacted store.Result, readable bool)
 	var gone []string
 	for i, at := range spans {
 		if len(at) > 0 {
-			gone = append(gone, wire.QuoteKey((&url.URL{Fragment: p.Redact[i]}).EscapedFragment())) // as section 6 of RFC 6901 has it in ASCII
+			gone = append(gone, wire.QuoteKey((&url.URL{Fragment: p.Redact[i]}).EscapedFragment())) // the URI fragment form of RFC 6901, section 6, which is ASCII
 		}
 	}
 	if len(gone) == 0 {

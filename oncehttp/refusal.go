@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// refusal is the reason why a request cannot be executed, or why its answer cannot be held back until the commit.
+// refusal is the reason why a request cannot be executed, or why its answer cannot be held until the commit.
 type refusal struct {
 	code ProblemCode
 	text string
@@ -36,16 +36,18 @@ func (x *Exchange) WriteProblem(p Problem) {
 	if name := x.plan.preset.RetryHeader; name != "" {
 		x.w.Header()[name] = []string{strconv.FormatBool(p.Retryable)}
 	}
+	// HTTP requires this header in each 401.
 	if _, set := x.w.Header()["Www-Authenticate"]; p.Code == ProblemUnauthenticated && !set {
 		x.w.Header()["Www-Authenticate"] = []string{x.plan.preset.Challenge}
 	}
+	// Logs and operators identify the operation by this hash.
 	if p.Instance == "" && x.key != "" {
 		p.Instance = "urn:once:key:" + keyname.Hash(x.key)
 	}
 	x.plan.preset.WriteProblem(x.w, p)
 }
 
-// operationProblem is the problem of a code about an existing operation.
+// operationProblem returns the problem of a code about an existing operation.
 func (x *Exchange) operationProblem(code ProblemCode) Problem {
 	p := x.plan.problem(code)
 	if x.plan.StatusURL != nil && x.key != "" {
@@ -69,7 +71,7 @@ func (x *Exchange) Problem(err error) Problem {
 		p = x.operationProblem(ProblemInFlight)
 	case once.CodeUnknown:
 		p = x.operationProblem(ProblemUnknown)
-		p.Retryable = e.After > 0 // the next request asks the called service
+		p.Retryable = e.After > 0 // the next request asks the called service for the outcome
 	case once.CodeNoResult:
 		p = x.operationProblem(ProblemResultUnavailable)
 	case once.CodeMismatch:
@@ -83,6 +85,7 @@ func (x *Exchange) Problem(err error) Problem {
 		if x.timedOut(err) {
 			p = x.plan.problem(ProblemTimeout)
 		}
+		// The effect is known, so the text must not say that it is unknown.
 		if e.Effect == once.EffectNotApplied {
 			p.Detail = problems[ProblemConflict].Detail
 		}
@@ -98,7 +101,7 @@ func (x *Exchange) Problem(err error) Problem {
 		p = x.plan.problem(ProblemKeyInvalid)
 		p.Detail = "The idempotency key cannot be used"
 		if e.Err != nil {
-			p.Detail += ": " + e.Err.Error() // the engine's text about the key
+			p.Detail += ": " + e.Err.Error() // this text of the engine is only about the key
 		}
 	default:
 		p = x.plan.problem(ProblemHandlerFailed)
@@ -106,11 +109,11 @@ func (x *Exchange) Problem(err error) Problem {
 			p = x.plan.problem(r.code)
 		} else if errors.As(err, new(*toolarge.Error)) {
 			p = x.plan.problem(problemResponseTooLarge)
-		} else if e.Code == once.CodeFailed && errors.Is(err, context.DeadlineExceeded) { // a deadline of the handler
+		} else if e.Code == once.CodeFailed && errors.Is(err, context.DeadlineExceeded) { // the deadline belongs to the handler
 			p = x.plan.problem(ProblemTimeout)
 			p.Detail = problems[ProblemConflict].Detail
 		}
-		if e.Effect == once.EffectInDoubt { // phases of the work are committed
+		if e.Effect == once.EffectInDoubt { // some phases of the work are committed
 			p = x.unfinished(p)
 		}
 	}
@@ -118,7 +121,7 @@ func (x *Exchange) Problem(err error) Problem {
 	return p
 }
 
-// unfinished is the problem p for work that has stopped after a committed phase. A retry continues after that phase.
+// unfinished returns the problem p for work that has stopped after a committed phase. A retry continues after this phase.
 func (x *Exchange) unfinished(p Problem) Problem {
 	p.Extra = x.operationProblem(ProblemInFlight).Extra
 	p.Detail = problems[problemTransactionMisuse].Detail
@@ -128,8 +131,8 @@ func (x *Exchange) unfinished(p Problem) Problem {
 	return p
 }
 
-// timedOut reports whether err was caused by the end of the request's time. Deadlines of the engine and of stores are context.DeadlineExceeded as
-// well, so err alone does not tell.
+// timedOut reports whether err was caused by the end of the request's time. An engine and a store have their own deadlines with the same error, so
+// err alone does not say this.
 func (x *Exchange) timedOut(err error) bool {
 	over := !x.deadline.IsZero() && !time.Now().Before(x.deadline)
 	return errors.Is(err, context.DeadlineExceeded) && (over || errors.Is(x.r.Context().Err(), context.DeadlineExceeded))

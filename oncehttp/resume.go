@@ -76,7 +76,7 @@ func (routes Routes) Resume(ctx context.Context, op once.Operation) error {
 	return resume(ctx, op)
 }
 
-// restore makes an exchange without a client from the captured request.
+// restore returns an exchange without a client, from the captured request.
 func (p *plan) restore(op once.Operation, next *withTx) (*Exchange, error) {
 	principal, route, ok := wire.ParseScope(op.Scope)
 	if !ok {
@@ -91,37 +91,39 @@ func (p *plan) restore(op once.Operation, next *withTx) (*Exchange, error) {
 		return nil, fmt.Errorf("the body of its request cannot be read: %w", err)
 	}
 	x := &Exchange{plan: p, w: noClient{}, r: r, next: next, keyed: true, key: op.Key, principal: principal, body: inMemory(body)}
+	// Config.Route names routes in its own way, so such a name is not a pattern.
 	if p.Route == nil {
 		if mux := routed(route, r, next); mux != nil {
 			r.Pattern, x.next = route, mux
 		}
 	}
+	// The request must belong to the operation. With another Config its scope would be another one.
 	if wire.Scope(principal, p.routeOf(r)) != op.Scope {
 		return nil, fmt.Errorf("its request is one of %q. Try: the Config of the route; Config.Route for a route behind http.StripPrefix, or of a router with patterns of its own; and a shorter principal if the scope ends in a hash", p.routeOf(r))
 	}
 	return x, nil
 }
 
-// routed returns a router with one pattern, or nil if r does not match it.
+// routed returns a router with one pattern, or nil if r does not match the pattern.
 func routed(pattern string, r *http.Request, next *withTx) (mux *http.ServeMux) {
 	defer func() {
-		if recover() != nil { // not a pattern of a ServeMux
+		if recover() != nil { // the text is not a pattern of a ServeMux
 			mux = nil
 		}
 	}()
 	mux = http.NewServeMux()
 	mux.Handle(pattern, next)
-	if h, _ := mux.Handler(r); h != http.Handler(next) { // not found, or a redirect
+	if h, _ := mux.Handler(r); h != http.Handler(next) { // the router would answer "not found", or would redirect
 		return nil
 	}
 	return mux
 }
 
-// resumed adds the fields that are not stored to the operation.
+// resumed sets the fields of the operation that are not stored.
 func (x *Exchange) resumed(op once.Operation) once.Operation {
 	said := x.plan.described(x.r)
 	op.Name = said.Name
-	op.Attempt.RequestID, op.Attempt.CorrelationID = said.Attempt.RequestID, said.Attempt.CorrelationID // but its number is not that of this attempt
+	op.Attempt.RequestID, op.Attempt.CorrelationID = said.Attempt.RequestID, said.Attempt.CorrelationID // the stored request has the number of an earlier attempt, so the number is left out
 	op.Isolation, op.Timeouts, op.Attempt.Bytes = x.plan.Isolation, x.plan.Timeouts, x.body.size
 	if op.Retain == 0 {
 		op.Retain = x.plan.Retain
@@ -129,10 +131,10 @@ func (x *Exchange) resumed(op once.Operation) once.Operation {
 	return op
 }
 
-// withTx is a handler that can be compared.
+// withTx is a handler type that can be compared with ==.
 type withTx struct{ http.HandlerFunc }
 
-// noClient discards an answer. The handler's answer is held back until the commit, and then stored.
+// noClient is a ResponseWriter that drops the answer. The answer of the handler is stored, and no client waits for it.
 type noClient struct{}
 
 func (noClient) Header() http.Header         { return http.Header{} }

@@ -41,7 +41,7 @@ type Route struct {
 	cached func(once.Operation) bool
 	isDone func(context.Context, once.Operation) bool
 	read   func(context.Context, once.Operation) (store.Record, error)
-	refuse func(context.Context, once.Operation, error) // tells the engine's observer
+	refuse func(context.Context, once.Operation, error) // tells the observer of the engine that a request was refused
 	void   func(context.Context, once.Operation) (store.Record, error)
 }
 
@@ -53,7 +53,7 @@ func NewRoute[TX any](e *once.Engine[TX], cfg Config) *Route {
 	return &Route{
 		plan: compile(cfg, e.Config().Retain), engine: e, cached: e.Cached, isDone: e.IsDone, read: e.ReadRecord,
 		refuse: func(ctx context.Context, op once.Operation, why error) {
-			_, _, _ = e.Exec(ctx, op, func(context.Context, TX) (once.Answer, error) { return once.Answer{}, why }) // the engine only reports it to the observer
+			_, _, _ = e.Exec(ctx, op, func(context.Context, TX) (once.Answer, error) { return once.Answer{}, why }) // the engine executes nothing, and reports the error to its observer
 		},
 		void: func(ctx context.Context, op once.Operation) (store.Record, error) {
 			rec, _, err := e.Exec(ctx, op, func(context.Context, TX) (once.Answer, error) { return once.Answer{Result: voided.Result()}, nil })
@@ -69,7 +69,7 @@ func NewRoute[TX any](e *once.Engine[TX], cfg Config) *Route {
 func (rt *Route) Read(w http.ResponseWriter, r *http.Request) (x *Exchange, ok bool) {
 	x = &Exchange{route: rt, plan: rt.plan, engine: rt.engine, w: w, r: r, keyed: rt.plan.keyed(r.Method)}
 	defer func() {
-		if !ok { // also if a function of Config panics
+		if !ok { // also after a panic in a function of Config
 			_ = x.Close()
 		}
 	}()

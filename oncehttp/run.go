@@ -17,9 +17,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// run is one run of a handler, and its context.
+// run is one run of a handler. It is also the context of the handler.
 type run struct {
-	context.Context //nolint:containedctx // it is a context
+	context.Context //nolint:containedctx // a run is a context
 
 	engine    any
 	key       string
@@ -29,15 +29,15 @@ type run struct {
 	outer     http.Header // the header before the handler; nil if it was empty
 	body      body
 
-	mu           sync.Mutex    // http.TimeoutHandler abandons handlers, which go on
-	ended        bool          // later calls no longer belong to this run
-	failed       error         // the error of Fail
-	final        *once.Failure // the same, if it is one
+	mu           sync.Mutex    // http.TimeoutHandler can leave a handler running after its answer
+	ended        bool          // the run is over, and later calls have no effect
+	failed       error         // the error that the handler gave to Fail
+	final        *once.Failure // the error that the handler gave to Fail, if it is a Failure
 	decided      bool          // the handler has called Decide
 	verdict      Verdict
 	storedStatus string // stored or omitted
 
-	values [8]string // backing array of the values of the answer's header
+	values [8]string // the backing array of the values of the answer's header
 }
 
 type runKey struct{}
@@ -47,6 +47,7 @@ func (r *run) Value(key any) any {
 	switch key {
 	case runKey{}:
 		return r
+	// A nested middleware compares its Config with this one.
 	case nested.Key{Engine: r.engine}:
 		return &r.recorder.plan.Config
 	}
@@ -58,10 +59,10 @@ func runOf(ctx context.Context) (*run, bool) {
 	return r, ok
 }
 
-// answer turns the result of the handler into the answer that the engine stores.
+// answer returns the answer of the handler in the form that the engine stores.
 func (r *run) answer() (once.Answer, error) {
 	r.mu.Lock()
-	// Before the answer is read: http.TimeoutHandler may have left the handler behind.
+	// This comes before the answer is read, because http.TimeoutHandler may have left the handler running.
 	r.ended = true
 	r.mu.Unlock()
 	rec := &r.recorder
@@ -78,6 +79,7 @@ func (r *run) answer() (once.Answer, error) {
 	if !r.decided {
 		r.verdict = rec.plan.verdicts[rec.status]
 	}
+	// The error makes the engine roll the transaction back.
 	if r.verdict == VerdictDiscard {
 		return once.Answer{}, &notStoredError{rec.status}
 	}
@@ -91,7 +93,7 @@ func (r *run) answer() (once.Answer, error) {
 	return a, nil
 }
 
-// answerNotStored reports whether the handler has answered and its answer is not stored.
+// answerNotStored reports whether the handler has answered and the answer is not stored.
 func (r *run) answerNotStored() bool {
 	return r.recorder.handlerReturned && r.recorder.refused == nil && r.verdict == VerdictDiscard
 }
@@ -105,7 +107,7 @@ func (r *run) answerNotStored() bool {
 func Tx[TX any](ctx context.Context) TX {
 	r, ok := runOf(ctx)
 	if !ok {
-		if tx, test := testtx.Of(ctx).(TX); test { // of oncetest.WithTx
+		if tx, test := testtx.Of(ctx).(TX); test { // a transaction of oncetest.WithTx
 			return tx
 		}
 		panic("oncehttp: Tx: this context has no transaction.\n" +
@@ -150,7 +152,7 @@ func Decide(ctx context.Context, v Verdict) {
 	}
 }
 
-// note calls f, unless the run is over.
+// note calls do, unless the run is over.
 func (r *run) note(do func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -178,6 +180,7 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	final := (*once.Failure)(nil)
 	switch {
 	case !errors.As(err, &final):
+	// A nil *once.Failure in an error is not a nil error.
 	case final == nil:
 		err = errNilFailure
 	case len(final.Detail) > 0 && !json.Valid(final.Detail):
@@ -195,7 +198,7 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 		WriteProblem(w, failed(final))
 		return
 	}
-	slog.ErrorContext(r.Context(), "oncehttp: Fail was called outside of an operation: nothing was rolled back", "error", err) // an engine's observer is not reached from here
+	slog.ErrorContext(r.Context(), "oncehttp: Fail was called outside of an operation: nothing was rolled back", "error", err) // no engine and thus no observer is known here
 	p := new(plan).problem(ProblemHandlerFailed)
 	p.Retryable, p.Detail = false, "The request has failed. It is not known whether it has taken effect."
 	WriteProblem(w, p)
@@ -203,7 +206,7 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 
 var errNilFailure = errors.New("oncehttp: Fail was given a nil *once.Failure as an error. Try: var err error in place of var f *once.Failure")
 
-// end replaces the answer of the run by the problem of a failure.
+// end replaces the answer of the run with the problem for a failure.
 func (r *run) end(f *once.Failure) {
 	rec := &r.recorder
 	header := rec.header
@@ -217,7 +220,7 @@ func (r *run) end(f *once.Failure) {
 	}
 }
 
-// failed is the problem of a final failure. Its code belongs to the program, so it has no type of this package.
+// failed returns the problem for a final failure. The code belongs to the program, so the problem has no type of this package.
 func failed(f *once.Failure) Problem {
 	p := Problem{Status: http.StatusUnprocessableEntity, Code: ProblemCode(f.Code), Detail: f.Message}
 	if len(f.Detail) > 0 {

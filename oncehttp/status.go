@@ -46,6 +46,7 @@ func StatusHandler[TX any](e *once.Engine[TX], cfg Config, of func(r *http.Reque
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &Exchange{plan: p, w: w, r: r}
+		// The state changes, and only its principal may see it.
 		w.Header()["Cache-Control"] = []string{"no-store"}
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header()["Allow"] = []string{"GET, HEAD"}
@@ -65,7 +66,7 @@ func StatusHandler[TX any](e *once.Engine[TX], cfg Config, of func(r *http.Reque
 			unavailable.Detail = "The state of the operation cannot be read now. Send the same request again, later."
 			unavailable.RetryAfter = time.Second
 			x.WriteProblem(unavailable)
-		case err != nil, rec.State == store.StateAbsent: // a key that is not valid names no operation
+		case err != nil, rec.State == store.StateAbsent: // a key that is not valid cannot name an operation
 			x.WriteProblem(Problem{
 				Type: p.problemType(string(problemNotFound)), Code: problemNotFound, Status: http.StatusNotFound, Title: "No such operation",
 				Detail: "Nothing is known of this operation. It was not executed to its end, or is being executed now, or was forgotten.",
@@ -76,14 +77,14 @@ func StatusHandler[TX any](e *once.Engine[TX], cfg Config, of func(r *http.Reque
 	})
 }
 
-// status is the answer to a client. Its JSON form is a contract.
+// status is the answer to a client. Clients parse its JSON, so its form must not change.
 type status struct {
 	State  string        `json:"state"`
 	Since  time.Time     `json:"since"`
 	Result *statusResult `json:"result,omitempty"`
 }
 
-// statusResult is the answer that a retry gets.
+// statusResult is the stored answer, which a retry would get.
 type statusResult struct {
 	Status  int                 `json:"status,omitempty"`
 	Headers map[string][]string `json:"headers,omitempty"`
@@ -95,7 +96,7 @@ type statusResult struct {
 
 // tell sends the state of an operation.
 func tell(w http.ResponseWriter, rec store.Record) {
-	if rec.State == store.StateWaiting { // it waits for its next owner: for a client that is the same as running
+	if rec.State == store.StateWaiting { // the operation waits for its next owner, which is the same as running for a client
 		rec.State = store.StateRunning
 	}
 	s := status{State: rec.State.String(), Since: rec.Since.UTC()}
@@ -106,7 +107,7 @@ func tell(w http.ResponseWriter, rec store.Record) {
 		retryAfter(w.Header(), Problem{RetryAfter: time.Second})
 	}
 	w.Header()["Content-Type"] = []string{"application/json"}
-	_ = json.NewEncoder(w).Encode(s) //nolint:errchkjson // a client that is gone can ask again
+	_ = json.NewEncoder(w).Encode(s) //nolint:errchkjson // an error is ignored: the client asks again
 }
 
 func resultOf(res *store.Result) *statusResult {

@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// names returns the scope and the key of the operation, on this route. The scope and key of an undo are derived from the undone operation and not
-// from the undo's own route, so that an operation is undone once even if two routes undo it.
+// names returns the scope and the key of the operation on a route. An undo derives them from the undone operation and not from its own route. So an
+// operation is undone once, even if two routes can undo it.
 func (x *Exchange) names(route string) (scope, key string) {
 	if x.plan.Undoes != "" {
 		route = x.plan.Undoes
@@ -21,7 +21,7 @@ func (x *Exchange) names(route string) (scope, key string) {
 	return wire.Scope(x.principal, route), x.ownKey()
 }
 
-// ownKey is the key of the operation itself: not the key that it undoes.
+// ownKey returns the key of the operation itself. For an undo, this is not the key of the undone operation.
 func (x *Exchange) ownKey() string {
 	if x.plan.Undoes != "" && x.key != "" {
 		return keyname.Undo(x.key)
@@ -29,24 +29,26 @@ func (x *Exchange) ownKey() string {
 	return x.key
 }
 
-// findUndone finds the operation to undo, and makes sure that it is not executed any more. It reports whether that operation had an effect to undo.
-// If it had not, findUndone has answered the request.
+// findUndone finds the operation to undo, and makes sure that it can no longer be executed. It reports whether this operation had an effect. If it
+// had none, findUndone has already answered the request.
 func (x *Exchange) findUndone() bool {
 	ctx, cancel := x.Context()
 	defer cancel()
 	forward := x.Operation
 	forward.Key, forward.Name = x.key, x.plan.Undoes
+	// The fingerprint belongs to the request for the undo, so it must not be compared.
 	forward.Fingerprint, forward.Request = once.Fingerprint{}, nil
 	forward.Attempt.Number = 0 // the number belongs to this request
 	rec, err := x.route.void(ctx, forward)
 	switch res := &rec.Result; {
 	case err != nil:
 		x.WriteProblem(x.Problem(err))
-	case res.RolledBack, res.Kind == store.ResultFailure, res.Status >= 400: // a "no" has no effect
+	case res.RolledBack, res.Kind == store.ResultFailure, res.Status >= 400: // a refusal has no effect that could be undone
 		if name := x.plan.preset.StatusHeader; name != "" {
 			x.w.Header()[name] = []string{wire.StatusNothing}
 		}
 		x.write(http.StatusNoContent, nil)
+	// The handler cannot undo an answer that was not stored.
 	case res.Kind != store.ResultValue:
 		x.WriteProblem(x.operationProblem(ProblemResultUnavailable))
 	default:
@@ -56,7 +58,7 @@ func (x *Exchange) findUndone() bool {
 	return false
 }
 
-// responseOf is a stored answer for a handler, which may read and change it: each run gets a copy of its own.
+// responseOf returns a stored answer as a response for the handler. Each run gets its own copy, because a handler may change it.
 func responseOf(res *store.Result) *http.Response {
 	status := cmp.Or(res.Status, http.StatusOK)
 	r := &http.Response{

@@ -66,6 +66,7 @@ const StateArchived = "archived"
 // executed again after its expiry, Find returns several operations.
 func (a *Archive) Find(ctx context.Context, scope, key string) ([]Operation, error) {
 	names := map[string]bool{key: true, keyname.Hashed(key): true}
+	// The quotes around a key may belong to the header syntax, or to the key.
 	if bare, quotes := keyname.Unquoted(key); quotes {
 		names[bare], names[keyname.Hashed(bare)] = true, true
 	}
@@ -76,7 +77,7 @@ func (a *Archive) Find(ctx context.Context, scope, key string) ([]Operation, err
 			return found, fmt.Errorf("%w. Try: once archive verify %s", err, words.Quoted(a.dir))
 		}
 		if e.Table == "" && names[e.Key] && (scope == "" || scope == e.Scope) && !seen[e.Scope+"\x00"+string(e.Nonce)] {
-			seen[e.Scope+"\x00"+string(e.Nonce)] = true // an archive can have a record twice
+			seen[e.Scope+"\x00"+string(e.Nonce)] = true // an archive can contain a record twice, because a sweep can be killed between the write and the delete
 			found = append(found, archived(e))
 		}
 	}
@@ -102,7 +103,7 @@ func (a *Archive) FindRows(ctx context.Context, table, scope, key string) ([]Arc
 			return found, fmt.Errorf("%w. Try: once archive verify %s", err, words.Quoted(a.dir))
 		}
 		if e.Table == table && table != "" && e.Key == key && (scope == "" || scope == e.Scope) && !seen[e.Scope+"\x00"+string(e.Row)] {
-			seen[e.Scope+"\x00"+string(e.Row)] = true // an archive can have a record twice
+			seen[e.Scope+"\x00"+string(e.Row)] = true // an archive can contain a record twice
 			found = append(found, ArchivedRow{e.Table, e.Scope, e.Key, e.At, e.Row})
 		}
 	}

@@ -45,6 +45,7 @@ func (a *Keys) Looked(ctx context.Context, by By, access Access) error {
 	if access.Shown || access.Key != "" {
 		action = "show"
 	}
+	// The audit outlives the operation, so it stores only a hash of the key.
 	_, err := a.db.Pool().Exec(ctx, audit.Insert(a.db.Dialect(), audit.Entry{Who: by.Who, Reason: by.Reason, Action: action, Scope: access.Scope, KeyHash: hash, Detail: access.Detail}))
 	return err
 }
@@ -71,6 +72,7 @@ func (a *Keys) Audit(ctx context.Context, f AuditFilter) (p Page[Entry], err err
 		}
 		where, args = where+" and id < ?", append(args, id)
 	}
+	// One entry more than the page has shows whether a next page exists.
 	query := statement(a.db, auditColumns+where+" order by id desc limit ?", append(args, f.limit()+1)...)
 	list, err := collect(ctx, a.db.Pool(), query, scanEntry)
 	if err != nil {

@@ -6,12 +6,12 @@ import (
 	"errors"
 )
 
-// cursor is where a list goes on: behind this operation.
+// cursor is the position after which a list continues: the operation with this scope and key.
 type cursor struct{ scope, key string }
 
 var errCursor = errors.New("operate: not a cursor. Try: what the last page has printed as its next one, in full")
 
-// String returns the cursor as one word: the length of the scope, scope and key.
+// String returns the cursor as one word that encodes the length of the scope, the scope, and the key.
 func (c cursor) String() string {
 	b := binary.AppendUvarint(nil, uint64(len(c.scope)))
 	b = append(append(b, c.scope...), c.key...)
@@ -29,7 +29,7 @@ func parseCursor(s string) (cursor, error) {
 	}
 	b = b[read:]
 	c := cursor{string(b[:n]), string(b[n:])}
-	if c.String() != s { // a number can be written in several ways
+	if c.String() != s { // a number can be encoded in several ways, and only one of them is a cursor
 		return cursor{}, errCursor
 	}
 	return c, nil

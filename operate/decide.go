@@ -30,7 +30,7 @@ func (a *Keys) Progress(ctx context.Context, id store.ID) (p lease.Progress, err
 		return p, err //nolint:wrapcheck // it is of the store
 	}
 	if p, err = lease.ProgressOf(id, rec); err != nil {
-		return lease.Progress{}, nil //nolint:nilerr // the saved progress cannot be shown
+		return lease.Progress{}, nil //nolint:nilerr // a damaged progress must not hide the operation
 	}
 	return p, nil
 }
@@ -61,11 +61,12 @@ func (a *Keys) CheckDecision(ctx context.Context, id store.ID, d lease.Resolutio
 	if err := checkValue(ctx, ops, id, d); err != nil {
 		return err
 	}
-	d.Who, d.Reason = "", ""                         // an audit needs the store itself
+	d.Who, d.Reason = "", ""                         // only the store itself can write an audit, and unchanged is no store
 	return lease.Resolve(ctx, unchanged{ops}, id, d) //nolint:wrapcheck // likewise
 }
 
-// checkValue refuses a value for the forward of a gateway: no value is the answer that its caller waits for, and the next retry would reject most.
+// checkValue refuses a value for the forward of a gateway. The caller of the gateway waits for an answer and not for a value, and the next retry
+// would reject most values.
 func checkValue(ctx context.Context, ops store.Operations, id store.ID, d lease.Resolution) error {
 	if d.CallValue == nil {
 		return nil
@@ -76,7 +77,7 @@ func checkValue(ctx context.Context, ops store.Operations, id store.ID, d lease.
 	}
 	p, err := lease.ProgressOf(id, rec)
 	if err != nil || p.Call == nil || !wire.IsForward(rec.Name, p.Call.Phase) {
-		return nil //nolint:nilerr // lease.Resolve returns it
+		return nil //nolint:nilerr // lease.Resolve returns the same error
 	}
 	return &store.Error{Kind: store.KindMisused, Err: errForward}
 }
@@ -100,7 +101,7 @@ func (a *Keys) operations() (store.Operations, error) {
 	return ops, nil
 }
 
-// unchanged are operations whose changes are only checked, and not made.
+// unchanged has operations whose changes are checked and not made.
 type unchanged struct{ store.Operations }
 
 // Swap implements [store.Operations].

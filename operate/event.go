@@ -105,6 +105,7 @@ func (o *Operator) Trail(ctx context.Context, id store.ID) (t Trail, err error) 
 		ids = append(ids, note(step, s.Step, s.Events)...)
 	}
 	ids = append(ids, rec.Result.Events...)
+	// A record names only this many events, so others may exist.
 	if t.Cut = len(ids) >= current.MaxEvents; t.Cut {
 		ids = ids[:current.MaxEvents]
 	}
@@ -115,7 +116,7 @@ func (o *Operator) Trail(ctx context.Context, id store.ID) (t Trail, err error) 
 	return t, err
 }
 
-// note notes the step that has added events, and returns their IDs.
+// note records which step has added the events, and returns the IDs of the events.
 func note(step map[string]string, name string, events []string) []string {
 	for _, id := range events {
 		step[id] = name
@@ -123,7 +124,7 @@ func note(step map[string]string, name string, events []string) []string {
 	return events
 }
 
-// steps are the steps of a saga.
+// steps returns the steps of a saga without their inputs and results, or nil for other operations.
 func (a *Keys) steps(ctx context.Context, id store.ID) ([]saga.StepStatus, error) {
 	ops, err := a.operations()
 	if owner.Of(id.Scope) != owner.Saga || err != nil {
@@ -147,11 +148,13 @@ func (o *Operator) events(ctx context.Context, ids []string) ([]Event, error) {
 		return list, nil
 	}
 	stored, err := o.Outbox.box.ByID(ctx, ids...)
+	// A database without an outbox can have an inbox, and the other way round.
 	if err != nil && !sqlguard.IsMissing(err) {
 		return nil, err //nolint:wrapcheck // it is of package outbox
 	}
 	var sought []message.Message
 	for _, id := range ids {
+		// An event that is found nowhere was delivered or skipped.
 		e := Event{ID: id, State: EventGone, Inbox: []InboxEvent{}}
 		m := message.Message{ID: id}
 		if i := slices.IndexFunc(stored, func(s outbox.Entry) bool { return s.ID == id }); i >= 0 {
@@ -179,7 +182,7 @@ func (o *Operator) events(ctx context.Context, ids []string) ([]Event, error) {
 				list[i].Inbox = append(list[i].Inbox, s)
 			}
 		}
-		if list[i].State != EventDead || list[i].Topic == "" { // a webhook has no letter
+		if list[i].State != EventDead || list[i].Topic == "" { // only a message of the outbox has a dead letter
 			continue
 		}
 		if list[i].Letter, err = o.Keys.letterOf(ctx, sought[i]); err != nil {
@@ -200,7 +203,7 @@ func eventOf(e outbox.Entry) Event {
 	return one
 }
 
-// operationOf names the operation of a message, or returns nil if none is known.
+// operationOf returns the name of the operation that has added a message, or nil if none is known.
 func operationOf(e outbox.Entry) *OperationName {
 	if e.OpKey == "" {
 		return nil
@@ -208,10 +211,11 @@ func operationOf(e outbox.Entry) *OperationName {
 	return &OperationName{e.OpScope, e.OpKey, keyname.Hashes(e.OpKey)[0]}
 }
 
-// letterOf returns the UID of the dead letter of a message of the outbox, or "" if it has no dead letter. It reads by an index.
+// letterOf returns the UID of the dead letter of an outbox message, or "" if none exists. The query uses an index.
 func (a *Keys) letterOf(ctx context.Context, m message.Message) (uid string, err error) {
 	query := a.statement("select uid from once_deadletter where origin = 'outbox' and consumer = '' and source = ? and event_id = ?", m.Source, m.ID)
 	err = a.db.Pool().Query(ctx, query, func(row sqlplane.Row) error { return row.Scan(&uid) })
+	// A database without dead letters has no table for them.
 	if sqlguard.IsMissing(err) {
 		return "", nil
 	}

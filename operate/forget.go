@@ -45,10 +45,12 @@ func (a *Keys) Forget(ctx context.Context, by By, o ForgetRequest) (detail strin
 	if err := errors.Join(by.check(), o.complete()); err != nil {
 		return "", err
 	}
+	// An operation of a saga or a gateway has an owner, and only the command of the owner may erase its data.
 	if err := owner.Check(ctx, o.Scope); err != nil {
 		return "", fmt.Errorf("operate: %w", err)
 	}
 	err = a.db.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r sqlplane.Runner) (err error) {
+		// An error rolls all changes back, so a preview runs the same statements as the real call.
 		if detail, err = a.forget(ctx, r, by, o); err == nil && o.Preview {
 			err = errPreview
 		}
@@ -57,10 +59,11 @@ func (a *Keys) Forget(ctx context.Context, by By, o ForgetRequest) (detail strin
 	if errors.Is(err, errPreview) {
 		return detail, nil
 	}
+	// After a lost answer to COMMIT the data may be erased, so the caches must forget it too.
 	if err != nil && store.KindOf(err) != store.KindLost {
 		return detail, err
 	}
-	for _, c := range a.caches { // even if the caller has gone
+	for _, c := range a.caches { // also if the context has ended: a cache must not replay erased data
 		if cacheErr := c.InvalidateCache(context.WithoutCancel(ctx), o.Scope, o.Key); cacheErr != nil {
 			err = errors.Join(err, ErrCache, cacheErr)
 		}
@@ -70,7 +73,7 @@ func (a *Keys) Forget(ctx context.Context, by By, o ForgetRequest) (detail strin
 
 var errPreview = errors.New("rolled back: a preview")
 
-// complete returns an error that names a missing field.
+// complete returns an error that names a missing field, or nil.
 func (o ForgetRequest) complete() error {
 	for _, field := range []struct{ name, value, try string }{
 		{"Scope", o.Scope, "the scope of the operation: Keys.Find lists those of a key"},
@@ -85,11 +88,12 @@ func (o ForgetRequest) complete() error {
 
 func (a *Keys) forget(ctx context.Context, r sqlplane.Runner, by By, o ForgetRequest) (string, error) {
 	exec := func(query string, args ...any) (int64, error) { return r.Exec(ctx, a.statement(query, args...)) }
-	where, args := named(o.Scope, o.Key) // a write comes first: SQLite does not let a reader upgrade to a writer after another write
+	where, args := named(o.Scope, o.Key) // a write comes first, because on SQLite a reader cannot become a writer after another transaction has written
 	attempts, err := exec("update once_attempt set request_id = '', correlation_id = '' where "+where+" and (request_id <> '' or correlation_id <> '')", args...)
 	if err != nil {
 		return "", err
 	}
+	// The lock keeps the owner of the operation from changing it before the erasure.
 	locked := a.statement(operationColumns+"scope = ? and KEY in (?, ?) order by KEY FOR UPDATE", o.Scope, o.Key, keyname.Hashed(o.Key))
 	found, err := collect(ctx, r, locked, scanOperation)
 	if err != nil {
@@ -118,7 +122,8 @@ func (a *Keys) forget(ctx context.Context, r sqlplane.Runner, by By, o ForgetReq
 	return detail, err
 }
 
-// forgottenHead is the stored header of op after its answer is forgotten: whether its writes were rolled back is not part of the answer.
+// forgottenHead returns the stored header of op after its answer is erased. The header keeps whether the writes were rolled back, because this is not
+// part of the answer.
 func (op Operation) forgottenHead() []byte {
 	switch op.Effect {
 	case once.EffectApplied.String():
@@ -129,7 +134,7 @@ func (op Operation) forgottenHead() []byte {
 	return head.Forgotten()
 }
 
-// permits returns an error if op cannot be forgotten.
+// permits returns an error if the data of op cannot be erased.
 func permits(op Operation) error {
 	switch op.State {
 	case "running", "waiting":
@@ -140,7 +145,7 @@ func permits(op Operation) error {
 	return nil
 }
 
-// erased describes the erased data of op.
+// erased returns a text that describes the erased data of op.
 func erased(op Operation) string {
 	what := fmt.Sprintf("%s: %d bytes of its result", op.State, op.ResultBytes)
 	if op.Captured {

@@ -22,7 +22,7 @@ type Inboxes struct {
 	consumer func(name string) (order, error)
 }
 
-// order has the methods of an inbox, on any store, that an operator needs.
+// order has the methods of an inbox that an operator needs, for any type of transaction.
 type order interface {
 	Gaps(ctx context.Context) ([]inbox.Gap, error)
 	Skip(ctx context.Context, source, topic, key string, seq int64, who, reason string) error
@@ -125,6 +125,7 @@ type InboxMessage struct {
 // List returns the keys that wait for a message, the longest wait first. It lists at most 1000 keys of each consumer, of at most 10,000 consumers.
 // Each page reads the whole list from the database.
 func (i *Inboxes) List(ctx context.Context, f GapFilter) (p Page[Gap], err error) {
+	// The whole list is read, so its cursor is a position in the list.
 	skip := 0
 	if f.After != "" {
 		if skip, err = strconv.Atoi(f.After); err != nil || skip < 0 {
@@ -157,6 +158,7 @@ func (i *Inboxes) List(ctx context.Context, f GapFilter) (p Page[Gap], err error
 			list = append(list, gapOf(name, g))
 		}
 	}
+	// All columns of the key, because each page needs the same order.
 	slices.SortFunc(list, func(a, b Gap) int {
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Consumer, b.Consumer), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Key, b.Key))
 	})
@@ -168,7 +170,7 @@ func gapOf(consumer string, g inbox.Gap) Gap {
 	return Gap{consumer, g.Source, g.Topic, g.Key, g.Seq, g.Parked, utc(g.Since), g.Dead, failingOf(g.Failing)}
 }
 
-// gaps reads at most most waiting keys of a consumer.
+// gaps reads the waiting keys of a consumer, at most most of them.
 func (i *Inboxes) gaps(ctx context.Context, consumer string, most int) (list []Gap, more bool, err error) {
 	found, more, err := inbox.GapsUpTo(ctx, i.db, consumer, most)
 	return convert(found, func(g inbox.Gap) Gap { return gapOf(consumer, g) }), more, err //nolint:wrapcheck // it is of package inbox
@@ -177,6 +179,7 @@ func (i *Inboxes) gaps(ctx context.Context, consumer string, most int) (list []G
 // Summaries returns the states of the inboxes, sorted by the names of their consumers. The parameter most limits the number of keys that are read
 // from each inbox.
 func (i *Inboxes) Summaries(ctx context.Context, w Window, most int) (p Page[InboxSummary], err error) {
+	// One name more than the page has shows whether a next page exists.
 	names, err := inbox.Consumers(ctx, i.db, w.After, w.limit()+1)
 	if err != nil {
 		return p, err //nolint:wrapcheck // likewise
@@ -217,6 +220,7 @@ func (i *Inboxes) Parked(ctx context.Context, m InboxMessage, w Window) (p Page[
 			return p, errCursor
 		}
 	}
+	// One message more than the page has shows whether a next page exists.
 	list, err := inbox.ParkedOf(ctx, i.db, m.Consumer, m.Source, m.Topic, m.Key, after, w.limit()+1)
 	of := func(p inbox.ParkedMessage) ParkedMessage {
 		return ParkedMessage{p.Seq, p.ID, p.Type, utc(p.ParkedAt), utc(p.NextAt)}
@@ -275,7 +279,7 @@ func (i *Inboxes) signed(by By, m InboxMessage) (order, error) {
 	return i.consumer(m.Consumer)
 }
 
-// checkConsumer returns the error with which inbox.New would panic.
+// checkConsumer returns the error with which inbox.New would panic, because a name from a person must not end the process.
 func checkConsumer(name string) error {
 	switch {
 	case name == "":

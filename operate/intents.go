@@ -70,6 +70,7 @@ func (s *Intents) List(ctx context.Context) ([]Intent, error) {
 func (s *Intents) Find(ctx context.Context, key, url string) ([]Intent, error) {
 	list, err := s.List(ctx)
 	return slices.DeleteFunc(list, func(in Intent) bool {
+		// The journal has the key as it was sent, perhaps in quotation marks.
 		return in.Key != key && strings.Trim(in.Key, `"`) != key || url != "" && in.URL != url
 	}), err
 }
@@ -91,7 +92,7 @@ func (s *Intents) Hosts(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(hosts)), err //nolint:wrapcheck // likewise
 }
 
-// hostOf returns the host of an intent, with a port if it is not the usual one.
+// hostOf returns the host of an intent, with its port unless the port is the default port.
 func hostOf(in journal.Intent) string {
 	u, err := url.Parse(in.URL)
 	if err != nil {
@@ -137,6 +138,7 @@ func (s *Intents) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) 
 	if err != nil {
 		return done, err
 	}
+	// Resume calls Answer concurrently.
 	var mu sync.Mutex
 	transport := &retryhttp.Transport{Journal: j, Dialect: retryhttp.Dialect{Retain: r.Retain}}
 	n, err := journal.Resume(ctx, j, &http.Client{Transport: transport, CheckRedirect: r.redirected}, journal.Options{
@@ -152,8 +154,8 @@ func (s *Intents) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) 
 	return done, err //nolint:wrapcheck // likewise
 }
 
-// restricted returns the part of a journal that is resumed. Headers are secrets for one host, and must not reach another one, not even with an intent
-// that is added meanwhile.
+// restricted returns the part of a journal that Resume sends again. The headers contain secrets for one host. No other host may receive them, not
+// even with an intent that is added during Resume.
 func (s *Intents) restricted(ctx context.Context, r ResumeRequest) (journal.Journal, error) {
 	host := hostname.Canonical(r.Host)
 	if host == "" {
@@ -167,14 +169,14 @@ func (s *Intents) restricted(ctx context.Context, r ResumeRequest) (journal.Jour
 		case len(hosts) > 1:
 			return nil, &HostsError{hosts}
 		case len(hosts) == 1:
-			// Also when there is one host now: an intent for another one may come in just after.
+			// The limit also applies if only one host exists now, because an intent for another host may be added soon.
 			host = hosts[0]
 		}
 	}
 	return &oneHost{s.journal, host}, nil
 }
 
-// oneHost is the part of a journal with the intents for one host.
+// oneHost is a journal with only the intents for one host.
 type oneHost struct {
 	journal.Journal
 
@@ -188,7 +190,7 @@ func (j *oneHost) List(ctx context.Context) ([]journal.Intent, error) {
 }
 
 func (r ResumeRequest) prepare(req *http.Request, in journal.Intent) error {
-	if r.Retain == 0 && in.Expires.IsZero() && time.Since(in.Since) > 23*time.Hour { // a guessed expiry must not hold the intent for good
+	if r.Retain == 0 && in.Expires.IsZero() && time.Since(in.Since) > 23*time.Hour { // an expiry that is only guessed must not hold the intent for ever
 		return errors.New("it is old, and the journal does not say for how long the server remembers its key. Try: --retention 72h, if that is how long")
 	}
 	for name, lines := range r.Header {
@@ -203,11 +205,11 @@ func (r ResumeRequest) prepare(req *http.Request, in journal.Intent) error {
 // redirected removes the headers from a request that is redirected to another host.
 func (r ResumeRequest) redirected(req *http.Request, via []*http.Request) error {
 	if len(via) >= 10 {
-		// As net/http does by itself: a function in CheckRedirect replaces its limit.
+		// A CheckRedirect function replaces the limit of net/http, so it needs the same limit.
 		return errors.New("stopped after 10 redirects")
 	}
 	if !strings.EqualFold(req.URL.Host, via[0].URL.Host) {
-		// net/http itself removes only Authorization and Cookie.
+		// On its own, net/http removes only Authorization and Cookie.
 		for name := range r.Header {
 			req.Header.Del(name)
 		}

@@ -50,6 +50,7 @@ func (l *Letters) Show(ctx context.Context, uid string) (Letter, error) {
 
 // Redrive makes the letters that match f due again, so that they are delivered again. The parameter by replaces the fields Who and Reason of o.
 func (l *Letters) Redrive(ctx context.Context, by By, f LetterFilter, o deadletter.RedriveOptions) (Redrive, error) {
+	// A preview changes nothing, so it needs no name and no reason.
 	if err := by.check(); err != nil && !o.DryRun {
 		return Redrive{}, err
 	}

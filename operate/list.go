@@ -27,7 +27,7 @@ type KeyFilter struct {
 	// Most limits the number of operations that are read to fill the page; a page that this limit ends has Page.Cut. 0 means no limit.
 	Most int
 
-	is string // the condition of a state that only sagas have, instead of State
+	is string // replaces the condition of State; only sagas set it
 }
 
 // List returns the operations that match f, sorted by scope and key. Each page shows the table at the time of its call; an operation that exists
@@ -49,23 +49,24 @@ func (a *Keys) List(ctx context.Context, f KeyFilter) (p Page[Operation], err er
 	if err != nil {
 		return p, err
 	}
-	// One more than the page has, to know whether another page follows.
+	// The query reads one operation more than the page has, to learn whether another page follows.
 	query := a.statement(operationsIn(in.index)+where.text+" order by scope, KEY limit ?", append(where.args, f.limit()+1)...)
 	list, err := collect(ctx, a.db.Pool(), query, scanOperation)
 	if err != nil {
 		return p, err
 	}
 	p = pageOf(list, f.Window, func(op Operation) string { return cursor{op.Scope, op.Key}.String() })
+	// The limit of rows has ended the page, and matches may follow after it.
 	if p.Next == "" && end != nil {
 		p.Next, p.Cut = end.String(), true
 	}
 	return p, nil
 }
 
-// end returns the last operation that f.Most allows to read, or nil if fewer exist.
+// end returns the last operation that f.Most allows to read, or nil if fewer operations exist.
 func (a *Keys) end(ctx context.Context, f KeyFilter, in conditions) (end *cursor, err error) {
 	if f.Most <= 0 {
-		return nil, nil //nolint:nilnil // see above
+		return nil, nil //nolint:nilnil // nil means no limit
 	}
 	query := "select scope, KEY from once_operation" + in.index + " where " + in.text + " order by scope, KEY limit 1 offset ?"
 	err = a.db.Pool().Query(ctx, a.statement(query, append(slices.Clip(in.args), int64(f.Most))...), func(row sqlplane.Row) error {
@@ -88,6 +89,7 @@ func (a *Keys) Search(ctx context.Context, key string, f KeyFilter) (p Page[Oper
 		return p, err
 	}
 	if len(scopes) > most {
+		// One scope more than allowed was read, so another page follows.
 		scopes = scopes[:most]
 		p.Next, p.Cut = cursor{scope: scopes[most-1]}.String(), true
 	}
@@ -107,8 +109,8 @@ func (a *Keys) Search(ctx context.Context, key string, f KeyFilter) (p Page[Oper
 	return p, nil
 }
 
-// looseScopes jumps from one scope to the next one by the primary key, and skips the other operations of a scope. BOUND is a condition on the last
-// scope.
+// looseScopes jumps from one scope to the next one by the primary key, and skips the other operations of a scope. BOUND is replaced by a condition on the
+// last scope.
 var looseScopes = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: loose, sqlplane.SQLite: loose,
 	sqlplane.MySQL: "select distinct scope from once_operation where scope > ?BOUND order by scope limit ?",
@@ -120,7 +122,7 @@ const loose = `with recursive q(scope) as (select (select scope from once_operat
 
 // scopes returns the next scopes that begin with f.ScopePrefix, in order.
 func (a *Keys) scopes(ctx context.Context, f KeyFilter, most int) ([]string, error) {
-	from := f.ScopePrefix // a scope is longer than a prefix that ends with a blank
+	from := f.ScopePrefix // a scope that begins with the prefix is longer than the prefix, so it is greater
 	if f.After != "" {
 		c, err := parseCursor(f.After)
 		if err != nil {
@@ -131,6 +133,7 @@ func (a *Keys) scopes(ctx context.Context, f KeyFilter, most int) ([]string, err
 	query, args, bound := looseScopes[a.db.Dialect()], []any{from}, ""
 	if before := prefix.After(f.ScopePrefix); f.ScopePrefix != "" && before != "" {
 		bound = " and scope < ?"
+		// The recursive query contains the bound twice.
 		for range strings.Count(query, "BOUND") {
 			args = append(args, before)
 		}
@@ -171,7 +174,7 @@ var states = map[string]string{
 	StateExpired: "state = 2 and expires_at <= NOW",
 }
 
-// conditions are conditions on rows of once_operation.
+// conditions has conditions on rows of once_operation.
 type conditions struct {
 	text  string
 	args  []any
@@ -180,10 +183,11 @@ type conditions struct {
 
 func (c *conditions) and(cond string, values ...any) {
 	c.text += " and " + cond
+	// A copy, because two queries share their first conditions.
 	c.args = append(slices.Clip(c.args), values...)
 }
 
-// until is the condition that an operation does not come behind end.
+// until adds the condition that an operation is not after end.
 func (c *conditions) until(d sqlplane.Dialect, end cursor) {
 	if d == sqlplane.MySQL {
 		c.and("(scope < ? or scope = ? and KEY <= ?)", end.scope, end.scope, end.key)
@@ -192,33 +196,33 @@ func (c *conditions) until(d sqlplane.Dialect, end cursor) {
 	c.and("(scope, KEY) <= (?, ?)", end.scope, end.key)
 }
 
-// unfinished has the hint for the index of unfinished operations, by scope and key.
+// unfinished has the hints for the index of unfinished operations, which is ordered by scope and key.
 var unfinished = map[sqlplane.Dialect]string{
 	sqlplane.SQLite: " indexed by once_operation_unfinished",
 	sqlplane.MySQL:  " force index (once_operation_expires_at)",
 }
 
-// isUnfinished is the condition of unfinished operations. They never expire. The text for PostgreSQL does not say so: the planner would take the two
-// conditions for independent, expect few rows, and sort all of them.
+// isUnfinished is the condition of unfinished operations, which never expire. The text for PostgreSQL does not say that they never expire: the
+// planner would treat the two conditions as independent, expect few rows, and sort all of them.
 var isUnfinished = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: "state <> 2",
 	sqlplane.SQLite:     "expires_at is null and state <> 2",
 }
 
-// within are the conditions that bound the rows that are read, by an index.
+// within returns the conditions that limit the rows that are read, by an index.
 func (a *Keys) within(f KeyFilter) (c conditions, err error) {
 	c.text = "1 = 1"
 	switch f.State {
 	case "running", "waiting", "unknown":
 		c = conditions{text: isUnfinished[a.db.Dialect()], index: unfinished[a.db.Dialect()]}
-		if a.db.Dialect() == sqlplane.MySQL { // its index orders the rows within each state only
+		if a.db.Dialect() == sqlplane.MySQL { // on MySQL the index is ordered by scope and key only within each state
 			c.text = "expires_at is null and " + states[f.State]
 		}
 	}
 	if f.Scope != "" {
 		c.and("scope = ?", f.Scope)
 	}
-	if f.ScopePrefix != "" { // as a range: an index serves it, and the prefix needs no escaping
+	if f.ScopePrefix != "" { // as a range, because an index can serve a range, and the prefix needs no escaping
 		c.and("scope >= ?", f.ScopePrefix)
 		if end := prefix.After(f.ScopePrefix); end != "" {
 			c.and("scope < ?", end)
@@ -231,7 +235,7 @@ func (a *Keys) within(f KeyFilter) (c conditions, err error) {
 	if err != nil {
 		return c, err
 	}
-	if a.db.Dialect() == sqlplane.MySQL { // MySQL would read all earlier rows to compare rows
+	if a.db.Dialect() == sqlplane.MySQL { // for a row comparison MySQL would read all earlier rows
 		c.and("(scope > ? or scope = ? and KEY > ?)", after.scope, after.scope, after.key)
 		return c, nil
 	}
@@ -239,7 +243,7 @@ func (a *Keys) within(f KeyFilter) (c conditions, err error) {
 	return c, nil
 }
 
-// where are all conditions of f. in has the ones that within returns.
+// where returns all conditions of f. The parameter in has the conditions from within.
 func (a *Keys) where(f KeyFilter, in conditions) (c conditions, err error) {
 	is, ok := states[f.State]
 	if !ok {

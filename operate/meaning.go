@@ -38,7 +38,7 @@ func (op Operation) Meaning(p lease.Progress) string {
 	return op.took() + "; a retry gets the stored answer"
 }
 
-// took says what happened to the writes of a finished operation.
+// took says whether a finished operation took effect.
 func (op Operation) took() string {
 	switch op.Effect {
 	case once.EffectApplied.String():

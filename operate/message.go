@@ -98,7 +98,7 @@ func (w TopicWait) String() string {
 			says += ", key " + words.Shown(w.Key)
 		}
 		return says
-	case outbox.WaitPaused: // that is a Pause
+	case outbox.WaitPaused: // a pause is shown as a Pause
 	}
 	return string(w.For)
 }

@@ -66,11 +66,11 @@ type Page[T any] struct {
 	Cut   bool   `json:"cut,omitempty"`  // a limit of rows to read has ended the page, so the page may have fewer than Window.Limit items
 }
 
-// pageOf is the page of a list that was read with one item more than the window has. next names the last item of a page.
+// pageOf returns the page of a list. The list was read with one item more than the page may have. The function next returns the cursor of an item.
 func pageOf[T any](list []T, w Window, next func(T) string) Page[T] {
 	p := Page[T]{Items: append([]T{}, list...)}
 	if n := w.limit(); len(list) > n {
-		// The item beyond the page only says that another page follows.
+		// The additional item only says that another page follows.
 		p.Items, p.Next = list[:n], next(list[n-1])
 	}
 	return p
@@ -111,6 +111,7 @@ type Operator struct {
 func New[TX any](s DB[TX], cfg Config) *Operator {
 	box := outbox.New(s, outbox.Config{Encrypter: cfg.Encrypter})
 	consumer := func(name string) (order, error) {
+		// Only an inbox with an order has keys that wait.
 		c := inbox.Config{Consumer: name, Order: inbox.InOrder}
 		if err := checkConsumer(name); err != nil {
 			return nil, err
@@ -118,6 +119,7 @@ func New[TX any](s DB[TX], cfg Config) *Operator {
 		return inbox.New(once.New(s, once.Config{}), c), nil
 	}
 	keys := NewKeys(s, cfg.Caches...)
+	// With PlainSecrets, an operator without the key of the service can still change endpoints.
 	hooks := webhook.New(s, webhook.Config{Encrypter: cfg.Encrypter, PlainSecrets: cfg.Encrypter == nil})
 	return &Operator{
 		Keys:    keys,
@@ -146,7 +148,7 @@ func (a *Keys) Now(ctx context.Context) (now time.Time, err error) {
 	return shown(now), err
 }
 
-// statement is a query, written as package dialect says, with its arguments.
+// statement returns a query in the dialect of the database, with its arguments.
 func (a *Keys) statement(query string, args ...any) store.Statement {
 	return statement(a.db, query, args...)
 }
@@ -155,7 +157,7 @@ func statement(db sqlplane.Database, query string, args ...any) store.Statement 
 	return store.Statement{SQL: dialect.Text(db.Dialect(), query), Args: args}
 }
 
-// collect runs a query and scans its rows.
+// collect runs a query, and returns its scanned rows.
 func collect[T any](ctx context.Context, r sqlplane.Runner, s store.Statement, scan func(sqlplane.Row) (T, error)) (list []T, err error) {
 	err = r.Query(ctx, s, func(row sqlplane.Row) error {
 		one, err := scan(row)
@@ -168,7 +170,7 @@ func collect[T any](ctx context.Context, r sqlplane.Runner, s store.Statement, s
 	return list, nil
 }
 
-// convert returns an empty list, and not nil, for an empty one, so that JSON has no null.
+// convert converts the items of a list. For an empty list it returns an empty list and not nil, so that JSON has no null.
 func convert[A, B any](list []A, to func(A) B) []B {
 	made := make([]B, len(list))
 	for i, one := range list {
@@ -177,7 +179,7 @@ func convert[A, B any](list []A, to func(A) B) []B {
 	return made
 }
 
-// utc is t in UTC, zero if it is not set.
+// utc returns t in UTC. A zero time stays zero.
 func utc(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
@@ -185,10 +187,10 @@ func utc(t time.Time) time.Time {
 	return t.UTC()
 }
 
-// shown rounds a time to the precision that all databases have.
+// shown rounds a time down to milliseconds, which all databases store.
 func shown(t time.Time) time.Time { return t.Truncate(time.Millisecond) }
 
-// shownOrNil is nil for a time that is not set.
+// shownOrNil returns nil for a zero time, and the rounded time otherwise.
 func shownOrNil(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

@@ -41,10 +41,10 @@ type Operation struct {
 	Now time.Time `json:"-"` // the time of the database's clock when this was read
 }
 
-// operationColumns is a query of operations, up to its conditions.
+// operationColumns is a query of operations that ends before its conditions.
 var operationColumns = operationsIn("")
 
-// operationsIn is the same with a hint which index is read.
+// operationsIn returns this query with an index hint.
 func operationsIn(index string) string { return selectOperation + index + " where " }
 
 const selectOperation = `select scope, KEY, state, since, expires_at, lease_until, fence, fingerprint, kind, status,
@@ -55,8 +55,8 @@ func (a *Keys) Find(ctx context.Context, key string) ([]Operation, error) {
 	return collect(ctx, a.db.Pool(), a.statement(operationColumns+"KEY in (?, ?) order by scope, KEY", key, keyname.Hashed(key)), scanOperation)
 }
 
-// effectOf is [Operation.Effect] of a stored result. For a refusal without a mark it is not known whether its handler has kept its writes or an
-// earlier version has stored it.
+// effectOf returns the [Operation].Effect of a stored result. For a refusal without a mark the effect is not known: its handler may have kept its
+// writes, or an earlier version has stored the record.
 func effectOf(r store.Result) string {
 	switch {
 	case r.RolledBack:
@@ -80,7 +80,7 @@ func scanOperation(row sqlplane.Row) (op Operation, err error) {
 	op.State, op.Since, op.ExpiresAt, op.LeaseUntil, op.Now = state.String(), shown(since), shownOrNil(expires), shownOrNil(lease), shown(now)
 	if state == store.StateDone {
 		r := store.Result{Kind: kind, Status: op.Status}
-		_ = head.Decode(stored, &r) // a damaged one says nothing about the writes
+		_ = head.Decode(stored, &r) // an error is ignored: damaged headers say nothing about the writes
 		op.Result, op.Effect = resultOf(kind), effectOf(r)
 		op.ResultBytes += head.Size(r.Header)
 		if op.ExpiresAt != nil && !op.ExpiresAt.After(op.Now) {
@@ -95,7 +95,7 @@ func resultOf(kind store.ResultKind) string {
 	return [...]string{"value", "failure", "omitted"}[min(kind, store.ResultOmitted)]
 }
 
-// fingerprintOf is the version of a fingerprint, and its hash.
+// fingerprintOf returns the version and the hash of a stored fingerprint as a text.
 func fingerprintOf(stored []byte) string {
 	if len(stored) == 0 {
 		return ""

@@ -16,7 +16,7 @@ type Outbox struct {
 	by  func(By) signedBox
 }
 
-// readBox has the reading methods of an outbox, on any store.
+// readBox has the methods of an outbox that only read, for any type of transaction.
 type readBox interface { //nolint:interfacebloat // what the outbox has, and a test has less of
 	List(ctx context.Context, f outbox.Filter) (list []outbox.Entry, next int64, err error)
 	Show(ctx context.Context, id string) (outbox.Entry, error)
@@ -31,7 +31,7 @@ type readBox interface { //nolint:interfacebloat // what the outbox has, and a t
 	Started(ctx context.Context) (int64, error)
 }
 
-// signedBox is an outbox whose changes are audited.
+// signedBox is an outbox that writes its changes to the audit.
 type signedBox interface {
 	Pause(ctx context.Context, topic, key, reason string) error
 	Resume(ctx context.Context, topic, key string) (outbox.Resumed, error)
@@ -56,6 +56,7 @@ type MessageFilter struct {
 
 // List returns the messages that match f, the oldest first, without their payloads and headers.
 func (o *Outbox) List(ctx context.Context, f MessageFilter) (p Page[Message], err error) {
+	// Only this method limits the rows that it reads.
 	if f.State == outbox.StateBlocked && f.Most > 0 && f.Key == "" {
 		list, next, err := o.box.Blocked(ctx, f.Topic, f.After, f.limit(), f.Most)
 		return Page[Message]{Items: convert(list, messageOf), Next: next, Cut: next != "" && len(list) < f.limit()}, err //nolint:wrapcheck // it is of package outbox
@@ -182,7 +183,7 @@ func (o *Outbox) ResendSince(ctx context.Context, by By, s Since) (n int, err er
 	err = o.since(ctx, s, func(m Message) error {
 		err := o.Resend(ctx, by, m.ID)
 		switch {
-		case errors.Is(err, outbox.ErrErased), errors.Is(err, outbox.ErrNotDelivered), errors.Is(err, outbox.ErrNotFound): // another call or a sweep was faster
+		case errors.Is(err, outbox.ErrErased), errors.Is(err, outbox.ErrNotDelivered), errors.Is(err, outbox.ErrNotFound): // another call or a sweep was faster, so this message needs nothing
 			return nil
 		case err == nil:
 			n++
@@ -198,10 +199,10 @@ func (o *Outbox) CountSince(ctx context.Context, s Since) (n int, err error) {
 	return n, err
 }
 
-// since visits the messages of s, oldest first. A message that is delivered again meanwhile gets a later time, and is not visited twice.
+// since visits the messages that s chooses, the oldest first.
 func (o *Outbox) since(ctx context.Context, s Since, visit func(Message) error) error {
 	const atOnce = 500
-	// By the clock of the database: a message that this call has delivered again is later, and not visited twice.
+	// The end is a time of the database's clock. A message that is delivered again during this call gets a later time, so it is not visited twice.
 	end, err := o.now(ctx)
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ const (
 	mostWaiting    = 250
 	mostDead       = 250
 	mostAttempts   = 100
-	mostEndpoints  = 100 // and as many states of them
+	mostEndpoints  = 100 // and at most as many states of endpoints
 )
 
 // Overview is a summary of a database. Pointer fields are nil if their tables do not exist.
@@ -73,6 +73,7 @@ func (o *Operator) Overview(ctx context.Context) (v Overview, err error) {
 	switch {
 	case err == nil:
 		v.Dead = &Tally{Number: int(dead), More: more}
+	// A database without dead letters has no tables for them.
 	case !sqlguard.IsMissing(err):
 		return v, err
 	}
@@ -82,7 +83,7 @@ func (o *Operator) Overview(ctx context.Context) (v Overview, err error) {
 	return v, err
 }
 
-// lastAttempts counts the last attempts of the log, or returns nil if the log is empty.
+// lastAttempts counts the last attempts of the log by their outcome, or returns nil if the log is empty.
 func (a *Keys) lastAttempts(ctx context.Context) (*Attempts, error) {
 	var n Attempts
 	query := a.statement(`select count(*), coalesce(sum(case when outcome = 'replayed' then 1 else 0 end), 0), coalesce(sum(case when outcome in ('in_flight', 'mismatch', 'conflict') then 1 else 0 end), 0), min(at)
@@ -91,12 +92,12 @@ func (a *Keys) lastAttempts(ctx context.Context) (*Attempts, error) {
 		return row.Scan(&n.Number, &n.Replayed, &n.Conflicts, (*dialect.Time)(&n.Since))
 	})
 	if sqlguard.IsMissing(err) || err == nil && n.Number == 0 {
-		return nil, nil //nolint:nilnil // nothing is logged
+		return nil, nil //nolint:nilnil // no attempts are logged
 	}
 	return &n, err
 }
 
-// tally counts the first endpoints by the reason why they get nothing, or returns nil if no endpoint exists.
+// tally counts the first endpoints by the reason why they receive nothing, or returns nil if no endpoint exists.
 func (w *Webhooks) tally(ctx context.Context) (*Endpoints, error) {
 	var n Endpoints
 	query := statement(w.db, `select count(*), coalesce(sum(case when e.disabled_at is not null then 1 else 0 end), 0), coalesce(sum(case when e.disabled_at is null and e.circuit_until > NOW then 1 else 0 end), 0)
@@ -135,7 +136,7 @@ type LoggedAttempt struct {
 	KeyHash string `json:"key_hash"`
 }
 
-// behind is a row that has one more column at its beginning.
+// behind is a row whose first column is scanned into first, and not by its reader.
 type behind struct {
 	sqlplane.Row
 	first any
@@ -144,13 +145,13 @@ type behind struct {
 // Scan implements [sqlplane.Row].
 func (b behind) Scan(dest ...any) error { return b.Row.Scan(append([]any{b.first}, dest...)...) }
 
-// tally counts operations that are not done, by state.
+// tally counts the operations that are not done, by their state.
 func (a *Keys) tally(ctx context.Context, v *Overview) (err error) {
 	if v.Now, err = a.Now(ctx); err != nil {
 		return err
 	}
 	most := mostUnfinished
-	if a.db.Dialect() == sqlplane.MySQL { // MySQL reads as many of each state
+	if a.db.Dialect() == sqlplane.MySQL { // MySQL reads this number of rows for each of three states
 		most /= 3
 	}
 	query := a.statement("select state, count(*), min(since) from " + dialect.Unfinished(a.db.Dialect(), "state, since", most) + " group by state")
@@ -170,6 +171,7 @@ func (a *Keys) tally(ctx context.Context, v *Overview) (err error) {
 		return nil
 	})
 	for _, t := range of {
+		// The limit is for all states together, so each of the counts may be too low.
 		t.More = read >= most
 	}
 	return err

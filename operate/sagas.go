@@ -119,7 +119,7 @@ type SagaFilter struct {
 	Most int
 }
 
-// sagaStates are the conditions of states of sagas.
+// sagaStates has the conditions of the states of sagas.
 var sagaStates = map[string]string{
 	"":                    "(state <> 2 or expires_at is null or expires_at > NOW)",
 	saga.StateRunning:     states["running"],
@@ -136,7 +136,7 @@ func (s *Sagas) List(ctx context.Context, f SagaFilter) (p Page[Saga], err error
 		return p, fmt.Errorf("operate: there is no state %q. Try: stuck, waiting, running, completed or compensated", f.State)
 	}
 	asked := KeyFilter{Window: f.Window, is: in, ScopePrefix: string(owner.Saga), Name: f.Definition, Since: f.Since, Before: f.Before, Most: f.Most}
-	switch f.State { // sagas that have not ended are read by an index of their own
+	switch f.State { // an index has only the sagas that have not ended
 	case saga.StateRunning, saga.StateWaiting:
 		asked.State = f.State
 	case saga.StateStuck:
@@ -153,6 +153,7 @@ func (s *Sagas) List(ctx context.Context, f SagaFilter) (p Page[Saga], err error
 func (s *Sagas) Find(ctx context.Context, key string) (list []Saga, err error) {
 	found, err := s.keys.Find(ctx, key)
 	for _, op := range found {
+		// Operations that are not sagas may have the same key.
 		if owner.Of(op.Scope) == owner.Saga && op.Key == key {
 			list = append(list, sagaOf(op))
 		}
@@ -216,7 +217,7 @@ func (s *Sagas) Forget(ctx context.Context, by By, id saga.ID, preview bool) (de
 	return s.keys.Forget(owner.Enter(ctx, owner.Saga), by, ForgetRequest{Scope: scope, Key: id.Key, Preview: preview})
 }
 
-// none is the error if the store keeps no operations.
+// none returns an error if the store keeps no operations.
 func (s *Sagas) none() error {
 	if s.ops == nil {
 		return errNoOperations

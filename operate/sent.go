@@ -28,10 +28,10 @@ type SentDelivery struct {
 	Delivery
 }
 
-// mostSent bounds the pairs of an event and an endpoint of its tenant that are looked up for one page.
+// mostSent limits how many pairs of an event and an endpoint one call looks up.
 const mostSent = 1000
 
-// sent is an event of package webhook.
+// sent is an event of package webhook with its deliveries.
 type sent struct {
 	Sent
 
@@ -40,8 +40,9 @@ type sent struct {
 	from *OperationName
 }
 
-// sentOf returns the deliveries of the events with these IDs. Each query names the numbers of its rows, so that it uses an index whatever the planner
-// expects: first the events with the endpoints of their tenants, then the waiting deliveries, the numbers of the last attempts, and these attempts.
+// sentOf returns the deliveries of the events with these IDs. Each query lists the numbers of its rows, so it uses an index whatever the planner
+// expects. The first query reads the events with the endpoints of their tenants. The next ones read the waiting deliveries, the numbers of the last
+// attempts, and these attempts.
 func (w *Webhooks) sentOf(ctx context.Context, ids []string) (map[string]*sent, error) {
 	l := &sentLook{of: map[string]*sent{}, pairs: map[pair]*SentDelivery{}}
 	err := w.sentPairs(ctx, l, ids)
@@ -56,7 +57,7 @@ func (w *Webhooks) sentOf(ctx context.Context, ids []string) (map[string]*sent, 
 		err = w.sentLast(ctx, l)
 	}
 	for _, p := range l.order {
-		if d := l.pairs[p]; d.State != "" { // otherwise the endpoint does not get this event
+		if d := l.pairs[p]; d.State != "" { // an empty state means that the endpoint does not get this event
 			s := l.of[d.Event]
 			s.Deliveries = append(s.Deliveries, *d)
 		}
@@ -64,17 +65,17 @@ func (w *Webhooks) sentOf(ctx context.Context, ids []string) (map[string]*sent, 
 	return l.of, err
 }
 
-// pair is the numbers of an endpoint and an event.
+// pair has the numbers of an endpoint and an event.
 type pair struct{ endpoint, event int64 }
 
-// sentLook has the results of sentOf so far.
+// sentLook has the results that sentOf has read so far.
 type sentLook struct {
 	of    map[string]*sent
 	pairs map[pair]*SentDelivery
 	order []pair
 }
 
-// among is the condition that a row belongs to one of the pairs, or to another pair of their endpoints and events.
+// among returns the condition that a row belongs to one of the endpoints and to one of the events. It also matches other pairs of them.
 func (l *sentLook) among() (text string, args []any) {
 	endpoints, events := map[int64]bool{}, map[int64]bool{}
 	for _, p := range l.order {
@@ -124,12 +125,13 @@ func (w *Webhooks) sentPairs(ctx context.Context, l *sentLook, ids []string) err
 		return nil
 	})
 	for _, s := range l.of {
+		// The limit is for all events together, so each of the lists may be incomplete.
 		s.Cut = read == mostSent
 	}
 	return err
 }
 
-// sentWaiting reads the deliveries that wait for their time, or for a person.
+// sentWaiting reads the deliveries that wait for their next attempt or for a person.
 func (w *Webhooks) sentWaiting(ctx context.Context, l *sentLook) error {
 	among, args := l.among()
 	return w.db.Pool().Query(ctx, statement(w.db, "select endpoint, event, due_at, attempts from once_webhook_delivery where "+among, args...), func(row sqlplane.Row) error {
@@ -137,6 +139,7 @@ func (w *Webhooks) sentWaiting(ctx context.Context, l *sentLook) error {
 		var due time.Time
 		var failures int64
 		err := row.Scan(&p.endpoint, &p.event, (*dialect.Time)(&due), &failures)
+		// The condition among also matches pairs that were not asked for.
 		if d := l.pairs[p]; err == nil && d != nil {
 			d.State, d.DueAt, d.Failures = string(webhook.DeliveryWaiting), shownOrNil(due), int(failures)
 			if due.IsZero() {
@@ -147,7 +150,7 @@ func (w *Webhooks) sentWaiting(ctx context.Context, l *sentLook) error {
 	})
 }
 
-// sentLast reads the last attempt of each pair. A delivery with an attempt that does not wait any more is delivered.
+// sentLast reads the last attempt of each pair. A delivery with an attempt and without a waiting row is delivered.
 func (w *Webhooks) sentLast(ctx context.Context, l *sentLook) error {
 	among, args := l.among()
 	last := []any{}
@@ -176,9 +179,10 @@ func (w *Webhooks) sentLast(ctx context.Context, l *sentLook) error {
 	})
 }
 
-// addTo adds the deliveries of a webhook to its event. An event that is in no outbox gets the state of the delivery that needs a person most.
+// addTo adds the deliveries of a webhook to its event. An event that is in no outbox gets the state of the delivery that most needs a person.
 func (s *sent) addTo(e *Event) {
 	e.Sent = &s.Sent
+	// The outbox knows the state of its own messages.
 	if e.State != EventGone {
 		return
 	}

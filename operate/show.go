@@ -50,13 +50,14 @@ func (a *Keys) Show(ctx context.Context, q KeyQuery) (v KeyView, err error) {
 			v.Found, v.Operation, v.Scope = true, &op, op.Scope
 		}
 	}
+	// Attempts of several operations must not be mixed in one timeline.
 	if v.Ambiguous = q.Scope == "" && len(v.Operations) > 1; v.Ambiguous {
 		return v, nil
 	}
 	if v.Timeline, err = a.timelineIfAny(ctx, v.Scope, v.Key, q.Attempts); err != nil {
 		return v, err
 	}
-	if bare, quotes := keyname.Unquoted(q.Key); quotes && !v.Found && v.Total == 0 { // without a record it is not known which of the two keys is meant
+	if bare, quotes := keyname.Unquoted(q.Key); quotes && !v.Found && v.Total == 0 { // without a record the key could be the text with or without its quotation marks
 		v.Key = bare
 		if v.Timeline, err = a.timelineIfAny(ctx, v.Scope, bare, q.Attempts); err != nil {
 			return v, err
@@ -68,8 +69,8 @@ func (a *Keys) Show(ctx context.Context, q KeyQuery) (v KeyView, err error) {
 	return v, err
 }
 
-// look searches for the key as it was given. If the scope does not have it, look searches for the text between its quotation marks: a header has
-// these marks, and the record does not.
+// look finds the operations with the given key. If the scope has none, look searches for the text between the quotation marks of the key: a header
+// has these marks, and a record does not.
 func (a *Keys) look(ctx context.Context, q KeyQuery, v *KeyView) (err error) {
 	has := func(list []Operation) bool {
 		return slices.ContainsFunc(list, func(op Operation) bool { return q.Scope == "" || op.Scope == q.Scope })
@@ -86,14 +87,14 @@ func (a *Keys) look(ctx context.Context, q KeyQuery, v *KeyView) (err error) {
 	return err
 }
 
-// timelineIfAny returns an empty timeline if the database has no tables of logs yet.
+// timelineIfAny returns the timeline of a key. The timeline is empty if the database does not have the tables of the logs.
 func (a *Keys) timelineIfAny(ctx context.Context, scope, key string, attempts int) (Timeline, error) {
 	tl, err := a.Timeline(ctx, scope, key, attempts)
 	if sqlguard.IsMissing(err) {
 		err = nil
 	}
 	if tl.Attempts == nil {
-		tl.Attempts = []Attempt{} // for JSON
+		tl.Attempts = []Attempt{} // JSON must have an empty list and not null
 	}
 	if tl.Audit == nil {
 		tl.Audit = []Entry{}

@@ -48,6 +48,7 @@ func (a *Keys) Timeline(ctx context.Context, scope, key string, limit int) (tl T
 	if err != nil {
 		return tl, err
 	}
+	// The query reads the latest attempts, and the list begins with the oldest one.
 	slices.Reverse(tl.Attempts)
 	err = pool.Query(ctx, a.statement("select count(*) from once_attempt where "+where, args...), func(row sqlplane.Row) error { return row.Scan(&tl.Total) })
 	if err != nil {
@@ -75,7 +76,7 @@ func scanAttempt(row sqlplane.Row) (a Attempt, err error) {
 	return a, err
 }
 
-// named is the condition of rows that carry the hash of key.
+// named returns the condition that a row has the hash of key.
 func named(scope, key string) (where string, args []any) {
 	h := keyname.Hashes(key)
 	where, args = "key_hash in (?, ?)", []any{h[0], h[len(h)-1]}

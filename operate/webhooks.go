@@ -86,8 +86,10 @@ func (w *Webhooks) Endpoints(ctx context.Context, f EndpointFilter) (p Page[Endp
 		in += " and e.uid <= ?"
 		args = append(args, end)
 	}
+	// One row more than the page has shows whether a next page exists.
 	list, err := w.list(ctx, "e.uid > ?"+in, append(args, int64(f.limit()+1))...)
 	p = pageOf(list, f.Window, func(e Endpoint) string { return e.ID })
+	// The limit has ended the page: later endpoints may match too.
 	if p.Next == "" && end != "" {
 		p.Next, p.Cut = end, true
 	}
@@ -130,9 +132,11 @@ func (w *Webhooks) list(ctx context.Context, where string, args ...any) (list []
 		e.Types, e.Failures = strings.Fields(types), int(failures)
 		e.CreatedAt, e.Now = shown(e.CreatedAt), shown(e.Now)
 		e.DisabledAt, e.FailingSince = shownOrNil(disabled), shownOrNil(since)
+		// After this time the relay makes attempts again.
 		if until.After(e.Now) {
 			e.PausedUntil = shownOrNil(until)
 		}
+		// A delivery that is due later only waits for its next attempt.
 		if !due.After(e.Now) {
 			e.DueSince = shownOrNil(due)
 		}
@@ -203,6 +207,7 @@ func (w *Webhooks) Deliveries(ctx context.Context, endpoint string, f DeliveryFi
 	switch {
 	case more:
 		p.Next = list[len(list)-1].Event
+	// The limit has ended the page: earlier events may match too.
 	case from != "":
 		p.Next, p.Cut = from, true
 	}
@@ -329,5 +334,6 @@ func (w *Webhooks) change(ctx context.Context, by By, endpoint string, fn func(e
 	if err != nil {
 		return err
 	}
+	// Package webhook needs the tenant, which an operator need not know.
 	return fn(w.of(by), e.Tenant)
 }

@@ -19,12 +19,13 @@ func (b *Box[TX]) By(who, reason string) *Box[TX] {
 	return &audited
 }
 
-// audit writes to the audit, if there is one.
+// audit writes an entry to the audit. Without By, audit does nothing.
 func (b *Box[TX]) audit(ctx context.Context, r sqlplane.Runner, action, topic, key, reason, detail string) error {
 	if b.who == "" {
 		return nil
 	}
 	e := audit.Entry{Who: b.who, Action: action, Scope: topic, Reason: cmp.Or(reason, b.reason), Detail: detail}
+	// The audit outlives the messages, so it stores only a hash of the key.
 	if key != "" {
 		e.KeyHash = once.KeyHash(key)
 	}

@@ -23,7 +23,8 @@ func (b *Box[TX]) BacklogUpTo(ctx context.Context, most int) (Backlog, error) {
 
 const mostCounted = 100_000
 
-// oldest is the time at which the oldest message was added. It looks into each part, because PostgreSQL has no index of ids alone.
+// oldest selects the time at which the oldest message was added. On PostgreSQL the statement looks into each
+// part, because no index has the ids of all parts in one order.
 var oldest = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: `select min(o.created_at) from generate_series(0, ` + strconv.Itoa(parts-1) + `) p
   cross join lateral (select created_at from once_outbox where part = p order by id limit 1) o`,
@@ -31,7 +32,7 @@ var oldest = map[sqlplane.Dialect]string{
 	sqlplane.MySQL:  "select created_at from once_outbox order by id limit 1",
 }
 
-// oldestSnapshot is the start of the oldest transaction that keeps dead rows from being removed.
+// oldestSnapshot selects the start of the oldest transaction that keeps PostgreSQL from removing dead rows.
 var oldestSnapshot = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: `select min(xact_start) from pg_stat_activity
  where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid() and (backend_xmin is not null or backend_xid is not null)`,
@@ -51,6 +52,7 @@ func readBacklog(ctx context.Context, db sqlplane.Database, most int) (b Backlog
 	if !added.IsZero() {
 		b.Oldest = max(now.Sub(added), 1) // 0 would mean that no message waits
 	}
+	// A zero time means that no such transaction exists.
 	if !began.IsZero() {
 		b.OldestSnapshot = max(now.Sub(began), 1)
 	}

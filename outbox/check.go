@@ -11,17 +11,19 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// checked returns m as it is stored, with defaults for empty fields, or an error that names the wrong field. Payload is not copied.
+// checked returns m as the outbox stores it, with defaults for empty fields. If a field is invalid, checked
+// returns an error that names the field. The payload is not copied.
 func (c *Config) checked(m message.Message, trace string) (message.Message, error) {
 	if m.Source == "" {
 		m.Source = c.Source
 	}
-	if m.Trace == "" && message.CheckText("trace", trace, message.MaxText) == nil { // an invalid trace is dropped, because an event must not be refused because of a tracer
+	if m.Trace == "" && message.CheckText("trace", trace, message.MaxText) == nil { // an invalid trace is dropped: a bug of the tracer must not lose an event
 		m.Trace = trace
 	}
 	if m.ID == "" {
 		m.ID = once.NewKey()
 	}
+	// PostgreSQL returns UUIDs in lower case, and IDs are compared as text. The outbox sets the number when it stores the message.
 	m.ID, m.Seq = strings.ToLower(m.ID), 0
 	switch {
 	case m.Topic == "":

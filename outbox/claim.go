@@ -11,21 +11,22 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// readAhead is how many batches one read may have at most. A unit costs about one batch, see leastCost, and the last one may have a whole batch.
+// readAhead limits the rows of one read, as a number of batches. A unit counts as leastCost rows, although it
+// may read leastRows, and the last unit may read a whole batch.
 const readAhead = 1 + leastRows/leastCost
 
 // minPace is the least time between two claims.
 const minPace = time.Millisecond
 
-// claimer reads the messages for units of work of one class, many units in one statement, and starts their publishing.
+// claimer reads the messages for units of one class, many units in one statement, and starts their publishing.
 type claimer struct {
 	relay    *Relay
 	class    class
-	limit    int // messages of one read, so that they do not exceed maxBytes
+	limit    int // the maximum number of messages of one read; it adapts so that a read does not exceed maxBytes
 	failures int
 }
 
-// run works until ctx ends.
+// run reads messages until ctx ends.
 func (c *claimer) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -45,11 +46,12 @@ func (c *claimer) run(ctx context.Context) {
 			}
 			c.failures = 0
 		}
+		// Messages that are committed within this time share one statement.
 		sleep.For(ctx, minPace-time.Since(began))
 	}
 }
 
-// waitUntil waits until it is woken, or until a time if it is not zero.
+// waitUntil returns when woken has a value, when ctx ends, or at the given time if it is not zero.
 func waitUntil(ctx context.Context, woken <-chan struct{}, at time.Time) {
 	var due <-chan time.Time
 	if !at.IsZero() {
@@ -64,7 +66,7 @@ func waitUntil(ctx context.Context, woken <-chan struct{}, at time.Time) {
 	}
 }
 
-// byWork returns units of the same work together.
+// byWork groups units by their kind of work.
 func byWork(units []*unit) (groups [][]*unit) {
 	slices.SortStableFunc(units, func(a, b *unit) int { return cmp.Compare(a.work, b.work) })
 	for len(units) > 0 {
@@ -78,7 +80,7 @@ func byWork(units []*unit) (groups [][]*unit) {
 	return groups
 }
 
-// giveBack gives units back whose messages could not be read.
+// giveBack returns units to the board, because their messages could not be read.
 func (c *claimer) giveBack(units []*unit) {
 	for _, u := range units {
 		c.relay.board.giveBack(u)
@@ -86,8 +88,9 @@ func (c *claimer) giveBack(units []*unit) {
 	}
 }
 
-// read reads the messages of units that do the same work, and starts their publishing.
+// read reads the messages of units that do the same kind of work, and starts their publishing.
 func (c *claimer) read(ctx context.Context, units []*unit) error {
+	// The hold must not end while the unit works, so that no other process delivers the same messages.
 	for _, u := range units {
 		c.relay.use(u)
 	}
@@ -127,7 +130,7 @@ func (c *claimer) read(ctx context.Context, units []*unit) error {
 	return nil
 }
 
-// use keeps the parts of a unit while it works, and removes queues whose part is lost from the unit.
+// use keeps the parts of a unit while the unit works, and removes the queues of lost parts from the unit.
 func (r *Relay) use(u *unit) {
 	var numbers []int
 	for _, q := range u.queues {
@@ -146,7 +149,8 @@ type queueKey struct {
 	part  int
 }
 
-// share gives items to their units. If a bound has cut the items, the queues after the last item are read again.
+// share gives items to their units. If the limit on bytes has cut the list of items, share makes the relay read
+// the remaining messages again.
 func (c *claimer) share(units []*unit, items []*item, cut bool) {
 	unitOf, queueOf := map[queueKey]*unit{}, map[queueKey]*queue{}
 	for _, u := range units {
@@ -168,23 +172,24 @@ func (c *claimer) share(units []*unit, items []*item, cut bool) {
 	}
 	if !cut {
 		if bytes < maxBytes/2 {
+			// Messages are small again, so the next read may fetch more.
 			c.limit = min(2*c.limit, readAhead*c.relay.cfg.Batch)
 		}
 		return
 	}
-	c.limit = max(1, len(items)) // the next read asks for fewer messages, so that no other read fetches messages without a use
+	c.limit = max(1, len(items)) // the next read asks for fewer messages, so that the database does not send messages that are dropped
 	for _, u := range units {
 		found := map[*queue]int{}
 		for _, it := range u.items {
 			found[it.queue]++
 		}
 		for _, q := range u.queues {
-			q.asked = min(q.asked, found[q]) // more messages follow
+			q.asked = min(q.asked, found[q]) // fewer items than rows would mean that the queue has no more messages
 		}
 	}
 }
 
-// above reads messages by their ids: above the marks, or pages of waiting messages.
+// above reads messages by their ids: above the marks of the queues, or as pages of waiting messages.
 func (c *claimer) above(ctx context.Context, units []*unit) (items []*item, cut bool, err error) {
 	var list []rangeOf
 	trouble := false
@@ -204,23 +209,25 @@ func (c *claimer) above(ctx context.Context, units []*unit) (items []*item, cut 
 			return nil, false, err
 		}
 		if items = append(items, read...); full {
+			// The limit on bytes is reached. The next claim reads the remaining ranges.
 			return items, true, nil
 		}
 	}
 	return items, false, nil
 }
 
-// chunks splits a list into statements, because planning a long union takes long.
+// chunks splits a list into parts for one statement each, because a database plans a long union slowly.
 func (r *Relay) chunks(list []rangeOf) (chunks [][]rangeOf) {
 	most := maxQueues
 	if r.db.Dialect() != sqlplane.PostgreSQL {
+		// Outside PostgreSQL the statement is a union with one select for each queue.
 		most /= 4
 	}
 	return slices.Collect(slices.Chunk(list, most))
 }
 
-// freed reads the messages of keys that wait for no other message any more. For each key it stops before the
-// first message that has failed or is in another part.
+// freed reads the messages of keys that wait for no other message any more. For each key, freed stops before
+// the first message that has failed or is in another part.
 func (c *claimer) freed(ctx context.Context, units []*unit) (items []*item, cut bool, err error) {
 	const most = 32
 	var streams []stream
@@ -246,13 +253,14 @@ func (c *claimer) freed(ctx context.Context, units []*unit) (items []*item, cut 
 	for _, it := range read {
 		s := streamOf(&it.message)
 		if q := of[s]; ended[s] || it.blocked || it.part != q.part.Number {
+			// A later message of the key must not overtake the blocked message.
 			ended[s] = true
 			continue
 		}
 		found[s]++
 		items = append(items, it)
 	}
-	var done []keyOf // a page finds the rest
+	var done []keyOf // a page finds the remaining messages of these keys
 	for _, s := range streams {
 		if ended[s] && found[s] == 0 || !ended[s] && found[s] < each && !cut {
 			done = append(done, keyOf{of[s], s.key})
@@ -262,7 +270,7 @@ func (c *claimer) freed(ctx context.Context, units []*unit) (items []*item, cut 
 	return items, cut, nil
 }
 
-// retry reads failed messages that are due.
+// retry reads the failed messages whose next attempt is due.
 func (c *claimer) retry(ctx context.Context, units []*unit) (items []*item, cut bool, err error) {
 	var list []rangeOf
 	queues := map[queueKey]*queue{}
@@ -296,13 +304,14 @@ func (c *claimer) retry(ctx context.Context, units []*unit) (items []*item, cut 
 		it.failure = failures[id]
 		delete(failures, id)
 	}
-	if !cut && len(failures) > 0 { // their messages are deleted
+	if !cut && len(failures) > 0 { // the messages of the remaining failures were deleted, for example by another process
 		err = c.relay.removeOrphans(ctx, failures, list)
 	}
 	return items, cut, err
 }
 
-// readDue reads failures, calls each for the due ones, and sets when the queues are read again.
+// readDue reads failures, calls each for the due ones, and sets when the relay reads the failures of the queues
+// again.
 func (r *Relay) readDue(ctx context.Context, list []rangeOf, queues map[queueKey]*queue, each func(messageID, *failure)) error {
 	found := map[*queue]int{}
 	again := map[*queue]time.Time{}
@@ -320,6 +329,8 @@ func (r *Relay) readDue(ctx context.Context, list []rangeOf, queues map[queueKey
 				return nil
 			}
 			found[q]++
+			// The times in the row are by the clock of the database. Only their distance to its now has a
+			// meaning here.
 			local := func(t dialect.Time) time.Time { return time.Now().Add(time.Time(t).Sub(time.Time(now))) }
 			if at := local(next); time.Time(next).After(time.Time(now)) {
 				if again[q].IsZero() || at.Before(again[q]) {
@@ -332,12 +343,14 @@ func (r *Relay) readDue(ctx context.Context, list []rangeOf, queues map[queueKey
 			return nil
 		})
 	})
+	// Also after an error, so that the failures are not read again without a pause.
 	now, poll := time.Now(), r.board.poll()
 	for _, l := range list {
 		q := l.queue
 		q.retryAt = now.Add(poll)
 		switch at := again[q]; {
 		case found[q] >= l.rows && at.IsZero():
+			// The statement was full of due failures, so more may be due.
 			q.retryAt = now
 		case !at.IsZero() && at.Before(q.retryAt):
 			q.retryAt = at.Add(time.Millisecond) // databases store no more than milliseconds

@@ -18,7 +18,8 @@ type closedError struct{ error }
 
 func (e *closedError) Unwrap() error { return e.error }
 
-// endIfClosed ends Run if errs, of a Publish, say that no other one will succeed. end is the cancel function of the context of Run.
+// endIfClosed ends Run if one of errs, the errors of a call of Publish, says that the publisher is closed. The
+// parameter end is the cancel function of the context of Run.
 func endIfClosed(end context.CancelCauseFunc, errs []error) {
 	for _, err := range errs {
 		if IsClosed(err) {
@@ -28,7 +29,7 @@ func endIfClosed(end context.CancelCauseFunc, errs []error) {
 	}
 }
 
-// closedCause is the error of Run if ctx was ended by endIfClosed.
+// closedCause returns the error of Run if endIfClosed has ended ctx, and nil otherwise.
 func closedCause(ctx context.Context) error {
 	if err := context.Cause(ctx); IsClosed(err) {
 		return fmt.Errorf("outbox: the relay has ended, because its publisher cannot deliver messages any more: %w", err)

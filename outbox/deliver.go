@@ -30,11 +30,13 @@ func (r *Relay) start(ctx context.Context, u *unit) {
 		if ctx.Err() == nil { // after the end of Run, messages stay for the next one
 			r.deliver(ctx, u, ready)
 		}
-		// A Publish that does not return keeps its call. Otherwise each retry of the topic would start one more.
+		// While a Publish has not returned, it keeps its call. Otherwise each retry of the topic would start
+		// one more call.
 		if u.unanswered == nil {
 			r.board.release(u)
 		} else {
 			board := r.board // the next Run makes another board
+			// The wait has a goroutine of its own, because the outcomes of the unit are written now.
 			go func() {
 				<-u.unanswered
 				board.release(u)
@@ -44,21 +46,23 @@ func (r *Relay) start(ctx context.Context, u *unit) {
 	})
 }
 
-// deliver publishes items, and notes whether the destination of their topic is up.
+// deliver publishes items, and records whether the destination of their topic is available.
 func (r *Relay) deliver(ctx context.Context, u *unit, items []*item) {
 	some, down := r.publishItems(ctx, u, items)
 	probe := 1
 	if down == nil && !some {
 		if down = outage(items); down != nil {
-			probe = r.board.nextProbe(u.topic) // one more failure would prove nothing
+			probe = r.board.nextProbe(u.topic) // a probe of one message would prove nothing here
 		}
 	}
+	// A relay that reaches no destination for long releases its parts: see yield.
 	r.board.noteTry(down == nil || some)
 	switch {
 	case down == nil:
 		r.board.isUp(u.topic, some)
 		return
 	case some:
+		// A part of the batch was delivered, so the destination works. A short pause is enough.
 		r.board.isUp(u.topic, true)
 		_, after := retry.Classify(down)
 		r.board.wait(u.topic, max(partPause, min(after, maxAfter)))
@@ -70,8 +74,9 @@ func (r *Relay) deliver(ctx context.Context, u *unit, items []*item) {
 	r.tell(ctx, Event{Type: EventUnavailable, Message: message.Message{Topic: u.topic.name}, Err: down})
 }
 
-// outage returns an error if many messages were tried for the first time and all of them have failed. Then
-// their destination is probably not available, although no error says so, and the items count as not tried.
+// outage returns an error if many messages were tried for the first time and all of them have failed. Their
+// destination is then probably not available, although no error says so, and outage sets the items back to not
+// tried.
 func outage(items []*item) error {
 	failed := 0
 	var last error
@@ -95,10 +100,11 @@ func outage(items []*item) error {
 	return Unavailable(fmt.Errorf("all of %d messages have failed: %w", failed, last))
 }
 
-// publishItems publishes messages of one topic, and sets the outcome of each item. down is an error if the destination was not available; some
-// reports that it was available for some of the items.
+// publishItems publishes messages of one topic, and sets the outcome of each item. The result down is an error
+// if the destination was not available. The result some reports that the destination was available for some of
+// the items.
 func (r *Relay) publishItems(ctx context.Context, u *unit, items []*item) (some bool, down error) {
-	waiting := map[keyOf]bool{} // keys with an undelivered message: their later messages wait
+	waiting := map[keyOf]bool{} // keys with an undelivered message: the later messages of the key wait
 	undelivered := func(it *item, of outcome, err error) {
 		it.outcome, it.err = of, err
 		if it.message.Key != "" {
@@ -110,6 +116,7 @@ func (r *Relay) publishItems(ctx context.Context, u *unit, items []*item) (some 
 		if k.key == "" || !waiting[k] {
 			return false
 		}
+		// The message before it is tried again together with it, so no page has to find it.
 		if it.outcome = outcomeWaits; down != nil {
 			it.outcome = outcomeLeft
 		}
@@ -131,7 +138,7 @@ func (r *Relay) publishItems(ctx context.Context, u *unit, items []*item) (some 
 			continue
 		}
 		m.Delivery, it.sent = it.attempt, true
-		it.message.Headers = m.Headers // for the observer
+		it.message.Headers = m.Headers // the observer sees the decrypted headers
 		sent, messages = append(sent, it), append(messages, m)
 	}
 	if len(sent) == 0 {
@@ -145,7 +152,7 @@ func (r *Relay) publishItems(ctx context.Context, u *unit, items []*item) (some 
 			err = errs[i]
 		}
 		switch {
-		case behind(it): // even if it was delivered: an in-order consumer would later refuse the message before it
+		case behind(it): // even if it was delivered: an in-order consumer would later refuse the earlier message of the key
 		case err == nil:
 			it.outcome, some = outcomeDelivered, true
 		case IsUnavailable(err):
@@ -158,7 +165,8 @@ func (r *Relay) publishItems(ctx context.Context, u *unit, items []*item) (some 
 	return some, down
 }
 
-// publish calls the publisher, and returns an error for each message, or nil if all are delivered. unanswered is that of answer.
+// publish calls the publisher. It returns one error for each message, or nil if all messages are delivered. The
+// result unanswered is the one of answer.
 func (r *Relay) publish(ctx context.Context, messages []message.Message) (errs []error, unanswered <-chan []error) {
 	all := func(err error) []error {
 		errs := make([]error, len(messages))
@@ -171,31 +179,35 @@ func (r *Relay) publish(ctx context.Context, messages []message.Message) (errs [
 	if r.cfg.Breaker != nil {
 		tell, err := r.cfg.Breaker.Allow()
 		if err != nil {
+			// The open breaker says that the destination is down, so no message counts as tried.
 			return all(Unavailable(err)), nil
 		}
 		tellBreaker = tell
 	}
 	errs, unanswered = r.answer(ctx, messages, all)
 	endIfClosed(r.end, errs)
-	// Errors of single messages say nothing against the destination, so only these two kinds count.
+	// An error of one message says nothing about the destination, so only these two kinds of errors count.
 	health := retry.HealthGood
 	for _, err := range errs {
 		if IsUnavailable(err) || errors.Is(err, errSilent) {
 			health = retry.HealthBad
 		}
 	}
+	// The breaker must learn the outcome of each call that it has allowed.
 	tellBreaker(health)
 	return errs, unanswered
 }
 
-// answer calls Publish and waits for its answer, with a bound: a Publish that does not return keeps one of its topic's calls, but no messages. Then
-// unanswered receives the late answer.
+// answer calls Publish and waits for the answer until the timeout. A Publish that does not return keeps one of
+// the calls of its topic, but no messages. In this case unanswered receives the late answer.
 func (r *Relay) answer(ended context.Context, messages []message.Message, all func(error) []error) (errs []error, unanswered <-chan []error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ended), r.cfg.Timeout) // when Run ends, running deliveries may use their time
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ended), r.cfg.Timeout) // deliveries that run when Run ends may use the rest of their time
 	defer cancel()
 	answered := make(chan []error, 1)
-	n := len(messages) // Publish owns the slice now
+	n := len(messages) // the slice belongs to Publish from now on
+	// In a goroutine, because Publish may ignore its context and never return.
 	go func() {
+		// runtime.Goexit runs the deferred function without a panic. Then this error remains.
 		errs := all(errors.New("Publish has ended its goroutine (runtime.Goexit). Try: return an error"))
 		ctx, end := r.traced(ctx, messages)
 		defer func() {
@@ -207,6 +219,7 @@ func (r *Relay) answer(ended context.Context, messages []message.Message, all fu
 		}()
 		told := r.publisher.Publish(ctx, messages)
 		switch {
+		// A nil slice says that all messages were confirmed.
 		case told == nil:
 			errs = nil
 		case len(told) != n:
@@ -226,15 +239,15 @@ func (r *Relay) answer(ended context.Context, messages []message.Message, all fu
 	late := time.NewTimer(min(r.cfg.Timeout, 5*time.Second))
 	defer late.Stop()
 	select {
-	case errs := <-answered: // a late answer counts
+	case errs := <-answered: // a late answer is still an answer: messages may be delivered
 		return errs, nil
 	case <-late.C:
 	}
 	return all(errSilent), answered
 }
 
-// readable returns err. If the methods of err panic, as those of a nil pointer do, it returns an error that says so, because no code behind Publish
-// expects a panic.
+// readable returns err if its methods work. If a method of err panics, as a method of a nil pointer does,
+// readable returns an error that says so. No code behind Publish expects a panic.
 func readable(err error) (same error) {
 	if err == nil {
 		return nil
@@ -253,13 +266,14 @@ func readable(err error) (same error) {
 
 var errSilent = errors.New("Publish has not returned after its time was over. Try: a Publisher that returns when its context ends")
 
-// The pause that a destination asks for is bounded, because it can be a date that is years away.
+// A destination can ask for a pause with a date that is years away, so these constants limit the pause.
 const (
-	maxAfter      = time.Hour      // for all messages of a topic, while its destination is down
-	maxAfterOfKey = 24 * time.Hour // for a message, and the later messages of its key
+	maxAfter      = time.Hour      // for all messages of a topic whose destination is down
+	maxAfterOfKey = 24 * time.Hour // for one message and the later messages of its key
 )
 
-// wait is the pause after a destination was not available several times in a row. err is the last error.
+// wait returns the pause before the next probe, after the destination was not available several times in a row.
+// The parameter err is the last error.
 func (r *Relay) wait(times int, err error) time.Duration {
 	_, after := retry.Classify(err)
 	p := retry.Policy{ // a wait is not an attempt: it has no limit, and takes nothing from a budget
@@ -269,7 +283,7 @@ func (r *Relay) wait(times int, err error) time.Duration {
 	return max(wait, minIdle)
 }
 
-// longest is the longest pause between two attempts.
+// longest returns the longest pause between two attempts.
 func (r *Relay) longest() time.Duration {
 	if r.cfg.Policy.Cap > 0 {
 		return r.cfg.Policy.Cap
@@ -277,7 +291,7 @@ func (r *Relay) longest() time.Duration {
 	return 2 * time.Second
 }
 
-// next decides what follows a failure: another attempt after wait, or no attempt.
+// next decides about a failed message: another attempt after wait, or no further attempt.
 func (r *Relay) next(f *failure, err error) (wait time.Duration, stopped bool) {
 	class, after := retry.Classify(err)
 	if retry.IsPermanent(err) {
@@ -286,7 +300,7 @@ func (r *Relay) next(f *failure, err error) (wait time.Duration, stopped bool) {
 	wait, stop := r.cfg.Policy.Next(retry.FailedAttempt{
 		Attempt: int(f.attempts), Class: class, After: min(after, maxAfterOfKey), Elapsed: time.Since(f.since), Random: rand.Float64(),
 	})
-	if stop == retry.ReasonOverBudget { // an empty budget says nothing about the message
+	if stop == retry.ReasonOverBudget { // an empty budget says nothing about the message, so the message is not stopped
 		return r.longest(), false
 	}
 	return wait, stop != ""

@@ -84,6 +84,7 @@ func (b *Box[TX]) List(ctx context.Context, f Filter) (list []Entry, next int64,
 	switch f.State {
 	case "":
 	case StateWaiting:
+		// A missing row in once_outbox_failed means that the message has not failed.
 		and("f.id is null and not " + blocked)
 	case StateBlocked:
 		and("f.id is null and " + blocked)
@@ -100,26 +101,30 @@ func (b *Box[TX]) List(ctx context.Context, f Filter) (list []Entry, next int64,
 		and("o.topic = ?", f.Topic)
 	}
 	if f.Key != "" {
-		and("o.KEY = ? and o.seq > 0", f.Key) // by the index of topic, key and number
+		and("o.KEY = ? and o.seq > 0", f.Key) // seq > 0 lets the database use the index of topic, key and number
 	}
 	if f.Key != "" && table == "once_outbox_sent" {
+		// An older release may have put the message into the part of earlierPartOf.
 		and("o.part in (?, ?)", int64(partOf(f.Topic, f.Key)), int64(earlierPartOf(f.Topic, f.Key)))
 	}
 	if f.Key == "" && b.db.Dialect() == sqlplane.PostgreSQL {
 		query, args = byPart(table, query, f.State), append(args, f.Limit+1, f.Limit+1)
 	}
 	list, rows, err := b.entries(ctx, listed, table, query+" order by o.id limit ?", append(args, f.Limit+1)...)
+	// The statement reads one row more than the limit, to learn whether another page exists.
 	if err == nil && len(list) > f.Limit {
 		list, next = list[:f.Limit], rows[f.Limit-1].id
 	}
 	return list, next, err
 }
 
-// byPart is the condition of the first rows of a table that meet another condition, with the limit as two more arguments. It reads the first rows of
-// each part, because PostgreSQL has no index of all rows by age. Failed and blocked messages are found from the failures, which are few.
+// byPart returns the condition that a row is among the first rows of a table which meet the condition query.
+// The limit is needed as two more arguments. The statement reads the first rows of each part, because
+// PostgreSQL has no index of all rows by age. Failed and blocked messages are found by their failures, because
+// failures are few.
 func byPart(table, query string, state State) string {
 	first := "select o.part, o.id from " + table + " o left join once_outbox_failed f on f.part = o.part and f.id = o.id where o.part = p.part and " + query + " order by o.id limit ?"
-	switch state { //nolint:exhaustive // the others are in the table
+	switch state { //nolint:exhaustive // messages of the other states are found in the table itself
 	case StateFailing, StateStopped:
 		first = "select o.part, o.id from once_outbox_failed f cross join lateral (select * from " + table + " o where o.part = f.part and o.id = f.id limit 1) o where f.part = p.part and " + query + " order by f.id limit ?"
 	case StateBlocked:
@@ -129,7 +134,7 @@ func byPart(table, query string, state State) string {
 	return "(o.part, o.id) in (select h.part, h.id from generate_series(0, " + strconv.Itoa(parts-1) + ") p(part) cross join lateral (" + first + ") h order by h.id limit ?)"
 }
 
-// mostOfKey is how many messages of a key Blocked returns.
+// mostOfKey is how many messages of a key Blocked returns at most.
 const mostOfKey = 25
 
 // Blocked lists, in pages, messages that wait for an earlier message of their key which has failed. A page
@@ -153,7 +158,7 @@ func (b *Box[TX]) Blocked(ctx context.Context, topic, after string, limit, most 
 			return nil, "", err
 		}
 		for _, m := range behind {
-			if len(found) >= limit && m.key != found[len(found)-1].key { // the other messages of this key are on this page as well
+			if len(found) >= limit && m.key != found[len(found)-1].key { // the page ends only between two keys, because the next page begins after a key
 				last, cut = found[len(found)-1].key, true
 				break
 			}
@@ -185,14 +190,14 @@ func (b *Box[TX]) Blocked(ctx context.Context, topic, after string, limit, most 
 	return list, next, err
 }
 
-// failedKey is a message that has failed, or one behind it, with its topic and key.
+// failedKey is a message that has failed, or a message that waits for it, with topic and key.
 type failedKey struct {
 	key      [2]string
 	part, id int64
 }
 
-// failedKeys returns keys after a key, each with its failed message, the first one of the key. It reads at most most failures; cut reports that more
-// exist.
+// failedKeys returns keys after the given one, each with its first failed message. It reads at most most
+// failures. The result cut reports that more failures exist.
 func (b *Box[TX]) failedKeys(ctx context.Context, topic string, after [2]string, most int) (keys []failedKey, cut bool, err error) {
 	where, args := "topic > ? or topic = ? and KEY > ?", []any{after[0], after[0], after[1]}
 	if b.db.Dialect() != sqlplane.MySQL { // MySQL would read all earlier rows to compare rows
@@ -216,13 +221,14 @@ func (b *Box[TX]) failedKeys(ctx context.Context, topic string, after [2]string,
 		keys = append(keys, f)
 		return nil
 	})
-	if read >= most && len(keys) > 1 { // some failures of the last key may not have been read
+	if read >= most && len(keys) > 1 { // the next page reads the last key again, because some of its failures were not read
 		return keys[:len(keys)-1], true, err
 	}
 	return keys, read >= most, err
 }
 
-// behind returns the first messages behind the failed message of each key, in the order of keys.
+// behind returns, for each key, the first messages that wait for the failed message of the key, in the order of
+// keys.
 func (b *Box[TX]) behind(ctx context.Context, keys []failedKey) (list []failedKey, err error) {
 	const one = "select ?, x.part, x.id from (select o.part, o.id from once_outbox o where o.topic = ? and o.KEY = ? and o.seq > 0 and o.id > ? order by o.topic, o.KEY, o.seq limit ?) x" +
 		" where (select 1 from once_outbox_failed f where f.part = x.part and f.id = x.id limit 1) is null"
@@ -257,14 +263,14 @@ func (b *Box[TX]) Show(ctx context.Context, id string) (Entry, error) {
 	return e, err
 }
 
-// find returns the entry and the row of the message with an ID.
+// find returns the message with an ID, as an entry and as a row.
 func (b *Box[TX]) find(ctx context.Context, id string) (Entry, stored, error) {
 	id = strings.ToLower(id)
 	if !isUUID(id) {
 		return Entry{}, stored{}, fmt.Errorf("outbox: %q is not the ID of a message. Try: a UUID that once outbox list has shown", printable.Short(id))
 	}
-	for _, table := range []string{"once_outbox", "once_outbox_sent", "once_outbox"} { // once_outbox again: a Resend may have moved it meanwhile
-		list, rows, err := b.entries(ctx, shown, table, "o.event_id = ? limit 1", id) // with an order MySQL would read all of them by number
+	for _, table := range []string{"once_outbox", "once_outbox_sent", "once_outbox"} { // once_outbox again, because a Resend may move the message between the two reads
+		list, rows, err := b.entries(ctx, shown, table, "o.event_id = ? limit 1", id) // no order by: MySQL would read all rows in the order of their ids
 		if err != nil {
 			return Entry{}, stored{}, err
 		}
@@ -275,7 +281,7 @@ func (b *Box[TX]) find(ctx context.Context, id string) (Entry, stored, error) {
 	return Entry{}, stored{}, notFound(id)
 }
 
-// mostByID is how many messages ByID returns.
+// mostByID is how many messages ByID returns at most.
 const mostByID = current.MaxEvents
 
 // ByID returns the messages with the given IDs, without their payloads and headers. ByID finds waiting
@@ -285,6 +291,7 @@ const mostByID = current.MaxEvents
 func (b *Box[TX]) ByID(ctx context.Context, ids ...string) (list []Entry, err error) {
 	var args []any
 	for _, id := range ids[:min(len(ids), mostByID)] {
+		// The row of an ID that is not a UUID cannot exist, and PostgreSQL would refuse the statement.
 		if id = strings.ToLower(id); isUUID(id) {
 			args = append(args, id)
 		}
@@ -302,7 +309,7 @@ func (b *Box[TX]) ByID(ctx context.Context, ids ...string) (list []Entry, err er
 	return list, nil
 }
 
-// Columns of headers and payload that entries reads.
+// The columns headers and payload of entries: List leaves them out, and Show reads them.
 const (
 	listed = "null, null"
 	shown  = "o.headers, o.payload"
@@ -352,7 +359,7 @@ func scanEntry(row sqlplane.Row) (e Entry, s stored, err error) {
 	return e, s, err
 }
 
-// wider is a row with more columns than its reader knows.
+// wider is a row that has more columns than its reader reads. The additional columns are the last ones.
 type wider struct {
 	sqlplane.Row
 	more []any
@@ -361,7 +368,7 @@ type wider struct {
 // Scan implements [sqlplane.Row].
 func (w wider) Scan(dest ...any) error { return w.Row.Scan(append(dest, w.more...)...) }
 
-// statement is a query, written as package dialect says, with its arguments.
+// statement returns a query in the dialect of the database, with its arguments.
 func (b *Box[TX]) statement(query string, args ...any) store.Statement {
 	return store.Statement{SQL: dialect.Text(b.db.Dialect(), query), Args: args}
 }

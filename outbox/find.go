@@ -11,25 +11,25 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Pauses and sizes of the reads that find messages.
+// Pauses and limits of the reads that find messages.
 const (
-	minIdle   = 5 * time.Millisecond // after an empty read; it grows slowly, because a relay with little load finds nothing now and then
+	minIdle   = 5 * time.Millisecond // after an empty read; the pause grows slowly, because a relay with little load has empty reads now and then
 	maxIdle   = time.Second
 	reloads   = time.Second            // between two reads of the paused topics and keys
 	scanPause = 500 * time.Millisecond // between scans
-	lookBack  = 4 * minIdle            // between two reads of ids that were already read, for late commits
-	tailRows  = 1000                   // of one read of the tails
-	tailIDs   = 1 << 14                // the same, on PostgreSQL
-	scanRows  = 1000                   // queues
+	lookBack  = 4 * minIdle            // between two reads of ids that were already read, to find late commits
+	tailRows  = 1000                   // the maximum number of rows of one read of new messages
+	tailIDs   = 1 << 14                // the maximum range of ids of such a read on PostgreSQL
+	scanRows  = 1000                   // the maximum number of queues of one scan
 )
 
-// finder finds out which queues have messages. It reads the new rows of each part, so that its cost does not
+// finder finds the queues that have new messages. It reads only the new rows of each part, so its cost does not
 // depend on the backlog.
 type finder struct {
 	relay    *Relay
 	started  bool
 	high     int64 // the highest id that was read
-	low      int64 // high as it was some time ago; it is read again, because transactions commit out of the order of their ids
+	low      int64 // an older value of high; the ids above it are read again, because transactions do not commit in the order of their ids
 	next     int64 // the next value of low
 	agedAt   time.Time
 	backAt   time.Time // when low was last the start of a read
@@ -37,7 +37,7 @@ type finder struct {
 	jumpedAt time.Time
 }
 
-// run works until ctx ends.
+// run looks for messages until ctx ends.
 func (f *finder) run(ctx context.Context) {
 	failures, idle := 0, minIdle
 	for ctx.Err() == nil {
@@ -52,6 +52,7 @@ func (f *finder) run(ctx context.Context) {
 			continue
 		}
 		failures = 0
+		// While messages arrive, the next read follows at once.
 		if found || f.wait(ctx, idle) {
 			idle = minIdle
 			sleep.For(ctx, minPace-time.Since(began))
@@ -61,7 +62,7 @@ func (f *finder) run(ctx context.Context) {
 	}
 }
 
-// wait waits, and reports whether it was woken.
+// wait waits for the time d, and reports whether a commit has ended the wait earlier.
 func (f *finder) wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -74,7 +75,7 @@ func (f *finder) wait(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// find takes over the held parts, and reads their new rows.
+// find updates the board with the held parts, and reads the new rows of these parts.
 func (f *finder) find(ctx context.Context) (found bool, err error) {
 	held, done := f.relay.holder.Use(allParts)
 	defer done()
@@ -87,29 +88,28 @@ func (f *finder) find(ctx context.Context) (found bool, err error) {
 			return false, err
 		}
 	}
-	if !f.started { // the scan finds older messages
+	if !f.started { // the scan finds the older messages
 		if f.high, err = f.relay.highest(ctx); err != nil {
 			return false, err
 		}
 		f.low, f.next, f.started = f.high, f.high, true
 	}
-	// A part that was just taken may have messages below the mark, which only the scan finds.
+	// A part that was just taken may have messages below the mark. Only the scan finds them.
 	if changed {
 		notify(f.relay.scanNow)
 	}
 	return f.readTails(ctx)
 }
 
-// readTails finds the queues that have messages above the ids that were read before. From time to time it also
-// reads the ids of the last moment again, to find late commits.
+// readTails finds the queues with messages above the ids that were already read. From time to time it also
+// reads the last ids again, to find late commits.
 func (f *finder) readTails(ctx context.Context) (more bool, err error) {
 	parts := f.relay.board.knownParts()
 	if len(parts) == 0 {
 		return false, nil
 	}
 	began := time.Now()
-	// A transaction with a lower id may commit after this read, so from time to time a read begins further
-	// back.
+	// A transaction with a lower id may commit after this read. Therefore some reads begin at a lower id.
 	low := f.high
 	if began.Sub(f.backAt) >= lookBack {
 		f.backAt, low = began, f.low
@@ -137,6 +137,7 @@ func (f *finder) readTails(ctx context.Context) (more bool, err error) {
 	for key, ids := range found {
 		f.relay.board.foundRows(key.topic, key.part, ids[0], ids[1], false, began)
 	}
+	// Transactions with lower ids are assumed to have committed after this time.
 	if began.Sub(f.agedAt) >= commits {
 		f.low, f.next, f.agedAt = f.next, f.high, began
 	}
@@ -147,7 +148,8 @@ func (f *finder) readTails(ctx context.Context) (more bool, err error) {
 	return false, f.jump(ctx, parts)
 }
 
-// jump skips a gap of ids without messages, because one read covers a limited range of ids.
+// jump skips a gap of ids without messages. One read covers a limited range of ids, so the gap would stop the
+// relay.
 func (f *finder) jump(ctx context.Context, parts []int) error {
 	// On other databases the bound is a number of rows, and a gap in the ids does not stop a read.
 	if f.relay.db.Dialect() != sqlplane.PostgreSQL || time.Since(f.jumpedAt) < commits {
@@ -158,6 +160,7 @@ func (f *finder) jump(ctx context.Context, parts []int) error {
 		return f.relay.db.Pool().Query(ctx, f.relay.lowestAbove(parts, f.high), func(row sqlplane.Row) error {
 			var id int64
 			err := row.Scan(&id)
+			// The gap is longer than one read.
 			if id > f.high+tailIDs {
 				f.high = id - 1
 			}
@@ -180,7 +183,8 @@ func (f *finder) readPaused(ctx context.Context) error {
 	})
 	if err == nil {
 		f.relay.board.setPaused(paused)
-		// The beginning of the read: what a person pauses later is not in the result.
+		// The pause counts from the beginning of the read, because the result lacks the pauses that a person
+		// adds later.
 		f.pausedAt = began
 	}
 	return err
@@ -196,7 +200,8 @@ func (r *Relay) highest(ctx context.Context) (id int64, err error) {
 	return id, err
 }
 
-// ofParts writes a select for each of some parts. There is no index by id alone.
+// ofParts writes a select with one range of an index for each of the parts, because no index has the ids of all
+// parts in one order.
 func (q *query) ofParts(parts []int, columns, sub string) *query {
 	list := make([]string, len(parts))
 	for i, n := range parts {
@@ -206,12 +211,13 @@ func (q *query) ofParts(parts []int, columns, sub string) *query {
 	return q.write("::text::smallint[]) x(part) cross join lateral (", sub, " from once_outbox where part = x.part and id > ")
 }
 
-// lowestAbove returns the lowest id above one in some parts, or 0.
+// lowestAbove selects the lowest id above the given id in some parts, or 0 if none exists.
 func (r *Relay) lowestAbove(parts []int, id int64) store.Statement {
 	return r.query().ofParts(parts, "coalesce(min(m.id), 0)", "select id").arg(id).write(" order by part, id limit 1) m").statement()
 }
 
-// tails reads the messages of parts above an id, and at most tailIDs above it: part, topic and id.
+// tails selects part, topic and id of the messages of parts above an id. On PostgreSQL the statement covers at
+// most tailIDs ids.
 func (r *Relay) tails(parts []int, low int64) store.Statement {
 	q := r.query()
 	if q.dialect != sqlplane.PostgreSQL {
@@ -219,11 +225,11 @@ func (r *Relay) tails(parts []int, low int64) store.Statement {
 		return q.write(" where id > ", strconv.FormatInt(low, 10), " order by id limit ", strconv.Itoa(tailRows)).statement()
 	}
 	q.ofParts(parts, "m.part, m.topic, m.id", "select part, topic, id").arg(low)
-	return q.write(" and id <= ").arg(low + tailIDs).write(" offset 0) m").statement() // without offset a planner joins the table
+	return q.write(" and id <= ").arg(low + tailIDs).write(" offset 0) m").statement() // offset 0 keeps the planner from another join order, which would read the whole table
 }
 
-// scan finds the queues that have messages, whatever their ids, by one index entry each. It is needed when a relay starts, when it takes parts, and
-// for transactions that have committed late. It works until ctx ends.
+// scan finds all queues that have messages, by one index entry for each queue. A relay needs the scan when it
+// starts, when it takes parts, and for transactions that have committed late. The scan repeats until ctx ends.
 func (r *Relay) scan(ctx context.Context) {
 	failures := 0
 	for ctx.Err() == nil {
@@ -239,14 +245,16 @@ func (r *Relay) scan(ctx context.Context) {
 		}
 		failures = 0
 		r.board.forget()
+		// A slow scan must not take more than its share of the time.
 		waitUntil(ctx, r.scanNow, time.Now().Add(max(scanPause, share*time.Since(began))))
 	}
 }
 
-// scanAll finds the queues with failures, and then all queues.
+// scanAll finds the queues with failures, and afterwards all queues with messages.
 func (r *Relay) scanAll(ctx context.Context) error {
 	unknown := r.board.unknownParts()
-	// First, because no message of a part may be read before the failures of the part are known.
+	// The failures come first: until they are known, a later message of a failed key could be delivered too
+	// early.
 	if err := r.scanFailures(ctx); err != nil {
 		return err
 	}
@@ -256,6 +264,7 @@ func (r *Relay) scanAll(ctx context.Context) error {
 	}
 	var topic string
 	part := -1
+	// A full page says that more queues may follow. The last row says where the next page begins.
 	for n := scanRows; n >= scanRows; {
 		began := time.Now()
 		n = 0
@@ -288,6 +297,7 @@ func (r *Relay) scanFailures(ctx context.Context) error {
 			if err := row.Scan(&part, &name); err != nil {
 				return err
 			}
+			// Another process may hold the part.
 			if q := r.board.held(name, part); q != nil {
 				list = append(list, rangeOf{queue: q, rows: maxFailing})
 			}
@@ -316,7 +326,8 @@ func (r *Relay) scanFailures(ctx context.Context) error {
 	return nil
 }
 
-// queues is a loose index scan: the first queues after one, with the id of their first message.
+// queues selects the first queues after the given one, with the id of their first message. The statement is a
+// loose index scan: it reads one index entry for each queue.
 func (r *Relay) queues(topic string, part int) store.Statement {
 	q := r.query()
 	first := func(after string) {
@@ -350,7 +361,7 @@ func (r *Relay) queues(topic string, part int) store.Statement {
 	return q.statement()
 }
 
-// failedQueues is a loose index scan: the queues with failures.
+// failedQueues selects the queues with failures, by a loose index scan.
 func (r *Relay) failedQueues() store.Statement {
 	q := r.query()
 	switch q.dialect {
@@ -367,7 +378,8 @@ func (r *Relay) failedQueues() store.Statement {
 	return q.statement()
 }
 
-// countFailing counts, up to a bound, the failing messages of queues: the position of each queue, and the count.
+// countFailing selects, for each queue of list, its position in list and the number of its failing messages, up
+// to a limit.
 func (r *Relay) countFailing(list []rangeOf) store.Statement {
 	rows := make([][]any, len(list))
 	for i, l := range list {

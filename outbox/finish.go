@@ -18,20 +18,21 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// patience bounds a statement about several topics: another transaction may have locked rows of one of them, for as long as it is open.
+// patience limits the time of a statement about several topics: another transaction may have locked rows of one
+// topic, and may stay open for long.
 const patience = 2 * time.Second
 
-// errLocked says that a statement was given up after its patience.
+// errLocked says that a statement was cancelled when its patience had passed.
 var errLocked = errors.New("the outcomes of deliveries cannot be written: another transaction has locked rows of the outbox, or the database is slow")
 
-// finishing is how many statements of a class run at the same time: one writes while another waits for its
-// commit. With more, each statement would have fewer rows, and the statements would wait for each other's pages
-// and for the processors.
+// finishing is how many statements of a class run at the same time: one statement writes while another one
+// waits for its commit. With more of them, each statement would have fewer rows, and the statements would
+// compete for pages and processors.
 const finishing = 2
 
-// finisher writes the outcomes of units of one class, many of them in one statement. Each statement checks that
-// this process still holds the parts. Units of a topic whose rows are locked are passed to a separate finisher,
-// which writes one topic at a time, so that an open transaction does not delay other topics.
+// finisher writes the outcomes of units of one class, many units in one statement. Each statement checks that
+// this process still holds the parts. If rows of a topic are locked, the units of this topic go to a separate
+// finisher. It writes one topic at a time, so that an open transaction does not delay other topics.
 type finisher struct {
 	relay *Relay
 	mu    sync.Mutex
@@ -42,7 +43,8 @@ type finisher struct {
 
 func newFinisher(r *Relay) *finisher { return &finisher{relay: r, woken: make(chan struct{}, 1)} }
 
-// finisherOf returns the finisher of a unit: failures are never in one statement with messages of healthy topics.
+// finisherOf returns the finisher of a unit. A unit with failures goes to the finisher of topics in trouble, so
+// that failures are never in one statement with messages of healthy topics.
 func (r *Relay) finisherOf(u *unit) *finisher {
 	bad := func(it *item) bool { return it.outcome == outcomeFailed || it.failure != nil }
 	if u.class == classTrouble || slices.ContainsFunc(u.items, bad) {
@@ -58,7 +60,7 @@ func (s *finisher) add(units ...*unit) {
 	notify(s.woken)
 }
 
-// end lets run return when all units are finished.
+// end makes run return after all units are finished.
 func (s *finisher) end() {
 	s.mu.Lock()
 	s.ended = true
@@ -66,7 +68,7 @@ func (s *finisher) end() {
 	notify(s.woken)
 }
 
-// take returns the units for one statement. ok reports that more may follow.
+// take returns the units for the next statement. The result ok reports that more units may follow.
 func (s *finisher) take() (units []*unit, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,12 +83,12 @@ func (s *finisher) take() (units []*unit, ok bool) {
 		s.units = s.units[1:]
 	}
 	if len(s.units) > 0 || s.ended {
-		notify(s.woken) // the next one of run
+		notify(s.woken) // wakes another goroutine in run
 	}
 	return units, len(units) > 0 || !s.ended
 }
 
-// run works until end is called. It may be called several times at once.
+// run writes outcomes until end is called and no unit is left. Several goroutines can call run.
 func (s *finisher) run(ctx context.Context) {
 	for {
 		units, ok := s.take()
@@ -108,20 +110,21 @@ func (s *finisher) run(ctx context.Context) {
 	}
 }
 
-// finish writes the outcomes of the items of units, and returns the units that are done. After an error other than errLocked it is not known which
-// outcomes were written: a message that was delivered may be delivered again.
+// finish writes the outcomes of the items of units, and returns the units that are done. After an error other
+// than errLocked, the relay does not know which outcomes were written. It may deliver such messages again.
 func (s *finisher) finish(ctx context.Context, units []*unit) (finished []*unit) {
 	most, locked := patience, s.relay.locked
 	if s == locked {
-		most = min(patience<<min(units[0].waits, 4), statementTime) // longer each time: the database may be slow
+		most = min(patience<<min(units[0].waits, 4), statementTime) // each try gets more time, because the database may be slow rather than locked
 	} else {
+		// Rows of these topics were locked a moment ago, so their units wait in the other finisher.
 		units = slices.DeleteFunc(units, func(u *unit) bool { return u.topic.locked.Load() > 0 && locked.wait(u) })
 	}
 	err := s.writeDown(ctx, units, most)
 	switch {
 	case err == nil:
 		return units
-	case !errors.Is(err, errLocked) || s == locked && ctx.Err() != nil: // Run ends, and the database does not answer
+	case !errors.Is(err, errLocked) || s == locked && ctx.Err() != nil: // Run ends, and the database still does not answer
 		s.relay.tell(ctx, Event{Type: EventDatabase, Err: err})
 		return units
 	}
@@ -130,6 +133,7 @@ func (s *finisher) finish(ctx context.Context, units []*unit) (finished []*unit)
 		byTopic[u.topic] = append(byTopic[u.topic], u)
 	}
 	for t, units := range byTopic {
+		// Only one topic may be locked: each topic gets its own statement, to find out which.
 		if len(byTopic) > 1 {
 			finished = append(finished, s.finish(ctx, units)...)
 			continue
@@ -144,7 +148,7 @@ func (s *finisher) finish(ctx context.Context, units []*unit) (finished []*unit)
 	return finished
 }
 
-// wait queues a unit until its rows are not locked any more. It returns true.
+// wait queues a unit in the finisher of locked topics. It returns true, for use in a condition.
 func (s *finisher) wait(u *unit) bool {
 	if u.waits == 0 {
 		u.topic.locked.Add(1)
@@ -154,7 +158,8 @@ func (s *finisher) wait(u *unit) bool {
 	return true
 }
 
-// writeDown is finish with one statement for the delivered items, and one for the failed items.
+// writeDown writes the outcomes of units with one statement for the delivered items and one for the failed
+// items.
 func (s *finisher) writeDown(ctx context.Context, units []*unit, most time.Duration) error {
 	var delivered, failed []*item
 	again := false
@@ -162,7 +167,7 @@ func (s *finisher) writeDown(ctx context.Context, units []*unit, most time.Durat
 		again = again || u.waits > 0
 		for _, it := range u.items {
 			if it.written {
-				// An earlier statement has written it, and the other statement was given up.
+				// An earlier try has written this item. The other statement of that try was cancelled.
 				continue
 			}
 			switch it.outcome {
@@ -177,8 +182,8 @@ func (s *finisher) writeDown(ctx context.Context, units []*unit, most time.Durat
 	return errors.Join(s.relay.delivered(ctx, delivered, most, again), s.relay.failed(ctx, failed, most))
 }
 
-// delivered deletes delivered messages, or moves them to the table of kept messages. again says that an earlier
-// call may already have done so.
+// delivered deletes delivered messages, or moves them to the table of kept messages. The parameter again says
+// that an earlier call may already have written them.
 func (r *Relay) delivered(ctx context.Context, items []*item, most time.Duration, again bool) error {
 	if len(items) == 0 {
 		return nil
@@ -194,7 +199,7 @@ func (r *Relay) delivered(ctx context.Context, items []*item, most time.Duration
 	if err != nil {
 		return err
 	}
-	// After a second try a smaller number proves nothing, because the first try may have been applied.
+	// After a second try, a smaller number proves nothing: the first try may have been applied.
 	if tries == 1 && !again && removed != int64(len(items)) { // another process has taken a part, for example
 		r.board.doubt(held)
 	}
@@ -207,7 +212,7 @@ func (r *Relay) delivered(ctx context.Context, items []*item, most time.Duration
 }
 
 func (r *Relay) remove(ctx context.Context, ids []messageID, failed bool, held []hold.Part) (removed int64, err error) {
-	// One statement does all of it, so that it needs no transaction.
+	// This needs only one statement, and one statement needs no transaction.
 	if r.db.Dialect() == sqlplane.PostgreSQL || r.keep == 0 && !failed {
 		return r.removeIn(ctx, r.db.Pool(), ids, failed, held)
 	}
@@ -218,7 +223,8 @@ func (r *Relay) remove(ctx context.Context, ids []messageID, failed bool, held [
 	return removed, err
 }
 
-// removeIn is remove with one statement, or with several in the transaction tx. failed says that the messages may have failures.
+// removeIn does the work of remove with the statements of tx. The parameter failed says that some messages may
+// have failures.
 func (r *Relay) removeIn(ctx context.Context, tx sqlplane.Runner, ids []messageID, failed bool, held []hold.Part) (removed int64, err error) {
 	listed, args := r.listed(ids)
 	still, more := hold.StillHeld(hold.Table, workName, "once_outbox.part", held)
@@ -239,6 +245,7 @@ func (r *Relay) removeIn(ctx context.Context, tx sqlplane.Runner, ids []messageI
 		}
 		return tx.Exec(ctx, r.text(text+" "+into+"gone", args...))
 	}
+	// The copy comes before the delete, in the same transaction.
 	if r.keep > 0 {
 		if _, err := tx.Exec(ctx, r.text(into+"once_outbox where "+where, args...)); err != nil {
 			return 0, err
@@ -246,7 +253,8 @@ func (r *Relay) removeIn(ctx context.Context, tx sqlplane.Runner, ids []messageI
 	}
 	deleted := r.text("delete from once_outbox where "+where, args...)
 	if r.db.Dialect() == sqlplane.MySQL {
-		// Row by row: a plan that reads the table would wait for rows that are not committed yet.
+		// One row after the other: with another plan MySQL would scan the table, and wait for rows that are not
+		// committed yet.
 		deleted = r.text("delete once_outbox from "+mysqlTable(ids)+" x straight_join once_outbox on once_outbox.part = x.part and once_outbox.id = x.id where "+still, more...)
 	}
 	if removed, err = tx.Exec(ctx, deleted); err == nil && failed && removed > 0 {
@@ -255,7 +263,7 @@ func (r *Relay) removeIn(ctx context.Context, tx sqlplane.Runner, ids []messageI
 	return removed, err
 }
 
-// removeFailures deletes the failures of messages.
+// removeFailures deletes the failures of the messages with these ids.
 func (r *Relay) removeFailures(ids []messageID, held []hold.Part) store.Statement {
 	still, more := hold.StillHeld(hold.Table, workName, "once_outbox_failed.part", held)
 	listed, args := r.listed(ids)
@@ -276,7 +284,7 @@ func (r *Relay) removeFailures(ids []messageID, held []hold.Part) store.Statemen
 	return r.text("delete from once_outbox_failed where "+listed+" and "+still, append(args, more...)...)
 }
 
-// mysqlTable is a table of ids.
+// mysqlTable returns the text of a table of MySQL with these ids.
 func mysqlTable(ids []messageID) string {
 	var list strings.Builder
 	for i, m := range ids {
@@ -288,9 +296,9 @@ func mysqlTable(ids []messageID) string {
 	return "json_table('[" + list.String() + "]', '$[*]' columns (part smallint path '$[0]', id bigint path '$[1]'))"
 }
 
-// failed stores failures, with the times of the next attempts by the clock of the database.
+// failed stores failures. The times of the next attempts are by the clock of the database.
 func (r *Relay) failed(ctx context.Context, items []*item, most time.Duration) error {
-	slices.SortFunc(items, func(a, b *item) int { return cmp.Or(cmp.Compare(a.part, b.part), cmp.Compare(a.id, b.id)) }) // all processes lock rows in one order
+	slices.SortFunc(items, func(a, b *item) int { return cmp.Or(cmp.Compare(a.part, b.part), cmp.Compare(a.id, b.id)) }) // all processes lock the rows in the same order, so that they do not deadlock
 	for some := range slices.Chunk(items, maxQueues) {
 		if err := r.failedSome(ctx, some, most); err != nil {
 			return err
@@ -315,7 +323,7 @@ func (r *Relay) failedSome(ctx context.Context, items []*item, most time.Duratio
 		} else {
 			micros = wait.Microseconds()
 		}
-		if want++; it.failure != nil && r.db.Dialect() == sqlplane.MySQL { // a row that is updated counts as two
+		if want++; it.failure != nil && r.db.Dialect() == sqlplane.MySQL { // MySQL counts an updated row as two rows
 			want++
 		}
 		rows[i] = []any{int64(it.part), it.id, it.message.Type, f.attempts, micros, errorText(it.err)}
@@ -330,7 +338,7 @@ func (r *Relay) failedSome(ctx context.Context, items []*item, most time.Duratio
 	switch {
 	case err != nil:
 		return err
-	case written < want && len(items) > 1: // another process has taken a part, or a person has skipped a message: find out which
+	case written < want && len(items) > 1: // another process has taken a part, or a person has skipped a message: single statements find out which
 		for _, it := range items {
 			if err := r.failedSome(ctx, []*item{it}, most); err != nil {
 				return err
@@ -338,6 +346,8 @@ func (r *Relay) failedSome(ctx context.Context, items []*item, most time.Duratio
 		}
 		return nil
 	case written == 0:
+		// One item, and no row: this process does not hold the part any more, or a person has skipped the
+		// message.
 		r.board.doubt(held)
 		return nil
 	}
@@ -352,9 +362,9 @@ func (r *Relay) failedSome(ctx context.Context, items []*item, most time.Duratio
 	return nil
 }
 
-// insertFailures is the statement that stores failures. Each row is part, id, type, attempts, microseconds
-// until the next attempt or -1, error. If a person has skipped a message meanwhile, the message has another
-// type, and gets no failure.
+// insertFailures returns the statement that stores failures. Each row has part, id, type, attempts,
+// microseconds until the next attempt or -1, and error. If a person has skipped a message meanwhile, the
+// message has another type, and the statement stores no failure for it.
 func (r *Relay) insertFailures(rows [][]any, held []hold.Part) store.Statement {
 	var from strings.Builder
 	var args []any
@@ -380,8 +390,8 @@ func (r *Relay) insertFailures(rows [][]any, held []hold.Part) store.Statement {
 	}
 	still, more := hold.StillHeld(hold.Table, workName, "o.part", held)
 	lock := ""
-	if r.db.Dialect() == sqlplane.PostgreSQL { // in other databases a select in an insert locks the rows it reads, or only one transaction writes
-		lock = " for share of o" // wait for a Skip that has not committed
+	if r.db.Dialect() == sqlplane.PostgreSQL { // MySQL locks the rows that the select of an insert reads, and on SQLite only one transaction writes
+		lock = " for share of o" // waits for a Skip that has not committed
 	}
 	return r.text(`insert into once_outbox_failed (part, id, topic, KEY, attempts, next_at, failed_at, error)
  select o.part, o.id, o.topic, o.KEY, x.attempts, case when x.wait < 0 then null else `+next+` end, NOW, x.error from `+from.String()+`
@@ -389,7 +399,7 @@ func (r *Relay) insertFailures(rows [][]any, held []hold.Part) store.Statement {
  UPSERT(part, id) attempts = NEW(attempts), next_at = NEW(next_at), error = NEW(error)`, append(args, more...)...)
 }
 
-// removeOrphans deletes failures whose messages are deleted.
+// removeOrphans deletes failures whose messages no longer exist.
 func (r *Relay) removeOrphans(ctx context.Context, failures map[messageID]*failure, list []rangeOf) error {
 	ids := slices.Collect(maps.Keys(failures))
 	var held []hold.Part
@@ -398,6 +408,7 @@ func (r *Relay) removeOrphans(ctx context.Context, failures map[messageID]*failu
 			held = append(held, of.queue.part)
 		}
 	}
+	// In one order, so that processes do not deadlock.
 	slices.SortFunc(held, func(a, b hold.Part) int { return cmp.Compare(a.Number, b.Number) })
 	return r.try(ctx, func(ctx context.Context) error {
 		_, err := r.db.Pool().Exec(ctx, r.removeFailures(ids, held))
@@ -405,10 +416,10 @@ func (r *Relay) removeOrphans(ctx context.Context, failures map[messageID]*failu
 	})
 }
 
-// write calls fn until fn succeeds, or until one call has taken the time most: then write returns errLocked.
-// Each statement of fn must have the same effect when it runs again. After the end of Run, fn has the TTL to
-// succeed.
+// write calls fn until fn succeeds. If one call takes longer than most, write returns errLocked. Each statement
+// of fn must have the same effect when it runs again. After the end of Run, fn may be tried for one TTL.
 func (r *Relay) write(ended context.Context, most time.Duration, fn func(context.Context) error) error {
+	// The end of Run must not cancel a write: the messages are already delivered.
 	ctx := context.WithoutCancel(ended)
 	var until time.Time
 	for failures := 1; ; failures++ {
@@ -423,6 +434,7 @@ func (r *Relay) write(ended context.Context, most time.Duration, fn func(context
 			return fmt.Errorf("%w (%w). Try: end a transaction that has touched once_outbox and stays open, such as one of a person", errLocked, err)
 		}
 		if ended.Err() != nil {
+			// After one TTL another process may hold the parts, and the statements would change nothing.
 			if until.IsZero() {
 				until = time.Now().Add(r.cfg.TTL)
 			}
@@ -434,22 +446,22 @@ func (r *Relay) write(ended context.Context, most time.Duration, fn func(context
 	}
 }
 
-// tellFull reports to the observer, once, that a topic has so many failing messages that no others of it are
-// read.
+// tellFull tells the observer once that a topic has too many failing messages, so that the relay reads no other
+// messages of the topic.
 func (r *Relay) tellFull(ctx context.Context, t *topic) {
 	if r.board.newlyFull(t) {
 		r.tell(ctx, Event{Type: EventStopped, Err: fmt.Errorf("topic %q has %d failing messages in one part of the outbox: no others of it are read. Try: once outbox list --topic, and once outbox skip", t.name, maxFailing)})
 	}
 }
 
-// told reports the outcome of a message to the observer.
+// told tells the observer the outcome of a message.
 func (r *Relay) told(ctx context.Context, what EventType, it *item, err error, next time.Time) {
 	m := it.message
 	m.Delivery = it.attempt
 	r.tell(ctx, Event{Type: what, Message: m, Err: err, NextAt: next})
 }
 
-// heldBy returns the parts of items.
+// heldBy returns the parts of items, in the order of their numbers.
 func heldBy(items []*item) []hold.Part {
 	var held []hold.Part
 	seen := map[hold.Part]bool{}
@@ -463,12 +475,14 @@ func heldBy(items []*item) []hold.Part {
 	return held
 }
 
-// errorText is the text of an error in a form that any database stores.
+// errorText returns the text of an error in a form that every database can store.
 func errorText(err error) string {
 	const most = 2000
+	// PostgreSQL stores no NUL character.
 	text := strings.ReplaceAll(err.Error(), "\x00", "")
 	if len(text) > most {
 		text = text[:most]
 	}
+	// The cut may have split a character.
 	return strings.ToValidUTF8(text, "?")
 }

@@ -32,13 +32,13 @@ func (b *Box[TX]) Forget(ctx context.Context, topic, key, reason string) (f Forg
 	part, earlier := int64(partOf(topic, key)), int64(earlierPartOf(topic, key))
 	err = b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r sqlplane.Runner) error {
 		f = Forgotten{}
-		// A write comes first: SQLite does not let a reader upgrade to a writer after another write. It also keeps new messages of the key from being
-		// added meanwhile.
+		// A write comes first, because on SQLite a reader cannot become a writer after another transaction has
+		// written. The write also keeps other transactions from adding messages of the key meanwhile.
 		if _, err := r.Exec(ctx, b.statement("update once_stream set seq = seq where topic = ? and KEY = ?", topic, key)); err != nil {
 			return err
 		}
-		// Count first, because a message that a relay delivers between the two statements then counts as
-		// waiting, and is erased as well.
+		// The count comes first: if a relay delivers a message between the two statements, this message counts
+		// as waiting, and is erased as well.
 		count := b.statement("select count(*) from once_outbox where topic = ? and KEY = ? and seq > 0", topic, key)
 		if err := r.Query(ctx, count, func(row sqlplane.Row) error { return row.Scan(&f.Waiting) }); err != nil {
 			return err

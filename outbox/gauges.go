@@ -29,7 +29,7 @@ func (b *Box[TX]) Gauges(ctx context.Context) ([]gauge.Value, error) {
 		if !t.Ready.IsZero() {
 			oldest = max(oldest, t.Now.Sub(t.Ready).Seconds())
 		}
-		seen := map[Wait]bool{} // a key of a paused topic may be paused as well
+		seen := map[Wait]bool{} // a topic and its keys may be paused at the same time, and count once
 		for _, w := range t.Waits {
 			if !seen[w.For] {
 				seen[w.For] = true
@@ -38,7 +38,7 @@ func (b *Box[TX]) Gauges(ctx context.Context) ([]gauge.Value, error) {
 		}
 	}
 	values = append(values, gauge.Value{Name: gaugename.OutboxReadyOldestAge, Number: oldest})
-	for _, w := range Waits() { // also 0, so that it is known that it is 0
+	for _, w := range Waits() { // reasons without a topic are reported as 0, so that a graph shows 0 and not a gap
 		values = append(values, gauge.Value{Name: gaugename.OutboxTopics, Label: string(w), Number: float64(states[w])})
 	}
 	return values, nil

@@ -17,7 +17,7 @@ import (
 func IDFor(op once.Operation, n int) string {
 	sum := sha256.Sum256([]byte("message:" + once.DeriveKey(op.Scope, op.Key, strconv.Itoa(n))))
 	u := sum[:16]
-	u[6], u[8] = u[6]&0x0f|0x80, u[8]&0x3f|0x80 // version 8: made of what it names
+	u[6], u[8] = u[6]&0x0f|0x80, u[8]&0x3f|0x80 // version 8 of a UUID: the other bits are free for a hash
 	s := hex.EncodeToString(u)
 	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 }

@@ -17,7 +17,7 @@ func (m metrics) Observe(ctx context.Context, e Event) {
 	switch e.Type {
 	case EventDelivered, EventFailed, EventUnavailable:
 	case EventStopped:
-		if e.Message.Topic == "" { // a topic as a whole
+		if e.Message.Topic == "" { // the event concerns a topic, not a message
 			return
 		}
 	default:

@@ -7,8 +7,8 @@ import (
 )
 
 // order decides which items of units can be published now, and in which order. A message with a key waits while
-// an earlier message of its key is in the table: a slow transaction may have committed an earlier message below
-// the mark, or an older release may have put it into another part.
+// an earlier message of its key is in the table. A slow transaction may have committed the earlier message
+// below the mark, or an older release may have put it into another part.
 func (r *Relay) order(ctx context.Context, units []*unit) error {
 	var unsure []*item
 	for _, u := range units {
@@ -22,7 +22,7 @@ func (r *Relay) order(ctx context.Context, units []*unit) error {
 	return nil
 }
 
-// sortItems sorts the items of a unit: by id, or by number if keys were read.
+// sortItems sorts the items of a unit by id. If the unit has read keys, it sorts by key and number.
 func sortItems(u *unit) {
 	slices.SortStableFunc(u.items, func(a, b *item) int {
 		if u.work == workFreed {
@@ -32,13 +32,14 @@ func sortItems(u *unit) {
 	})
 }
 
-// keyOf is a key in a queue. While a key has messages in two parts, it belongs to two queues.
+// keyOf is a key in a queue. While the messages of a key are in two parts, the key belongs to two queues.
 type keyOf struct {
 	queue *queue
 	key   string
 }
 
-// sort marks the items of a unit that wait. It returns the items whose previous message may still be in the table.
+// sort marks the items of a unit that must wait. It returns the items whose previous message may still be in
+// the table.
 func (b *board) sort(u *unit) (unsure []*item) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -58,7 +59,9 @@ func (b *board) sort(u *unit) (unsure []*item) {
 		if !known {
 			last = it.queue.last[m.Key]
 		}
-		first := u.work == workFreed && !known // its first message was read by number
+		first := u.work == workFreed && !known // the statement has read the first message of the key
+		// This process has not delivered the previous message, or does not remember the delivery. Only the
+		// database knows whether the message still waits.
 		if last != m.Seq-1 && m.Seq != 1 && !first {
 			unsure = append(unsure, it)
 		}
@@ -67,7 +70,8 @@ func (b *board) sort(u *unit) (unsure []*item) {
 	return unsure
 }
 
-// follow marks items that wait because an earlier item of their key waits. They are read by key later.
+// follow marks the items that wait because an earlier item of their key waits. The relay reads the keys of
+// unsure items again.
 func (b *board) follow(units []*unit, unsure []*item) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -52,8 +52,8 @@ type Box[TX any] struct {
 	cfg    Config
 	add    insert
 	who    string        // for the audit: see By
-	reason string        // of Resume
-	added  *atomic.Int64 // when the last message was added, by elapsed; 0 before the first
+	reason string        // the reason for Resume, Resend and Forget
+	added  *atomic.Int64 // the time of the last Add, by elapsed; 0 before the first one
 }
 
 // New returns the outbox in the database of s. The [Migrations] must have been run in this database.
@@ -120,11 +120,12 @@ func (b *Box[TX]) Declare(ctx context.Context, batch *once.Batch, messages ...me
 	return nil
 }
 
-// note makes the relays of this process look for messages after the next commits.
+// note records the time of an Add, so that the next commits wake the relays of this process.
 func (b *Box[TX]) note() { b.added.Store(elapsed()) }
 
-// statements returns the statements that store messages, in the order of their locks. op is the operation that adds them: its record names the
-// messages, and the messages name it. op is nil outside of a handler.
+// statements returns the statements that store messages, in the order of their locks. The parameter op is the
+// operation that adds the messages, or nil outside of a handler. The record of op stores the IDs of the
+// messages, and each message stores the operation.
 func (b *Box[TX]) statements(ctx context.Context, op *current.Operation, messages []message.Message) (list []store.Statement, err error) {
 	var trace string
 	if b.cfg.Trace != nil {
@@ -136,6 +137,7 @@ func (b *Box[TX]) statements(ctx context.Context, op *current.Operation, message
 		by = op.ID
 	}
 	list = make([]store.Statement, 0, 2*len(messages))
+	// All messages are checked before the first one is stored, so an invalid message changes nothing.
 	for i, m := range messages {
 		m, err := b.cfg.checked(m, trace)
 		if err == nil {
@@ -143,6 +145,7 @@ func (b *Box[TX]) statements(ctx context.Context, op *current.Operation, message
 				m.Headers = withKeyHash(m.Headers, by.Key)
 				ids = append(ids, m.ID)
 			}
+			// Messages without a key have no order, so their IDs spread them over the parts of the topic.
 			part := partOf(m.Topic, cmp.Or(m.Key, m.ID))
 			list, err = b.append(list, part, &m, by)
 		}
@@ -153,6 +156,7 @@ func (b *Box[TX]) statements(ctx context.Context, op *current.Operation, message
 	if op != nil {
 		op.Note(ids...)
 	}
+	// Transactions that lock the same keys in the same order do not deadlock.
 	return sqlplane.InLockOrder(list), nil
 }
 
@@ -160,11 +164,11 @@ func (b *Box[TX]) statements(ctx context.Context, op *current.Operation, message
 func withKeyHash(headers map[string]string, key string) map[string]string {
 	all := make(map[string]string, len(headers)+1)
 	maps.Copy(all, headers)
-	all[message.HeaderKeyHash] = keyname.Hashes(key)[0] // also of a key that is stored as a hash
+	all[message.HeaderKeyHash] = keyname.Hashes(key)[0] // a key that the store keeps as a hash gives the same value
 	return all
 }
 
-// append appends the statements that store m, which has been checked.
+// append appends the statements that store m. The caller has checked m.
 func (b *Box[TX]) append(list []store.Statement, part int, m *message.Message, by store.ID) ([]store.Statement, error) {
 	headers, payload, err := sealed(b.cfg.Encrypter, m)
 	if err != nil {
@@ -174,7 +178,7 @@ func (b *Box[TX]) append(list []store.Statement, part int, m *message.Message, b
 	if m.Key == "" {
 		return append(list, store.Statement{SQL: b.add.unordered, Args: values}), nil
 	}
-	locks := "outbox/" + m.Topic + "\x00" + m.Key // texts have no NUL: different rows have different names
+	locks := "outbox/" + m.Topic + "\x00" + m.Key // a text cannot contain NUL, so different rows have different names
 	if b.add.next != "" {
 		list = append(list, store.Statement{SQL: b.add.next, Args: []any{m.Topic, m.Key}, Locks: locks})
 		values = append(values, m.Topic, m.Key)
@@ -182,14 +186,15 @@ func (b *Box[TX]) append(list []store.Statement, part int, m *message.Message, b
 	return append(list, store.Statement{SQL: b.add.ordered, Args: values, Locks: locks}), nil
 }
 
-// insert is the texts that store a message.
+// insert has the texts of the statements that store a message.
 type insert struct {
 	unordered string // without a key
-	next      string // takes the next number of the key, and locks its row; "" if ordered does both
+	next      string // takes the next number of the key, and locks the row of the key; "" if the text ordered does both
 	ordered   string
 }
 
-// insertOf returns the texts of d. The id is drawn after the row of the key is locked, so the ids of a key grow as its numbers do.
+// insertOf returns the texts for the dialect d. A statement draws the id after it has locked the row of the
+// key, so the ids of a key grow with its numbers.
 func insertOf(d sqlplane.Dialect) insert {
 	const row = "insert into once_outbox (part, topic, KEY, event_id, event_type, source, headers, payload, encrypted, trace, op_scope, op_key, created_at, seq) "
 	const first = "1 + coalesce((select seq from once_stream_start where id = 1), 0)" // of a new key: see Box.Renumber
@@ -206,13 +211,15 @@ func insertOf(d sqlplane.Dialect) insert {
 	return i
 }
 
-// parts is how many parts an outbox has. It never changes: relays of different releases share them.
+// parts is how many parts an outbox has. The number never changes, because relays of different releases share
+// the parts.
 const parts = 64
 
-// queuesOfTopic is over how many parts the messages of a topic are spread. It never changes.
+// queuesOfTopic is how many parts have the messages of one topic. The number never changes.
 const queuesOfTopic = 4
 
-// partOf returns the part of the messages of a topic and key. For a message without a key, key is its ID. It never changes.
+// partOf returns the part of the messages of a topic and key. For a message without a key, the caller passes
+// its ID. The result never changes between releases.
 func partOf(topic, key string) int {
 	return int((hash(topic) + mixed(hash(topic, "\x00", key))%queuesOfTopic) % parts)
 }
@@ -225,10 +232,11 @@ func mixed(h uint32) uint32 {
 	return h ^ h>>16
 }
 
-// earlierPartOf is the partOf of older releases: rows that they added stay in their part.
+// earlierPartOf returns the part that older releases have used. Messages that they have added stay in this
+// part.
 func earlierPartOf(topic, key string) int { return int(hash(topic, "\x00", key) % parts) }
 
-// hash is FNV-1a.
+// hash returns the FNV-1a hash of texts.
 func hash(texts ...string) uint32 {
 	h := uint32(2166136261)
 	for _, s := range texts {

@@ -32,6 +32,7 @@ func (b *Box[TX]) Pause(ctx context.Context, topic, key, reason string) error {
 	}
 	const pause = "insert into once_outbox_paused (topic, KEY, reason, paused_at) values (?, ?, ?, NOW) UPSERT(topic, KEY) reason = NEW(reason)"
 	return b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r sqlplane.Runner) error {
+		// The upsert keeps paused_at of an earlier pause, and replaces its reason.
 		if _, err := r.Exec(ctx, b.statement(pause, topic, key, reason)); err != nil {
 			return err
 		}
@@ -90,7 +91,7 @@ func (b *Box[TX]) Resume(ctx context.Context, topic, key string) (Resumed, error
 			return err
 		}
 		messages, err = r.Exec(ctx, b.statement("update once_outbox_failed set attempts = 0, next_at = NOW, failed_at = NOW where "+where, args...))
-		// Nothing has changed, so the audit gets no entry.
+		// If nothing has changed, the audit gets no entry.
 		if err != nil || paused+messages == 0 {
 			return err
 		}
@@ -119,6 +120,7 @@ func (b *Box[TX]) Skip(ctx context.Context, id, reason string) error {
 	}
 	m := s.message
 	m.Headers, m.Payload = map[string]string{headerSkipReason: reason}, nil
+	// The marker keeps the hash of the operation's key, so that logs still name the operation.
 	if e.OpKey != "" {
 		m.Headers = withKeyHash(m.Headers, e.OpKey)
 	}
@@ -135,10 +137,11 @@ func (b *Box[TX]) Skip(ctx context.Context, id, reason string) error {
 				return err
 			}
 			if n == 0 {
-				// It was delivered meanwhile.
+				// A relay has delivered the message meanwhile.
 				return notFound(id)
 			}
 		}
+		// The marker is due now, even if the message had failed or was stopped.
 		if _, err = r.Exec(ctx, b.statement("update once_outbox_failed set next_at = NOW where part = ? and id = ?", int64(s.part), s.id)); err != nil {
 			return err
 		}
@@ -146,10 +149,10 @@ func (b *Box[TX]) Skip(ctx context.Context, id, reason string) error {
 	})
 }
 
-// headerSkipReason is the header of a skipped message.
+// headerSkipReason is the header of a marker with the reason of the skip.
 const headerSkipReason = "once-skip-reason"
 
-// target describes the paused topic or key for the audit.
+// target returns what was paused, for the audit.
 func target(key string) string {
 	if key == "" {
 		return "the topic"

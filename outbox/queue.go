@@ -132,6 +132,7 @@ func (q *queue) delivered(m *message.Message) {
 	if m.Key == "" {
 		return
 	}
+	// A full map is dropped: a forgotten number costs only a look-up.
 	if q.last == nil || len(q.last) >= maxLast {
 		q.last = map[string]int64{}
 	}
@@ -201,6 +202,7 @@ func (q *queue) settleItem(w work, it *item, now time.Time) {
 		}
 	case outcomeFailed:
 		q.failed, q.waiting = true, true
+		// The next message of the key must look for this one in the table.
 		delete(q.last, it.message.Key)
 		if it.nextAt.IsZero() {
 			if it.failure != nil {

@@ -273,6 +273,7 @@ func (r *Relay) read(ctx context.Context, s store.Statement) (items []*item, cut
 			if err != nil {
 				return err
 			}
+			// A single message that exceeds the limit is read alone.
 			if bytes += len(read.message.Payload) + len(read.headers); bytes > maxBytes && len(items) > 0 {
 				return errFull
 			}

@@ -162,6 +162,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		return errors.New("outbox: this relay is running. Try: call Run once, or make another Relay")
 	}
 	defer r.running.Store(false)
+	// Without the tables no retry would help, so the service learns of it at once.
 	if err := r.check(ctx); err != nil {
 		return err
 	}
@@ -237,9 +238,11 @@ func (r *Relay) holdParts(ctx context.Context, changed, giveUp chan struct{}) er
 		ended := holding.Err() == nil
 		letGo()
 		<-given
+		// Otherwise giveUp has ended the hold, and the relay takes parts again later.
 		if ended || ctx.Err() != nil {
 			return err
 		}
+		// After the break the relay may try its destinations again.
 		r.board.noteTry(true)
 		sleep.For(ctx, awayTTLs*r.cfg.TTL)
 	}

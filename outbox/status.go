@@ -133,6 +133,7 @@ func (r *topicReader) cut() (last string) {
 
 // end records that a bound of rows may have cut a list of topics, which is ordered, at this topic.
 func (r *topicReader) end(rows, most int, name string) {
+	// The topics of all reads must be complete, so the earliest cut counts.
 	if rows == most && (r.until == "" || name < r.until) {
 		r.until = name
 	}

@@ -31,6 +31,7 @@ func (r *Relay) sweep(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		// One relay is enough, and exactly one relay holds part 0.
 		held, done := r.holder.Use([]int{0})
 		done()
 		if len(held) == 0 {

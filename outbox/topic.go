@@ -75,6 +75,7 @@ func (t *topic) inTrouble() bool {
 // ready reports whether messages of the topic can be published now. If not, it returns the time from which they can, if that is known.
 func (t *topic) ready(now time.Time) (bool, time.Time) {
 	switch {
+	// The end of the pause or of a call lists the topic again, so no time is returned.
 	case t.paused, t.calls >= t.Concurrency:
 		return false, time.Time{}
 	case now.Before(t.until):

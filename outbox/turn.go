@@ -77,6 +77,7 @@ func (b *board) append(t *topic, now time.Time) {
 		c = classTrouble
 	}
 	t.place = placeListed
+	// A topic with little traffic must not wait behind topics with a backlog.
 	if t.answered && now.Sub(t.used) > minPace {
 		b.first[c].push(t)
 	} else {

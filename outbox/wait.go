@@ -54,6 +54,7 @@ func (b *board) waits() (list []topicWait) {
 		case t.overRate(now):
 			n.reason = WaitRate
 		}
+		// The same wait continues, so it keeps its beginning.
 		if n.reason == t.wait.reason && n.err == t.wait.err {
 			n.since = t.wait.since
 		}

@@ -23,6 +23,7 @@ func (r *Relay) yield(ctx context.Context, giveUp func()) {
 	for sleep.For(ctx, r.cfg.TTL); ctx.Err() == nil; sleep.For(ctx, r.cfg.TTL) {
 		held, done := r.holder.Use(allParts)
 		done()
+		// A relay with all parts has no other relay that could deliver instead.
 		if len(held) == 0 || len(held) == parts || !r.board.barren(barrenTTLs*r.cfg.TTL) {
 			before = nil
 			continue

@@ -25,16 +25,16 @@ const (
 	HealthUnknown               // the caller gave up before an answer came
 )
 
-// outcome returns what err, the result of an attempt with the context ctx, proves about the health of the destination.
+// outcome returns the health of the destination that an attempt with the context ctx and the result err proves.
 func outcome(ctx context.Context, err error) Health {
 	if err == nil {
 		return HealthGood
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		// The caller has given up, which says nothing about the service.
+		// The caller has given up, and this says nothing about the destination.
 		return HealthUnknown
 	}
-	// A service that has refused the request has answered, so it is healthy.
+	// A destination that has refused the request has answered, so it is healthy.
 	if c, _ := Classify(err); c == ClassFinal || c == ClassInFlight {
 		return HealthGood
 	}

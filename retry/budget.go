@@ -29,23 +29,24 @@ type Budget struct {
 	silence
 
 	name    string
-	used    atomic.Int64 // hundredths of a retry that are missing from the full bucket
-	limited atomic.Int64 // retries that are missing from the bucket for rate limits
+	used    atomic.Int64 // how much is missing from the full bucket, in hundredths of a retry
+	limited atomic.Int64 // how many retries are missing from the bucket for rate limits
 	spent   atomic.Uint64
 	refused atomic.Uint64
 }
 
-// shared is the budget of calls without a budget.
+// shared is the budget of the calls without a budget of their own.
 var shared = Budget{name: "(default)"}
 
 // Succeed returns tokens to the budget. [Do] calls Succeed; callers of [Policy.Next] must call Succeed after each attempt that has succeeded.
 func (b *Budget) Succeed() {
-	if b.used.Load()|b.failing.Load()|b.limited.Load() > 0 { // with all zero it only reads: callers on all cores share the cache line
+	if b.used.Load()|b.failing.Load()|b.limited.Load() > 0 { // if all are zero, this is only a read, because callers on all cores share the cache line
 		b.earn()
 	}
 }
 
 func (b *Budget) earn() {
+	// The destination has answered, so earlier silences do not count.
 	b.heard()
 	giveBack(&b.limited, 1)
 	earned := int64(max(0, b.Percent))
@@ -68,8 +69,9 @@ func giveBack(used *atomic.Int64, n int64) {
 // it. A program that sends again in another way, such as a relay that redelivers messages, calls Spend itself.
 func (b *Budget) Spend(c Class) bool { return b.payFor(c, 0) }
 
-// allow reports whether another attempt may follow the failed attempt f.
+// allow reports whether another attempt may follow the failed attempt f, and takes its price.
 func (b *Budget) allow(f *FailedAttempt) bool {
+	// Several other requests have had no answer either: the destination is probably down, and a retry would only add load.
 	if f.Class == ClassUnknown && f.Silent != 0 && b.Burst >= 0 && b.others(f) >= crowd {
 		b.refused.Add(1)
 		return false
@@ -85,6 +87,7 @@ func (b *Budget) payFor(c Class, attempt int) bool {
 }
 
 func (b *Budget) pay(from *atomic.Int64, price, size int64) bool {
+	// The loop repeats only if another goroutine has changed the number meanwhile.
 	for b.Burst >= 0 {
 		used := from.Load()
 		if used+price > size {
@@ -103,14 +106,15 @@ func (b *Budget) size() int64 {
 	if b.Burst == 0 {
 		return 10 * 100
 	}
+	// The limit prevents an overflow.
 	return min(int64(b.Burst), 1<<31) * 100
 }
 
-// limitedSize is the size of the bucket for rate limits.
+// limitedSize returns the size of the bucket for rate limits.
 func (b *Budget) limitedSize() int64 { return 5 * b.size() / 100 }
 
-// crowded is a number of retries that a rate limit has refused, less the successes since. From this number on, the budget spreads the retries over
-// time: if all were sent at the same moment, most of them would be refused again.
+// crowded is a number of missing retries in the bucket for rate limits. From this number on, the budget spreads the retries over time. If all were
+// sent at the same moment, the server would refuse most of them again.
 const crowded = 5
 
 func (b *Budget) crowded() bool { return b.limited.Load() >= crowded }

@@ -29,15 +29,15 @@ func (c Class) String() string {
 
 var classes = [...]string{"unknown", "transient", "throttled", "in flight", "unseen", "final", "rate limited"}
 
-// harmless reports whether a failure of this class proves that the attempt has had no effect.
+// harmless reports whether a failure of this class proves that the attempt had no effect.
 func (c Class) harmless() bool {
 	return c == ClassTransient || c == ClassThrottled || c == ClassUnseen || c == ClassRateLimited
 }
 
-// price is the cost of another attempt, in hundredths of a retry. The price is lower if the server has said when to try again, and lower still if an
-// earlier attempt of the same intent is in flight. Such an attempt is not free, because a server that answers "in flight" to everything would get all
-// attempts of all clients. The re-send of an unseen request costs as much as its success puts back: nothing in the end if it succeeds, but something
-// if a server refuses everything. A rate limited retry is paid for from [Budget.limited].
+// price returns the cost of another attempt, in hundredths of a retry. The price is lower if the server has said when to try again, and lower still
+// if an earlier attempt of the same intent is in flight. Such an attempt is not free, because a server that answers "in flight" to all requests would
+// get all attempts of all clients. The re-send of an unseen request costs as much as its success gives back, so a healthy server costs nothing. A
+// rate limited retry is paid from [Budget.limited].
 func (c Class) price(attempt int) int64 {
 	switch {
 	case c == ClassUnseen && attempt <= 1:
@@ -57,7 +57,7 @@ func Classify(err error) (Class, time.Duration) {
 	return c, after
 }
 
-// classify walks the chain by hand, because errors.As allocates.
+// classify walks along the chain of errors itself, because errors.As allocates.
 func classify(err error) (c Class, after time.Duration, said bool) {
 	for err != nil {
 		//nolint:errorlint // this is the walk along the chain
@@ -66,6 +66,7 @@ func classify(err error) (c Class, after time.Duration, said bool) {
 			c, after = classifyClassed(e)
 			return c, after, true
 		case interface{ RetryAfter() time.Duration }:
+			// A refusal is final, even if the error names a time.
 			if r, ok := err.(interface{ Retryable() bool }); ok && !r.Retryable() { //nolint:errorlint // as above
 				return ClassFinal, 0, true
 			}
@@ -81,6 +82,7 @@ func classify(err error) (c Class, after time.Duration, said bool) {
 		case interface{ Unwrap() error }:
 			err = e.Unwrap()
 		case interface{ Unwrap() []error }:
+			// The first cause with a class decides.
 			for _, cause := range e.Unwrap() {
 				if c, after, said := classify(cause); said {
 					return c, after, true
@@ -94,13 +96,12 @@ func classify(err error) (c Class, after time.Duration, said bool) {
 	return ClassUnknown, 0, false
 }
 
-// classed is an error that has a class, in the words of [Class.String]. If causeFirst is true, the class of its cause takes precedence, if the cause
-// has one.
+// classed is an error that names its class, as [Class.String] does. If causeFirst is true and the cause has a class, the class of the cause counts.
 type classed interface {
 	RetryClass() (class string, after time.Duration, causeFirst bool)
 }
 
-// classifyClassed is classify for an error that has a class.
+// classifyClassed returns the class of an error that names its class.
 func classifyClassed(e classed) (Class, time.Duration) {
 	name, after, causeFirst := e.RetryClass()
 	if w, ok := e.(interface{ Unwrap() error }); ok && causeFirst {
@@ -111,7 +112,7 @@ func classifyClassed(e classed) (Class, time.Duration) {
 	return classOf(name), after
 }
 
-// classOf returns the class of that name. A name of a newer version is ClassUnknown.
+// classOf returns the class with this name. A name from a newer version is ClassUnknown.
 func classOf(name string) Class { return Class(max(0, slices.Index(classes[:], name))) }
 
 // Permanent marks err as an error that another attempt cannot change; Permanent(nil) returns nil. After a permanent error, [Do] does not try again,

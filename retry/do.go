@@ -45,7 +45,7 @@ func (p *Policy) succeeded(ctx context.Context, attempt int) {
 	}
 }
 
-// ended reports the end of a call to Observe, if the end did not come directly after a failed attempt.
+// ended tells Observe that a call has ended, if the end did not follow directly after a failed attempt.
 func (p *Policy) ended(ctx context.Context, why *Error) error {
 	if p.Observe != nil {
 		p.Observe(ctx, Event{Type: EventEnded, Attempt: why.Attempts, Err: why, Stop: why.Reason})
@@ -53,30 +53,33 @@ func (p *Policy) ended(ctx context.Context, why *Error) error {
 	return why
 }
 
-// again makes the attempts after the first failure.
+// again makes the attempts after the first failure, until one succeeds or the policy allows no more.
 func (p *Policy) again(ctx context.Context, last error, fn func(context.Context, int) error) error {
 	start, until := lazy.Moment(0), lazy.Never
+	// Without Total the clock is not read, because Do should cost little.
 	if total, bounded := p.total(); bounded {
 		start = lazy.Now()
 		until = start.Add(total)
 	}
-	failed := last // by the latest attempt; last is more telling if that was only cut off
+	failed := last // the error of the latest attempt; last says more if the end of ctx has cut the latest attempt off
 	for attempt := 1; ; attempt++ {
 		f := FailedAttempt{Attempt: attempt}
 		f.Class, f.After = Classify(failed)
 		if f.Class == ClassUnknown && timedOut(failed) {
 			f.Silent = -1
+			// Without a number from Budget.Begin, the start of the attempt is only an estimate.
 			f.Now = time.Duration(lazy.Now())
 			f.Begun = f.Now - cmp.Or(max(0, p.Timeout), time.Second/2)
 		}
 		wait, stop, sooner := p.decide(ctx, &f, start)
 		if sooner {
-			until = lazy.Never // the caller's time is
+			until = lazy.Never // the caller's deadline limits the attempts, and not Total
 		}
 		if p.Observe != nil {
 			p.Observe(ctx, Event{Type: EventFailed, Attempt: attempt, Class: f.Class, Err: failed, Wait: wait, Stop: stop})
 		}
 		switch {
+		// A final error goes to the caller as it is: no retry was possible, so there is nothing to add.
 		case stop == ReasonPointless:
 			return unmark(failed)
 		case stop != "":
@@ -93,28 +96,30 @@ func (p *Policy) again(ctx context.Context, last error, fn func(context.Context,
 			p.succeeded(ctx, attempt+1)
 			return nil
 		}
-		// If only the end of ctx has ended the attempt, its error says less than the previous failure, so the previous failure stays the last one.
+		// If only the end of ctx has ended the attempt, its error says less than the previous one, so last stays as it is.
 		if ctx.Err() == nil || !errors.Is(failed, ctx.Err()) {
 			last = failed
 		}
 	}
 }
 
-// timedOut reports whether err is a timeout. It calls errors.Is, which is slow, only if err itself does not say so.
+// timedOut reports whether err is a timeout. It calls errors.Is, which is slow, only if err can wrap another error.
 func timedOut(err error) bool {
 	switch err.(type) { //nolint:errorlint // errors.Is follows
 	case interface{ Is(target error) bool }, interface{ Unwrap() error }, interface{ Unwrap() []error }:
 		return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 	}
-	return err == context.DeadlineExceeded || err == os.ErrDeadlineExceeded //nolint:errorlint // there is nothing in it
+	return err == context.DeadlineExceeded || err == os.ErrDeadlineExceeded //nolint:errorlint // err wraps nothing
 }
 
-// decide returns what follows the failed attempt f, and whether the caller's deadline is before the end of Total, which began at start.
+// decide returns what follows the failed attempt f. The result sooner reports whether the caller's deadline is before the end of Total, which began
+// at start.
 func (p *Policy) decide(ctx context.Context, f *FailedAttempt, start lazy.Moment) (wait time.Duration, stop Reason, sooner bool) {
 	if ctx.Err() != nil {
 		return 0, ReasonCancelled, false
 	}
 	pauses := p.Base >= 0 || f.After > 0
+	// A random number costs time, and only a pause needs it.
 	if pauses {
 		f.Random = rand.Float64()
 	}
@@ -122,7 +127,7 @@ func (p *Policy) decide(ctx context.Context, f *FailedAttempt, start lazy.Moment
 	if bounded && f.Attempt > 1 {
 		f.Elapsed = lazy.Now().Sub(start)
 	}
-	if pauses || bounded { // else the next attempt begins now, and ctx has not ended
+	if pauses || bounded { // otherwise the next attempt begins now, and ctx has not ended
 		f.Deadline = left(ctx, f.Elapsed)
 		sooner = bounded && f.Deadline > 0 && f.Deadline <= total
 	}
@@ -130,18 +135,20 @@ func (p *Policy) decide(ctx context.Context, f *FailedAttempt, start lazy.Moment
 	return wait, stop, sooner
 }
 
-// left returns FailedAttempt.Deadline.
+// left returns the value of FailedAttempt.Deadline.
 func left(ctx context.Context, elapsed time.Duration) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return 0
 	}
+	// 0 would mean that there is no deadline.
 	return max(1, elapsed+time.Until(deadline))
 }
 
-// try makes an attempt that the breaker may refuse and whose time is over at until.
+// try makes an attempt, unless the breaker refuses it. The attempt must end at until.
 func (p *Policy) try(ctx context.Context, attempt int, until lazy.Moment, fn func(context.Context, int) error) (err, refusal error) {
 	if p.Breaker == nil {
+		// Without a limit no context is made, so that the usual call stays cheap.
 		if p.Timeout <= 0 && until == lazy.Never {
 			return fn(ctx, attempt), nil
 		}
@@ -151,14 +158,14 @@ func (p *Policy) try(ctx context.Context, attempt int, until lazy.Moment, fn fun
 	if refusal != nil {
 		return nil, refusal
 	}
-	said := HealthBad // a panic
+	said := HealthBad // the outcome if fn panics
 	defer func() { done(said) }()
 	err = p.timed(ctx, attempt, until, fn)
 	said = outcome(ctx, err)
 	return err, nil
 }
 
-// timed makes an attempt whose time is over at until, or after Timeout.
+// timed makes an attempt that must end at until, or after Timeout.
 func (p *Policy) timed(ctx context.Context, attempt int, until lazy.Moment, fn func(context.Context, int) error) error {
 	if p.Timeout > 0 {
 		until = min(until, lazy.Now().Add(p.Timeout))
@@ -171,18 +178,18 @@ func (p *Policy) timed(ctx context.Context, attempt int, until lazy.Moment, fn f
 	return fn(own, attempt)
 }
 
-// ended returns why ctx has ended, nil if it has not.
+// ended returns why ctx has ended, or nil if ctx has not ended.
 func ended(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
-	if cause == err { //nolint:errorlint // is there more to say?
+	if cause == err { //nolint:errorlint // the cause says more than the error
 		return err
 	}
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// unmark undoes Permanent.
+// unmark returns the error that Permanent has wrapped. It returns any other error unchanged.
 func unmark(err error) error {
-	if s, ok := err.(*permanentError); ok { //nolint:errorlint // only what Permanent itself has returned
+	if s, ok := err.(*permanentError); ok { //nolint:errorlint // only a value that Permanent itself has returned
 		return s.error
 	}
 	return err

@@ -42,7 +42,7 @@ func (e *Error) Error() string {
 	case e.Last != nil:
 		s = fmt.Sprintf("%s: %v", s, e.Last)
 	}
-	if try := advice[e.Reason]; try != "" && (e.Cause == nil || e.Reason != ReasonNotSafe) { // that cause has its own advice
+	if try := advice[e.Reason]; try != "" && (e.Cause == nil || e.Reason != ReasonNotSafe) { // the cause of ReasonNotSafe has its own advice
 		s += ". Try: " + try
 	}
 	return s

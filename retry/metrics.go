@@ -11,15 +11,15 @@ import (
 // These are the outcomes of a call, as values of a label.
 const (
 	callSucceeded = "succeeded"
-	callRefused   = "refused"  // it got an answer that is final
-	callGivenUp   = "given_up" // its last attempt has failed, or it could make none
+	callRefused   = "refused"  // the call got a final answer that is a failure
+	callGivenUp   = "given_up" // the last attempt has failed, or no attempt was possible
 )
 
 // Metrics returns a function for [Policy].Observe that records metrics of calls and attempts. The parameter to is an *onceprom.Metrics or an
 // *onceotel.Telemetry.
 func Metrics(to instrument.Recorder) func(context.Context, Event) {
 	return func(ctx context.Context, e Event) {
-		host := cmp.Or(hostname.OfURL(e.URL), shared.name) // as budgets and breakers name it
+		host := cmp.Or(hostname.OfURL(e.URL), shared.name) // the same name as in budgets and breakers
 		if e.Type == EventFailed {
 			to.Record(ctx, instrument.One(instrument.RetryAttempts, host, instrument.Underscored(e.Class.String())))
 			if e.Stop == "" {

@@ -76,28 +76,32 @@ func (p *Policy) next(f *FailedAttempt) (wait time.Duration, stop Reason) {
 	if limit, bounded := p.limit(f.Deadline); bounded && wait >= limit-f.Elapsed {
 		return 0, ReasonTooLate
 	}
+	// The budget is asked last, because its answer takes tokens.
 	if !p.budget().allow(f) {
 		return 0, ReasonOverBudget
 	}
 	return wait, ""
 }
 
-// pause is random below a bound that doubles. The pause that the server asks for is added in full: jitter never makes an attempt earlier than
-// allowed. If many callers wait for the same rate limit, their attempts are spread over up to a second.
+// pause returns a random pause below a bound that doubles. If the server asks for a pause, this pause is added in full, so that no attempt comes too
+// early. If many callers wait for the same rate limit, their attempts are spread over up to one second.
 func (p *Policy) pause(f *FailedAttempt) time.Duration {
+	// Only the first re-send of an unseen request is immediate.
 	if f.Class == ClassUnseen && f.Attempt == 1 {
 		return 0
 	}
 	bound := p.ceiling(f.Attempt)
 	if f.After > 0 {
+		// A random part is added to the pause, so that not all clients return at the same moment.
 		bound = max(bound, f.After/10)
 	}
 	if f.Class == ClassRateLimited && p.budget().crowded() {
+		// Many calls of this process wait for the same limit, so they spread further.
 		bound = max(bound, min(f.After, time.Second))
 	}
 	wait := time.Duration(f.Random * float64(bound))
 	if f.After > 0 {
-		if wait += f.After; wait < 0 { // an absurd pause has overflowed
+		if wait += f.After; wait < 0 { // a very long pause has overflowed
 			wait = f.After
 		}
 	}
@@ -115,13 +119,14 @@ func (p *Policy) ceiling(attempt int) time.Duration {
 	if most <= 0 {
 		most = 2 * time.Second
 	}
+	// The comparison shifts down, because a shift up could overflow.
 	if doubled := attempt - 1; doubled < 62 && base <= most>>doubled {
 		return base << doubled
 	}
 	return most
 }
 
-// limit returns when the time is over, on the same clock as Elapsed.
+// limit returns the end of the time for attempts, on the same clock as Elapsed.
 func (p *Policy) limit(deadline time.Duration) (limit time.Duration, bounded bool) {
 	total, bounded := p.total()
 	switch {

@@ -9,11 +9,11 @@ import (
 	"github.com/oncelib/once/internal/base/hostname"
 )
 
-// maxBudgets is the largest number of destinations that are remembered. In a gateway, strangers choose the names of destinations; 10,000 of them need
-// some 3 MB.
+// maxBudgets is the largest number of destinations that are kept. In a gateway, strangers choose the names of destinations. 10,000 destinations need
+// about 3 MB.
 const maxBudgets = 10_000
 
-// budgets has the budgets of this process, by destination.
+// budgets has the budgets of this process by destination.
 var budgets = registry{most: maxBudgets}
 
 type registry struct {
@@ -48,6 +48,7 @@ func (r *registry) get(destination string) *Budget {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// Another goroutine may have added the budget between the two locks.
 	if b := r.all[name]; b != nil {
 		return b
 	}
@@ -57,6 +58,7 @@ func (r *registry) get(destination string) *Budget {
 	b = &Budget{name: strings.Clone(name)}
 	if len(r.all) >= r.most {
 		delete(r.all, r.poorest())
+		// The budget begins empty, so that a caller cannot get a full one by inventing destinations.
 		b.used.Store(b.size())
 		b.limited.Store(b.limitedSize())
 	}
@@ -64,7 +66,7 @@ func (r *registry) get(destination string) *Budget {
 	return b
 }
 
-// poorest looks at a few random destinations, and returns the one whose budget has the fewest tokens.
+// poorest returns the one of a few random destinations whose budget has the fewest tokens.
 func (r *registry) poorest() (name string) {
 	var used int64 = -1
 	seen := 0

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// crowd is how many other failures, at other times, make a failure count as one of the destination. At 5 % of isolated failures, one intent in
-// 160,000 is the fourth in a row.
+// crowd is how many other failures, at other times, make a failure count as a failure of the destination. If 5 % of the attempts fail independently,
+// one intent in 160,000 is the fourth failure in a row.
 const crowd = 3
 
-// heed limits the memory of a budget. It keeps the start times of the latest heed attempts, and the times of the first heed failures after the last
-// success.
+// heed limits the memory of a budget. A budget keeps the start times of the latest heed attempts, and the times of the first heed failures after the
+// last success.
 const heed = 16
 
 // silence distinguishes the failure of one attempt from a failure of its destination. A token bucket alone does not: in an outage every client first
@@ -25,11 +25,11 @@ const heed = 16
 // the first retry comes. So only those count that began, or were given up, earlier or later by at least half of the time that this attempt has
 // waited.
 type silence struct {
-	failing atomic.Int64        // intents, since the last success
-	begun   atomic.Int64        // numbered attempts
-	latest  atomic.Int64        // highest number of a successful attempt
-	starts  [heed]atomic.Int64  // of the latest attempts, at their number modulo heed
-	mu      sync.Mutex          // of givenUp, and of each increment of failing
+	failing atomic.Int64        // how many intents have failed since the last success
+	begun   atomic.Int64        // how many attempts have a number
+	latest  atomic.Int64        // the highest number of a successful attempt
+	starts  [heed]atomic.Int64  // the start times of the latest attempts, at their number modulo heed
+	mu      sync.Mutex          // guards givenUp, and each increment of failing
 	givenUp [heed]time.Duration // when the first failing intents were given up
 }
 
@@ -45,13 +45,15 @@ func (b *Budget) Begin(at time.Duration) (number int64) {
 
 // Answered is [Budget.Succeed] for an attempt that has a number from [Budget.Begin].
 func (b *Budget) Answered(number int64) {
+	// Attempts may be answered in another order than they began, so only a higher number is stored.
 	for latest := b.latest.Load(); latest < number && !b.latest.CompareAndSwap(latest, number); {
 		latest = b.latest.Load()
 	}
 	b.Succeed()
 }
 
-// others counts the intents and attempts that have failed like f, which was given up without an answer, at another time. It counts no more than heed.
+// others counts the intents and attempts that have failed like f at another time. The attempt f was given up without an answer. The count is at most
+// heed.
 func (s *silence) others(f *FailedAttempt) int64 {
 	apart := (f.Now - f.Begun) / 2
 	return s.before(f, apart) + s.later(f, apart)
@@ -62,12 +64,13 @@ func (s *silence) before(f *FailedAttempt, apart time.Duration) (n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	failing := s.failing.Load()
+	// Only the first failure of an intent is counted, because its retries are not other intents.
 	if f.Attempt == 1 {
 		if failing < heed {
 			s.givenUp[failing] = f.Now
 		}
 		s.failing.Store(failing + 1)
-	} else { // its intent has been counted
+	} else { // the intent of f was already counted, at its first failure
 		failing = max(0, failing-1)
 	}
 	for _, at := range s.givenUp[:min(failing, heed)] {
@@ -78,8 +81,9 @@ func (s *silence) before(f *FailedAttempt, apart time.Duration) (n int64) {
 	return n
 }
 
-// later counts the attempts that were begun later than f, by at least apart, if none of them has succeeded.
+// later counts the attempts that began later than f, by at least apart, if none of the later attempts has succeeded.
 func (s *silence) later(f *FailedAttempt, apart time.Duration) (n int64) {
+	// If a later attempt has succeeded, the destination answers.
 	if f.Silent < 0 || s.latest.Load() >= f.Silent {
 		return 0
 	}
@@ -92,9 +96,9 @@ func (s *silence) later(f *FailedAttempt, apart time.Duration) (n int64) {
 	return n
 }
 
-// heard notes a success.
+// heard records a success.
 func (s *silence) heard() {
-	if s.failing.Load() > 0 { // as in Succeed
+	if s.failing.Load() > 0 { // usually only a read, because callers on all cores share the cache line
 		s.mu.Lock()
 		s.failing.Store(0)
 		s.mu.Unlock()

@@ -21,6 +21,7 @@ func (es *Endpoints) Update(ctx context.Context, e Endpoint) (Endpoint, error) {
 	}
 	return es.change(ctx, "change", e.Tenant, e.ID, func(s *sealed) error {
 		if s.Version != e.Version {
+			// The caller would overwrite a change that the caller has not seen.
 			return ErrChanged
 		}
 		s.URL, s.Types, s.Description, s.Headers, s.Ordered, s.Rate, s.Concurrency = e.URL, e.Types, e.Description, e.Headers, e.Ordered, e.Rate, e.Concurrency
@@ -38,6 +39,7 @@ func (es *Endpoints) Disable(ctx context.Context, tenant, id string) (Endpoint, 
 // Enable makes an endpoint get new events and its waiting deliveries again. Earlier failures of the
 // endpoint no longer count.
 func (es *Endpoints) Enable(ctx context.Context, tenant, id string) (Endpoint, error) {
+	// The waiting deliveries may be due now.
 	defer es.note()
 	return es.set(ctx, "enable", tenant, id, "disabled_at = null, disabled_by = ''")
 }
@@ -60,8 +62,10 @@ func (es *Endpoints) Rotate(ctx context.Context, tenant, id string, to Rotation)
 	e, err := es.change(ctx, "rotate", tenant, id, func(s *sealed) error {
 		same := subtle.ConstantTimeCompare([]byte(s.secret), []byte(to.Secret)) == 1
 		switch {
+		// A repeated call after a lost answer finds the new secret in the database, and changes nothing.
 		case same && to.Overlap > 0:
 			return nil
+		// The previous secrets may have leaked, so an earlier overlap ends as well.
 		case to.Overlap == 0:
 			s.secret, s.old, s.overlap = to.Secret, "", 0
 		case s.old != "":
@@ -93,13 +97,13 @@ func (es *Endpoints) Delete(ctx context.Context, tenant, id string) error {
 	})
 }
 
-// erased sets the columns of a deleted endpoint. The row is kept for a while, so that a concurrent Send that
-// has already read it does not store a delivery without an endpoint. It has two arguments, both empty.
+// erased sets the columns of a deleted endpoint. The row is kept for a while: a concurrent Send that has
+// already read the row must not store a delivery without an endpoint. The text has two arguments, both empty.
 const erased = "deleted_at = NOW, disabled_at = NOW, disabled_by = 'person', url = '', types = '', description = '', headers = ?, secret = ?, secret_old = null, secret_old_until = null," +
 	" public_key = '', encrypted = false, version = version + 1"
 
-// set changes columns that are not encrypted. Operators do so without the key of the service; then the endpoint
-// is returned without its headers.
+// set changes columns that are not encrypted. Operators can call set without the key of the service. The
+// returned endpoint then has no headers.
 func (es *Endpoints) set(ctx context.Context, action, tenant, id, columns string) (changed Endpoint, err error) {
 	err = es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
 		n, err := r.Exec(ctx, es.text("update once_webhook_endpoint set version = version + 1, "+columns+" where uid = ? and tenant = ? and deleted_at is null", id, tenant))
@@ -110,9 +114,10 @@ func (es *Endpoints) set(ctx context.Context, action, tenant, id, columns string
 			return err
 		}
 		row, err := es.find(ctx, r, tenant, id)
-		if err == nil && row.DisabledBy == "" { // otherwise the next failure of an enabled endpoint could disable it again
+		if err == nil && row.DisabledBy == "" { // otherwise the next failure of an enabled endpoint could disable the endpoint again
 			_, err = r.Exec(ctx, es.text("delete from once_webhook_state where endpoint = ?", row.id))
 		}
+		// Without the key of the service the headers stay encrypted, and are not returned.
 		if err == nil && (es.cfg.Encrypter != nil || !row.encrypted) {
 			err = row.open(es.cfg)
 		}
@@ -131,8 +136,8 @@ func (es *Endpoints) set(ctx context.Context, action, tenant, id, columns string
 // change locks an endpoint, applies fn and stores the result.
 func (es *Endpoints) change(ctx context.Context, action, tenant, id string, fn func(*sealed) error) (changed Endpoint, err error) {
 	err = es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
-		// A write comes first: it locks the row on every database, and SQLite refuses the lock to a transaction
-		// that has read before another one wrote.
+		// A write comes first. It locks the row on every database. On SQLite, a transaction that has read
+		// cannot write after another transaction has written.
 		n, err := r.Exec(ctx, es.text("update once_webhook_endpoint set version = version + 1 where uid = ? and tenant = ? and deleted_at is null", id, tenant))
 		if err == nil && n == 0 {
 			err = ErrNotFound
@@ -144,7 +149,7 @@ func (es *Endpoints) change(ctx context.Context, action, tenant, id string, fn f
 		if err != nil {
 			return err
 		}
-		s.Version-- // the version before the update
+		s.Version-- // fn compares the version before the update above
 		if err := fn(&s); err != nil {
 			return err
 		}
@@ -164,8 +169,7 @@ func (es *Endpoints) change(ctx context.Context, action, tenant, id string, fn f
 	return changed, nil
 }
 
-// readSealed reads an endpoint and its secrets. The old secret is "" if requests are not signed with it any
-// more.
+// readSealed reads an endpoint and its secrets. The old secret is "" if requests are no longer signed with it.
 func (es *Endpoints) readSealed(ctx context.Context, r sqlplane.Runner, tenant, id string) (s sealed, err error) {
 	row, err := es.read(ctx, r, tenant, id)
 	if err != nil {
@@ -181,6 +185,7 @@ func (es *Endpoints) readSealed(ctx context.Context, r sqlplane.Runner, tenant, 
 		secret, err = es.cfg.open(secret, row.encrypted, secretLabel(id))
 	}
 	if err == nil && len(old) > 0 {
+		// The rest of the overlap, by the clock of the database.
 		s.overlap = row.OldSecretUntil.Sub(now)
 		old, err = es.cfg.open(old, row.encrypted, secretLabel(id))
 	}

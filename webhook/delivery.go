@@ -43,7 +43,7 @@ type DeliveryFilter struct {
 const (
 	defaultLimit = 50
 	mostListed   = 200
-	mostAttempts = 100 // of a delivery, the last ones
+	mostAttempts = 100 // the maximum number of attempts of a delivery that are returned: the last ones
 )
 
 // Deliveries returns the deliveries of an endpoint, the latest event first. If the result more is true, older
@@ -68,13 +68,14 @@ func (es *Endpoints) Deliveries(ctx context.Context, tenant, id string, f Delive
 	}
 	page, args := f.page(endpoint, from, before)
 	list, err = es.deliveries(ctx, page, endpoint, args)
+	// The query reads one more row than the limit, to learn whether older deliveries exist.
 	if len(list) > f.Limit {
 		list, more = list[:f.Limit], true
 	}
 	return list, more, err
 }
 
-// page is a query of the numbers of events, one more than the limit.
+// page returns a query of the numbers of events. The query returns one more number than the limit.
 func (f *DeliveryFilter) page(endpoint, from, before int64) (query string, args []any) {
 	last := " order by event desc limit " + strconv.Itoa(f.Limit+1)
 	waiting := "select event from once_webhook_delivery where endpoint = ? and event >= ? and event < ?"
@@ -86,13 +87,15 @@ func (f *DeliveryFilter) page(endpoint, from, before int64) (query string, args 
 	case DeliveryStopped:
 		return waiting + " and due_at is null" + last, args
 	case DeliveryDelivered:
-		// The bounds are given twice: with them only in the outer query, PostgreSQL may read all waiting deliveries and then drop them.
+		// The bounds are given twice: if only the outer query had them, PostgreSQL might read all waiting
+		// deliveries first.
 		return tried + " and not exists (select 1 from once_webhook_delivery d where d.endpoint = a.endpoint and d.event = a.event and d.event >= ? and d.event < ?)" + last, append(args, from, before)
 	}
 	return "select event from (select event from (" + waiting + last + ") w union select event from (" + tried + last + ") t) u" + last, append(args, args...)
 }
 
-// deliveries reads the deliveries of the events whose numbers query returns. Deleted events, the oldest ones, are left out.
+// deliveries reads the deliveries of the events whose numbers query returns. It leaves out deleted events,
+// which are the oldest ones.
 func (es *Endpoints) deliveries(ctx context.Context, query string, endpoint int64, args []any) (list []Delivery, err error) {
 	text := `select v.uid, v.type, v.created_at, d.event, d.due_at, d.attempts, a.at, a.micros, a.status, a.error, a.size, a.cause from (` + query + `) x
  left join once_webhook_event v on v.id = x.event
@@ -108,7 +111,7 @@ func (es *Endpoints) deliveries(ctx context.Context, query string, endpoint int6
 			return err
 		}
 		if uid == nil {
-			// Its event was already deleted by a sweep: see deliveries.
+			// A sweep has already deleted the event.
 			return nil
 		}
 		d.Event, d.Type, d.State = *uid, *typ, DeliveryDelivered
@@ -142,6 +145,7 @@ func (es *Endpoints) Delivery(ctx context.Context, tenant, id, event string) (d 
 	}
 	page, args := (&DeliveryFilter{Limit: 1}).page(endpoint, number, number+1)
 	list, err := es.deliveries(ctx, page, endpoint, args)
+	// Without a delivery of this event, the query returns a neighbour or nothing.
 	if err != nil || len(list) == 0 || list[0].Event != event {
 		if err == nil {
 			err = ErrNotFound
@@ -158,6 +162,7 @@ func (es *Endpoints) Delivery(ctx context.Context, tenant, id, event string) (d 
 		}
 		a.Duration, a.Status = time.Duration(micros)*time.Microsecond, int(status)
 		switch {
+		// Operators may read attempts without the key of the service.
 		case encrypted && es.cfg.Encrypter == nil:
 			a.Answer = nil
 		case len(a.Answer) > 0:
@@ -187,12 +192,12 @@ func (es *Endpoints) Data(ctx context.Context, tenant, event string) (data []byt
 	return es.cfg.open(data, encrypted, dataLabel(event))
 }
 
-// idOf returns the number of an endpoint of a tenant.
+// idOf returns the internal number of an endpoint of a tenant.
 func (es *Endpoints) idOf(ctx context.Context, tenant, id string) (int64, error) {
 	return es.number(ctx, es.db.Pool(), "select id from once_webhook_endpoint where uid = ? and tenant = ? and deleted_at is null", id, tenant)
 }
 
-// eventID returns the number of an event of a tenant.
+// eventID returns the internal number of an event of a tenant.
 func (es *Endpoints) eventID(ctx context.Context, tenant, event string) (int64, error) {
 	return es.number(ctx, es.db.Pool(), "select id from once_webhook_event where uid = ? and tenant = ?", event, tenant)
 }
@@ -213,13 +218,13 @@ func (es *Endpoints) number(ctx context.Context, r sqlplane.Runner, query string
 func (es *Endpoints) Resend(ctx context.Context, tenant, id, event string) error {
 	defer es.note()
 	return es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
-		// The cause changes, so the outcome of an attempt that is already running no longer matches this row and does not change it.
+		// An attempt that is running must not write its outcome: the new cause makes its row look changed.
 		n, err := r.Exec(ctx, es.text(`insert into once_webhook_delivery (endpoint, event, part, due_at, attempts, cause, created_at)
  select e.id, v.id, e.part, NOW, 0, 'resend', v.created_at from once_webhook_endpoint e join once_webhook_event v on v.tenant = e.tenant
  where e.uid = ? and e.tenant = ? and e.disabled_at is null and v.uid = ?
  UPSERT(endpoint, event) attempts = case when once_webhook_delivery.due_at is null then 0 else once_webhook_delivery.attempts end, due_at = NOW, cause = 'resend'`, id, tenant, event))
 		if err == nil && n == 0 {
-			if err = es.why(ctx, r, tenant, id); errors.Is(err, ErrNotFound) { // MySQL counts no row that another Resend has changed in the same millisecond
+			if err = es.why(ctx, r, tenant, id); errors.Is(err, ErrNotFound) { // MySQL does not count a row if another Resend has written the same values in the same millisecond
 				_, err = es.number(ctx, r, `select d.event from once_webhook_delivery d join once_webhook_endpoint e on e.id = d.endpoint join once_webhook_event v on v.id = d.event
  where e.uid = ? and e.tenant = ? and v.uid = ? and d.cause = 'resend'`, id, tenant, event)
 			}
@@ -231,7 +236,7 @@ func (es *Endpoints) Resend(ctx context.Context, tenant, id, event string) error
 	})
 }
 
-// why returns the reason for which a statement found no enabled endpoint, or no event.
+// why returns the reason why a statement has found no enabled endpoint, or no event.
 func (es *Endpoints) why(ctx context.Context, r sqlplane.Runner, tenant, id string) error {
 	e, err := es.find(ctx, r, tenant, id)
 	switch {
@@ -253,6 +258,7 @@ func (es *Endpoints) Test(ctx context.Context, tenant, id string) (event string,
 	if err != nil {
 		return "", err
 	}
+	// A malformed ID must not reach the database.
 	if !isID(id) {
 		return "", ErrNotFound
 	}

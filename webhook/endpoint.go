@@ -85,17 +85,17 @@ type Attempt struct {
 	Cause    Cause
 }
 
-// endpointColumns are what [scanEndpoint] reads of an endpoint e.
+// endpointColumns are the columns that [scanEndpoint] reads of an endpoint e.
 const endpointColumns = "e.id, e.uid, e.part, e.tenant, e.url, e.types, e.description, e.headers, e.secret_old_until, e.encrypted, e.ordered, e.rate, e.concurrency," +
 	" e.disabled_at, e.disabled_by, e.created_at, e.version, e.secret"
 
-// endpointRow is an endpoint as it is stored.
+// endpointRow is an endpoint as the database stores it.
 type endpointRow struct {
 	Endpoint
 
 	id        int64
 	part      int
-	types     string // column
+	types     string // the types as the column stores them
 	headers   []byte
 	secret    []byte
 	encrypted bool
@@ -108,7 +108,7 @@ func scanEndpoint(row sqlplane.Row) (e endpointRow, err error) {
 	return e, err
 }
 
-// open decrypts the headers, and finds the public key.
+// open decrypts the headers, and derives the public key from the secret.
 func (e *endpointRow) open(c *Config) error {
 	headers, err := c.open(e.headers, e.encrypted, headersLabel(e.ID))
 	if err == nil {

@@ -10,13 +10,14 @@ import (
 )
 
 const (
-	maxURL         = 2048 // bytes, as maxDescription and maxHeaders
+	maxURL         = 2048 // bytes, like maxDescription and maxHeaders
 	maxDescription = 512
 	maxHeaders     = 4096
 	maxConcurrency = fastPlaces / 8
 )
 
-// checkedEndpoint returns e in the form in which it is stored. An error, [ErrInvalid] or [ErrURL], says which setting is wrong. It asks the resolver.
+// checkedEndpoint returns e in the form in which the database stores it. The error is [ErrInvalid] or [ErrURL],
+// and names the wrong setting. The check of the URL asks the resolver.
 func (c *Config) checkedEndpoint(ctx context.Context, e Endpoint) (Endpoint, error) {
 	var err error
 	switch {
@@ -38,6 +39,7 @@ func (c *Config) checkedEndpoint(ctx context.Context, e Endpoint) (Endpoint, err
 	if err != nil {
 		return e, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
+	// The check of the URL is last, because only it needs the network.
 	if err := c.Guard.CheckURL(ctx, e.URL); err != nil {
 		return e, fmt.Errorf("%w: %w", ErrURL, err)
 	}
@@ -66,11 +68,11 @@ func checkedHeaders(h map[string]string) (map[string]string, error) {
 	return lower, err
 }
 
-// isReserved reports whether a header, with its name in lower case, is one that an endpoint cannot set.
+// isReserved reports whether an endpoint cannot set a header. The name is in lower case.
 func isReserved(name string) bool {
 	switch name {
 	case "content-type", "content-encoding", "accept-encoding", "user-agent":
 		return true
 	}
-	return strings.HasPrefix(name, "webhook-") || strings.HasPrefix(name, "webhook_") // some receivers read both as one
+	return strings.HasPrefix(name, "webhook-") || strings.HasPrefix(name, "webhook_") // some receivers read a hyphen and an underscore as the same character
 }

@@ -53,10 +53,12 @@ func (es *Endpoints) Create(ctx context.Context, e Endpoint) (created Endpoint, 
 	if e, err = es.cfg.checkedEndpoint(ctx, e); err != nil {
 		return Endpoint{}, "", err
 	}
+	// The caller cannot choose the ID. The secret is stored encrypted, and not in e.
 	e.ID, e.Secret = newID("ep_"), ""
 	var row endpointRow
 	err = es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
-		// This locks the row of the tenant: concurrent Creates wait for each other, so each counts the endpoints of all others.
+		// This statement locks the row of the tenant. Concurrent calls of Create wait for each other, so each
+		// counts the endpoints of all others.
 		if _, err := r.Exec(ctx, es.text("insert into once_webhook_tenant (tenant, changed) values (?, 1) UPSERT(tenant) changed = once_webhook_tenant.changed + 1", e.Tenant)); err != nil {
 			return err
 		}
@@ -124,7 +126,8 @@ func (es *Endpoints) read(ctx context.Context, r sqlplane.Runner, tenant, id str
 	return e, err
 }
 
-// find does not decrypt the headers: operators find endpoints without the key of the service.
+// find returns an endpoint of a tenant without decrypted headers, or [ErrNotFound]. Operators find endpoints
+// without the key of the service.
 func (es *Endpoints) find(ctx context.Context, r sqlplane.Runner, tenant, id string) (endpointRow, error) {
 	rows, err := es.query(ctx, r, "e.uid = ? and e.tenant = ? and e.deleted_at is null", id, tenant)
 	if err == nil && len(rows) == 0 {
@@ -153,7 +156,7 @@ func (es *Endpoints) within(ctx context.Context, fn func(ctx context.Context, r 
 	return letter.Within(ctx, es.db, fn)
 }
 
-// audit writes to the audit, if By has named a person.
+// audit writes an entry to the audit. Without By, audit does nothing.
 func (es *Endpoints) audit(ctx context.Context, r sqlplane.Runner, action, tenant, detail string) error {
 	if es.who == "" {
 		return nil
@@ -162,12 +165,12 @@ func (es *Endpoints) audit(ctx context.Context, r sqlplane.Runner, action, tenan
 	return err
 }
 
-// sealed is an endpoint with its secrets, which are sealed with its headers: all of them under one key.
+// sealed is an endpoint with its secrets. Secrets and headers are always encrypted together, with the same key.
 type sealed struct {
 	Endpoint
 
 	secret, old string
-	overlap     time.Duration // how long the old one signs
+	overlap     time.Duration // how long requests are also signed with the old secret
 }
 
 func (s *sealed) seal(c *Config) (headers, secret, old []byte, err error) {

@@ -26,6 +26,7 @@ func (h *Hooks[TX]) Forget(ctx context.Context, tenant string) (f Forgotten, err
 	err = letter.Within(ctx, h.db, func(ctx context.Context, r sqlplane.Runner) (err error) {
 		f.Endpoints, err = r.Exec(ctx, h.text("update once_webhook_endpoint set "+erased+" where tenant = ? and deleted_at is null", []byte{}, []byte{}, tenant))
 		if err == nil {
+			// This row contains the name of the tenant, so it is erased as well.
 			_, err = r.Exec(ctx, h.text("delete from once_webhook_tenant where tenant = ?", tenant))
 		}
 		if err != nil {
@@ -42,6 +43,7 @@ func (h *Hooks[TX]) Forget(ctx context.Context, tenant string) (f Forgotten, err
 			return err
 		})
 	}
+	// Each endpoint has its own small transactions, so that no lock is held for long.
 	for _, id := range endpoints {
 		if err == nil {
 			var deliveries, attempts int64
@@ -58,7 +60,8 @@ func (h *Hooks[TX]) Forget(ctx context.Context, tenant string) (f Forgotten, err
 	return f, err
 }
 
-// forgetRest deletes what the reads of Forget have not found: a standby that lags may have answered them. A statement that writes runs on the primary.
+// forgetRest deletes the rows that the reads of Forget have not found, because a standby with old data may have
+// answered these reads. A statement that writes runs on the primary.
 func (h *Hooks[TX]) forgetRest(ctx context.Context, tenant string, f *Forgotten) error {
 	const endpoints = "endpoint in (select id from once_webhook_endpoint where tenant = ?)"
 	var rest [3]int64

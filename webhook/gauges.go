@@ -24,6 +24,7 @@ func Gauges(db sqlplane.Database) gauge.Func {
 		g.read(dialect.DueEndpoints, &due, &since, &now)
 		age := 0.0
 		if due > 0 {
+			// The clock of the database may have jumped back.
 			age = max(0, time.Time(now).Sub(time.Time(since)).Seconds())
 		}
 		values = []gauge.Value{
@@ -44,9 +45,9 @@ func Gauges(db sqlplane.Database) gauge.Func {
 	}
 }
 
-// gauges reads numbers until one of them fails.
+// gauges reads numbers from the database. After an error, it reads no more.
 type gauges struct {
-	ctx context.Context //nolint:containedctx // of one call
+	ctx context.Context //nolint:containedctx // the context of one call of the source
 	db  sqlplane.Database
 	err error
 }
@@ -68,8 +69,9 @@ func (r *Relay) Gauges(context.Context) ([]gauge.Value, error) {
 	return []gauge.Value{{Name: gaugename.WebhookSlowRequests, Number: float64(r.slow())}}, nil
 }
 
-// slow is how many requests have given their place back.
+// slow returns how many running requests are slow, with or without a place among the slow ones.
 func (r *Relay) slow() int {
+	// Run replaces the board when it begins.
 	r.boarding.Lock()
 	b := r.board
 	r.boarding.Unlock()

@@ -69,23 +69,23 @@ func (h *Hooks[TX]) Handler(prefix string, tenantOf func(*http.Request) string) 
 	return mux
 }
 
-// api is the handler of tenants.
+// api is the handler of the API for tenants.
 type api struct {
 	endpoints *Endpoints
 	tenantOf  func(*http.Request) string
 	show      []string
 }
 
-// call is one request.
+// call is one request of a tenant.
 type call struct {
 	r                 *http.Request
 	tenant, id, event string
-	status            int // of the answer
+	status            int // the status of the answer
 }
 
 func (a *api) serve(serve func(*call) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Some answers have a secret.
+		// Some answers contain a secret, so no cache may store them.
 		w.Header().Set("Cache-Control", "no-store")
 		c := &call{r: r, tenant: a.tenantOf(r), id: r.PathValue("id"), event: r.PathValue("event"), status: http.StatusOK}
 		if c.tenant == "" {
@@ -99,7 +99,7 @@ func (a *api) serve(serve func(*call) (any, error)) http.Handler {
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
 		var answer any
-		err := ErrNotFound // a malformed ID must not reach the database, because not every database accepts every text
+		err := ErrNotFound // a malformed ID must not reach the database: not every database accepts every text
 		if isIDOrNone(c.id) && isIDOrNone(c.event) && isIDOrNone(r.URL.Query().Get("before")) {
 			answer, err = serve(c)
 		}
@@ -113,15 +113,16 @@ func (a *api) serve(serve func(*call) (any, error)) http.Handler {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(c.status)
-		_ = json.NewEncoder(w).Encode(answer) // a client that is gone reads nothing
+		_ = json.NewEncoder(w).Encode(answer) // the error is ignored: the client is gone
 	})
 }
 
 func isIDOrNone(s string) bool { return s == "" || isID(s) }
 
-// read decodes the body, which may be empty if all is optional.
+// read decodes the body into the value into. An empty body is allowed, because all fields may be optional.
 func (c *call) read(into any) error {
 	d := json.NewDecoder(c.r.Body)
+	// A misspelled field would otherwise be ignored, and the tenant would think that it was set.
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
 	if err == io.EOF {
@@ -138,13 +139,13 @@ func (c *call) read(into any) error {
 	return nil
 }
 
-// endpointJSON is an endpoint as tenants see it.
+// endpointJSON is an endpoint in an answer to a tenant.
 type endpointJSON struct {
 	ID             string     `json:"id"`
 	URL            string     `json:"url"`
 	Types          []string   `json:"types"`
 	Description    string     `json:"description"`
-	HeaderNames    []string   `json:"header_names"` // values are not shown: they are often passwords
+	HeaderNames    []string   `json:"header_names"` // only names, because the values are often passwords
 	Ordered        bool       `json:"ordered"`
 	Rate           float64    `json:"rate"`
 	Concurrency    int        `json:"concurrency"`
@@ -153,7 +154,7 @@ type endpointJSON struct {
 	OldSecretUntil *time.Time `json:"old_secret_until"`
 	CreatedAt      time.Time  `json:"created_at"`
 	Version        int64      `json:"version"`
-	PublicKey      string     `json:"public_key,omitempty"` // of signatures v1a
+	PublicKey      string     `json:"public_key,omitempty"` // the key that verifies signatures of version v1a
 	Secret         string     `json:"secret,omitempty"`
 }
 
@@ -171,7 +172,7 @@ func orNull(t time.Time) *time.Time {
 	return &t
 }
 
-// endpointInput has the settings that a tenant sends. A nil field is not changed.
+// endpointInput has the settings in a request of a tenant. A nil field leaves the setting as it is.
 type endpointInput struct {
 	URL         *string           `json:"url"`
 	Types       []string          `json:"types"`
@@ -195,6 +196,7 @@ func (in *endpointInput) set(e *Endpoint) {
 	if in.Headers != nil {
 		e.Headers = in.Headers
 	}
+	// Without a version from the tenant, Update detects only changes since this read.
 	e.Version = cmp.Or(in.Version, e.Version)
 }
 
@@ -242,6 +244,7 @@ func (a *api) update(c *call) (any, error) {
 	if err := c.read(&in); err != nil {
 		return nil, err
 	}
+	// Settings that the request leaves out keep their values.
 	e, err := a.endpoints.Get(c.r.Context(), c.tenant, c.id)
 	if err != nil {
 		return nil, err
@@ -273,7 +276,7 @@ func (a *api) rotate(c *call) (any, error) {
 	if err := c.read(&in); err != nil {
 		return nil, err
 	}
-	overlap := time.Duration(-1) // it is refused
+	overlap := time.Duration(-1) // Rotate refuses -1
 	if in.Overlap >= 0 && in.Overlap <= maxOverlap.Seconds() {
 		overlap = time.Duration(in.Overlap * float64(time.Second))
 	}
@@ -296,7 +299,7 @@ func (a *api) again(do func(es *Endpoints, ctx context.Context, tenant, id strin
 		if err := c.read(&in); err != nil {
 			return nil, err
 		}
-		// An empty body would otherwise send every event that is kept.
+		// Without a beginning, an empty body would send every event that is kept.
 		if in.Since.IsZero() {
 			return nil, &malformedError{errNoSince}
 		}
@@ -305,7 +308,7 @@ func (a *api) again(do func(es *Endpoints, ctx context.Context, tenant, id strin
 	}
 }
 
-// deliveryJSON is a delivery as tenants see it.
+// deliveryJSON is a delivery in an answer to a tenant.
 type deliveryJSON struct {
 	Event     string        `json:"event"`
 	Type      string        `json:"type"`
@@ -380,7 +383,8 @@ func (a *api) delivery(c *call) (any, error) {
 	return j, nil
 }
 
-// shows reports whether a tenant may read the answer of a host. It is the host of that attempt: the endpoint may have another host now.
+// shows reports whether a tenant may read the answers of a host. The caller passes the host of the attempt,
+// because the endpoint may have another URL now.
 func (a *api) shows(host string) bool {
 	return host != "" && slices.ContainsFunc(a.show, func(shown string) bool { return strings.EqualFold(shown, host) })
 }

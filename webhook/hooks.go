@@ -69,9 +69,9 @@ const (
 type Hooks[TX any] struct {
 	db     sqlplane.SQL[TX]
 	cfg    Config
-	who    string // for the audit: see By
-	reason string
-	sent   *atomic.Bool // new deliveries may exist since the relays last looked
+	who    string       // for the audit: see By
+	reason string       // the reason for the audit
+	sent   *atomic.Bool // this process has stored deliveries since its relays last looked
 }
 
 // New returns the [Hooks] in the database of s. The [Migrations] must have been run in this database. New
@@ -103,20 +103,21 @@ func (c *Config) check() error {
 	return nil
 }
 
-// text is a statement in the dialect of the database.
+// text returns a statement in the dialect of the database.
 func (h *Hooks[TX]) text(query string, args ...any) store.Statement {
 	return store.Statement{SQL: dialect.Text(h.db.Dialect(), query), Args: args}
 }
 
-// seal encrypts what a column keeps, if there is an Encrypter. Label binds it to its row and column.
+// seal encrypts the content of a column, if an Encrypter is set. The label binds the content to its row and
+// column, so that a copy in another row cannot be decrypted.
 func (c *Config) seal(plain []byte, label string) ([]byte, error) {
 	if c.Encrypter == nil {
-		return append([]byte{}, plain...), nil // the caller may change it, and the statement may run later
+		return append([]byte{}, plain...), nil // a copy, because the statement may run after the caller has changed the slice
 	}
 	return c.Encrypter.Encrypt(plain, []byte(label))
 }
 
-// open decrypts what seal has encrypted.
+// open decrypts the result of seal.
 func (c *Config) open(stored []byte, encrypted bool, label string) ([]byte, error) {
 	if !encrypted {
 		return stored, nil
@@ -133,10 +134,11 @@ func headersLabel(endpoint string) string { return "webhook/headers/" + endpoint
 func dataLabel(event string) string       { return "webhook/data/" + event }
 func answerLabel(event string) string     { return "webhook/answer/" + event }
 
-// parts is how many parts the endpoints are spread over. It never changes: relays of different releases share them.
+// parts is how many parts the endpoints have together. The number never changes, because relays of different
+// releases share the parts.
 const parts = 64
 
-// partOf returns the part of an endpoint, by its UID. It never changes.
+// partOf returns the part of an endpoint, by its UID. The result never changes between releases.
 func partOf(endpoint string) int {
 	h := uint32(2166136261) // FNV-1a
 	for i := range len(endpoint) {

@@ -10,13 +10,14 @@ import (
 	"sync"
 )
 
-// strictly refuses unused bits that are not zero, so that a signature can be written in one way only.
+// strictly is base64 without unused bits that are not zero, so that each signature has only one valid text.
 var strictly = base64.StdEncoding.Strict()
 
-// key is the secret of an HMAC. Its states are pooled, because a new state computes two hashes, which costs more than a short body.
+// key is the secret of an HMAC. The key pools its HMAC states, because a new state costs more time than the
+// hash of a short body.
 type key struct{ pool sync.Pool }
 
-// mac is the state of an HMAC, with buffers for the signatures to compare.
+// mac is the state of an HMAC, with buffers for the signatures that are compared.
 type mac struct {
 	hash      hash.Hash
 	text      []byte
@@ -29,9 +30,10 @@ func newKey(h func() hash.Hash, secret []byte) *key {
 	return k
 }
 
-// sum computes the HMAC of s. The caller puts m back.
+// sum computes the HMAC of s. The caller must put m back into the pool.
 func (k *key) sum(f *form, s *signed) (m *mac) {
 	m, _ = k.pool.Get().(*mac)
+	// The state comes from the pool, and may have hashed another request.
 	m.hash.Reset()
 	m.text = s.appendHead(m.text[:0], f)
 	m.hash.Write(m.text)
@@ -42,10 +44,11 @@ func (k *key) sum(f *form, s *signed) (m *mac) {
 	return m
 }
 
-// matches reports whether one of the signatures of s is of k. All are compared.
+// matches reports whether one of the signatures of s was made with k. It always compares all of them.
 func (k *key) matches(f *form, s *signed) bool {
 	m := k.sum(f, s)
 	defer k.pool.Put(m)
+	// No early return: the time must not show which signature was right.
 	equal := 0
 	for _, text := range s.list[:s.n] {
 		if !m.decode(f.encoding, text) {
@@ -56,7 +59,8 @@ func (k *key) matches(f *form, s *signed) bool {
 	return equal == 1
 }
 
-// decode reads a signature into m.sent. It refuses a text of any other length than ours, without decoding it.
+// decode decodes a signature into m.sent. It refuses a text whose length differs from the length of a
+// signature, without decoding it.
 func (m *mac) decode(e Encoding, text string) bool {
 	length := hex.EncodedLen(len(m.sum))
 	if e == Base64 {

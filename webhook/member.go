@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// member returns the text of a string or number in a JSON object, by its path such as "event.type", or "" if the object has no such member. Of
-// members with the same name it takes the first one. It does not read the rest of the body: the code that applies the event parses all of it.
+// member returns the text of a string or number in a JSON object, by its path such as "event.type". It returns
+// "" if the object has no such member. If several members have the same name, it takes the first one. It does
+// not check the rest of the body: the code that applies the event parses the whole body.
 func member(body []byte, path string) string {
 	for path != "" {
 		var name string
@@ -21,6 +22,7 @@ func member(body []byte, path string) string {
 	}
 	switch c := body[0]; {
 	case c == '"' && bytes.IndexByte(body, '\\') < 0:
+		// Without escapes, the text between the quotation marks is the value.
 		return string(body[1 : len(body)-1])
 	case c == '"':
 		var text string
@@ -59,7 +61,7 @@ func valueOf(object []byte, name string) []byte {
 	return nil
 }
 
-// isName reports whether quoted, a string in JSON, is name.
+// isName reports whether the JSON string quoted contains name.
 func isName(quoted []byte, name string) bool {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return string(quoted[1:len(quoted)-1]) == name
@@ -68,7 +70,7 @@ func isName(quoted []byte, name string) bool {
 	return json.Unmarshal(quoted, &text) == nil && text == name
 }
 
-// after returns what follows c at the beginning of b.
+// after returns the bytes after c, if b begins with blanks and c.
 func after(b []byte, c byte) (rest []byte, ok bool) {
 	if b = space(b); len(b) == 0 || b[0] != c {
 		return nil, false
@@ -83,7 +85,8 @@ func space(b []byte) []byte {
 	return b
 }
 
-// endOfValue returns the length of the value at the beginning of b. A number below 1 means that b does not begin with a value.
+// endOfValue returns the length of the value at the beginning of b. A result below 1 means that b does not
+// begin with a value.
 func endOfValue(b []byte) int {
 	if len(b) == 0 {
 		return -1
@@ -118,7 +121,8 @@ func endOfNested(b []byte) int {
 	return -1
 }
 
-// endOfString returns the length of the string at the beginning of b, with its quotation marks, or -1 if b does not begin with a string.
+// endOfString returns the length of the JSON string at the beginning of b, including its quotation marks. It
+// returns -1 if b does not begin with a complete string.
 func endOfString(b []byte) int {
 	if len(b) == 0 || b[0] != '"' {
 		return -1
@@ -130,9 +134,10 @@ func endOfString(b []byte) int {
 		}
 		i += next
 		escapes := 0
-		for b[i-1-escapes] == '\\' { // ends at the quotation mark before the string
+		for b[i-1-escapes] == '\\' { // the loop ends at the first quotation mark at the latest
 			escapes++
 		}
+		// An odd number of backslashes escapes the quotation mark.
 		if escapes%2 == 0 {
 			return i + 1
 		}

@@ -15,7 +15,7 @@ func RelayMetrics(to instrument.Recorder) RelayObserver { return relayMetrics{to
 
 type relayMetrics struct{ to instrument.Recorder }
 
-// counters are the counters of a relay, with the values of their label.
+// counters has the counters of a relay, with the values of their label.
 var counters = map[instrument.ID][]string{
 	instrument.WebhookAttempts:    {string(EventDelivered), string(EventFailed), string(EventRanOut)},
 	instrument.WebhookDisabled:    {string(DisabledByFailing), string(DisabledByGone)},
@@ -24,8 +24,9 @@ var counters = map[instrument.ID][]string{
 
 // Observe implements [RelayObserver].
 func (m relayMetrics) Observe(ctx context.Context, e RelayEvent) {
-	switch e.Type { //nolint:exhaustive // the others are not counted
+	switch e.Type { //nolint:exhaustive // the other events have no counter
 	case EventTaken:
+		// A counter must be 0 before its first event, so that a monitoring system sees an increase.
 		for id, values := range counters {
 			for _, value := range values {
 				zero := instrument.One(id, value)

@@ -23,7 +23,7 @@ func writeProblem(w http.ResponseWriter, p problem) {
 	_ = json.NewEncoder(w).Encode(p) //nolint:errchkjson // texts and a number; a client that is gone reads nothing
 }
 
-// malformedError is a request that cannot be read. Its text is for the tenant.
+// malformedError says that a request cannot be read. Its text is meant for the tenant.
 type malformedError struct{ err error }
 
 func (e *malformedError) Error() string {
@@ -35,7 +35,7 @@ var (
 	errNoSince = errors.New(`there is no "since". Try: a time, such as "2026-11-26T09:00:00Z"`)
 )
 
-// problemOf returns the part of an error that a tenant may see.
+// problemOf returns the problem for an error, with only the text that a tenant may see.
 func problemOf(err error) problem {
 	var malformed *malformedError
 	var long *http.MaxBytesError
@@ -46,7 +46,7 @@ func problemOf(err error) problem {
 		return problem{Status: http.StatusBadRequest, Code: "malformed", Detail: err.Error()}
 	case errors.Is(err, ErrNotFound):
 		return problem{Status: http.StatusNotFound, Code: "not_found", Detail: "There is no such endpoint or event."}
-	case errors.Is(err, ErrURL): // the text shows what the resolver has answered
+	case errors.Is(err, ErrURL): // without the text of the error, which may contain addresses from the resolver
 		return problem{Status: http.StatusUnprocessableEntity, Code: "url_not_allowed", Detail: "The URL is not allowed, or its name cannot be resolved. It begins with https, and its host has a public address."}
 	case errors.Is(err, ErrInvalid):
 		return problem{Status: http.StatusUnprocessableEntity, Code: "invalid", Detail: err.Error()}
@@ -59,6 +59,7 @@ func problemOf(err error) problem {
 	case errors.Is(err, ErrDisabled):
 		return problem{Status: http.StatusConflict, Code: "disabled", Detail: "The endpoint is disabled. Enable it."}
 	}
+	// After these errors the change may have been made.
 	switch store.KindOf(err) {
 	case store.KindUnavailable, store.KindLost, store.KindBusy, store.KindRetry:
 		return problem{Status: http.StatusServiceUnavailable, Code: "unavailable", Detail: "It is not known whether this was done. Read it, and try again."}

@@ -53,7 +53,7 @@ func Slack(secrets ...string) *Verifier {
 	return v
 }
 
-// slackChallenge returns the answer to a url_verification; nil to all else.
+// slackChallenge returns the answer to a url_verification request of Slack, and nil for every other request.
 func slackChallenge(body []byte) []byte {
 	if member(body, "type") != "url_verification" {
 		return nil

@@ -30,7 +30,7 @@ func Receive[TX any](in *inbox.Inbox[TX], v *Verifier, fn inbox.Handler[TX]) htt
 	return receiver.Of(in, fn, v.receiver())
 }
 
-// check compares how long an inbox keeps an ID with how long the sender may repeat an event.
+// check returns an error if the inbox forgets an ID before the sender stops repeating the event.
 func (v *Verifier) check(retain time.Duration, of map[string]time.Duration) error {
 	if d, ok := of[v.Source]; ok {
 		retain = d
@@ -59,7 +59,7 @@ func (v *Verifier) receiver() receiver.Config {
 	}
 }
 
-// decode returns the message of a request that was verified.
+// decode returns the message of a verified request.
 func (v *Verifier) decode(r *http.Request, body []byte) ([]message.Message, error) {
 	f := &v.form
 	m := message.Message{
@@ -71,14 +71,15 @@ func (v *Verifier) decode(r *http.Request, body []byte) ([]message.Message, erro
 	return []message.Message{m}, nil
 }
 
-// headersOf returns the headers that are kept with a message: no signatures, no secrets, and nothing that belongs to the delivery.
+// headersOf returns the headers that the inbox stores with a message. It leaves out signatures, secrets, and
+// headers that concern only the delivery.
 func headersOf(h http.Header) map[string]string {
 	kept := map[string]string{}
 	for name, value := range receiver.Headers(h) {
 		name = strings.ToLower(name)
 		switch {
 		case message.IsOfDelivery(name), !printable.Is(name), !printable.Is(value):
-		case kept[name] != "": // as HTTP reads lines of one name
+		case kept[name] != "": // HTTP joins several lines with the same name by a comma
 			kept[name] += ", " + value
 		default:
 			kept[name] = value

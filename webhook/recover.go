@@ -25,7 +25,7 @@ type Period struct {
 	Rate float64
 }
 
-const batch = 100 // rows of one transaction
+const batch = 100 // the maximum number of rows of one transaction
 
 // Recover makes the stopped deliveries of a period due again, each from the start of its schedule, and returns
 // the number of these deliveries. Recover uses small transactions. After an error only some of the deliveries
@@ -83,7 +83,7 @@ func (es *Endpoints) Replay(ctx context.Context, tenant, id string, p Period) (r
 		if err == nil && len(ids) > 0 {
 			n, err = es.replay(ctx, tenant, id, ids, p, replayed)
 		}
-		if err == nil { // else the transaction was rolled back
+		if err == nil { // after an error the transaction was rolled back
 			replayed += n
 		}
 		if read < batch {
@@ -93,7 +93,7 @@ func (es *Endpoints) Replay(ctx context.Context, tenant, id string, p Period) (r
 	return replayed, err
 }
 
-// How many rows a Preview reads, the latest ones.
+// The maximum numbers of rows that Preview reads. Preview reads the latest rows.
 const (
 	mostPreviewedStopped = 10_000
 	mostPreviewedEvents  = 2000
@@ -111,7 +111,7 @@ func (es *Endpoints) Preview(ctx context.Context, tenant, id string, p Period, m
 	if missed {
 		return es.previewMissed(ctx, &e, p)
 	}
-	// It is ordered as its index is: otherwise PostgreSQL would sort all stopped deliveries.
+	// This is the order of an index. With another order, PostgreSQL would sort all stopped deliveries.
 	query := "select created_at from once_webhook_delivery where endpoint = ? and due_at is null order by due_at desc, event desc limit ?"
 	read := 0
 	err = es.db.Pool().Query(ctx, es.text(query, e.id, int64(mostPreviewedStopped)), func(row sqlplane.Row) error {
@@ -125,7 +125,7 @@ func (es *Endpoints) Preview(ctx context.Context, tenant, id string, p Period, m
 	return n, read == mostPreviewedStopped, err
 }
 
-// previewMissed counts the events of a period that an endpoint wants and of which it has had no attempt.
+// previewMissed counts the events of a period that the endpoint wants and for which no attempt was made.
 func (es *Endpoints) previewMissed(ctx context.Context, e *endpointRow, p Period) (n int64, more bool, err error) {
 	query := `select v.type, v.created_at, (select count(*) from once_webhook_delivery d where d.endpoint = ? and d.event = v.id), (select min(a.id) from once_webhook_attempt a where a.endpoint = ? and a.event = v.id)
  from (select id, type, created_at from once_webhook_event where tenant = ? order by id desc limit ?) v`
@@ -145,21 +145,22 @@ func (es *Endpoints) previewMissed(ctx context.Context, e *endpointRow, p Period
 		}
 		return err
 	})
+	// If the oldest event that was read is before the period, the whole period was read.
 	return n, read == mostPreviewedEvents && !oldest.Before(p.Since), err
 }
 
-// has reports whether an event of that time is of the period.
+// has reports whether an event of the time at belongs to the period.
 func (p *Period) has(at time.Time) bool {
 	return !at.Before(p.Since) && (p.Until.IsZero() || at.Before(p.Until))
 }
 
 // replayedInVain removes deliveries that the insert of Replay has stored although the endpoint already had an
-// attempt. That happens if the insert waited for a relay that was writing an outcome, so that its snapshot did
-// not contain the new attempt.
+// attempt. This can happen if the insert has waited for a relay that was writing an outcome: the snapshot of
+// the insert then lacks the new attempt.
 const replayedInVain = `delete from once_webhook_delivery where cause = 'replay' and attempts = 0 and endpoint in (select id from once_webhook_endpoint where uid = ? and tenant = ?)
  and exists (select 1 from once_webhook_attempt a where a.endpoint = once_webhook_delivery.endpoint and a.event = once_webhook_delivery.event) and event in `
 
-// replay stores deliveries of events of which the endpoint has had no attempt.
+// replay stores deliveries of the events for which the endpoint has no attempt.
 func (es *Endpoints) replay(ctx context.Context, tenant, id string, events []any, p Period, others int64) (n int64, err error) {
 	due, times := p.due("v.id", events, others)
 	args := append([]any{id, tenant}, full(events)...)
@@ -170,8 +171,8 @@ func (es *Endpoints) replay(ctx context.Context, tenant, id string, events []any
  and not exists (select 1 from once_webhook_attempt a where a.endpoint = e.id and a.event = v.id) KEEP(endpoint)`, append(times, args...)...))
 		if err == nil && n > 0 {
 			var got int64
-			// The insert may have waited for a row of the relay, and then it has not seen the attempt that was
-			// stored with this row's deletion.
+			// The insert may have waited for a relay that has deleted a row and stored an attempt. The insert
+			// does not see this attempt.
 			got, err = r.Exec(ctx, es.text(replayedInVain+fullBatch, args...))
 			n -= got
 		}
@@ -183,10 +184,11 @@ func (es *Endpoints) replay(ctx context.Context, tenant, id string, events []any
 	return n, err
 }
 
-// fullBatch is a list of as many events as a batch has at most: so there is one text for all.
+// fullBatch is a list of placeholders for a whole batch. With one text for all batches, the database prepares
+// one statement.
 var fullBatch = "(?" + strings.Repeat(", ?", batch-1) + ")"
 
-// full repeats the last event until the batch is full.
+// full repeats the last event until the list has the length of a batch.
 func full(events []any) []any {
 	events = slices.Clone(events)
 	for len(events) < batch {
@@ -195,16 +197,18 @@ func full(events []any) []any {
 	return events
 }
 
-// begin returns the endpoint, and the range of numbers of the period's events: greater than after, up to last.
-// It reads all earlier events of the tenant, because a later number does not imply a later time if a clock has
-// jumped.
+// begin returns the endpoint, and the range of numbers of the period's events: greater than after, and at most
+// last. begin reads all earlier events of the tenant, because after a jump of the clock a later number may have
+// an earlier time.
 func (es *Endpoints) begin(ctx context.Context, tenant, id string, p *Period) (e endpointRow, after, last int64, err error) {
 	if e, err = es.checkPeriod(ctx, tenant, id, p); err != nil {
 		return e, 0, 0, err
 	}
 	const events = "select id from once_webhook_event where tenant = ? and created_at "
+	// Without an event in the period, the range of numbers is empty.
 	first, last := int64(math.MaxInt64), int64(0)
 	err = es.db.Pool().Query(ctx, es.text(events+">= ? order by id limit 1", tenant, es.at(p.Since)), func(row sqlplane.Row) error { return row.Scan(&first) })
+	// A period without an end includes events that commit later.
 	if p.Until.IsZero() {
 		return e, first - 1, math.MaxInt64, err
 	}
@@ -214,7 +218,7 @@ func (es *Endpoints) begin(ctx context.Context, tenant, id string, p *Period) (e
 	return e, first - 1, last, err
 }
 
-// checkPeriod checks p and returns the endpoint, or [ErrDisabled].
+// checkPeriod checks p, and returns the endpoint, or [ErrDisabled] if the endpoint is disabled.
 func (es *Endpoints) checkPeriod(ctx context.Context, tenant, id string, p *Period) (e endpointRow, err error) {
 	if err := checkRate(p.Rate); err != nil {
 		return e, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -225,7 +229,7 @@ func (es *Endpoints) checkPeriod(ctx context.Context, tenant, id string, p *Peri
 	return e, err
 }
 
-// due returns the time at which each delivery becomes due, spread by the rate.
+// due returns the SQL expression of the time at which each delivery becomes due. The rate spreads these times.
 func (p *Period) due(event string, events []any, others int64) (text string, args []any) {
 	if p.Rate == 0 {
 		return "NOW", nil

@@ -74,7 +74,7 @@ type Relay struct {
 	boarding sync.Mutex // guards the pointer board, because Gauges may be called while Run begins
 	board    *board
 	settlers [lanes]*settler
-	locked   *settler // of deliveries whose rows other transactions have locked
+	locked   *settler // writes the outcomes of deliveries whose rows other transactions have locked
 	sending  sync.WaitGroup
 	stater   *stater
 	woken    chan struct{}
@@ -90,7 +90,7 @@ type holder interface {
 const (
 	holdTable     = "once_webhook_hold"
 	holdWork      = "webhook"
-	statementTime = 30 * time.Second // bounds one statement, in case the server falls silent
+	statementTime = 30 * time.Second // limits the time of one statement, in case the server stops answering
 )
 
 // allParts are the numbers of all parts.
@@ -108,6 +108,7 @@ func (h *Hooks[TX]) Relay(cfg RelayConfig) *Relay {
 	}
 	cfg.Timeout = cmp.Or(max(0, cfg.Timeout), 15*time.Second)
 	cfg.Concurrency = cmp.Or(max(0, cfg.Concurrency), 4)
+	// A negative value stays as it is, because it means never.
 	cfg.DisableAfter = cmp.Or(cfg.DisableAfter, 5*24*time.Hour)
 	cfg.MaxBytes = cmp.Or(max(0, cfg.MaxBytes), 128<<20)
 	cfg.TTL = cmp.Or(max(0, cfg.TTL), 10*time.Second)
@@ -119,7 +120,8 @@ func (h *Hooks[TX]) Relay(cfg RelayConfig) *Relay {
 		cfg.Observer = LogRelay(nil)
 	}
 	r := &Relay{db: h.db, hooks: &h.cfg, cfg: cfg, client: h.cfg.Guard.Client(), sent: h.sent, board: newBoard(cfg.MaxBytes / 2), woken: make(chan struct{}, 1)}
-	// The context of an attempt has the timeout, so that a timeout can be distinguished from the end of Run.
+	// The timeout is part of the context of an attempt. So the relay can distinguish a timeout from the end of
+	// Run.
 	r.client.Timeout = 0
 	r.holder = hold.New(h.db, hold.Config{Table: holdTable, Work: holdWork, Parts: parts, TTL: cfg.TTL, Node: cfg.Node, Failed: func(err error) {
 		cfg.Observer.Observe(context.Background(), RelayEvent{Type: EventDatabase, Err: err})
@@ -131,6 +133,7 @@ func (h *Hooks[TX]) Relay(cfg RelayConfig) *Relay {
 // releases its endpoints to other processes, and returns nil. While the database cannot be reached, Run reports
 // the errors to the observer and waits. If Run returns an error, the relay cannot work at all.
 func (r *Relay) Run(ctx context.Context) error {
+	// Two runs would share the board and the settlers of this relay.
 	if !r.running.CompareAndSwap(false, true) {
 		return errors.New("webhook: this relay is running. Try: call Run once, or make another Relay")
 	}
@@ -140,8 +143,9 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	holding, letGo := context.WithCancel(context.WithoutCancel(ctx)) // the parts are renewed while deliveries end
+	holding, letGo := context.WithCancel(context.WithoutCancel(ctx)) // the parts stay held while the last deliveries end
 	defer letGo()
+	// The board of an earlier Run may have deliveries that have not ended.
 	r.boarding.Lock()
 	r.board = newBoard(r.cfg.MaxBytes / 2)
 	r.boarding.Unlock()
@@ -149,9 +153,10 @@ func (r *Relay) Run(ctx context.Context) error {
 	var held, working, settling, locked, stating sync.WaitGroup
 	var failed error
 	held.Go(func() {
-		if err := r.holder.Run(holding, func() { notify(changed) }); holding.Err() == nil { // it has ended by itself
+		if err := r.holder.Run(holding, func() { notify(changed) }); holding.Err() == nil { // the holder has ended by itself
 			failed = err
 		}
+		// Without its parts the relay must not deliver.
 		stop()
 	})
 	r.stater = newStater(r)
@@ -171,7 +176,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	working.Go(func() { (&finder{relay: r}).run(ctx) })
 	working.Go(func() { r.keepHouse(ctx) })
 	working.Wait()
-	// In this order: deliveries end, then they are settled, and only then the parts are released.
+	// The order matters: deliveries end, then their outcomes are written, and only then the parts are released.
 	r.sending.Wait()
 	for _, s := range r.settlers {
 		s.end()
@@ -183,9 +188,10 @@ func (r *Relay) Run(ctx context.Context) error {
 	stating.Wait()
 	letGo()
 	held.Wait()
+	// Run may never be called again, and the idle connections would stay open.
 	r.client.CloseIdleConnections()
 	switch {
-	case errors.Is(failed, store.ErrNotMigrated): // since check has seen them
+	case errors.Is(failed, store.ErrNotMigrated): // the tables were deleted after the check
 		return notMigrated(failed)
 	case failed != nil:
 		return fmt.Errorf("webhook: the relay cannot hold its parts: %w. Try: Run again", failed)
@@ -193,7 +199,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	return nil
 }
 
-// check waits until the database can be reached, and returns an error if it does not have the tables.
+// check waits until the database can be reached, and returns an error if the tables are missing.
 func (r *Relay) check(ctx context.Context) error {
 	tables := store.Statement{SQL: "select 1 from once_webhook_endpoint, once_webhook_event, once_webhook_delivery, once_webhook_attempt, once_webhook_state, once_webhook_hold where 1 = 0"}
 	for failures := 1; ; failures++ {
@@ -216,12 +222,14 @@ func notMigrated(err error) error {
 // of Wake. Set once.Config.AfterCommit to the method Wake.
 func (r *Relay) Wake() {
 	if r.sent.Load() {
+		// The flag is cleared before the look. An event that is sent during the look then wakes the relay
+		// again.
 		r.sent.Store(false)
 		notify(r.woken)
 	}
 }
 
-// text is a statement in the dialect of the database.
+// text returns a statement in the dialect of the database.
 func (r *Relay) text(query string, args ...any) store.Statement {
 	return store.Statement{SQL: dialect.Text(r.db.Dialect(), query), Args: args}
 }
@@ -239,17 +247,19 @@ func (r *Relay) exec(ctx context.Context, s store.Statement) error {
 	return err
 }
 
-// changed is exec, and returns the number of changed rows.
+// changed runs a statement that writes, and returns the number of changed rows.
 func (r *Relay) changed(ctx context.Context, s store.Statement) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementTime)
 	defer cancel()
 	return r.db.Pool().Exec(ctx, s)
 }
 
-// write calls fn until it succeeds. fn bounds its statements, and has the same effect when it runs again. After the end of Run it has the TTL to succeed.
+// write calls fn until fn succeeds. fn must limit the time of its statements, and must have the same effect
+// when it runs again. After the end of Run, fn may be tried for one TTL.
 func (r *Relay) write(ended context.Context, fn func(context.Context) error) error {
 	var until time.Time
 	for failures := 1; ; failures++ {
+		// The end of Run must not cancel the write: the requests were already made.
 		err := fn(context.WithoutCancel(ended))
 		if err == nil {
 			return nil
@@ -258,6 +268,7 @@ func (r *Relay) write(ended context.Context, fn func(context.Context) error) err
 			if until.IsZero() {
 				until = time.Now().Add(r.cfg.TTL)
 			}
+			// After one TTL another process may hold the part, and the statement would change nothing.
 			if time.Now().After(until) {
 				return err
 			}
@@ -266,9 +277,9 @@ func (r *Relay) write(ended context.Context, fn func(context.Context) error) err
 	}
 }
 
-// databaseFailed tells the observer and waits.
+// databaseFailed tells the observer about the error, and waits.
 func (r *Relay) databaseFailed(ctx context.Context, err error, failures int) {
-	if store.KindOf(err) != store.KindRetry { // a deadlock is no news
+	if store.KindOf(err) != store.KindRetry { // a deadlock is normal
 		r.tell(ctx, RelayEvent{Type: EventDatabase, Err: err})
 	}
 	sleep.For(ctx, min(500*time.Millisecond, 10*time.Millisecond<<min(failures-1, 10)))

@@ -30,7 +30,7 @@ type request struct {
 	url     string
 	headers map[string]string
 	signer  *Signer
-	id      string // of the event
+	id      string // the ID of the event
 	data    []byte
 }
 
@@ -39,8 +39,8 @@ type answer struct {
 	Attempt
 
 	retryAfter time.Duration
-	err        error // why no answer came
-	fresh      bool  // on a new connection
+	err        error // the reason why no answer was received
+	fresh      bool  // the answer came on a new connection
 }
 
 // delivered reports whether the endpoint has confirmed the delivery.
@@ -51,6 +51,7 @@ func (q *request) send(ctx context.Context, client *http.Client) (a answer) {
 	began := time.Now()
 	a.At = began
 	defer func() { a.Duration = time.Since(began) }()
+	// Only an answer on a new connection proves that the network works.
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { a.fresh = !c.Reused }})
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, q.url, bytes.NewReader(q.data))
 	if err != nil {
@@ -60,6 +61,7 @@ func (q *request) send(ctx context.Context, client *http.Client) (a answer) {
 	r.Header.Set("Content-Type", contentType)
 	r.Header.Set("User-Agent", "once-webhook")
 	for name, value := range q.headers {
+		// A header such as Host or Content-Length would change the request itself.
 		if mayAdd(name) {
 			r.Header.Set(name, value)
 		}
@@ -74,19 +76,20 @@ func (q *request) send(ctx context.Context, client *http.Client) (a answer) {
 		return a
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode < 100 || resp.StatusCode > 999 { // the HTTP/2 client takes any number
+	if resp.StatusCode < 100 || resp.StatusCode > 999 { // the HTTP/2 client of net/http accepts any number
 		a.Error, a.err = "closed", fmt.Errorf("HTTP %d", resp.StatusCode)
 		return a
 	}
 	a.Host = r.URL.Hostname()
 	a.Status, a.retryAfter = resp.StatusCode, retryAfter(resp.Header, time.Now())
-	// An error after the status changes nothing: an endpoint that has answered 2xx has the event.
+	// An error after the status is ignored: an endpoint that has answered 2xx has received the event.
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, readAnswer))
 	a.Size, a.Answer = int64(len(body)), body[:min(len(body), keptAnswer)]
 	return a
 }
 
-// hostOf is an error of a request that shows the host alone: the path of a URL is often a password.
+// hostOf returns the error of a request with only the host of the URL, because the path of a URL often contains
+// a password.
 func hostOf(err error, u *url.URL) error {
 	var failed *url.Error
 	if errors.As(err, &failed) {
@@ -97,18 +100,19 @@ func hostOf(err error, u *url.URL) error {
 	return err
 }
 
-// mayAdd reports whether an endpoint may have a header of its own with this name.
+// mayAdd reports whether the settings of an endpoint may add a header with this name.
 func mayAdd(name string) bool {
 	name = textproto.CanonicalMIMEHeaderKey(name)
 	switch name {
 	case "Host", "Content-Length", "Transfer-Encoding", "Connection", "Te", "Trailer", "Upgrade", "Expect", "Accept-Encoding":
 		return false
 	}
-	// A second header of the scheme would make the signature ambiguous.
+	// A second header of the signature scheme would make the signature ambiguous.
 	return !strings.HasPrefix(name, "Webhook-")
 }
 
-// errorClass names the reason of a missing answer in one word. The text of the error may show addresses of this network.
+// errorClass returns the reason of a missing answer in one word. The text of the error must stay secret,
+// because it may contain addresses of this network.
 func errorClass(err error) string {
 	var dns *net.DNSError
 	var unknown x509.UnknownAuthorityError
@@ -117,7 +121,7 @@ func errorClass(err error) string {
 	var timeout net.Error
 	var op *net.OpError
 	switch {
-	// First, because the refusal comes wrapped in an error of dialing.
+	// This case is first, because the refusal is wrapped in an error of dialing.
 	case errors.Is(err, ssrf.ErrRefused):
 		return "refused"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():

@@ -13,15 +13,16 @@ import (
 )
 
 const (
-	readBytes   = 4 << 20 // of events that are read at once, as estimated from the last ones
-	readMost    = 128     // events
+	readBytes   = 4 << 20 // the maximum size of the events that are read at once, estimated from the last ones
+	readMost    = 128     // the maximum number of these events
 	sealedPause = time.Minute
 )
 
-// claimer finds due deliveries, and begins them. A claim writes nothing: this process holds the parts, and the board knows the running deliveries.
+// claimer finds due deliveries, and begins them. A claim writes nothing to the database: this process holds the
+// parts, and the board knows the running deliveries.
 type claimer struct {
 	relay   *Relay
-	largest int // the size of the largest event that was read lately
+	largest int // about the size of the largest event that was read recently
 }
 
 func (c *claimer) run(ctx context.Context) {
@@ -65,9 +66,11 @@ func (c *claimer) claim(ctx context.Context, asks []ask) error {
 	err := c.relay.query(ctx, c.relay.due(asks, true), func(row sqlplane.Row) error {
 		d, endpoint, at, isDue, err := scanDue(row)
 		if a := byID[endpoint]; err == nil && a != nil {
+			// The rows of an endpoint come in order, so the first one is where the next claim begins.
 			if a.first == nil {
 				a.first = &at
 			}
+			// An ordered endpoint returns its first delivery even if it is not due.
 			if d.target = a.target; isDue {
 				found[a] = append(found[a], d)
 			}
@@ -80,6 +83,7 @@ func (c *claimer) claim(ctx context.Context, asks []ask) error {
 		a := &asks[i]
 		list := found[a]
 		a.read = err == nil
+		// A result as long as the limit may not be complete.
 		more[a.target] = err == nil && len(list) >= a.limit
 		for _, d := range list {
 			if a.want > 0 && b.isNew(a.target, d.event) {
@@ -93,6 +97,7 @@ func (c *claimer) claim(ctx context.Context, asks []ask) error {
 	}
 	now := time.Now()
 	for _, a := range asks {
+		// An endpoint without a due delivery is asked again as well, because a hint can be missed.
 		at := now.Add(askEvery)
 		if more[a.target] {
 			at = now
@@ -102,7 +107,7 @@ func (c *claimer) claim(ctx context.Context, asks []ask) error {
 	return err
 }
 
-// scanDue reads a row of [Relay.due].
+// scanDue scans a row of [Relay.due].
 func scanDue(row sqlplane.Row) (d *delivery, endpoint int64, at bound, isDue bool, err error) {
 	d = &delivery{}
 	var due time.Time
@@ -111,9 +116,11 @@ func scanDue(row sqlplane.Row) (d *delivery, endpoint int64, at bound, isDue boo
 	return d, endpoint, bound{due.UnixMicro(), d.event}, come == 1, err
 }
 
-// begin reads the events of deliveries and begins them. It notes in more which endpoints have others left.
+// begin reads the events of deliveries, and begins the deliveries. It sets in more which endpoints have further
+// due deliveries.
 func (c *claimer) begin(ctx context.Context, list []*delivery, more map[*target]bool) error {
 	for len(list) > 0 {
+		// No place is free, so a read of the events would be for nothing.
 		if !c.relay.board.anyPlace() {
 			for _, d := range list {
 				more[d.target] = true
@@ -137,25 +144,27 @@ func (c *claimer) begin(ctx context.Context, list []*delivery, more map[*target]
 				later = append(later, d)
 			}
 		}
-		for _, d := range later { // the next ones may be unreadable as well: they are looked at a moment later
+		for _, d := range later { // the next deliveries may be unreadable as well, so the relay looks at the endpoint a moment later
 			more[d.target] = false
 		}
 	}
 	return nil
 }
 
-// beginOne begins a delivery of an event. A nil event was not found. If the event cannot be found or decrypted, the delivery waits, and the endpoint
-// has no failure.
+// beginOne begins a delivery of an event. A nil event was not found. If the event cannot be found or decrypted,
+// the delivery waits, and this does not count as a failure of the endpoint.
 func (c *claimer) beginOne(ctx context.Context, d *delivery, e *storedEvent, more map[*target]bool) (readable bool, err error) {
 	r := c.relay
 	if e == nil {
-		// A standby that has not replayed the commit of the event may have answered. The server that deletes decides whether the event exists.
+		// The read may come from a standby that has not yet replayed the commit of the event. The primary
+		// decides whether the event exists.
 		n, err := r.amend(ctx, d, "delete from once_webhook_delivery where not exists (select 1 from once_webhook_event v where v.id = ?)", d.event)
 		return n > 0, err
 	}
 	data, err := r.hooks.open(e.data, e.encrypted, dataLabel(e.uid))
 	if err != nil {
 		r.tell(ctx, RelayEvent{Type: EventSealed, Tenant: e.tenant, Endpoint: d.target.uid, EventID: e.uid, Err: err})
+		// The delivery waits for a moment: an operator may set the right key.
 		_, err := r.amend(ctx, d, "update once_webhook_delivery set due_at = AGO(?) where due_at <= NOW", -sealedPause.Microseconds())
 		return false, err
 	}
@@ -172,14 +181,14 @@ func (c *claimer) readable() int {
 	return max(1, min(most, readBytes/max(c.largest, 1<<10)))
 }
 
-// storedEvent is an event as the database has it.
+// storedEvent is an event as the database stores it.
 type storedEvent struct {
 	uid, tenant, kind, trace string
 	data                     []byte
 	encrypted                bool
 }
 
-// events reads the events of deliveries, each event once, even if many endpoints get it.
+// events reads the events of deliveries. It reads each event once, even if many endpoints get the event.
 func (c *claimer) events(ctx context.Context, list []*delivery) (events map[int64]*storedEvent, err error) {
 	ids := make([]int64, 0, len(list))
 	events = map[int64]*storedEvent{}
@@ -189,8 +198,9 @@ func (c *claimer) events(ctx context.Context, list []*delivery) (events map[int6
 			ids = append(ids, d.event)
 		}
 	}
+	// Until here the map has only found duplicates.
 	clear(events)
-	// One large event keeps the reads small for a while only.
+	// The estimate decreases, so one large event keeps the reads small only for a while.
 	c.largest -= c.largest / 8
 	listed, args := c.relay.listed("id", ids)
 	err = c.relay.query(ctx, c.relay.text("select id, uid, tenant, type, trace, data, encrypted from once_webhook_event where "+listed, args...), func(row sqlplane.Row) error {
@@ -204,12 +214,13 @@ func (c *claimer) events(ctx context.Context, list []*delivery) (events map[int6
 	return events, err
 }
 
-// begin begins a delivery if its part is held and a place is free. Otherwise its row stays as it is.
+// begin begins a delivery if this process holds its part and a place is free. Otherwise the row of the delivery
+// stays as it is.
 func (r *Relay) begin(ctx context.Context, d *delivery, e *storedEvent, data []byte) bool {
 	held, done := r.holder.Use([]int{d.target.part})
 	if len(held) == 0 {
 		done()
-		return true // another process delivers it
+		return true // because another process delivers it
 	}
 	d.part, d.done = held[0], done
 	d.uid, d.tenant, d.kind, d.trace, d.bytes = e.uid, e.tenant, e.kind, e.trace, int64(len(data))
@@ -222,11 +233,12 @@ func (r *Relay) begin(ctx context.Context, d *delivery, e *storedEvent, data []b
 	return true
 }
 
-// deliver makes an attempt.
+// deliver makes one attempt, and passes its outcome to a settler.
 func (r *Relay) deliver(ended context.Context, d *delivery, s *settings, data []byte) {
+	// The end of Run must not cut off a request that the endpoint may have received.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ended), r.cfg.Timeout)
 	defer cancel()
-	drained := context.AfterFunc(ended, func() { // running deliveries have the TTL to end
+	drained := context.AfterFunc(ended, func() { // running deliveries may go on for one TTL after the end of Run
 		if sleep.For(ctx, r.cfg.TTL) {
 			cancel()
 		}
@@ -239,7 +251,7 @@ func (r *Relay) deliver(ended context.Context, d *delivery, s *settings, data []
 	slow.Stop()
 	drained()
 	r.board.ended(d)
-	// Neither says anything about the endpoint: the row stays as it is, and the delivery is due again.
+	// Neither case says anything about the endpoint. The row stays as it is, and the delivery is due again.
 	if d.cut || d.ours {
 		if d.ours {
 			r.tell(ctx, RelayEvent{Type: EventOurs, Tenant: d.tenant, Endpoint: d.target.uid, EventID: d.uid, EventType: d.kind, Attempt: d.attempts + 1, Duration: d.answer.Duration, Err: d.answer.err})
@@ -251,7 +263,8 @@ func (r *Relay) deliver(ended context.Context, d *delivery, s *settings, data []
 	r.settlers[d.lane()].add(d)
 }
 
-// amend changes the row of a delivery that has not begun, as long as this process holds its part. It returns the number of changed rows, 0 or 1.
+// amend changes the row of a delivery that has not begun, if this process still holds the part. It returns the
+// number of changed rows, 0 or 1.
 func (r *Relay) amend(ctx context.Context, d *delivery, change string, values ...any) (int64, error) {
 	held, done := r.holder.Use([]int{d.target.part})
 	defer done()
@@ -259,7 +272,7 @@ func (r *Relay) amend(ctx context.Context, d *delivery, change string, values ..
 	return r.changed(ctx, r.text(change+" and endpoint = ? and event = ? and "+still, append(append(values, d.target.id, d.event), args...)...))
 }
 
-// listed is a condition that column is one of ids.
+// listed returns the condition that column is one of ids.
 func (r *Relay) listed(column string, ids []int64) (condition string, args []any) {
 	if r.db.Dialect() == sqlplane.PostgreSQL {
 		rows := make([][]any, len(ids))

@@ -9,9 +9,9 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// due is the statement that reads the due deliveries for asks: endpoint, event, attempts, cause, the time at which it is due, and 1 if that time has
-// come. The limit is a literal: if it were an argument, the planner would expect a tenth of all rows, and read and sort them. Without bounds the
-// statement reads from the first row of each endpoint on.
+// due returns the statement that reads the due deliveries of asks: endpoint, event, attempts, cause, due time,
+// and 1 if that time has come. The limit is part of the text: with an argument the planner would expect a tenth
+// of all rows, and would sort them. Without bounds the statement reads from the first row of each endpoint.
 func (r *Relay) due(asks []ask, bounds bool) store.Statement {
 	if r.db.Dialect() == sqlplane.PostgreSQL {
 		return r.dueArrays(asks, bounds)
@@ -33,7 +33,8 @@ func (r *Relay) due(asks []ask, bounds bool) store.Statement {
 	return r.text(text.String())
 }
 
-// dueOf selects the due deliveries of one endpoint. For an ordered endpoint it selects the first delivery, due or not.
+// dueOf selects the due deliveries of one endpoint. For an ordered endpoint it selects the first delivery, even
+// if its time has not come.
 func dueOf(endpoint string, limit int, ordered bool, from string) string {
 	const columns = "select endpoint, event, attempts, cause, due_at, case when due_at <= NOW then 1 else 0 end from once_webhook_delivery where endpoint = "
 	if ordered {
@@ -42,7 +43,8 @@ func dueOf(endpoint string, limit int, ordered bool, from string) string {
 	return columns + endpoint + " and due_at <= NOW" + from + " order by due_at, event limit " + strconv.Itoa(limit)
 }
 
-// dueArrays is due with a few texts for any number of endpoints: limits are rounded up to a power of four.
+// dueArrays is due for PostgreSQL. It rounds limits up to a power of four, so that there are only a few texts
+// for any number of endpoints.
 func (r *Relay) dueArrays(asks []ask, bounds bool) store.Statement {
 	type class struct {
 		limit   int

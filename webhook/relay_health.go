@@ -20,14 +20,14 @@ const (
 	EventEndpointDisabled = "webhook.endpoint.disabled" // the endpoint is disabled; its waiting deliveries are kept
 )
 
-// noticeOf returns the warning that the owner of an endpoint gets after a failure: how much of the time until it is disabled is over, in percent. 0
-// means no warning.
+// noticeOf returns the warning that the owner of an endpoint gets after a failure, as a percentage: how much of
+// the time until the endpoint is disabled has passed. The result 0 means no warning.
 func (r *Relay) noticeOf(d *delivery, now time.Time) int {
 	if d.answer.Status == http.StatusGone {
-		// Gone: the endpoint itself says that it wants no more events.
+		// The status 410 says that the endpoint wants no more events, so the endpoint is disabled immediately.
 		return 100
 	}
-	// Without a state the attempt has changed nothing that the owner could be warned of.
+	// Without a state, the attempt has not changed the health of the endpoint.
 	if d.state == nil || r.cfg.DisableAfter < 0 {
 		return 0
 	}
@@ -40,14 +40,15 @@ func (r *Relay) noticeOf(d *delivery, now time.Time) int {
 	return 0
 }
 
-// stater writes the states of endpoints, one by one, and warns owners. Outcomes do not wait for it: if another transaction has locked the row of an
-// endpoint, or if a warning cannot be stored, only this endpoint waits. A statement that the database does not answer delays the states of other
-// endpoints too, for 30 s at most.
+// stater writes the states of endpoints, one by one, and warns owners. Outcomes of deliveries do not wait for a
+// state. If another transaction has locked the row of an endpoint, or a warning cannot be stored, only the
+// state of this endpoint waits. A statement without an answer from the database delays all other states, for at
+// most 30 s.
 type stater struct {
 	relay *Relay
 	mu    sync.Mutex
 	last  map[*target]*delivery // the latest delivery of each target whose state must be written
-	ended bool                  // no other delivery comes
+	ended bool                  // the relay adds no more deliveries
 	woken chan struct{}
 }
 
@@ -59,6 +60,7 @@ func newStater(r *Relay) *stater {
 func (s *stater) add(list []*delivery) {
 	s.mu.Lock()
 	for _, d := range list {
+		// A warning must not get lost behind a later state without a warning.
 		if before := s.last[d.target]; d.state != nil && (before == nil || d.notice >= before.notice) {
 			s.last[d.target] = d
 		}
@@ -67,7 +69,7 @@ func (s *stater) add(list []*delivery) {
 	notify(s.woken)
 }
 
-// end lets run return when all states are written, or the TTL is over.
+// end makes run return when all states are written, or when the TTL has passed.
 func (s *stater) end() {
 	s.mu.Lock()
 	s.ended = true
@@ -75,7 +77,7 @@ func (s *stater) end() {
 	notify(s.woken)
 }
 
-// take returns all states to write now.
+// take returns all states that must be written now.
 func (s *stater) take() (last map[*target]*delivery, ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,11 +85,12 @@ func (s *stater) take() (last map[*target]*delivery, ended bool) {
 	return last, s.ended
 }
 
-// run works until end is called.
+// run writes states until end is called.
 func (s *stater) run(ctx context.Context) {
 	r := s.relay
+	// The end of Run must not cancel the last states.
 	ctx = context.WithoutCancel(ctx)
-	var until time.Time // once end is called
+	var until time.Time // set when end is called
 	for failures := 0; ; {
 		last, ended := s.take()
 		if ended && until.IsZero() {
@@ -104,6 +107,7 @@ func (s *stater) run(ctx context.Context) {
 		for _, d := range last {
 			if err := r.writeState(ctx, d); err != nil {
 				failed = err
+				// A later delivery may have been added meanwhile: add keeps the right one.
 				s.add([]*delivery{d})
 			}
 		}
@@ -118,7 +122,8 @@ func (s *stater) run(ctx context.Context) {
 	}
 }
 
-// errLocked says that another transaction changes an endpoint, or sends to it: on MySQL at REPEATABLE READ a Send locks it.
+// errLocked says that another transaction has locked the row of an endpoint, for example a change of the
+// endpoint. On MySQL at REPEATABLE READ, Send locks it as well.
 var errLocked = &store.Error{Kind: store.KindRetry, Err: errors.New("the endpoint is locked")}
 
 // writeState writes the state of an endpoint, and warns its owner.
@@ -143,16 +148,18 @@ func (r *Relay) writeState(ctx context.Context, d *delivery) error {
 	default:
 		r.board.told(d.target, d.notice)
 	}
+	// Without a change, a person has changed the endpoint meanwhile, which is no event of this relay.
 	if by != "" && changed {
 		r.tell(ctx, RelayEvent{Type: EventDisabled, Tenant: d.tenant, Endpoint: d.target.uid, Err: d.answer.err, Status: d.answer.Status})
 	}
 	return nil
 }
 
-// state is the statement that writes the state of an endpoint.
+// state returns the statement that writes the state of an endpoint.
 func (r *Relay) state(d *delivery) store.Statement {
+	// The current health counts, because a later delivery may have changed it.
 	h := r.board.healthOf(d.target)
-	// Most endpoints never fail, so only endpoints with failures have a row.
+	// Most endpoints never fail, so only an endpoint with failures has a row.
 	if h.failures == 0 {
 		still, args := hold.StillHeld(holdTable, holdWork, "part", []hold.Part{d.part})
 		return r.text("delete from once_webhook_state where endpoint = ? and "+still, append([]any{d.target.id}, args...)...)
@@ -167,8 +174,9 @@ func (r *Relay) state(d *delivery) store.Statement {
 		d.target.id, h.failures, time.Since(h.since).Microseconds(), until, holdWork, d.part.Number, d.part.Fence)
 }
 
-// lock locks the row of an endpoint, or returns errLocked. The endpoint may have no row.
+// lock locks the row of an endpoint, or returns errLocked. A deleted endpoint may have no row.
 func (r *Relay) lock(ctx context.Context, tx sqlplane.Runner, endpoint int64) error {
+	// A deleted row must not look like a locked one.
 	exists, free := false, false
 	err := tx.Query(ctx, r.text("select 1 from once_webhook_endpoint where id = ?", endpoint), func(sqlplane.Row) error { exists = true; return nil })
 	if err == nil && exists {
@@ -180,8 +188,9 @@ func (r *Relay) lock(ctx context.Context, tx sqlplane.Runner, endpoint int64) er
 	return err
 }
 
-// hasSucceeded reports whether the endpoint has had a successful attempt since the first failure of its state. This happens if a relay was killed
-// after it wrote an outcome and before it wrote the state. An endpoint that has answered 410 counts as failed in any case.
+// hasSucceeded reports whether an attempt has succeeded since the first failure of the state. This happens if a
+// relay was killed after it wrote an outcome and before it wrote the state. An endpoint that has answered 410
+// counts as failed in any case.
 func (r *Relay) hasSucceeded(ctx context.Context, tx sqlplane.Runner, d *delivery) (yes bool, err error) {
 	if d.answer.Status == http.StatusGone {
 		return false, nil
@@ -194,14 +203,16 @@ func (r *Relay) hasSucceeded(ctx context.Context, tx sqlplane.Runner, d *deliver
 	return yes, err
 }
 
-// notice warns the owner of an endpoint, once for each percentage, and disables the endpoint when its time is over. If it returns by without a
-// change, the endpoint is read again.
+// notice warns the owner of an endpoint, once for each percentage, and disables the endpoint when the time has
+// passed. If by is set but changed is false, the caller makes the relay read the endpoint again.
 func (r *Relay) notice(ctx context.Context, tx sqlplane.Runner, d *delivery) (by Disabled, changed bool, err error) {
+	// After a success the warning would be wrong.
 	if yes, err := r.hasSucceeded(ctx, tx, d); err != nil || yes {
 		return DisabledByFailing, false, err
 	}
 	kind := EventEndpointFailing
 	still, args := hold.StillHeld(holdTable, holdWork, "part", []hold.Part{d.part})
+	// The condition on told: two processes must not send the same warning twice.
 	statement := r.text("update once_webhook_state set told = ? where endpoint = ? and told < ? and "+still, append([]any{d.notice, d.target.id, d.notice}, args...)...)
 	if d.notice == 100 {
 		kind, by = EventEndpointDisabled, DisabledByFailing
@@ -212,13 +223,13 @@ func (r *Relay) notice(ctx context.Context, tx sqlplane.Runner, d *delivery) (by
 			return by, false, err
 		}
 		statement = r.text("update once_webhook_endpoint set disabled_at = NOW, disabled_by = ?, version = version + 1 where id = ? and version = ? and disabled_at is null and "+still,
-			append([]any{string(by), d.target.id, d.version}, args...)...) // a person may have changed or enabled it since
+			append([]any{string(by), d.target.id, d.version}, args...)...) // the version: a person may have changed or enabled the endpoint meanwhile
 	}
 	rows, err := tx.Exec(ctx, statement)
 	if err != nil || rows == 0 {
 		return by, false, err
 	}
-	if by != "" { // enabled by a person, it starts without failures
+	if by != "" { // when a person enables the endpoint, it begins without failures
 		if _, err := tx.Exec(ctx, r.text("delete from once_webhook_state where endpoint = ?", d.target.id)); err != nil {
 			return by, false, err
 		}

@@ -13,23 +13,23 @@ import (
 
 const (
 	hintEvery = 20 * time.Millisecond
-	hintBack  = 100 * time.Millisecond // transactions commit out of the order of their ids
-	hintMost  = 1000                   // events of one read
-	slowness  = 5 * time.Minute        // how much later than others a transaction may commit after it has drawn its number
+	hintBack  = 100 * time.Millisecond // a read looks this far back, because transactions do not commit in the order of their ids
+	hintMost  = 1000                   // the maximum number of events of one read
+	slowness  = 5 * time.Minute        // how long a transaction may stay open after it has taken the number of its event, so that the relay still waits for it
 	findEvery = time.Second
-	findShare = 4 // the finder uses at most one part in so many of the time of a connection: after a slow read it pauses longer
+	findShare = 4 // the finder uses at most one part in findShare of the time of a connection: after a slow read it pauses longer
 )
 
-// hinter reads the ids of new events often, so that a relay in another process than Send reacts quickly. It may
-// miss an event; the claims, once a second, miss none.
+// hinter reads the ids of new events often, so that the relay reacts quickly to a Send of another process. It
+// may miss an event. The claims miss none, and run once a second.
 type hinter struct {
 	relay  *Relay
 	mark   int64 // the highest id that was read
 	low    int64 // the highest id that was read a moment ago
-	next   int64 // will be low
+	next   int64 // the next value of low
 	backAt time.Time
-	seen   map[int64]struct{} // above low
-	older  int64              // the mark some time ago
+	seen   map[int64]struct{} // ids above low that were already seen
+	older  int64              // an older value of mark
 	oldAt  time.Time
 }
 
@@ -58,12 +58,13 @@ func (h *hinter) run(ctx context.Context, changed chan struct{}) {
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
+		// This process has sent an event, so the read need not wait for the next tick.
 		case <-h.relay.woken:
 		}
 	}
 }
 
-// start begins above the highest id that exists.
+// start sets the mark to the highest id that exists.
 func (h *hinter) start(ctx context.Context) error {
 	var latest, now time.Time
 	last := h.relay.text("select id, created_at, NOW from once_webhook_event order by id desc limit 1")
@@ -74,15 +75,17 @@ func (h *hinter) start(ctx context.Context) error {
 	if err != nil || h.mark == 0 {
 		return err
 	}
+	// Events below this number belong to transactions that are assumed to have ended.
 	first, err := firstSince(ctx, h.relay.db, "created_at from once_webhook_event where ", now.Add(-slowness))
 	h.relay.board.saw(latest.UnixMicro(), first-1)
 	return err
 }
 
-// read wakes the endpoints of the tenants that have new events. more reports that others exist.
+// read wakes the endpoints of the tenants that have new events. The result more reports that further events
+// exist.
 func (h *hinter) read(ctx context.Context, changed chan struct{}) (more bool, err error) {
 	rows, low := 0, h.low
-	tenants := map[string]bound{} // the first of its new events
+	tenants := map[string]bound{} // the position of the first new event of each tenant
 	latest := int64(0)
 	err = h.relay.query(ctx, h.relay.text("select id, tenant, created_at from once_webhook_event where id > ? order by id limit "+strconv.Itoa(hintMost), low), func(row sqlplane.Row) error {
 		var id int64
@@ -108,16 +111,17 @@ func (h *hinter) read(ctx context.Context, changed chan struct{}) (more bool, er
 		return false, err
 	}
 	for tenant, first := range tenants {
-		if !h.relay.board.wake(tenant, first) { // its endpoint may be new
+		if !h.relay.board.wake(tenant, first) { // the tenant may have a new endpoint, which only the lister finds
 			notify(changed)
 		}
 	}
 	now, old := time.Now(), int64(0)
+	// A transaction that took its number before this time is assumed to have ended.
 	if now.Sub(h.oldAt) >= slowness {
 		old, h.older, h.oldAt = h.older, h.mark, now
 	}
 	h.relay.board.saw(latest, old)
-	if more = rows >= hintMost; more { // so many events are new that the read does not look back
+	if more = rows >= hintMost; more { // with so many new events the next read does not look back
 		h.low, h.next, h.backAt = h.mark, h.mark, now
 		clear(h.seen)
 	} else if now.Sub(h.backAt) >= hintBack {
@@ -132,7 +136,7 @@ func (h *hinter) read(ctx context.Context, changed chan struct{}) (more bool, er
 }
 
 // finder finds deliveries before the bounds of endpoints: deliveries whose transaction has committed late, and
-// deliveries that became due again. It reads each endpoint from its first row on, which may take long, but no claim
+// deliveries that became due again. It reads each endpoint from its first row, which may take long. No claim
 // waits for it.
 type finder struct{ relay *Relay }
 

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// fault says whose fault it is that a request got no answer.
+// fault says which side has caused that a request got no answer.
 type fault uint8
 
 const (
 	faultTheirs fault = iota
-	faultOurs         // of this process: no file descriptor, no memory, no port, or no proxy
-	faultEither       // a route, an address or a name is missing: either in the network of this process or in that of the endpoint
+	faultOurs         // this process: no file descriptor, no memory, no port, or no proxy
+	faultEither       // a route, an address or a name is missing, in the network of this process or in the network of the endpoint
 )
 
 const (
-	ownFirst = time.Second // pauses after failures of this process
+	ownFirst = time.Second // the first pause after a failure of this process; each further pause is twice as long
 	ownMost  = 30 * time.Second
 )
 
@@ -27,7 +27,7 @@ var (
 	oursMaybe  = []error{syscall.EADDRNOTAVAIL, syscall.ENETUNREACH, syscall.ENETDOWN}
 )
 
-// faultOf says whose failure an error of a request is.
+// faultOf returns which side has caused the error of a request.
 func faultOf(err error) fault {
 	is := func(target error) bool { return errors.Is(err, target) }
 	var op *net.OpError
@@ -37,13 +37,13 @@ func faultOf(err error) fault {
 		return faultOurs
 	case slices.ContainsFunc(oursMaybe, is):
 		return faultEither
-	case errors.As(err, &dns) && !dns.IsNotFound && dns.Err != "server misbehaving": // SERVFAIL: our resolver has answered, and the resolver of the endpoint has not
+	case errors.As(err, &dns) && !dns.IsNotFound && dns.Err != "server misbehaving": // SERVFAIL: the resolver of this process has answered, but the resolver of the endpoint has not
 		return faultEither
 	}
 	return faultTheirs
 }
 
-// Reasons of failures of this process and its network.
+// Reasons why a request failed because of this process or its network.
 const (
 	ownResources = "resources"
 	ownProxy     = "proxy"
@@ -51,7 +51,7 @@ const (
 	ownName      = "name"
 )
 
-// ownReason names the missing resource in one word.
+// ownReason returns the missing resource in one word.
 func ownReason(err error) string {
 	var op *net.OpError
 	var dns *net.DNSError
@@ -66,9 +66,10 @@ func ownReason(err error) string {
 	return ownResources
 }
 
-// isOurs reports whether a request has failed because of this process or its network. If the cause could be
-// either network, the endpoint is blamed as soon as another endpoint was reached on a new connection since the
-// first such failure. reached is when the last request began that has reached an endpoint in this way.
+// isOurs reports whether a request has failed because of this process or its network. If either network could
+// be the cause, the endpoint is blamed as soon as another endpoint was reached on a new connection after the
+// first such failure. The parameter reached is the start of the last request that has reached an endpoint in
+// this way.
 func (t *target) isOurs(a *answer, reached, now time.Time) bool {
 	whose := faultTheirs
 	if a.Status == 0 {
@@ -81,9 +82,11 @@ func (t *target) isOurs(a *answer, reached, now time.Time) bool {
 	case whose == faultTheirs:
 		t.doubt, t.own = time.Time{}, 0
 		return false
+	// The network of this process works, so the fault is on the side of the endpoint.
 	case whose == faultEither && reached.After(t.doubt):
 		return false
 	}
+	// Without a pause, a process without file descriptors would try again and again.
 	if until := now.Add(min(ownFirst<<min(t.own, 10), ownMost)); until.After(t.until) {
 		t.until = until
 	}

@@ -2,9 +2,9 @@ package webhook
 
 import "time"
 
-// Standings of targets, the best first. Good targets may take all places, targets in trouble at most half of
-// them, and new ones at most three quarters. So hanging endpoints leave places to others, even if it is not
-// known yet that they hang.
+// Standings of targets, the best first. Good targets may take all places, new targets three quarters, and
+// targets in trouble half of them. So hanging endpoints leave places for others, even if the relay does not
+// know yet that they hang.
 const (
 	standingGood    = iota // the last request was answered
 	standingNew            // no request was answered yet since this process knows it
@@ -12,7 +12,7 @@ const (
 	standings
 )
 
-// standing is how a target is doing.
+// standing returns how well the endpoint of a target has answered recently.
 func (t *target) standing() int {
 	switch {
 	case t.failures > 0 || t.slow > 0:
@@ -23,13 +23,13 @@ func (t *target) standing() int {
 	return standingGood
 }
 
-// queued is a target and when it is looked at.
+// queued is a target in a queue. The key is the time of the next look at the target.
 type queued struct {
 	key    time.Time
 	target *target
 }
 
-// queue is a heap, the earliest first.
+// queue is a heap of targets, the earliest first.
 type queue []queued
 
 // Len implements [heap.Interface].

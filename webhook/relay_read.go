@@ -15,18 +15,19 @@ import (
 
 const (
 	sweepEvery = 10 * time.Minute
-	listEvery  = time.Second // pause between two reads that find endpoints which other processes have created, changed or disabled
-	listShare  = 20          // after a slow list the lister pauses, so that lists take at most one part in so many of the time of this process
-	listMost   = 200         // endpoints that are read at once
+	listEvery  = time.Second // the pause between two reads of the versions of all endpoints
+	listShare  = 20          // the lister uses at most one part in listShare of the time: after a slow read it pauses longer
+	listMost   = 200         // the maximum number of endpoints of one read
 )
 
-// lister updates the board's endpoints from the database.
+// lister updates the endpoints of the board from the database.
 type lister struct{ relay *Relay }
 
 func (l *lister) run(ctx context.Context, changed <-chan struct{}) {
 	told, failures := -1, 0
 	for ctx.Err() == nil {
 		began := time.Now()
+		// The list only reads, so it need not keep the parts.
 		held, done := l.relay.holder.Use(allParts)
 		done()
 		if len(held) != told {
@@ -49,9 +50,11 @@ func (l *lister) run(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// list reads the versions of all endpoints of the held parts, and then the endpoints that are new or have changed.
+// list reads the versions of all endpoints in the held parts, and then reads the endpoints that are new or have
+// changed.
 func (l *lister) list(ctx context.Context, held []hold.Part) error {
 	versions := map[int64]int64{}
+	// Without parts no row is read, and the board drops all of its targets.
 	if len(held) > 0 {
 		numbers := make([]int64, len(held))
 		for i, p := range held {
@@ -78,7 +81,7 @@ func (l *lister) list(ctx context.Context, held []hold.Part) error {
 	return nil
 }
 
-// read reads endpoints and their states.
+// read reads the settings and states of endpoints, and puts them on the board.
 func (l *lister) read(ctx context.Context, ids []int64) error {
 	r := l.relay
 	healths := map[int64]*health{}
@@ -89,7 +92,8 @@ func (l *lister) read(ctx context.Context, ids []int64) error {
 		var since, until, now time.Time
 		err := row.Scan(&id, &h.failures, (*dialect.Time)(&since), (*dialect.Time)(&until), &h.told, (*dialect.Time)(&now))
 		ours := time.Now()
-		if h.since = ours.Add(since.Sub(now)); !until.IsZero() { // the clock of the database may differ from ours
+		if h.since = ours.Add(since.Sub(now)); !until.IsZero() { // the clock of the database may differ from the clock of this process
+			// A wrong clock must not pause an endpoint for longer than any circuit.
 			h.until = ours.Add(min(until.Sub(now), circuitMost))
 		}
 		healths[id] = h
@@ -107,13 +111,14 @@ func (l *lister) read(ctx context.Context, ids []int64) error {
 		}
 		s, err := e.open(r)
 		if err != nil {
+			// The target is put on the board nevertheless, and gets no deliveries until its endpoint changes.
 			r.tell(ctx, RelayEvent{Type: EventSealed, Tenant: e.tenant, Endpoint: e.uid, Err: err})
 		}
 		h := healths[e.id]
 		if h == nil {
 			h = &health{}
 		}
-		if s.disabled { // enabled by a person later, it starts without failures
+		if s.disabled { // when a person enables the endpoint, it begins without failures
 			h = &health{stored: h.stored}
 		}
 		r.board.put(e.id, e.part, e.version, s, h)
@@ -121,7 +126,7 @@ func (l *lister) read(ctx context.Context, ids []int64) error {
 	})
 }
 
-// storedEndpoint is an endpoint as the database has it.
+// storedEndpoint is an endpoint as the database stores it.
 type storedEndpoint struct {
 	settings
 
@@ -137,7 +142,7 @@ func (e *storedEndpoint) scan(row sqlplane.Row) error {
 		&e.concurrency, &e.isDisabled, (*dialect.Time)(&e.storedTime))
 }
 
-// open decrypts the endpoint. After an error it is unusable until it changes.
+// open decrypts the settings of an endpoint. After an error the endpoint gets no deliveries until it changes.
 func (e *storedEndpoint) open(r *Relay) (*settings, error) {
 	s := e.settings
 	s.disabled = e.isDisabled == 1
@@ -161,7 +166,7 @@ func (e *storedEndpoint) open(r *Relay) (*settings, error) {
 		if err != nil {
 			return err
 		}
-		// Converted to the clock of this process, which may differ from the database's.
+		// The time is converted to the clock of this process, which may differ from the clock of the database.
 		s.bothUntil = time.Now().Add(e.beforeUntil.Sub(e.storedTime))
 		s.both, err = NewSigner(string(secret), string(before))
 		return err
@@ -169,7 +174,8 @@ func (e *storedEndpoint) open(r *Relay) (*settings, error) {
 	return &s, s.broken
 }
 
-// keepHouse deletes events and attempts that are older than Config.Retain, in the process that holds part 0.
+// keepHouse deletes events and attempts that are older than Config.Retain. It works only in the process that
+// holds part 0.
 func (r *Relay) keepHouse(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -179,6 +185,7 @@ func (r *Relay) keepHouse(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		// One relay is enough, and exactly one relay holds part 0.
 		held, done := r.holder.Use(allParts[:1])
 		done()
 		if len(held) == 0 {

@@ -16,8 +16,9 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// settle writes outcomes, and then tells the observer. It returns the deliveries whose outcomes are not written because other transactions have locked
-// their rows. It fails only when Run ends; then an event that was delivered may be delivered again.
+// settle writes the outcomes of deliveries, and then tells the observer. It returns the deliveries whose
+// outcomes are not written because other transactions have locked their rows. It fails only if Run has ended; a
+// delivered event may then be delivered again.
 func (r *Relay) settle(ctx context.Context, list []*delivery) (locked []*delivery) {
 	now := time.Now()
 	for _, d := range list {
@@ -25,11 +26,12 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) (locked []*deliver
 			continue
 		}
 		if d.wait, d.steps = pauseAfter(d.attempts+1, d.answer.retryAfter, r.cfg.Schedule); d.steps == 0 {
+			// The schedule is over, so a person decides.
 			d.wait, d.steps = -1, 1
 		}
 		d.notice = r.noticeOf(d, now)
 	}
-	// All processes lock rows in the same order, against deadlocks.
+	// All processes lock rows in the same order, so that they do not deadlock.
 	slices.SortFunc(list, func(a, b *delivery) int {
 		return cmp.Or(cmp.Compare(a.target.id, b.target.id), cmp.Compare(a.event, b.event))
 	})
@@ -41,7 +43,8 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) (locked []*deliver
 			failed = append(failed, d)
 		}
 	}
-	// Separately, because settleRows deletes the delivered rows and changes the failed ones.
+	// Separate statements, because settleRows deletes the rows of delivered events, and updates the rows of
+	// failed ones.
 	for _, some := range [][]*delivery{delivered, failed} {
 		if len(some) == 0 {
 			continue
@@ -53,6 +56,7 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) (locked []*deliver
 			return err
 		})
 		if err != nil {
+			// write repeats until Run ends. Another process then delivers these events again.
 			r.tell(ctx, RelayEvent{Type: EventDatabase, Err: err})
 			return nil
 		}
@@ -64,6 +68,7 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) (locked []*deliver
 			written = append(written, d)
 		}
 	}
+	// States come last: an outcome must not wait for a locked endpoint.
 	r.stater.add(written)
 	for _, d := range written {
 		r.tellOutcome(ctx, d, now)
@@ -71,12 +76,13 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) (locked []*deliver
 	return locked
 }
 
-// settleAll is settleRows. If the database refuses the rows, it writes each one by itself, so that one bad row does not block the outcomes of others.
-// A row that the database refuses because of the endpoint's answer is written without the answer.
+// settleAll writes rows as settleRows does. If the database refuses the rows, settleAll writes each row by
+// itself, so that one bad row does not block others. If the database refuses a row because of the endpoint's
+// answer, settleAll writes the row without the answer.
 func (r *Relay) settleAll(ctx context.Context, list []*delivery, rows [][]any) (locked []*delivery, err error) {
 	locked, err = r.settleRows(ctx, list, rows)
 	if !isRefused(ctx, err) {
-		// Any other error may pass: write tries all of them again.
+		// Any other error may be temporary: write tries all rows again.
 		return locked, err
 	}
 	locked = nil
@@ -100,7 +106,7 @@ func isRefused(ctx context.Context, err error) bool {
 	return err != nil && store.KindOf(err) == store.KindOther && ctx.Err() == nil
 }
 
-// bare returns a copy of a delivery without its answer: only whether it was delivered is left.
+// bare returns a copy of a delivery without its answer. The copy keeps only whether the event was delivered.
 func (d *delivery) bare() *delivery {
 	plain := *d
 	plain.answer.Attempt = Attempt{At: d.answer.At, Duration: d.answer.Duration, Cause: d.answer.Cause, Error: "closed"}
@@ -129,8 +135,9 @@ func (r *Relay) tellOutcome(ctx context.Context, d *delivery, now time.Time) {
 	}
 }
 
-// rows are the attempts of deliveries as settleRows writes them: endpoint, event, attempts, wait, steps, age, micros, status, error, size,
-// answer, encrypted, cause, host, part. An answer that cannot be encrypted is not kept, so that the outcome does not wait for the key.
+// rows returns the attempts of deliveries in the form that settleRows writes: endpoint, event, attempts, wait,
+// steps, age, micros, status, error, size, answer, encrypted, cause, host, part. An answer that cannot be
+// encrypted is dropped, so that the outcome does not wait for the key.
 func (r *Relay) rows(ctx context.Context, list []*delivery) (rows [][]any) {
 	for _, d := range list {
 		a := &d.answer
@@ -153,12 +160,14 @@ func (r *Relay) rows(ctx context.Context, list []*delivery) (rows [][]any) {
 
 const attemptColumns = "endpoint, event, at, micros, status, error, size, answer, encrypted, cause, host"
 
-// settleRows writes the outcomes of deliveries; either all of them were delivered, or none. It skips a row that has changed meanwhile, for example by
-// Resend, or whose part another process has taken, and stores no attempt for it. So it can be repeated after a lost answer. It returns the deliveries
-// whose rows other transactions have locked.
+// settleRows writes the outcomes of deliveries. Either all of them were delivered, or none. settleRows skips a
+// row that has changed meanwhile, for example by Resend, or whose part another process has taken. So it can run
+// again after a lost answer. It returns the deliveries whose rows other transactions have locked.
 func (r *Relay) settleRows(ctx context.Context, list []*delivery, rows [][]any) (locked []*delivery, err error) {
+	// The fast statement waits for locked rows, so it is only the first try.
 	if r.db.Dialect() == sqlplane.PostgreSQL && list[0].waits == 0 {
 		over, err := within(ctx, patience, func(ctx context.Context) error { return r.exec(ctx, r.settleArrays(list, rows, heldBy(list))) })
+		// If the time has passed, a row is probably locked, and settleFree passes over it.
 		if !over {
 			return nil, err
 		}
@@ -166,12 +175,13 @@ func (r *Relay) settleRows(ctx context.Context, list []*delivery, rows [][]any) 
 	return r.settleFree(ctx, list, rows)
 }
 
-// settleFree is settleRows in a transaction that waits for no row. It may still wait for another lock, such as one that MySQL sets on the gap between
-// two rows: then it is given up after a time and repeated for each endpoint by itself.
+// settleFree does the work of settleRows in a transaction that waits for no row. The transaction may wait for
+// another lock, such as a gap lock of MySQL. Then it is cancelled after a time, and repeated for each endpoint
+// by itself.
 func (r *Relay) settleFree(ctx context.Context, list []*delivery, rows [][]any) (locked []*delivery, err error) {
 	most := statementTime
-	if r.db.Dialect() != sqlplane.SQLite { // there a transaction that writes is alone
-		most = min(most, patience<<min(list[0].waits/lockedTold, 4)) // longer after a while: the database may be slow
+	if r.db.Dialect() != sqlplane.SQLite { // on SQLite only one transaction writes at a time
+		most = min(most, patience<<min(list[0].waits/lockedTold, 4)) // longer after several waits, because the database may be slow rather than locked
 	}
 	over, err := within(ctx, most, func(ctx context.Context) error {
 		return r.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, tx sqlplane.Runner) (err error) {
@@ -182,6 +192,7 @@ func (r *Relay) settleFree(ctx context.Context, list []*delivery, rows [][]any) 
 	switch {
 	case err == nil:
 		return locked, nil
+	// This is not a lock of a row, so the caller tries all rows again.
 	case !over || r.db.Dialect() == sqlplane.SQLite:
 		return nil, err
 	case list[0].target == list[len(list)-1].target: // the list is ordered by endpoint
@@ -202,17 +213,20 @@ func (r *Relay) settleFree(ctx context.Context, list []*delivery, rows [][]any) 
 	return locked, nil
 }
 
-// within calls fn with a ctx that ends after some time, and reports whether fn has failed because this time, or a timeout of the database, is over.
+// within calls fn with a limit on its time. It reports whether fn has failed because this time, or a timeout of
+// the database, has passed.
 func within(ctx context.Context, most time.Duration, fn func(context.Context) error) (over bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	err = fn(bounded)
+	// The end of ctx itself is no sign of a lock.
 	return err != nil && (bounded.Err() != nil || store.KindOf(err) == store.KindBusy) && ctx.Err() == nil, err
 }
 
-// settleArrays is settleRows in one statement.
+// settleArrays returns the statement that does the work of settleRows on PostgreSQL.
 func (r *Relay) settleArrays(list []*delivery, rows [][]any, held []hold.Part) store.Statement {
-	// The fence is asked once, and about the list: asked about the rows it was asked for each of them. With it the planner expects few rows of the list, and looks each up by its key.
+	// The fence is checked once for the list. A check for each row would cost more. With this check the planner
+	// also expects few rows, and looks up each row by its key.
 	const from = `unnest(?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::bigint[], ?::text::integer[], ?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::text[], ?::text::bigint[], ?::text::bytea[], ?::text::boolean[], ?::text::text[], ?::text::text[], ?::text::smallint[])
  x(endpoint, event, attempts, wait, steps, age, micros, status, error, size, answer, encrypted, cause, host, part) where d.endpoint = x.endpoint and d.event = x.event and d.attempts = x.attempts and d.cause = x.cause and `
 	locked, more := hold.Locked(holdTable, holdWork, held)
@@ -226,7 +240,8 @@ func (r *Relay) settleArrays(list []*delivery, rows [][]any, held []hold.Part) s
  insert into once_webhook_attempt (`+attemptColumns+`) select endpoint, event, NOW - age * interval '1 microsecond', micros, status, error, size, answer, encrypted, cause, host from changed`, append(dialect.Arrays(rows), more...)...)
 }
 
-// settleIn is settleRows in a transaction: it locks the rows that no other transaction has locked, and writes only the rows that have not changed.
+// settleIn does the work of settleRows in the transaction tx. It locks the rows that no other transaction has
+// locked, and writes only the rows that have not changed.
 func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delivery, rows [][]any, held []hold.Part) (locked []*delivery, err error) {
 	query, args := hold.Locked(holdTable, holdWork, held)
 	still := map[int]bool{} // by part
@@ -236,12 +251,12 @@ func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delive
 		still[part] = true
 		return err
 	})
-	// Another process has taken the parts over, and delivers the remaining rows.
+	// Another process has taken the parts, and delivers the remaining rows.
 	if err != nil || len(still) == 0 {
 		return nil, err
 	}
 	free, err := r.unchanged(ctx, tx, list, still, " FOR UPDATE SKIP LOCKED")
-	if err == nil && len(free) < len(list) { // rows are locked, or have changed
+	if err == nil && len(free) < len(list) { // some rows are locked or have changed: a read without a lock finds out which
 		rest := slices.DeleteFunc(slices.Clone(list), func(d *delivery) bool { return free[d] })
 		var left map[*delivery]bool
 		left, err = r.unchanged(ctx, tx, rest, still, "")
@@ -268,8 +283,8 @@ func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delive
 	return locked, err
 }
 
-// unchanged returns which deliveries have rows that are as they were when the deliveries began, in parts that this process still holds. lock is how the
-// rows are locked.
+// unchanged returns the deliveries whose rows have not changed since the deliveries began, in parts that this
+// process still holds. The text lock says how the rows are locked.
 func (r *Relay) unchanged(ctx context.Context, tx sqlplane.Runner, list []*delivery, still map[int]bool, lock string) (unchanged map[*delivery]bool, err error) {
 	type version struct {
 		endpoint, event, attempts int64
@@ -292,7 +307,7 @@ func (r *Relay) unchanged(ctx context.Context, tx sqlplane.Runner, list []*deliv
 	return unchanged, err
 }
 
-// change removes delivered rows, or sets the times of the next attempts.
+// change returns the statement that deletes delivered rows, or sets the times of the next attempts.
 func (r *Relay) change(list []*delivery) string {
 	const set = " set attempts = d.attempts + x.steps, cause = '', due_at = case when x.wait >= 0 then NOW + x.wait / 1000 end"
 	const same = " where d.endpoint = x.endpoint and d.event = x.event"
@@ -312,11 +327,12 @@ func (r *Relay) change(list []*delivery) string {
 	return "update once_webhook_delivery as d" + set + " from " + r.table(list) + same
 }
 
-// located are the rows d of deliveries. MySQL locks nothing that is joined with a json_table.
+// located returns the text that selects the rows d of deliveries. It lists the keys, because MySQL locks no
+// rows that are joined with a json_table.
 func (r *Relay) located(list []*delivery) string {
 	var text strings.Builder
 	text.WriteString("once_webhook_delivery d")
-	if r.db.Dialect() == sqlplane.MySQL { // a plan that reads the table would wait for rows of others
+	if r.db.Dialect() == sqlplane.MySQL { // another plan would scan the table, and wait for rows of other transactions
 		text.WriteString(" force index (primary)")
 	}
 	for i, d := range list {
@@ -329,12 +345,13 @@ func (r *Relay) located(list []*delivery) string {
 	return text.String()
 }
 
-// joined is a table of deliveries with their rows, one by one, on MySQL. A plan that reads the table of deliveries would wait for rows of others.
+// joined returns a join of deliveries with their rows for MySQL. Each row is looked up by its key: a scan of
+// the table would wait for rows of other transactions.
 func (r *Relay) joined(list []*delivery) string {
 	return r.table(list) + " straight_join once_webhook_delivery d force index (primary) on d.endpoint = x.endpoint and d.event = x.event"
 }
 
-// micros is the pause until the next attempt in microseconds; -1 means no further attempt.
+// micros returns the pause until the next attempt in microseconds, or -1 if no attempt follows.
 func (d *delivery) micros() int64 {
 	if d.wait < 0 {
 		return -1
@@ -342,7 +359,7 @@ func (d *delivery) micros() int64 {
 	return d.wait.Microseconds()
 }
 
-// table is a table of deliveries: endpoint, event, wait in microseconds, steps.
+// table returns a table of deliveries: endpoint, event, wait in microseconds, steps.
 func (r *Relay) table(list []*delivery) string {
 	mysql := r.db.Dialect() == sqlplane.MySQL
 	var text strings.Builder
@@ -363,7 +380,7 @@ func (r *Relay) table(list []*delivery) string {
 	return "(select column1 as endpoint, column2 as event, column3 as wait, column4 as steps from (values " + text.String() + ") v) x"
 }
 
-// heldBy returns the parts of deliveries.
+// heldBy returns the parts of deliveries, in the order of their numbers.
 func heldBy(list []*delivery) (held []hold.Part) {
 	seen := map[hold.Part]bool{}
 	for _, d := range list {

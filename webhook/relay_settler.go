@@ -10,7 +10,8 @@ import (
 	"github.com/oncelib/once/internal/base/sleep"
 )
 
-// Lanes of settlers: failures and successes are never written by the same statement, so that neither waits for the other.
+// Lanes of settlers: one statement never writes both failures and successes, so that a lock on one kind does
+// not delay the other kind.
 const (
 	laneDelivered = iota
 	laneFailed
@@ -18,17 +19,17 @@ const (
 )
 
 const (
-	settlersOfLane = 2   // concurrent statements of a lane: one is written while another waits for its commit
-	settleMost     = 256 // deliveries in a statement
+	settlersOfLane = 2   // concurrent statements of a lane: one writes while another one waits for its commit
+	settleMost     = 256 // the maximum number of deliveries in a statement
 )
 
 const (
-	patience    = 2 * time.Second // bounds a statement about several endpoints: another transaction may have locked rows of one of them
+	patience    = 2 * time.Second // limits the time of a statement about several endpoints: another transaction may have locked rows of one endpoint
 	lockedPause = 200 * time.Millisecond
-	lockedTold  = int(patience / lockedPause) // waits of a delivery after which the observer hears of it
+	lockedTold  = int(patience / lockedPause) // after this many waits of a delivery, the relay tells the observer
 )
 
-// errRowsLocked says that outcomes cannot be written.
+// errRowsLocked says that outcomes of deliveries cannot be written.
 var errRowsLocked = errors.New("the outcomes of deliveries cannot be written: another transaction has locked rows of once_webhook_delivery, or the database is slow. " +
 	"Try: end a transaction that has touched once_webhook_delivery and stays open, such as one of a person")
 
@@ -39,13 +40,15 @@ func (d *delivery) lane() int {
 	return laneFailed
 }
 
-// settler writes the outcomes of deliveries, many in one statement, behind the fence of their parts. Deliveries whose rows another transaction has
-// locked go to a separate settler, and so do later outcomes of their endpoints. So an open transaction delays the outcomes of no other endpoint.
+// settler writes the outcomes of deliveries, many in one statement. Each statement checks that this process
+// still holds the parts. If another transaction has locked the row of a delivery, this delivery and later ones
+// of the same endpoint go to a separate settler. So an open transaction does not delay the outcomes of other
+// endpoints.
 type settler struct {
 	relay *Relay
 	mu    sync.Mutex
 	list  []*delivery
-	ended bool // no other delivery comes
+	ended bool // the relay adds no more deliveries
 	woken chan struct{}
 }
 
@@ -58,7 +61,7 @@ func (s *settler) add(list ...*delivery) {
 	notify(s.woken)
 }
 
-// end lets run return when all outcomes are written.
+// end makes run return when all outcomes are written.
 func (s *settler) end() {
 	s.mu.Lock()
 	s.ended = true
@@ -66,19 +69,19 @@ func (s *settler) end() {
 	notify(s.woken)
 }
 
-// take returns the deliveries for one statement. ok reports that more may follow.
+// take returns the deliveries for the next statement. The result ok reports that more may follow.
 func (s *settler) take() (list []*delivery, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := min(len(s.list), settleMost)
 	list, s.list = s.list[:n:n], s.list[n:]
 	if len(s.list) > 0 || s.ended {
-		notify(s.woken) // the next one of run
+		notify(s.woken) // wakes another goroutine in run
 	}
 	return list, n > 0 || !s.ended
 }
 
-// run works until end is called. It may be called several times at once.
+// run writes outcomes until end is called. Several goroutines can call run.
 func (s *settler) run(ctx context.Context) {
 	r := s.relay
 	for {
@@ -90,12 +93,13 @@ func (s *settler) run(ctx context.Context) {
 			<-s.woken
 			continue
 		}
+		// Rows of these endpoints are probably still locked, so their outcomes wait in the other settler.
 		list = slices.DeleteFunc(list, func(d *delivery) bool { return d.target.locked.Load() > 0 && r.wait(ctx, d) })
 		s.finish(list, r.settle(ctx, list))
 	}
 }
 
-// finish notes that the outcomes of list are written, except those in locked.
+// finish records that the outcomes of list are written, except the outcomes of locked.
 func (s *settler) finish(list, locked []*delivery) {
 	for _, d := range list {
 		switch {
@@ -110,9 +114,10 @@ func (s *settler) finish(list, locked []*delivery) {
 	}
 }
 
-// runLocked works until end is called, on deliveries whose rows were locked. After the end of Run it has the TTL to write them.
+// runLocked writes the outcomes of deliveries whose rows were locked, until end is called. After the end of
+// Run, it may try for one TTL.
 func (s *settler) runLocked(ctx context.Context) {
-	var until time.Time // once Run ends
+	var until time.Time // set when Run ends
 	for {
 		list, ok := s.take()
 		switch {
@@ -129,17 +134,19 @@ func (s *settler) runLocked(ctx context.Context) {
 			}
 			if time.Now().After(until) {
 				s.relay.tell(ctx, RelayEvent{Type: EventDatabase, Err: errRowsLocked})
+				// The rows stay as they are, so another process delivers these events again.
 				locked = nil
 			}
 		}
 		s.finish(list, locked)
 		if len(locked) > 0 {
+			// The rows stay locked for a while. An immediate try would only load the database.
 			sleep.For(context.WithoutCancel(ctx), lockedPause)
 		}
 	}
 }
 
-// wait queues a delivery until its row is not locked any more. It returns true.
+// wait queues a delivery until its row is no longer locked. It returns true, for use in a condition.
 func (r *Relay) wait(ctx context.Context, d *delivery) bool {
 	if d.waits == 0 {
 		d.target.locked.Add(1)

@@ -80,7 +80,7 @@ func (s Scheme) Verifier(secrets ...string) *Verifier {
 	return &Verifier{Source: s.Source, form: f}
 }
 
-// keysOf returns a key for each of secrets.
+// keysOf returns a key for each secret that is not empty.
 func keysOf(function string, h func() hash.Hash, secrets []string) (keys []*key) {
 	if h == nil {
 		h = sha256.New
@@ -96,14 +96,14 @@ func keysOf(function string, h func() hash.Hash, secrets []string) (keys []*key)
 	return keys
 }
 
-// form is a scheme in the form that a verifier uses.
+// form is a scheme in the form in which a verifier uses it.
 type form struct {
-	header     string // in canonical form, as all names here
+	header     string // a name in canonical form, like all names here
 	prefix     string
 	separators string
 	encoding   Encoding
 	parts      []part
-	stamp      place // of the timestamp
+	stamp      place // the place of the timestamp
 	stampItem  string
 	id, typ    place
 	redelivery time.Duration
@@ -112,7 +112,7 @@ type form struct {
 	answer     func(body []byte) []byte
 }
 
-// place is a header, or a path in the body.
+// place is the name of a header, or a path in the body.
 type place struct{ header, path string }
 
 func placeOf(s string) place {
@@ -124,8 +124,8 @@ func placeOf(s string) place {
 
 func (p place) isZero() bool { return p == place{} }
 
-// read returns the value at p. A header that is present twice counts as missing, because it is not known which
-// of the two was signed and which one the handler would read.
+// read returns the value at p. A header that occurs twice counts as missing: the signature may cover one value,
+// and the handler may read the other one.
 func (p place) read(header http.Header, body []byte) string {
 	if p.path != "" {
 		return member(body, p.path)
@@ -139,7 +139,7 @@ func (p place) read(header http.Header, body []byte) string {
 // part is a piece of the signed text.
 type part struct {
 	kind partKind
-	text string // of a literal
+	text string // the text of a literal
 }
 
 type partKind uint8
@@ -158,6 +158,7 @@ func (s Scheme) form() (form, error) {
 		header: http.CanonicalHeaderKey(s.Header), prefix: s.Prefix, separators: ",; ", encoding: s.Encoding,
 		stamp: placeOf(s.Timestamp), id: placeOf(s.ID), typ: placeOf(s.Type), redelivery: s.Redelivery,
 	}
+	// The timestamp is an item in the header of the signature, as with Stripe.
 	if strings.HasSuffix(s.Timestamp, "=") {
 		f.stamp, f.stampItem = place{}, s.Timestamp
 	}

@@ -62,19 +62,19 @@ func (h *Hooks[TX]) Declare(ctx context.Context, batch *once.Batch, events ...Ev
 
 // note tells the relays of this process that the next commit may have deliveries for them.
 func (h *Hooks[TX]) note() {
-	if !h.sent.Load() { // usually it is set already, and a read keeps the cache line shared between writers
+	if !h.sent.Load() { // usually the flag is already set; a read lets all processors keep the cache line
 		h.sent.Store(true)
 	}
 }
 
-// statements returns the statements that store events. op is the operation that sends them: its record names the events, and the events name it. op
-// is nil outside of a handler.
+// statements returns the statements that store events. The parameter op is the operation that sends them, or
+// nil outside of a handler. The record of op stores the IDs of the events, and each event stores the operation.
 func (c *Config) statements(ctx context.Context, d sqlplane.Dialect, op *current.Operation, events []Event) (list []store.Statement, err error) {
 	trace := ""
 	if c.Trace != nil {
 		trace = c.Trace(ctx)
 	}
-	if message.CheckText("trace", trace, message.MaxText) != nil { // a bad trace is dropped: an event is not refused because of a tracer
+	if message.CheckText("trace", trace, message.MaxText) != nil { // a bad trace is dropped: a bug of the tracer must not lose an event
 		trace = ""
 	}
 	var by store.ID
@@ -82,6 +82,7 @@ func (c *Config) statements(ctx context.Context, d sqlplane.Dialect, op *current
 		by = op.ID
 	}
 	ids := make([]string, 0, len(events))
+	// All events are checked before the first one is stored, so an invalid event changes nothing.
 	for i, e := range events {
 		if strings.HasPrefix(e.Type, ofPackage) {
 			err = fmt.Errorf("the type %q begins with %q, as those of this package do. Try: another word", printable.Short(e.Type), ofPackage)
@@ -103,7 +104,7 @@ func (c *Config) statements(ctx context.Context, d sqlplane.Dialect, op *current
 	return list, nil
 }
 
-// sendIn stores an event, also one of this package, with r.
+// sendIn stores an event with r. Unlike Send, it accepts the event types of this package.
 func (c *Config) sendIn(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, e Event) error {
 	e, err := c.checked(e)
 	if err != nil {
@@ -118,7 +119,7 @@ func (c *Config) sendIn(ctx context.Context, r sqlplane.Runner, d sqlplane.Diale
 	return err
 }
 
-// append appends the statements that store e, which has been checked, and its deliveries.
+// append appends the statements that store e and its deliveries. The caller has checked e.
 func (c *Config) append(list []store.Statement, d sqlplane.Dialect, e Event, trace string, by store.ID) ([]store.Statement, error) {
 	data, err := c.seal(e.Data, dataLabel(e.ID))
 	if err != nil {
@@ -133,7 +134,7 @@ func (c *Config) append(list []store.Statement, d sqlplane.Dialect, e Event, tra
 		return append(list, store.Statement{SQL: fanOut[len(texts)], Args: append(event, texts...)}), nil
 	}
 	wanted, this := isWanted("instr(e.types, ?) > 0", len(texts)), "v.uid = ?"
-	if d == sqlplane.MySQL { // a read by uid would lock what lies before it, and Send of others would wait
+	if d == sqlplane.MySQL { // a read by uid would lock the gap before the row, and other transactions would wait in Send
 		this = "v.id = last_insert_id()"
 	} else {
 		texts = append(texts, e.ID)
@@ -148,12 +149,13 @@ const (
 	insertDeliveries = "insert into once_webhook_delivery (endpoint, event, part, due_at, attempts, cause, created_at) select e.id, v.id, e.part, v.created_at, 0, '', v.created_at"
 )
 
-// isWanted is the condition for an endpoint e to get an event.
+// isWanted returns the condition that an endpoint e gets an event.
 func isWanted(one string, n int) string {
 	return "e.disabled_at is null and (" + one + strings.Repeat(" or "+one, n-1) + ")"
 }
 
-// fanOut are the statements of PostgreSQL, by how many texts a type is wanted with: one statement for the event and its deliveries.
+// fanOut has the statements of PostgreSQL, by the number of texts that match a type. One statement stores the
+// event and its deliveries.
 var fanOut = func() (texts [maxSegments + 2]string) {
 	for n := range texts[1:] {
 		texts[n+1] = "with v as (" + dialect.Text(sqlplane.PostgreSQL, insertEvent+"(?, ?, ?, ?, ?, ?, ?, ?, NOW)") + " returning id, created_at)\n " + insertDeliveries +
@@ -162,7 +164,7 @@ var fanOut = func() (texts [maxSegments + 2]string) {
 	return texts
 }()
 
-// numbered numbers the placeholders of a text, from first on.
+// numbered numbers the placeholders of a text, beginning with first.
 func numbered(text string, first int) string {
 	for strings.Contains(text, "?") {
 		text = strings.Replace(text, "?", fmt.Sprintf("$%d", first), 1)
@@ -171,7 +173,7 @@ func numbered(text string, first int) string {
 	return text
 }
 
-// checked returns e as it is stored, or an error that names the wrong field.
+// checked returns e as the database stores it, or an error that names the wrong field.
 func (c *Config) checked(e Event) (Event, error) {
 	if e.ID == "" {
 		e.ID = newID("msg_")
@@ -189,10 +191,11 @@ func (c *Config) checked(e Event) (Event, error) {
 
 const maxID = 64
 
-// isID reports whether s can be an ID: IDs are signed, and are parts of URLs.
+// isID reports whether s can be an ID. IDs are part of signed texts and URLs, so only a few characters are
+// allowed.
 func isID(s string) bool { return len(s) <= maxID && isSegment(s) }
 
-// newID returns an ID. IDs of one process are ascending.
+// newID returns a new ID. The IDs that one process makes are ascending.
 func newID(prefix string) string { return prefix + strings.ReplaceAll(once.NewKey(), "-", "") }
 
 func checkTenant(tenant string) error {

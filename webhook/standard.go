@@ -28,7 +28,7 @@ const (
 	macPrefix     = "v1,"
 	publicPrefix  = "v1a,"
 
-	minSecret, maxSecret = 16, 256 // bytes; the specification asks for 24 to 64 of a new one
+	minSecret, maxSecret = 16, 256 // bytes; the specification asks for 24 to 64 bytes of a new secret
 )
 
 // Standard returns a verifier of Standard Webhooks 1.0 (standardwebhooks.com), which Svix, OpenAI, Supabase and
@@ -81,7 +81,7 @@ func (f *form) addKey(secret string) error {
 	return err
 }
 
-// secretBytes decodes a secret of an HMAC. The error does not show it.
+// secretBytes decodes a secret of an HMAC. The error does not contain the secret.
 func secretBytes(secret string) ([]byte, error) {
 	bytes, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, secretPrefix))
 	if err != nil || len(bytes) < minSecret || len(bytes) > maxSecret {
@@ -94,11 +94,11 @@ func secretBytes(secret string) ([]byte, error) {
 // Make a new secret for each endpoint.
 func NewSecret() string {
 	var b [32]byte
-	_, _ = rand.Read(b[:]) // it never fails
+	_, _ = rand.Read(b[:]) // crypto/rand never returns an error
 	return secretPrefix + base64.StdEncoding.EncodeToString(b[:])
 }
 
-// publicKeyOf returns the public key of a private one, or "" if the secret is not a private key.
+// publicKeyOf returns the public key of a private key, or "" if the secret is not a private key.
 func publicKeyOf(secret string) string {
 	text, private := strings.CutPrefix(secret, privatePrefix)
 	bytes, err := base64.StdEncoding.DecodeString(text)
@@ -122,7 +122,7 @@ func NewKeyPair() (private, public string) {
 // the new secret and the old secret. The methods of Signer can be called concurrently.
 type Signer struct {
 	form     form
-	privates []func(text []byte) []byte // closures, so that no key is printed
+	privates []func(text []byte) []byte // functions, so that a log line with the Signer shows no key
 }
 
 // NewSigner returns a signer. For a signature of version v1, a secret is base64, with or without "whsec_"
@@ -154,6 +154,7 @@ func (s *Signer) add(secret string) error {
 		return fmt.Errorf("it is no private key. Try: %s and %d bytes in base64, the seed and the public key", privatePrefix, ed25519.PrivateKeySize)
 	}
 	priv := ed25519.NewKeyFromSeed(bytes[:ed25519.SeedSize])
+	// A key with a wrong second half would sign, but no receiver could verify the signature.
 	if !priv.Equal(ed25519.PrivateKey(bytes)) {
 		return errors.New("it is no private key: its second half is not the public key of its first half")
 	}
@@ -177,6 +178,7 @@ func (s *Signer) Sign(header http.Header, id string, at time.Time, body []byte) 
 		m := k.sum(&s.form, &what)
 		signatures = base64.StdEncoding.AppendEncode(append(signatures, macPrefix...), m.sum)
 		signatures = append(signatures, ' ')
+		// Not earlier, because the signature was read from m.
 		k.pool.Put(m)
 	}
 	if len(s.privates) > 0 {
@@ -186,6 +188,7 @@ func (s *Signer) Sign(header http.Header, id string, at time.Time, body []byte) 
 			signatures = append(signatures, ' ')
 		}
 	}
+	// The names are in canonical form, so the header need not convert them.
 	header[HeaderID] = []string{id}
 	header[HeaderTimestamp] = []string{what.stamp}
 	header[HeaderSignature] = []string{string(signatures[:len(signatures)-1])}

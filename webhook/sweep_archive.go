@@ -13,7 +13,7 @@ import (
 )
 
 // age deletes the rows whose number is less than below and whose time is before since, and returns how many
-// they were. An archive, if it is set, receives them first.
+// rows it has deleted. An archive, if it is set, receives the rows first.
 func (w sweeper) age(ctx context.Context, t aged.Table, below int64, since time.Time, retain time.Duration, archive aged.Archive) (removed int64, err error) {
 	old := dialect.StoredTime(w.db.Dialect(), since)
 	if archive == nil {
@@ -22,7 +22,8 @@ func (w sweeper) age(ctx context.Context, t aged.Table, below int64, since time.
 	s := aged.Selection{Order: "id", Since: since, Keep: retain, Old: aged.Condition{Text: t.At + " < ?", Args: []any{old}}}
 	for after := any(int64(-1)); ; {
 		began := time.Now()
-		// The time is not a condition of this read: with it PostgreSQL would expect few rows, and read all of the table.
+		// The time is not a condition of this read: it would make PostgreSQL expect few rows and read the whole
+		// table.
 		s.Where = aged.Condition{Text: "id > ? and id < ?", Args: []any{after, below}}
 		n, last, more, err := aged.Some(ctx, w.db, t, s, archive)
 		removed += n
@@ -36,7 +37,7 @@ func (w sweeper) age(ctx context.Context, t aged.Table, below int64, since time.
 	}
 }
 
-// archivedEvents are events as an archive has them: under their tenant and the ID that receivers see.
+// archivedEvents is the table of events for an archive, under their tenant and the ID that receivers see.
 var archivedEvents = aged.Table{
 	Name: "once_webhook_event", At: "created_at", Is: "id = ?",
 	Columns: "id, uid, tenant, type, data, encrypted, created_at, trace, op_scope, op_key",
@@ -61,7 +62,8 @@ type archivedEvent struct {
 	OpKey     string    `json:"op_key,omitempty"`
 }
 
-// archivedAttempts are attempts as an archive has them: under the number of their event, which goes before them.
+// archivedAttempts is the table of attempts for an archive, under the number of their event. The event is
+// archived earlier.
 var archivedAttempts = aged.Table{
 	Name: "once_webhook_attempt", At: "at", Is: "id = ?",
 	Columns: "id, endpoint, event, at, micros, status, error, size, answer, encrypted, cause, host",

@@ -24,7 +24,7 @@ type Tracer interface {
 	WebhookSpan(ctx context.Context, s Span) (_ context.Context, end func(status int, failure string))
 }
 
-// traced makes an attempt, and shows it to RelayConfig.Tracer.
+// traced makes an attempt, and reports it to RelayConfig.Tracer.
 func (r *Relay) traced(ctx context.Context, d *delivery, q *request) (a answer) {
 	if r.cfg.Tracer == nil {
 		return q.send(ctx, r.client)
@@ -34,7 +34,7 @@ func (r *Relay) traced(ctx context.Context, d *delivery, q *request) (a answer) 
 	failure := ""
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled) && a.Status == 0:
-		failure = "drained" // Run has ended
+		failure = "drained" // the end of Run has cancelled the request
 	case a.Status == 0:
 		failure = a.Error
 	case !a.delivered():

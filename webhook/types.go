@@ -11,15 +11,15 @@ import (
 
 const (
 	maxType     = 128 // bytes
-	maxSegments = 8   // of a type, between dots
-	maxTypes    = 100 // of an endpoint
+	maxSegments = 8   // the maximum number of words of a type
+	maxTypes    = 100 // the maximum number of types of an endpoint
 	maxPatterns = 4096
-	ofPackage   = "webhook." // types of events that this package sends begin with it
+	ofPackage   = "webhook." // the beginning of the types of events that this package sends
 	everything  = "*"
 )
 
-// checkType returns an error if the type of an event is not valid. A valid type has no character with a meaning in a pattern, or in the column of
-// patterns.
+// checkType returns an error if the type of an event is not valid. A valid type contains no character that has
+// a meaning in a pattern or in the column of patterns.
 func checkType(t string) error {
 	if t == "" {
 		return errors.New(`the type is empty. Try: the name of the event, such as "refund.succeeded"`)
@@ -38,7 +38,8 @@ func isSegment(s string) bool {
 	})
 }
 
-// checkPatterns returns the patterns of an endpoint, each once, or an error that names a wrong pattern.
+// checkPatterns returns the patterns of an endpoint without repetitions, or an error that names a wrong
+// pattern.
 func checkPatterns(list []string) (patterns []string, err error) {
 	bytes := 0
 	for _, p := range list {
@@ -61,11 +62,12 @@ func checkPatterns(list []string) (patterns []string, err error) {
 	return patterns, nil
 }
 
-// column is how the table of endpoints stores patterns: each one between two blanks, because no pattern contains a blank.
+// column returns the text in which the table stores the patterns of an endpoint. Each pattern is between
+// two blanks, because no pattern contains a blank.
 func column(patterns []string) string { return " " + strings.Join(patterns, " ") + " " }
 
-// wanting returns texts for a type. An endpoint wants the type if its column of patterns contains one of them. For "a.b.c" they are " * ", " a.* ", "
-// a.b.* " and " a.b.c ".
+// wanting returns the texts that match a type: an endpoint wants the type if its column of patterns contains
+// one of them. For "a.b.c" the texts are " * ", " a.* ", " a.b.* " and " a.b.c ".
 func wanting(t string) []string {
 	list := []string{" " + everything + " "}
 	for i := range len(t) {
@@ -76,7 +78,7 @@ func wanting(t string) []string {
 	return append(list, " "+t+" ")
 }
 
-// wants reports whether an endpoint with these patterns wants a type, as the database does.
+// wants reports whether an endpoint with these patterns wants a type. The database must decide in the same way.
 func wants(column, t string) bool {
 	return slices.ContainsFunc(wanting(t), func(text string) bool { return strings.Contains(column, text) })
 }

@@ -85,6 +85,7 @@ func (v *Verifier) authenticate(header http.Header, body []byte) error {
 	switch {
 	case !valid:
 		return ErrSignature
+	// The time is checked after the signature, because a time that is not signed proves nothing.
 	case s.stamp != "" && !v.isFresh(s.stamp):
 		return ErrStale
 	}
@@ -163,6 +164,7 @@ func (s *signed) read(f *form, header http.Header) bool {
 			}
 		}
 	}
+	// Without any signature the body need not be hashed.
 	return s.n > 0 || s.nPublic > 0
 }
 
@@ -172,6 +174,7 @@ func (s *signed) add(f *form, item string) bool {
 		if stamp, ok := strings.CutPrefix(item, f.stampItem); ok {
 			twice := s.stamp != ""
 			s.stamp = stamp
+			// With two timestamps it is not known which one was signed.
 			return !twice
 		}
 	}

@@ -17,7 +17,7 @@ const (
 	stateNone      = "none"      // neither exists, which proves nothing
 )
 
-// answer is the answer of an endpoint, as JSON. Body is base64.
+// answer is the answer of an endpoint in JSON. The body is encoded as base64.
 type answer struct {
 	Operation   string          `json:"operation"`
 	State       string          `json:"state"`
@@ -27,7 +27,7 @@ type answer struct {
 	Body        []byte          `json:"body,omitempty"`
 }
 
-// answerOf is the answer for a receipt.
+// answerOf returns the answer for a receipt.
 func answerOf(operation string, r gateway.Receipt, found bool) (a answer, err error) {
 	a = answer{Operation: operation, State: stateNone}
 	switch {
@@ -42,13 +42,15 @@ func answerOf(operation string, r gateway.Receipt, found bool) (a answer, err er
 	return a, err
 }
 
-// parseAnswer reads the answer of an endpoint about an operation. It accepts nothing but an exact answer: if it took anything else for a tombstone,
-// the request would be forwarded again, and could take effect twice.
+// parseAnswer reads the answer of an endpoint about an operation. It accepts only an exact answer. If it took
+// any other text for a tombstone, the gateway would forward the request again, and the request could take
+// effect twice.
 func parseAnswer(text []byte, operation string) (r gateway.Receipt, found bool, err error) {
 	a, err := decodeAnswer(text)
 	if err != nil {
 		return r, false, err
 	}
+	// A cache or a proxy may have returned the answer to another question.
 	if a.Operation != operation {
 		return r, false, fmt.Errorf("the answer is of the operation %q", a.Operation)
 	}
@@ -75,7 +77,8 @@ func parseAnswer(text []byte, operation string) (r gateway.Receipt, found bool, 
 	return r, true, nil
 }
 
-// decodeAnswer reads one object strictly. Package json accepts names in any letter case, and takes the last of two members with one name.
+// decodeAnswer reads one JSON object strictly. Package json would accept names in any letter case, and would
+// take the last of two members with the same name.
 func decodeAnswer(text []byte) (a answer, err error) {
 	fields := map[string]any{"operation": &a.Operation, "state": &a.State, "fingerprint": &a.Fingerprint, "status": &a.Status, "header": &a.Header, "body": &a.Body}
 	dec := json.NewDecoder(bytes.NewReader(text))
@@ -91,6 +94,7 @@ func decodeAnswer(text []byte) (a answer, err error) {
 		if field == nil {
 			return a, fmt.Errorf("the field %q is unknown, or there twice", name)
 		}
+		// Each name may occur only once.
 		delete(fields, name.(string)) //nolint:forcetypeassert // see above
 		if err := dec.Decode(field); err != nil {
 			return a, err

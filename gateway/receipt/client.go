@@ -61,9 +61,9 @@ func NewClient(endpoint string, cfg ClientConfig) (*Client, error) {
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
 	cfg.MaxAnswer = cmp.Or(cfg.MaxAnswer, defaultMaxAnswer)
 	if cfg.Transport == nil {
-		cfg.Transport = &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Second} // below the keep-alive of most servers
+		cfg.Transport = &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Second} // shorter than the keep-alive time of most servers, so that the client does not use a connection that the server closes
 	}
-	// A redirect leads to another endpoint, which may belong to another service.
+	// A redirect may lead to an endpoint of another service, whose answer would be wrong.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Client{u, cfg, &http.Client{Transport: cfg.Transport, CheckRedirect: stay}}, nil
 }
@@ -94,6 +94,7 @@ func (c *Client) ask(ctx context.Context, method, operation string) (r gateway.R
 	}
 	maps.Copy(req.Header, c.cfg.Header)
 	req.Header.Set("Accept", "application/json")
+	// An old answer from a cache would prove nothing.
 	req.Header.Set("Cache-Control", "no-store")
 	text, err := c.send(req)
 	if err == nil {
@@ -105,11 +106,11 @@ func (c *Client) ask(ctx context.Context, method, operation string) (r gateway.R
 	return r, found, nil
 }
 
-// send returns the body of the answer.
+// send sends a request, and returns the body of the answer.
 func (c *Client) send(req *http.Request) ([]byte, error) {
 	answer, err := c.http.Do(req) //nolint:gosec // G704: see ask
 	if err != nil {
-		return nil, errors.Unwrap(err) // the caller reports the URL, without the operation
+		return nil, errors.Unwrap(err) // without the URL: the caller adds the URL without the operation
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {

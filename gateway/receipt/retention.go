@@ -34,19 +34,20 @@ func (t *Table) Sweep(ctx context.Context, retain time.Duration) (rows int64, er
 	for {
 		began := time.Now()
 		n, more, err := t.sweep(ctx, retain)
+		// Another sweeper may have caused a deadlock, so the batch is tried again.
 		if err != nil && store.KindOf(err) != store.KindRetry {
 			return rows, fmt.Errorf("receipt: sweep: %w", err)
 		}
 		if rows += n; err == nil && !more {
 			return rows, nil
 		}
-		if !sleep.For(ctx, time.Since(began)) { // half of the time is left to others
+		if !sleep.For(ctx, time.Since(began)) { // the database has half of the time for other work
 			return rows, ctx.Err()
 		}
 	}
 }
 
-// sweep deletes a few rows that are too old. more reports that others may exist.
+// sweep deletes some of the rows that are too old. The result more reports that more such rows may exist.
 func (t *Table) sweep(ctx context.Context, retain time.Duration) (rows int64, more bool, err error) {
 	if t.archive != nil {
 		return aged.Sweep(ctx, t.db, archived, retain, t.archive)
@@ -55,7 +56,7 @@ func (t *Table) sweep(ctx context.Context, retain time.Duration) (rows int64, mo
 	return rows, rows >= sweepBatch, err
 }
 
-// archived is the table as an archive has it. The body is whole, whatever MaxBody is.
+// archived is the table for an archive. An archive gets the whole body, whatever MaxBody is.
 var archived = aged.Table{
 	Name: "once_receipt", At: "created_at", Is: "operation = ?",
 	Columns: "operation, fingerprint, status, header, body, tombstone, created_at",
@@ -73,13 +74,14 @@ type archivedRow struct {
 	Operation   string    `json:"operation"`
 	Fingerprint string    `json:"fingerprint"`
 	Status      int       `json:"status"`
-	Header      string    `json:"header,omitempty"` // JSON, as it was stored
+	Header      string    `json:"header,omitempty"` // the JSON as it was stored
 	Body        []byte    `json:"body,omitempty"`
 	Tombstone   bool      `json:"tombstone"`
 	CreatedAt   time.Time `json:"created_at"`
 }
 
-// sweepings delete a few rows that are too old. They skip rows that another sweeper has locked.
+// sweepings has the statements that delete some of the rows that are too old. On PostgreSQL they skip rows that
+// another sweeper has locked.
 var sweepings = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: "delete from once_receipt where operation in (select operation from once_receipt where created_at < AGO(?) order by created_at limit ? FOR UPDATE SKIP LOCKED)",
 	sqlplane.SQLite:     "delete from once_receipt where operation in (select operation from once_receipt where created_at < AGO(?) order by created_at limit ?)",

@@ -40,7 +40,7 @@ const MaxOperation = 255
 const (
 	defaultWait = 5 * time.Second
 	defaultBody = 16 << 20
-	runs        = 3 // of a tombstone's transaction: deadlocks and failed serializations are not an answer
+	runs        = 3 // how often a tombstone's transaction is tried: a deadlock or a serialization failure is no answer
 )
 
 // Table is the table once_receipt in the database of a service. Table implements [gateway.Receipts]. The
@@ -50,7 +50,8 @@ type Table struct {
 	maxBody int
 	archive aged.Archive
 
-	// bury inserts a tombstone unless a row exists, and commits if commit is set. It returns the number of inserted rows.
+	// bury inserts a tombstone unless a row exists. It commits if commit is true, and otherwise rolls back. It
+	// returns the number of inserted rows.
 	bury func(ctx context.Context, operation string, commit bool) (rows int64, err error)
 }
 
@@ -69,9 +70,9 @@ func New[TX any](s store.Store[TX], cfg Config) *Table {
 		panic(fmt.Sprintf("receipt: New: Wait %v and MaxBody %d must not be negative", cfg.Wait, cfg.MaxBody))
 	}
 	wait := cmp.Or(cfg.Wait, defaultWait)
-	// At a higher level, an insert that has waited for a receipt fails.
+	// At a higher isolation level, an insert that has waited for a receipt would fail.
 	opts := store.BeginOptions{Isolation: store.ReadCommitted, Timeouts: store.Timeouts{Acquire: wait, Lock: wait, Statement: 2 * wait, Idle: wait}}
-	if db.Dialect() == sqlplane.SQLite { // SQLite has only one level
+	if db.Dialect() == sqlplane.SQLite { // SQLite has only one isolation level
 		opts.Isolation = store.DefaultIsolation
 	}
 	insert := insertTombstone(db.Dialect())
@@ -88,9 +89,10 @@ func New[TX any](s store.Store[TX], cfg Config) *Table {
 	}}
 }
 
-// insertTombstone is the statement that makes a receipt impossible. It waits for a transaction that has inserted a receipt. On MySQL it keeps an
-// existing row by an update that changes nothing: "insert ignore" would hide other errors as well. It inserts nothing into a replica, where a user
-// with enough privileges could write.
+// insertTombstone returns the statement that makes a receipt impossible. The statement waits for a transaction
+// that has inserted a receipt. On MySQL it keeps an existing row by an update that changes nothing, because
+// "insert ignore" would hide other errors as well. On MySQL it inserts no row into a replica, where a user with
+// enough privileges could write.
 func insertTombstone(d sqlplane.Dialect) string {
 	const into = "insert into once_receipt (operation, status, tombstone) "
 	if d == sqlplane.MySQL {
@@ -154,7 +156,8 @@ func (t *Table) Settle(ctx context.Context, operation string) (gateway.Receipt, 
 			break
 		}
 	}
-	// A separate statement after the commit: the row that it finds is committed and final, also if the answer to the tombstone's COMMIT was lost.
+	// This is a separate statement after the commit. It finds a committed row, which is final, even if the
+	// answer to the COMMIT of the tombstone was lost.
 	r, found, err := t.Look(ctx, operation)
 	switch {
 	case err != nil:
@@ -167,7 +170,7 @@ func (t *Table) Settle(ctx context.Context, operation string) (gateway.Receipt, 
 	return gateway.Receipt{}, fmt.Errorf("receipt: settle: neither a receipt nor a tombstone is there: %w", errReplica)
 }
 
-// selectReceipt reads the body if it is not longer than allowed.
+// selectReceipt selects a receipt, without a body that is longer than allowed.
 const selectReceipt = "select operation, fingerprint, status, header, case when octet_length(body) <= ? then body end, coalesce(octet_length(body), 0), tombstone, created_at from once_receipt where operation = ?"
 
 func (t *Table) read(row sqlplane.Row) (r Row, err error) {
@@ -187,7 +190,7 @@ func (t *Table) read(row sqlplane.Row) (r Row, err error) {
 	return r, nil
 }
 
-// parseHeader reads a JSON object whose values are texts or lists of texts.
+// parseHeader parses a JSON object whose values are texts or lists of texts.
 func parseHeader(text []byte) (http.Header, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(text, &fields); err != nil {
@@ -214,7 +217,8 @@ func parseHeader(text []byte) (http.Header, error) {
 	return h, nil
 }
 
-// checkOperation accepts only IDs that no database can confuse with another, and that are a single segment of a URL.
+// checkOperation returns an error unless the ID has only characters that every database distinguishes, and is a
+// single segment of a URL.
 func checkOperation(operation string) error {
 	if operation == "" || len(operation) > MaxOperation || operation == "." || operation == ".." || strings.ContainsFunc(operation, isUnsafe) {
 		return fmt.Errorf("receipt: %q is no operation. Try: a UUID, or at most %d letters, digits, '-', '_', '.' and ':'", operation, MaxOperation)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A form that exceeds these limits stays unchanged, because the notes about each name must not cost more memory than the form itself.
+// Form does not change a form that exceeds these limits, because its notes about names must not need more memory than the form itself.
 const (
 	maxParameters     = 10_000
 	maxParameterDepth = 32
@@ -43,11 +43,11 @@ func Form(contentType string, body []byte) []byte {
 // parameter is one parameter of a form.
 type parameter struct {
 	name, value string
-	assigned    bool   // with an equals sign: a has no value, a= has an empty one
-	list        string // the name up to the [] of a list: the order of parameters with the same list counts
+	assigned    bool   // the name has an equals sign: "a" has no value, and "a=" has an empty value
+	list        string // the name up to the [] of a list; parameters of the same list keep their order
 }
 
-// formParameters returns the parameters of a form. It returns false if the form can be read in more than one way.
+// formParameters returns the parameters of a form. It returns false if parsers could read the form in different ways.
 func formParameters(body string) (params []parameter, ok bool) {
 	uses := map[string]parameterUse{} // by name and by each prefix of a name
 	for pair := range strings.SplitSeq(body, "&") {
@@ -59,6 +59,7 @@ func formParameters(body string) (params []parameter, ok bool) {
 		var err, wrong error
 		p.name, err = url.QueryUnescape(name)
 		p.value, wrong = url.QueryUnescape(value)
+		// Some parsers read a semicolon as a separator.
 		if err != nil || wrong != nil || strings.Contains(pair, ";") {
 			return nil, false
 		}
@@ -74,7 +75,7 @@ func formParameters(body string) (params []parameter, ok bool) {
 	return params, true
 }
 
-// parameterUse is the way in which a name is used.
+// parameterUse is how a form uses a name: for a value, a list or an object.
 type parameterUse uint8
 
 const (
@@ -83,7 +84,7 @@ const (
 	useObject
 )
 
-// markUses notes the use of name and of its prefixes. It returns false if one of them was used in another way before.
+// markUses records how name and its prefixes are used. It returns false if one of them was used in another way before.
 func markUses(uses map[string]parameterUse, name string) bool {
 	mark := func(name string, use parameterUse) bool {
 		before := uses[name]

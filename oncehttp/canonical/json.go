@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is the deepest nesting of values in canonical JSON: each level may have to be moved as a whole.
+// maxDepth limits the nesting of values, because sorting may move each value once for each level.
 const maxDepth = 100
 
 // JSON is a Preset.Body of package oncehttp. It returns the same bytes for two JSON bodies with the same meaning. Differences in white space, in the
@@ -19,6 +19,7 @@ const maxDepth = 100
 // 9007199254740993 and 1.10. JSON returns a body unchanged if the body is not valid JSON, has two members of one name in an object, has half of a
 // surrogate pair, or nests values more than 100 deep. The memory that JSON needs is a small multiple of the size of the body, at any depth.
 func JSON(contentType string, body []byte) []byte {
+	// Parsers read bytes that are not UTF-8 in different ways.
 	if !isJSON(contentType) || !utf8.Valid(body) || !json.Valid(body) {
 		return body
 	}
@@ -29,15 +30,15 @@ func JSON(contentType string, body []byte) []byte {
 	return c.out
 }
 
-// canonicalizer reads valid JSON. Its methods return false if the JSON can be read in more than one way, or if it is nested too deep.
+// canonicalizer rewrites valid JSON. Its methods return false if parsers could read the JSON in different ways, or if the JSON is nested too deeply.
 type canonicalizer struct {
 	in      []byte // the rest of the input
 	out     []byte
-	members []member // of the objects that are open
+	members []member // the members of the objects that are being read
 	moved   []byte   // buffer for sorted members
 }
 
-// member is one member of an object, by its place in the output: "name":value,.
+// member is the position of one member of an object in the output, which is "name":value and a comma.
 type member struct{ begin, nameEnd, end int }
 
 // next skips white space and returns the next byte.
@@ -46,13 +47,13 @@ func (c *canonicalizer) next() byte {
 	return c.in[0]
 }
 
-// skip consumes one byte after white space.
+// skip skips white space and one byte.
 func (c *canonicalizer) skip() {
 	c.next()
 	c.in = c.in[1:]
 }
 
-// value copies the next value.
+// value copies the next value to the output.
 func (c *canonicalizer) value(depth int) bool {
 	first := c.next()
 	if depth == 0 {
@@ -66,7 +67,7 @@ func (c *canonicalizer) value(depth int) bool {
 	case '"':
 		return c.text()
 	}
-	end := bytes.IndexAny(c.in, " \t\r\n,]}") // of a number, true, false, null
+	end := bytes.IndexAny(c.in, " \t\r\n,]}") // the end of a number, true, false or null
 	if end < 0 {
 		end = len(c.in)
 	}
@@ -124,7 +125,8 @@ func (c *canonicalizer) object(depth int) bool {
 	return ok
 }
 
-// sort sorts the members of an object at the end of the output. It returns false if two have the same name.
+// sort sorts the members of an object at the end of the output. It returns false if two members have the same name, because parsers disagree about
+// which one counts.
 func (c *canonicalizer) sort(members []member) bool {
 	name := func(m member) []byte { return c.out[m.begin:m.nameEnd] }
 	compare := func(a, b member) int { return bytes.Compare(name(a), name(b)) }
@@ -152,8 +154,8 @@ func (c *canonicalizer) sort(members []member) bool {
 	return true
 }
 
-// text copies a string, with its characters escaped as encoding/json does it. It returns false for U+FFFD: readers put it in the place of half of a
-// character.
+// text copies a string, and escapes its characters as encoding/json does. It returns false for U+FFFD, because parsers also use this character in
+// place of half of a surrogate pair.
 func (c *canonicalizer) text() bool {
 	c.in = c.in[1:]
 	c.out = append(c.out, '"')
@@ -175,7 +177,7 @@ func (c *canonicalizer) text() bool {
 	}
 }
 
-// escaped returns the escaped character at the beginning of in, and its length there.
+// escaped returns the character that an escape at the beginning of in stands for, and the length of the escape.
 func escaped(in []byte) (r rune, size int) {
 	if in[1] != 'u' {
 		if i := strings.IndexByte("bfnrt", in[1]); i >= 0 {
@@ -193,7 +195,7 @@ func escaped(in []byte) (r rune, size int) {
 }
 
 func hex4(digits []byte) rune {
-	n, _ := strconv.ParseUint(string(digits[:4]), 16, 16) // cannot fail: the JSON is valid
+	n, _ := strconv.ParseUint(string(digits[:4]), 16, 16) // an error is impossible, because the JSON is valid
 	return rune(n)
 }
 

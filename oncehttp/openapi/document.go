@@ -46,7 +46,7 @@ type object = map[string]any
 func New[TX any](e *once.Engine[TX], routes map[string]oncehttp.Config) *Document {
 	d := &Document{Title: "Operations that take effect once", Version: "1", paths: object{}}
 	from := map[string]string{}  // patterns, by method and path
-	names := map[string]string{} // of paths, by their text without the names of parameters
+	names := map[string]string{} // the first path of each shape, by the path without the names of its parameters
 	for _, pattern := range bySpecificity(routes) {
 		p := describe(oncehttp.NewRoute(e, routes[pattern]))
 		if v, ok := store.As[upkeep.Volatile](e.Store()); ok {
@@ -74,6 +74,7 @@ func New[TX any](e *once.Engine[TX], routes map[string]oncehttp.Config) *Documen
 		for _, m := range methods {
 			if before, ok := from[m+path]; ok {
 				if specific, _ := splitPattern(before); method == "" && specific != "" && hostOf(before) == hostOf(pattern) {
+					// A pattern with a method replaces the pattern without one for this method.
 					continue
 				}
 				panic(fmt.Sprintf("openapi: New: %q and %q are the same path of a document.\nTry: a document each.", before, pattern))
@@ -116,7 +117,7 @@ func (d *Document) MarshalJSON() ([]byte, error) {
 func (d *Document) String() string {
 	text, err := json.MarshalIndent(d, "", "  ")
 	if err != nil {
-		return err.Error() // cannot fail: it has only strings and numbers
+		return err.Error() // an error is impossible, because the document has only strings and numbers
 	}
 	return string(text)
 }
@@ -126,15 +127,15 @@ func (d *Document) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	text := d.String()
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	_, _ = w.Write([]byte(text)) // the client may have disconnected
+	_, _ = w.Write([]byte(text)) // an error is ignored: the client may have disconnected
 }
 
-// route is a route of the document, and its config with all defaults.
+// route is a route of the document, and its Config with all defaults.
 type route struct {
 	*oncehttp.Route
 	oncehttp.Config
 
-	volatile string // what the store may lose: see upkeep.Volatile
+	volatile string // the data that the store may lose: see upkeep.Volatile
 }
 
 func describe(r *oncehttp.Route) *route { return &route{Route: r, Config: r.Config()} }
@@ -153,7 +154,7 @@ func (p *route) operation(params []any) object {
 	return op
 }
 
-// formBody describes a request body that may be a form with the key.
+// formBody returns the description of a request body that may be a form with the key.
 func (p *route) formBody() object {
 	least, most := p.keyBytes()
 	key := object{
@@ -182,7 +183,7 @@ func (p *route) keyParameter() object {
 	pattern := forms.bare + "|" + forms.quoted
 	switch {
 	case p.Preset.OpaqueKeys:
-		pattern, example = forms.opaque, strings.Trim(example, `"`) // the quotation marks of a header would be part of the value
+		pattern, example = forms.opaque, strings.Trim(example, `"`) // an opaque key includes the quotation marks of the header
 	case p.Preset.QuotedKeys:
 		pattern = forms.quoted
 		text += " In quotation marks, as a String of RFC 9651."
@@ -199,7 +200,7 @@ func (p *route) keyParameter() object {
 	}
 }
 
-// forms are patterns of a key: taken as it is, bare, and quoted.
+// forms has the patterns of a key: as the whole value of a header, without quotation marks, and with them.
 type forms struct{ opaque, bare, quoted string }
 
 func formsOf(f oncehttp.KeyFormat) forms {
@@ -239,8 +240,8 @@ var attemptParameter = object{
 	"schema":      object{"type": "integer", "minimum": 1},
 }
 
-// rules returns the x-idempotency object: facts for intermediaries and client generators, and the facts that the IETF draft of Idempotency-Key
-// requires a resource to publish.
+// rules returns the x-idempotency object. It has facts for intermediaries and client generators, including the facts that the IETF draft of
+// Idempotency-Key requires a service to publish.
 func (p *route) rules() object {
 	source := "headers"
 	switch {
@@ -276,7 +277,7 @@ func (p *route) rules() object {
 		key["format"] = "uuid"
 	}
 	if p.KeyFormat.Check != nil {
-		key["checked"] = true // by the program, whose answer has the reason in its detail
+		key["checked"] = true // the program checks it, and the detail of its answer has the reason
 	}
 	rules := object{
 		"dialect":            p.Preset.Name,
@@ -301,7 +302,7 @@ func (p *route) rules() object {
 	return rules
 }
 
-// keyBytes are the bounds of a key.
+// keyBytes returns the smallest and the largest length of a key.
 func (p *route) keyBytes() (least, most int) {
 	if f := p.KeyFormat; !f.UUID {
 		return max(1, f.MinLength), cmp.Or(f.MaxLength, once.MaxKey)
@@ -309,5 +310,5 @@ func (p *route) keyBytes() (least, most int) {
 	return 36, 36
 }
 
-// verdicts are the words for verdicts in documents.
+// verdicts has the words for verdicts in documents.
 var verdicts = [...]string{oncehttp.VerdictDiscard: "forget", oncehttp.VerdictAnswerOnly: "store", oncehttp.VerdictCommit: "commit"}

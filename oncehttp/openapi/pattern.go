@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/oncehttp"
 )
 
-// bySpecificity returns the patterns, those with a method first.
+// bySpecificity returns the patterns in alphabetical order, patterns with a method first.
 func bySpecificity(routes map[string]oncehttp.Config) []string {
 	patterns := slices.Sorted(maps.Keys(routes))
 	slices.SortStableFunc(patterns, func(a, b string) int {
@@ -26,7 +26,7 @@ func hostOf(pattern string) string {
 	return host
 }
 
-// splitPattern splits a pattern of [http.ServeMux]; the host does not matter here.
+// splitPattern splits a pattern of [http.ServeMux] into method and path. It drops the host.
 func splitPattern(pattern string) (method, path string) {
 	if m, rest, ok := strings.Cut(pattern, " "); ok {
 		method, pattern = m, strings.TrimLeft(rest, " \t")
@@ -37,10 +37,10 @@ func splitPattern(pattern string) (method, path string) {
 	return method, pattern
 }
 
-// unnamed matches the parameters of a path, whose names do not distinguish it from another one.
+// unnamed matches the parameters of a path. Two paths that differ only in the names of parameters are the same path.
 var unnamed = regexp.MustCompile(`\{[^/}]*\}`)
 
-// pathParams returns a path as OpenAPI has it, and its parameters.
+// pathParams returns a path in the form of OpenAPI, and its parameters.
 func pathParams(path string) (string, []any) {
 	path = strings.TrimSuffix(path, "{$}")
 	var params []any

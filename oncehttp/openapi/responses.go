@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/oncehttp"
 )
 
-// responses returns the Responses Object: the answers of the middleware.
+// responses returns the Responses Object with the answers of the middleware.
 func (p *route) responses() object {
 	about, said := object{}, []string{wire.StatusStored, wire.StatusOmitted, wire.StatusReplayed, wire.StatusNotStored, wire.StatusIgnored}
 	if p.Undoes != "" {
@@ -62,7 +62,7 @@ func (p *route) problemResponse(problems []oncehttp.Problem) object {
 			"schema":      object{"type": "string", "enum": []string{"true", "false"}},
 		}
 	}
-	if p.Preset.WriteProblem == nil { // otherwise only the dialect knows the form
+	if p.Preset.WriteProblem == nil { // otherwise only the dialect knows the form of a problem
 		r["content"] = object{"application/problem+json": object{"schema": object{"$ref": "#/components/schemas/Problem"}}}
 		headers["Link"] = object{"description": "The page of the problem, with rel=\"help\".", "schema": object{"type": "string"}}
 		if slices.ContainsFunc(problems, func(p oncehttp.Problem) bool { return p.RetryAfter > 0 }) {

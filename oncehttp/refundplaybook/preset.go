@@ -48,13 +48,13 @@ func Preset() *oncehttp.Preset {
 	p.Body = canonical.JSON
 	p.WriteProblem = func(w http.ResponseWriter, p oncehttp.Problem) {
 		p = completed(p)
-		w.Header().Set("Error_code", string(p.Code)) // error_code, as net/http writes it
+		w.Header().Set("Error_code", string(p.Code)) // net/http writes error_code in this way
 		oncehttp.WriteProblem(w, p)
 	}
 	return p
 }
 
-// taxon is the playbook's entry for a code, or for the class of the code.
+// taxon is the entry of the playbook for a code or for a class of codes.
 type taxon struct {
 	status int
 	retry  bool
@@ -79,7 +79,7 @@ var taxonomy = map[oncehttp.ProblemCode]taxon{
 	"INTERNAL":                        {http.StatusInternalServerError, false, "Report the defect to the service. Do not use a new key."},
 }
 
-// completed fills in the fields that follow from the code.
+// completed sets the fields of a problem that follow from its code.
 func completed(p oncehttp.Problem) oncehttp.Problem {
 	t, listed := taxonomy[p.Code]
 	if !listed {
@@ -93,7 +93,7 @@ func completed(p oncehttp.Problem) oncehttp.Problem {
 		p.Status = t.status
 	}
 	if _, told := p.Extra["hint"]; !told {
-		p.Extra = maps.Clone(p.Extra) // the map of the caller is not changed
+		p.Extra = maps.Clone(p.Extra) // a copy, because the map belongs to the caller
 		if p.Extra == nil {
 			p.Extra = map[string]any{}
 		}

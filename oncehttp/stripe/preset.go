@@ -62,7 +62,7 @@ const (
 	inFlight = "There is currently another in-progress request using this Idempotent Key (that probably means you submitted twice, and the other request is still going through)%s. Please try again later."
 )
 
-// messageOf says p as Stripe does. The key is "" where the preset does not send it back.
+// messageOf returns the message of Stripe for p. The key is "" if the preset does not send keys back.
 func messageOf(p oncehttp.Problem, key string) string {
 	switch {
 	case p.Code == oncehttp.ProblemMismatch && key != "":
@@ -77,7 +77,7 @@ func messageOf(p oncehttp.Problem, key string) string {
 	return cmp.Or(p.Detail, p.Title+".")
 }
 
-// writeProblem answers with p as Stripe would say it.
+// writeProblem sends p in the form of Stripe's errors.
 func writeProblem(w http.ResponseWriter, p oncehttp.Problem) {
 	type detail struct {
 		Type    string `json:"type"`
@@ -104,11 +104,11 @@ func writeProblem(w http.ResponseWriter, p oncehttp.Problem) {
 	}
 	body, err := json.Marshal(map[string]detail{"error": d})
 	if err != nil {
-		panic(err) // texts
+		panic(err) // impossible, because the value has only strings
 	}
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("Stripe-Should-Retry", strconv.FormatBool(p.Retryable)) // also for who calls this outside of the middleware
+	h.Set("Stripe-Should-Retry", strconv.FormatBool(p.Retryable)) // also if the program calls this function outside of the middleware
 	if p.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.FormatInt(int64((p.RetryAfter+time.Second-1)/time.Second), 10))
 	}

@@ -109,7 +109,7 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 }
 
-// checkTimeout bounds one check: counting rows may take long.
+// checkTimeout limits the time of one check, because counting rows may take long.
 const checkTimeout = 10 * time.Second
 
 // Examine makes all checks of the database and returns their findings. If the database user lacks a privilege that a check needs, the finding of this
@@ -147,25 +147,28 @@ func Examine(ctx context.Context, c Config) (Report, error) {
 		r.Findings = append(r.Findings, f)
 	}
 	r.Healthy = r.Failures == 0
+	// A store without SQL has no connection to test.
 	if c.DB == nil {
 		return r, nil
 	}
+	// If the database no longer answers, the findings prove nothing.
 	return r, c.DB.PingContext(ctx) //nolint:wrapcheck // the caller knows what it has opened
 }
 
-// examination is a database, and the results of earlier checks.
+// examination is a database with the results of earlier checks.
 type examination struct {
 	Config
 
-	mariadb bool // it is not MySQL: set by the check of the version
-	pooler  bool // connections go through a pooler: set by the check of the pooler
+	mariadb bool // the server is MariaDB and not MySQL; the check of the version sets the field
+	pooler  bool // connections go through a pooler; the check of the pooler sets the field
 }
 
-// check is one check of a database. If ask returns an error, the check could not be made. If the finding has no verdict, the check does not apply.
+// check is one check of a database. An error of ask says that the check could not be made. A finding without a verdict says that the check does not
+// apply.
 type check struct {
 	name    string
 	ask     func(context.Context, *examination) (Finding, error)
-	runbook string // a page of docs/runbooks
+	runbook string // the name of a page of docs/runbooks
 }
 
 const runbooks = "https://github.com/oncelib/once/blob/main/docs/runbooks/"
@@ -174,8 +177,9 @@ func (p *examination) make(ctx context.Context, c check) (f Finding, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	f, err := c.ask(ctx, p)
+	// A check of tables that do not exist does not apply.
 	if sqlguard.IsMissing(err) {
-		return f, false // another check reports it
+		return f, false // the check of the migrations reports a missing table
 	}
 	if err != nil {
 		what, try := words.Advice(err.Error())
@@ -188,7 +192,7 @@ func (p *examination) make(ctx context.Context, c check) (f Finding, ok bool) {
 	return f, f.Verdict != ""
 }
 
-// checks of each dialect, in the order in which they are made.
+// checks returns the checks of a dialect, in the order in which they are made.
 func checks(d sqlplane.Dialect) []check {
 	own := mysqlChecks
 	switch d {
@@ -208,7 +212,7 @@ func fine(format string, args ...any) Finding {
 func warn(says, try string) Finding { return Finding{Verdict: VerdictWarn, Says: says, Try: try} }
 func fail(says, try string) Finding { return Finding{Verdict: VerdictFail, Says: says, Try: try} }
 
-// text returns one value of the database.
+// text returns the single value of a query.
 func (p *examination) text(ctx context.Context, query string) (s string, err error) {
 	err = p.DB.QueryRowContext(ctx, query).Scan(&s)
 	return s, err

@@ -2,5 +2,5 @@
 
 package doctor
 
-// filesystem is known on Linux only.
+// filesystem returns "", because the kind of a file system is known only on Linux.
 func filesystem(string) (string, error) { return "", nil }

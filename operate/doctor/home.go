@@ -8,10 +8,10 @@ import (
 	"github.com/oncelib/once/internal/sql/dialect"
 )
 
-// homeChecks are the same for all dialects. They do not apply to a database that belongs to no region.
+// homeChecks are the checks of homes. They do not apply to a database that belongs to no region.
 var homeChecks = []check{{name: "home_moves", ask: askHomeMoves}}
 
-// askHomeMoves finds tenants that are being moved to another region. The database does not show whether the process of such a move still lives.
+// askHomeMoves finds tenants that are being moved to another region. The database does not show whether the process that moves them is still alive.
 func askHomeMoves(ctx context.Context, p *examination) (Finding, error) {
 	var n int
 	var tenant, target string

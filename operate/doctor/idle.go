@@ -10,12 +10,12 @@ import (
 	"github.com/oncelib/once/internal/base/words"
 )
 
-// poolIdle is how long a pool of pgx keeps an idle connection by default. A sql.DB keeps it for ever.
+// poolIdle is how long a pool of pgx keeps an idle connection by default. A sql.DB keeps an idle connection for ever.
 const poolIdle = 30 * time.Minute
 
-// idleHosts are services that close idle connections, and no setting of the database tells that.
+// idleHosts has the services that close idle connections, although no setting of the database says so.
 var idleHosts = []struct {
-	part  string // of the name of the host
+	part  string // a part of the host name
 	after time.Duration
 	by    string
 }{
@@ -23,7 +23,7 @@ var idleHosts = []struct {
 	{".proxy-", 30 * time.Minute, "RDS Proxy, unless its idle client connection timeout was changed,"},
 }
 
-// idleEnd says when idle connections are closed, and by which setting. If it is zero, they are not closed.
+// idleEnd says when idle connections are closed, and by which setting. If after is zero, they are not closed.
 type idleEnd struct {
 	after time.Duration
 	by    string
@@ -37,8 +37,8 @@ func (i idleEnd) orSooner(other idleEnd) idleEnd {
 	return i
 }
 
-// judge warns if connections are closed that a pool still keeps after bound. The pool replaces such a connection when it
-// is next used, and the call waits for that.
+// judge warns if the server closes connections that a pool keeps for longer than bound. The pool replaces such a connection at its next use, and the
+// call waits for the new connection.
 func (i idleEnd) judge(bound time.Duration) Finding {
 	switch {
 	case i.after == 0:
@@ -50,7 +50,7 @@ func (i idleEnd) judge(bound time.Duration) Finding {
 	return fine("%s closes connections that are idle for %s", i.by, words.Span(i.after))
 }
 
-// idleByHost returns the idleEnd of a cloud service that the host name belongs to.
+// idleByHost returns the idleEnd of the cloud service to which a host name belongs.
 func idleByHost(host string) idleEnd {
 	for _, h := range idleHosts {
 		if strings.Contains(host+".", h.part) {
@@ -88,13 +88,13 @@ func askIdlePostgres(ctx context.Context, p *examination) (Finding, error) {
 	return f, nil
 }
 
-// seconds is a setting, which may have a fraction. 0 if it cannot be read.
+// seconds parses a setting in seconds, which may have a fraction. It returns 0 for any other text.
 func seconds(s string) time.Duration {
 	n, _ := strconv.ParseFloat(s, 64)
 	return time.Duration(n * float64(time.Second))
 }
 
-// shortIdle is shorter than the wait_timeout that the check of idle transactions advises.
+// shortIdle is a little shorter than the wait_timeout that the check of idle transactions advises.
 const shortIdle = time.Minute - time.Second
 
 func askIdleMySQL(ctx context.Context, p *examination) (Finding, error) {
@@ -102,6 +102,7 @@ func askIdleMySQL(ctx context.Context, p *examination) (Finding, error) {
 	if err != nil {
 		return Finding{}, err
 	}
+	// The cloud service closes connections, whatever the setting of the server says.
 	if end := idleByHost(p.Host); end.after > 0 {
 		return end.judge(poolIdle), nil
 	}

@@ -13,19 +13,19 @@ import (
 	"github.com/oncelib/once/operate"
 )
 
-// inboxChecks are the same for all dialects. Without the tables of the inbox they do not apply.
+// inboxChecks are the checks of inboxes, for all dialects. They do not apply if the tables of inboxes are missing.
 var inboxChecks = []check{
 	{name: "inbox_gaps", ask: askGaps},
 	{name: "inbox_consumers", ask: askConsumers},
 }
 
-// gapBound is how long a key may wait for a message before that is reported.
+// gapBound is how long a key may wait for a message before the doctor reports the key.
 const gapBound = time.Minute
 
-// mostGaps is how many waiting keys are counted.
+// mostGaps is how many waiting keys the doctor counts.
 const mostGaps = 100_000
 
-// askGaps asks for keys that wait for a missing or failing message. Keys that wait for a dead letter are reported with the dead letters.
+// askGaps finds keys that wait for a missing or failing message. Keys that wait for a dead letter belong to the check of dead letters.
 func askGaps(ctx context.Context, p *examination) (Finding, error) {
 	return p.operator(ctx, func(o *operate.Operator) (Finding, error) {
 		now, err := o.Keys.Now(ctx)
@@ -36,9 +36,10 @@ func askGaps(ctx context.Context, p *examination) (Finding, error) {
 		if err != nil {
 			return Finding{}, err
 		}
-		keys, oldest := map[bool]int{}, map[bool]time.Duration{} // true: of those whose message fails
+		keys, oldest := map[bool]int{}, map[bool]time.Duration{} // by whether the message has failed
 		var first operate.Gap
 		for _, g := range gaps.Items {
+			// A short wait is normal, because the missing message may arrive soon.
 			if waits := now.Sub(g.Since); !g.Dead && waits > gapBound {
 				fails := g.Attempts > 0
 				if fails && keys[fails] == 0 {
@@ -65,7 +66,7 @@ func askGaps(ctx context.Context, p *examination) (Finding, error) {
 	})
 }
 
-// askConsumers asks the broker, if the command line names one, for the consumers of the inboxes.
+// askConsumers asks the broker for the consumers of the inboxes, if Config names a broker.
 func askConsumers(ctx context.Context, p *examination) (Finding, error) {
 	if p.Broker == nil {
 		return Finding{}, nil
@@ -94,8 +95,9 @@ func askConsumers(ctx context.Context, p *examination) (Finding, error) {
 	return fine("%s delivers each message until it is acknowledged: %s checked", d.Name, words.Either(found == 1, "1 consumer was", fmt.Sprintf("%d consumers were", found))), nil
 }
 
-// consumers returns the consumers whose inboxes have had messages.
+// consumers returns the consumers whose inboxes have received messages.
 func (p *examination) consumers(ctx context.Context) (names []string, err error) {
+	// A consumer may have rows in only one of the two tables.
 	for _, table := range []string{"once_inbox", "once_inbox_position"} {
 		some, err := p.distinct(ctx, table, "consumer")
 		if err != nil {
@@ -107,10 +109,10 @@ func (p *examination) consumers(ctx context.Context) (names []string, err error)
 	return slices.Compact(names), nil
 }
 
-// mostNames bounds the topics or consumers in one question.
+// mostNames limits the number of topics or consumers of one check.
 const mostNames = 100
 
-// distinct returns the first values of the first column of an index, by one look-up for each.
+// distinct returns the first values of a column that begins an index, with one look-up for each value.
 func (p *examination) distinct(ctx context.Context, table, column string) (list []string, err error) {
 	query := dialect.Text(p.Dialect, "select min("+column+") from "+table+" where "+column+" > ?")
 	for last := ""; len(list) < mostNames; {

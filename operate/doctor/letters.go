@@ -7,10 +7,10 @@ import (
 	"github.com/oncelib/once/internal/base/words"
 )
 
-// letterChecks are the same for all dialects. Without the tables of dead letters there is nothing to ask.
+// letterChecks are the checks of dead letters, for all dialects. They do not apply if the tables of dead letters are missing.
 var letterChecks = []check{{"dead_letters", askLetters, "OnceDeadLetters"}}
 
-// askLetters asks for messages that wait for a person.
+// askLetters finds dead letters that wait for a person.
 func askLetters(ctx context.Context, p *examination) (Finding, error) {
 	var n, redriven int
 	err := p.DB.QueryRowContext(ctx, "select count(*), count(redrive_at) from once_deadletter where state = 'dead'").Scan(&n, &redriven)
@@ -19,6 +19,7 @@ func askLetters(ctx context.Context, p *examination) (Finding, error) {
 		return Finding{}, err
 	case n == 0:
 		return fine("no message is a dead letter"), nil
+	// These letters need no person any more.
 	case n == redriven:
 		return fine("%s for their redrive", lettersWait(n)), nil
 	}

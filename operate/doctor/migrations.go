@@ -16,8 +16,8 @@ import (
 
 var creates = regexp.MustCompile(`create table (\w+)`)
 
-// askMigrations is the same for all dialects. A capability without any table in the database is not in use; a capability with some of its tables
-// fails.
+// askMigrations compares the migrations with the tables of the database. A capability without any table is not in use. A capability with only some of
+// its tables is a failure.
 func askMigrations(ctx context.Context, p *examination) (Finding, error) {
 	if p.Status == nil {
 		return Finding{}, nil
@@ -30,6 +30,7 @@ func askMigrations(ctx context.Context, p *examination) (Finding, error) {
 	var has, lacks []migration.Migration
 	all, missing := map[string]int{}, map[string]int{}
 	for _, s := range status {
+		// The list keeps the order of the capabilities, which a map would lose.
 		if all[s.Capability]++; all[s.Capability] == 1 {
 			capabilities = append(capabilities, s.Capability)
 		}
@@ -40,12 +41,14 @@ func askMigrations(ctx context.Context, p *examination) (Finding, error) {
 			lacks = append(lacks, s.Migration)
 		}
 	}
+	// On MySQL a failed migration cannot be rolled back, so the doctor tries it first without writing.
 	if p.Dialect == sqlplane.MySQL && missing[migration.Operation.Capability] > 0 {
 		if err := p.rehearse(ctx, lacks); err != nil {
 			what, try := words.Advice(sqlguard.Said(err).Error())
 			return fail("tables are missing, and once migrate up would fail: "+what, words.Either(try != "", try, "the URL of a user who may create, alter and index tables in this database")), nil
 		}
 	}
+	// The list of migrations does not show that a person has dropped a table.
 	if m, table := p.dropped(ctx, has); table != "" {
 		return fail(fmt.Sprintf("once_schema lists the migration %s %d, but its table %s does not exist: whatever uses the table fails", m.Capability, m.Version, table),
 			fmt.Sprintf("restore the table from a backup; or delete from once_schema where capability = '%s', and then once migrate up --db %s", m.Capability, p.URL)), nil
@@ -68,11 +71,11 @@ func askMigrations(ctx context.Context, p *examination) (Finding, error) {
 	return fine("all migrations are applied: %s", migration.Newest(has)), nil
 }
 
-// dropped returns a table that a migration has created and that no longer exists, or "".
+// dropped returns a table that an applied migration has created and that does not exist now, or "".
 func (p *examination) dropped(ctx context.Context, has []migration.Migration) (migration.Migration, string) {
 	for _, m := range has {
 		for _, match := range creates.FindAllStringSubmatch(m.SQL, -1) {
-			if strings.Contains(m.SQL, "alter table "+match[1]+" rename to ") { // a later migration has renamed it
+			if strings.Contains(m.SQL, "alter table "+match[1]+" rename to ") { // a later migration has renamed the table
 				continue
 			}
 			_, err := p.DB.ExecContext(ctx, dialect.Text(p.Dialect, "select 1 from "+match[1]+" where 1 = 0"))

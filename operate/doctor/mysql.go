@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/internal/base/words"
 )
 
-// mysqlChecks are for MySQL and MariaDB.
+// mysqlChecks are the checks of MySQL and MariaDB.
 var mysqlChecks = []check{
 	{name: "version", ask: askMySQLVersion},
 	{name: "claims", ask: askLocks},
@@ -34,15 +34,15 @@ var mysqlChecks = []check{
 	{name: "group", ask: askGroup},
 }
 
-// setting is the value of the one variable that a statement of the form "show ... like" finds, or "" if the variable does not exist: it belongs to a
-// plugin or to another version.
+// setting returns the value of the one variable that a statement of the form "show ... like" finds. It returns "" if the variable does not exist,
+// because it belongs to a plugin or to another version.
 func (p *examination) setting(ctx context.Context, show string) (value string, err error) {
 	err = none(p.DB.QueryRowContext(ctx, show).Scan(new(string), &value))
 	return value, err
 }
 
-// askVariable asks for a variable, as it is in the sessions of the service, and judges it. otherwise is the value of a variable that does not exist;
-// if that is empty the check does not apply.
+// askVariable returns a check of one variable in a session of the service. The parameter otherwise is the value of a variable that does not exist. If
+// otherwise is empty, the check of such a variable does not apply.
 func askVariable(name, otherwise string, judge func(value string) Finding) func(context.Context, *examination) (Finding, error) {
 	return func(ctx context.Context, p *examination) (Finding, error) {
 		value, err := p.setting(ctx, "show variables like '"+name+"'")
@@ -53,7 +53,7 @@ func askVariable(name, otherwise string, judge func(value string) Finding) func(
 	}
 }
 
-// askEngines asks for tables of the database whose engine cannot roll back.
+// askEngines finds tables of the database whose engine cannot roll back.
 func askEngines(ctx context.Context, p *examination) (Finding, error) {
 	rows, err := p.DB.QueryContext(ctx, `select t.table_name, coalesce(t.engine, 'unknown') from information_schema.tables t
  left join information_schema.engines e on e.engine = t.engine
@@ -73,7 +73,7 @@ func askEngines(ctx context.Context, p *examination) (Finding, error) {
 	return judgeEngines(tables), errors.Join(rows.Err(), rows.Close())
 }
 
-// table is a table that is not transactional.
+// table is a table whose engine is not transactional.
 type table struct{ name, engine string }
 
 func judgeEngines(tables []table) Finding {
@@ -81,6 +81,7 @@ func judgeEngines(tables []table) Finding {
 	var names []string
 	bad := warn
 	for i, t := range tables {
+		// A table of the library must be transactional. Another table may be used outside of operations.
 		if strings.HasPrefix(t.name, "once_") {
 			bad = fail
 		}
@@ -99,7 +100,7 @@ func judgeEngines(tables []table) Finding {
 }
 
 func judgeFlushLog(value string) Finding {
-	if value != "1" && value != "3" { // 3 exists in MariaDB only, and flushes more often
+	if value != "1" && value != "3" { // the value 3 exists only in MariaDB, and flushes more often than 1
 		return fail(fmt.Sprintf("innodb_flush_log_at_trx_commit is %s: a crash loses the acknowledged commits of the last second", value), "set global innodb_flush_log_at_trx_commit = 1")
 	}
 	return fine("each commit is flushed")
@@ -113,7 +114,7 @@ func judgeDoublewrite(value string) Finding {
 	return fine("on")
 }
 
-// askRedoLog asks MySQL, which can run without the log.
+// askRedoLog checks that MySQL writes its redo log. MySQL can run without this log.
 func askRedoLog(ctx context.Context, p *examination) (Finding, error) {
 	value, err := p.setting(ctx, "show global status like 'Innodb_redo_log_enabled'")
 	if value == "OFF" {
@@ -122,7 +123,7 @@ func askRedoLog(ctx context.Context, p *examination) (Finding, error) {
 	return Finding{}, err
 }
 
-// askSyncBinlog applies only with a binary log.
+// askSyncBinlog checks how the binary log is flushed. It does not apply without a binary log.
 func askSyncBinlog(ctx context.Context, p *examination) (Finding, error) {
 	log, err := p.setting(ctx, "show variables like 'log_bin'")
 	if err != nil || log != "ON" {
@@ -131,7 +132,7 @@ func askSyncBinlog(ctx context.Context, p *examination) (Finding, error) {
 	return askVariable("sync_binlog", "1", judgeSyncBinlog)(ctx, p)
 }
 
-// askBinlogFormat applies only with a binary log.
+// askBinlogFormat checks the format of the binary log. It does not apply without a binary log.
 func askBinlogFormat(ctx context.Context, p *examination) (Finding, error) {
 	log, err := p.setting(ctx, "show variables like 'log_bin'")
 	if err != nil || log != "ON" {
@@ -154,7 +155,7 @@ func judgeSyncBinlog(value string) Finding {
 	return fine("each commit is in the binary log")
 }
 
-// askIdleTransaction asks how long a transaction may be idle. MySQL bounds only how long a connection may be idle.
+// askIdleTransaction checks how long a transaction may be idle. MySQL limits only how long a connection may be idle.
 func askIdleTransaction(ctx context.Context, p *examination) (Finding, error) {
 	value, err := p.setting(ctx, "show variables like 'idle_transaction_timeout'")
 	if value == "" && err == nil {
@@ -171,7 +172,7 @@ func judgeIdleTransaction(value string) Finding {
 	return fine("the server ends a transaction that does nothing for %s s", value)
 }
 
-// maxIdle is a time in seconds after which people notice that an operation is stuck.
+// maxIdle is a time in seconds. After this time people notice that an operation is stuck.
 const maxIdle = 300
 
 func judgeIdleConnection(value string) Finding {
@@ -182,7 +183,7 @@ func judgeIdleConnection(value string) Finding {
 	return fine("the server closes a connection that does nothing for %s s, and rolls its transaction back", value)
 }
 
-// maxLockWait is a time, in seconds, after which most clients have given up.
+// maxLockWait is a time in seconds. After this time most clients have given up.
 const maxLockWait = 30
 
 func judgeLockWait(value string) Finding {
@@ -193,10 +194,10 @@ func judgeLockWait(value string) Finding {
 	return fine("a statement waits at most %s s for a lock", value)
 }
 
-// minPacket is the default of old servers, which is large enough for most answers.
+// minPacket is the default of old servers, and large enough for most answers.
 const minPacket = 4 << 20
 
-// judgePacket: values are sent in hexadecimal.
+// judgePacket judges max_allowed_packet. Values are sent in hexadecimal, so a value needs twice its length.
 func judgePacket(value string) Finding {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err == nil && n < minPacket {

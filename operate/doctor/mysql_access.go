@@ -14,13 +14,13 @@ import (
 	"github.com/oncelib/once/store/migration"
 )
 
-// isDenied reports whether the user lacks a privilege.
+// isDenied reports whether an error says that the user lacks a privilege.
 func isDenied(err error) bool {
 	code, _ := sqlguard.MySQLCode(err)
 	return code == 1044 || code == 1142 || code == 1143 || code == 1227
 }
 
-// count is how many rows a query returns.
+// count returns how many rows a query returns.
 func (p *examination) count(ctx context.Context, query string) (n int, err error) {
 	rows, err := p.DB.QueryContext(ctx, query)
 	if err != nil {
@@ -33,7 +33,7 @@ func (p *examination) count(ctx context.Context, query string) (n int, err error
 	return n, errors.Join(rows.Err(), rows.Close())
 }
 
-// askMySQLVersion is the first check: others depend on its result.
+// askMySQLVersion is the first check, because other checks depend on its result.
 func askMySQLVersion(ctx context.Context, p *examination) (Finding, error) {
 	var version, comment string
 	if err := p.DB.QueryRowContext(ctx, "select version(), @@version_comment").Scan(&version, &comment); err != nil {
@@ -45,7 +45,7 @@ func askMySQLVersion(ctx context.Context, p *examination) (Finding, error) {
 
 // Versions before oldestMySQL and oldestMariaDB do not support SKIP LOCKED. MySQL 8.0 is no longer maintained.
 const (
-	oldestMySQL, maintainedMySQL, testedMySQL = 800, 804, "9.7" // 100 * major + minor
+	oldestMySQL, maintainedMySQL, testedMySQL = 800, 804, "9.7" // the number is 100 * major + minor
 	oldestMariaDB, testedMariaDB              = 1006, "10.11"
 )
 
@@ -55,6 +55,7 @@ func judgeMySQLVersion(version, comment string) Finding {
 		name, oldest, maintained, tested = "MariaDB", oldestMariaDB, oldestMariaDB, testedMariaDB
 	}
 	number, _, _ := strings.Cut(version, "-")
+	// These servers report a version number of MySQL.
 	for _, other := range []string{"TiDB", "Vitess", "OceanBase", "SingleStore"} {
 		if strings.Contains(version+comment, other) {
 			return warn(other+" speaks the protocol of MySQL, but once is not tested with it: it is not known whether two calls can execute one operation", "MySQL, MariaDB or PostgreSQL")
@@ -76,13 +77,15 @@ func judgeMySQLVersion(version, comment string) Finding {
 	return fine("%s %s; once is tested with %s", name, number, tested)
 }
 
-// askLocks asks whether sessions keep locks: claims are such locks.
+// askLocks checks that the server holds named locks for a session, because claims are such locks.
 func askLocks(ctx context.Context, p *examination) (Finding, error) {
+	// The name is unique, so no other session can hold the lock.
 	const name = "concat('once doctor ', connection_id())"
 	var kept sql.NullBool
 	err := p.DB.QueryRowContext(ctx, "select get_lock("+name+", 0) = 1 and is_used_lock("+name+") = connection_id() and release_lock("+name+") = 1").Scan(&kept)
 	const try = "connect to MySQL or MariaDB itself, without a proxy that spreads a session over several connections"
 	switch {
+	// A check without an answer in time proves nothing.
 	case ctx.Err() != nil:
 	case err != nil:
 		return fail("this server does not grant named locks (GET_LOCK), so operations cannot be claimed: "+err.Error(), try), nil //nolint:nilerr // the error is the finding
@@ -92,7 +95,7 @@ func askLocks(ctx context.Context, p *examination) (Finding, error) {
 	return fine("named locks (GET_LOCK) are held"), err
 }
 
-// askPackets asks whether sessions of the service accept several statements in one packet, which saves an operation round trips.
+// askPackets checks whether a session of the service accepts several statements in one packet, which saves round trips.
 func askPackets(ctx context.Context, p *examination) (Finding, error) {
 	if !p.AsService {
 		return Finding{}, nil
@@ -105,7 +108,7 @@ func askPackets(ctx context.Context, p *examination) (Finding, error) {
 	if err != nil {
 		return Finding{}, err
 	}
-	_, err = p.DB.ExecContext(ctx, "do 0; do ?", 1) // the server cannot prepare two statements at once
+	_, err = p.DB.ExecContext(ctx, "do 0; do ?", 1) // an argument makes the driver prepare the statements, and the server cannot prepare two at once
 	if code, _ := sqlguard.MySQLCode(err); code == syntaxError {
 		return warn("a request to the server may have several statements, but no arguments: a batch with arguments needs more than one round trip, and a handler's statement with arguments needs two, or three the first time",
 			"sqlstore.Open without multiStatements in the data source name, or interpolateParams=true with it"), nil
@@ -115,24 +118,24 @@ func askPackets(ctx context.Context, p *examination) (Finding, error) {
 
 const syntaxError = 1064
 
-// askStore lets the store itself check the sessions of the service: their mode, isolation level and autocommit.
+// askStore lets the store check the sessions of the service: their mode, isolation level and autocommit.
 func askStore(ctx context.Context, p *examination) (Finding, error) {
 	if p.StoreError == nil {
 		return Finding{}, nil
 	}
-	if err := p.StoreError(ctx); err != nil && !errors.Is(err, store.ErrNotMigrated) && !isDenied(err) { // reported by the checks of migrations and privileges
+	if err := p.StoreError(ctx); err != nil && !errors.Is(err, store.ErrNotMigrated) && !isDenied(err) { // the checks of migrations and privileges report these errors
 		what, try := words.Advice(err.Error())
 		return fail("sqlstore would refuse to start: "+what, words.Either(try != "", try, "the URL of the service")), nil
 	}
 	return fine("sqlstore accepts the settings of the sessions"), nil
 }
 
-// rehearse returns the reason why "once migrate up" would fail, or nil if it finds none. The server checks each statement without running it, and
-// then the migration runs in a session that cannot write.
+// rehearse returns the reason why "once migrate up" would fail, or nil if it finds no reason. First the server checks each statement without running
+// it. Afterwards the migrations run in a session that cannot write.
 func (p *examination) rehearse(ctx context.Context, missing []migration.Migration) error {
 	for _, m := range missing {
 		for statement := range strings.SplitSeq(strings.TrimSpace(m.SQL), ";\n") {
-			if err := p.prepare(ctx, strings.TrimSuffix(statement, ";")); err != nil && !sqlguard.IsMissing(err) { // the table of an earlier statement
+			if err := p.prepare(ctx, strings.TrimSuffix(statement, ";")); err != nil && !sqlguard.IsMissing(err) { // a statement may need the table of an earlier one, which does not exist yet
 				return err
 			}
 		}
@@ -141,13 +144,13 @@ func (p *examination) rehearse(ctx context.Context, missing []migration.Migratio
 		return nil
 	}
 	err := p.Rehearse(ctx, p.readOnlyVariable())
-	if code, _ := sqlguard.MySQLCode(err); code == 1792 || ctx.Err() != nil { // 1792: a write in a read-only transaction; or another process migrates
+	if code, _ := sqlguard.MySQLCode(err); code == 1792 || ctx.Err() != nil { // 1792: the migration has reached a write, which this session refuses; or another process migrates now
 		return nil
 	}
 	return err
 }
 
-// prepare lets the server check a statement.
+// prepare lets the server check a statement without running it.
 func (p *examination) prepare(ctx context.Context, statement string) error {
 	stmt, err := p.DB.PrepareContext(ctx, statement)
 	if err == nil {
@@ -156,7 +159,7 @@ func (p *examination) prepare(ctx context.Context, statement string) error {
 	return err
 }
 
-// askPrivileges lets the server check the statements of operations, without running them.
+// askPrivileges lets the server check the statements of operations without running them.
 func askPrivileges(ctx context.Context, p *examination) (Finding, error) {
 	var denied []string
 	for _, statement := range []string{
@@ -185,7 +188,7 @@ func askPrivileges(ctx context.Context, p *examination) (Finding, error) {
 	return fine("this user may read and write once_operation"), nil
 }
 
-// askEncryption asks whether the connection to the server is encrypted.
+// askEncryption checks whether the connection to the server is encrypted.
 func askEncryption(ctx context.Context, p *examination) (Finding, error) {
 	cipher, err := p.setting(ctx, "show session status like 'Ssl_cipher'")
 	if err != nil {
@@ -195,7 +198,7 @@ func askEncryption(ctx context.Context, p *examination) (Finding, error) {
 	return judgeEncryption(cipher, host), err
 }
 
-// judgeEncryption: host is this machine as the server sees it.
+// judgeEncryption judges the cipher of a connection. The parameter host is the client's host as the server sees it.
 func judgeEncryption(cipher, host string) Finding {
 	switch {
 	case cipher != "":

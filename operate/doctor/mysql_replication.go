@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// askReadOnly asks whether the server refuses writes, or accepts them although it is a replica.
+// askReadOnly checks whether the server refuses writes, or accepts writes although it is a replica.
 func askReadOnly(ctx context.Context, p *examination) (Finding, error) {
-	readOnly, err := p.setting(ctx, "show global variables like 'read_only'") // super_read_only sets it as well
+	readOnly, err := p.setting(ctx, "show global variables like 'read_only'") // super_read_only sets this variable as well
 	if err != nil {
 		return Finding{}, err
 	}
@@ -20,7 +20,7 @@ func askReadOnly(ctx context.Context, p *examination) (Finding, error) {
 	return judgeReadOnly(readOnly, session, following), err
 }
 
-// readOnlyVariable is the setting of a session that cannot write.
+// readOnlyVariable returns the name of the variable that makes a session read-only.
 func (p *examination) readOnlyVariable() string {
 	if p.mariadb {
 		return "tx_read_only"
@@ -28,8 +28,8 @@ func (p *examination) readOnlyVariable() string {
 	return "transaction_read_only"
 }
 
-// follows reports whether the server is a replica of another one. MySQL answers only users with the privilege REPLICATION CLIENT; for other users it
-// is not known.
+// follows reports whether the server is a replica of another server. MySQL answers only users with the privilege REPLICATION CLIENT. For other users
+// follows returns false, because the answer is not known.
 func (p *examination) follows(ctx context.Context) (bool, error) {
 	if p.mariadb {
 		n, err := p.setting(ctx, "show global status like 'Slaves_running'")
@@ -54,14 +54,14 @@ func judgeReadOnly(server, session string, following bool) Finding {
 	return fine("it takes writes")
 }
 
-// replication is a server's view of its replicas.
+// replication is what a server knows about its replicas.
 type replication struct {
 	mysql                   bool
-	replicas, waited        int // connected replicas, and the ones that acknowledge semi-synchronously
+	replicas, waited        int // connected replicas, and the replicas that acknowledge semi-synchronously
 	enabled, point, timeout string
 }
 
-// askReplicas asks for the replicas of the server. MariaDB answers every user.
+// askReplicas checks the replicas of the server, and whether commits wait for them. MariaDB answers every user.
 func askReplicas(ctx context.Context, p *examination) (Finding, error) {
 	r := replication{mysql: !p.mariadb}
 	for _, v := range []struct {
@@ -93,6 +93,7 @@ func askReplicas(ctx context.Context, p *examination) (Finding, error) {
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 		return Finding{}, err
 	}
+	// Without semi-synchronous replication MySQL does not count its replicas in the status.
 	if r.mysql && r.enabled != "ON" {
 		r.replicas, err = p.count(ctx, "show replicas")
 	}
@@ -102,7 +103,7 @@ func askReplicas(ctx context.Context, p *examination) (Finding, error) {
 	return r.judge(), err
 }
 
-// variable is the name of a setting of semi-synchronous replication.
+// variable returns the name of a setting of semi-synchronous replication.
 func (r replication) variable(name string) string {
 	if r.mysql {
 		return "rpl_semi_sync_source_" + name
@@ -129,7 +130,7 @@ func (r replication) judge() Finding {
 	return fine("there are none")
 }
 
-// askGroup applies only to a group of servers: Galera, or group replication of MySQL.
+// askGroup checks a group of servers: Galera, or group replication of MySQL. It does not apply to a single server.
 func askGroup(ctx context.Context, p *examination) (Finding, error) {
 	if galera, err := p.setting(ctx, "show variables like 'wsrep_on'"); err != nil || galera == "ON" {
 		return judgeGroup("", ""), err
@@ -145,8 +146,8 @@ func askGroup(ctx context.Context, p *examination) (Finding, error) {
 	return askVariable("group_replication_consistency", "", func(consistency string) Finding { return judgeGroup(single, consistency) })(ctx, p)
 }
 
-// judgeGroup: a member that lags refuses at COMMIT a write that conflicts with a transaction that it has not applied yet. Galera has no setting for a
-// single primary.
+// judgeGroup judges the consistency of a group. A member that lags refuses at COMMIT a write that conflicts with a transaction which it has not
+// applied yet. Galera has no setting for a single primary.
 func judgeGroup(single, consistency string) Finding {
 	const stale = "so a COMMIT whose answer was lost may be reported as not applied although it was, and a retry may run the handler again until the retry's own COMMIT is refused"
 	switch {

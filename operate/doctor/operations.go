@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// operationChecks are the same for all dialects.
+// operationChecks are the checks of operations, for all dialects.
 var operationChecks = []check{
 	{"unknown", askUnknown, "OnceUnknownOutcomes"},
 	{"lapsed", askLapsed, "OnceInFlightTooOld"},
@@ -20,10 +20,10 @@ var operationChecks = []check{
 	{"expired", askExpired, "OnceSweeperBehind"},
 }
 
-// most is how many operations a check reads at most.
+// most is how many operations one check reads.
 const most = 10_000
 
-// found is how many operations a check has found among the ones that it has read, with the oldest of them as an example for the person who reads the
+// found is how many operations a check has found, and how many it has read. The oldest found operation is an example for the person who reads the
 // finding.
 type found struct {
 	operate.Operation
@@ -31,7 +31,8 @@ type found struct {
 	n, read int
 }
 
-// oldest reads a table of operations, which has no more than most of them (on MySQL: of each state), and finds the ones that meet a condition.
+// oldest counts the operations of a table that meet a condition, and returns the oldest one. The table has at most most operations; on MySQL, at most
+// most of each state.
 func (p *examination) oldest(ctx context.Context, table, where, by string) (f found, err error) {
 	err = p.DB.QueryRowContext(ctx, dialect.Text(p.Dialect, `with those as (select * from `+table+`)
  select r.n, f.n, coalesce(o.scope, ''), coalesce(o.KEY, ''), o.moment, NOW from (select count(*) as n from those) r
@@ -40,26 +41,27 @@ func (p *examination) oldest(ctx context.Context, table, where, by string) (f fo
 	if err != nil {
 		return found{}, err
 	}
+	// No operation meets the condition. An age of 0 is better than an age since year 1.
 	if f.Since.IsZero() {
 		f.Since = f.Now
 	}
 	return f, nil
 }
 
-// unfinished are operations that are not done.
+// unfinished returns the table of the operations that are not done.
 func (p *examination) unfinished() string {
 	return dialect.Unfinished(p.Dialect, "scope, KEY, state, since, lease_until", most)
 }
 
-// count is the number of found operations.
+// count returns the number of found operations as a text.
 func (f found) count() string {
-	if f.read >= most { // more may exist
+	if f.read >= most { // the limit has ended the read, so more may exist
 		return fmt.Sprintf("at least %d", f.n)
 	}
 	return strconv.Itoa(f.n)
 }
 
-// among names the searched operations, if not all were searched.
+// among returns a text that says which operations were read, or "" if all were read.
 func (f found) among() string {
 	if f.read >= most {
 		return fmt.Sprintf(" of the first %d unfinished operations", most)
@@ -82,7 +84,7 @@ func askUnknown(ctx context.Context, p *examination) (Finding, error) {
 }
 
 func askWaiting(ctx context.Context, p *examination) (Finding, error) {
-	f, err := p.oldest(ctx, p.unfinished(), fmt.Sprintf("state = %d and scope not like 'saga/%%' and scope not like 'gateway/%%'", store.StateWaiting), "since") // sagas and gateway operations wait as long as they must
+	f, err := p.oldest(ctx, p.unfinished(), fmt.Sprintf("state = %d and scope not like 'saga/%%' and scope not like 'gateway/%%'", store.StateWaiting), "since") // sagas and operations of gateways may wait for long, which is not a problem
 	if f.n > 0 {
 		return warn(fmt.Sprintf("%s operations have stopped before their end, the oldest began %s ago: they continue when the caller retries or a lease.Completer runs", f.count(), age(f.Operation)), p.show(f.Operation)), err
 	}
@@ -97,7 +99,7 @@ func askLapsed(ctx context.Context, p *examination) (Finding, error) {
 	return fine("no operation%s has lost the process that runs it", f.among()), err
 }
 
-// expiredBound is how long an expired row may wait for its removal.
+// expiredBound is how long an expired row may wait until a sweeper deletes it.
 const expiredBound = 24 * time.Hour
 
 func askExpired(ctx context.Context, p *examination) (Finding, error) {

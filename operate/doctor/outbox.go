@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/outbox"
 )
 
-// outboxChecks are the same for all dialects. Without the tables of the outbox there is nothing to ask.
+// outboxChecks are the checks of the outbox, for all dialects. They do not apply if the tables of the outbox are missing.
 var outboxChecks = []check{
 	{"outbox_backlog", askBacklog, "OnceOutboxBehind"},
 	{"outbox_stopped", askStopped, "OnceOutboxKeyBlocked"},
@@ -23,7 +23,7 @@ var outboxChecks = []check{
 	{name: "outbox_destination", ask: askDestination},
 }
 
-// backlogBound is how long a message may wait before it is reported.
+// backlogBound is how long a message may wait before the doctor reports it.
 const backlogBound = time.Minute
 
 func askBacklog(ctx context.Context, p *examination) (Finding, error) {
@@ -45,7 +45,7 @@ func askBacklog(ctx context.Context, p *examination) (Finding, error) {
 	})
 }
 
-// mostCounted is the number of messages at which a backlog is no longer counted.
+// mostCounted is the number of messages at which the count of a backlog ends.
 const mostCounted = 100_000
 
 func waiting(n int64) string {
@@ -88,7 +88,7 @@ func askPaused(ctx context.Context, p *examination) (Finding, error) {
 // mostTold is how many topics a finding names.
 const mostTold = 3
 
-// askTopics asks which topics wait for something other than a pause, and for what.
+// askTopics finds topics whose messages wait for a reason other than a pause.
 func askTopics(ctx context.Context, p *examination) (Finding, error) {
 	return p.operator(ctx, func(o *operate.Operator) (Finding, error) {
 		topics, err := o.Outbox.Topics(ctx)
@@ -112,6 +112,7 @@ func (p *examination) judgeTopics(topics []outbox.Topic) Finding {
 			continue
 		}
 		if n++; n <= mostTold {
+			// Reasons that hold back the whole topic come first.
 			w := waits[0]
 			one := fmt.Sprintf("%s: %s", words.Shown(t.Name), w)
 			if !w.Since.IsZero() {
@@ -133,7 +134,7 @@ func (p *examination) judgeTopics(topics []outbox.Topic) Finding {
 	return fine("no topic waits too long")
 }
 
-// askRelays finds the running relays: a backlog without a relay only grows.
+// askRelays counts the running relays. Without a relay a backlog only grows.
 func askRelays(ctx context.Context, p *examination) (Finding, error) {
 	var nodes int
 	err := p.DB.QueryRowContext(ctx, dialect.Text(p.Dialect, "select count(*) from once_hold_node where work = 'outbox' and expires > NOW")).Scan(&nodes)
@@ -152,7 +153,7 @@ func askRelays(ctx context.Context, p *examination) (Finding, error) {
 	})
 }
 
-// askDestination asks the broker, if the command line names one.
+// askDestination checks the settings of the broker, if Config names a broker.
 func askDestination(ctx context.Context, p *examination) (Finding, error) {
 	if p.Broker == nil {
 		return Finding{}, nil
@@ -179,7 +180,7 @@ func askDestination(ctx context.Context, p *examination) (Finding, error) {
 	return fine("%s keeps the messages that it confirms, as far as its settings show: %s checked", d.Name, words.Either(len(topics) == 1, "1 topic was", fmt.Sprintf("%d topics were", len(topics)))), nil
 }
 
-// destinationFinding makes one finding of the sentences of a publisher, each of which brings its advice.
+// destinationFinding makes one finding of several sentences about a broker. Each sentence contains its own advice.
 func destinationFinding(name string, found []string) Finding {
 	var says, tries []string
 	for _, sentence := range found {

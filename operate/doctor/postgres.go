@@ -36,15 +36,17 @@ func askPooler(ctx context.Context, p *examination) (Finding, error) {
 	if err != nil {
 		return Finding{}, err
 	}
-	defer func() { _ = tx.Rollback() }() // it has only read
+	defer func() { _ = tx.Rollback() }() // the transaction has only read
 	var pid uint32
 	if err := tx.QueryRowContext(ctx, "select pg_backend_pid()").Scan(&pid); err != nil {
 		return Finding{}, err
 	}
+	// The transaction ends before the next query, which may need the only connection.
 	_ = tx.Rollback()
 	if p.BackendPID == nil {
 		return Finding{}, nil
 	}
+	// A pooler has sent another process ID to the driver.
 	told, err := p.BackendPID(ctx)
 	if p.pooler = told != pid; p.pooler {
 		return fine("a connection pooler is between this machine and the server, and supports transactions. In transaction mode pgxstore needs default_query_exec_mode=exec, or PgBouncer 1.21 with max_prepared_statements"), err
@@ -52,7 +54,7 @@ func askPooler(ctx context.Context, p *examination) (Finding, error) {
 	return fine("no connection pooler is used"), err
 }
 
-// oldestPostgres is the oldest version that still gets fixes.
+// oldestPostgres is the oldest version that still gets bug fixes.
 const oldestPostgres = 14
 
 func askPostgresVersion(ctx context.Context, p *examination) (Finding, error) {
@@ -74,8 +76,9 @@ func askClaims(ctx context.Context, p *examination) (Finding, error) {
 	var kept bool
 	var version string
 	err := p.DB.QueryRowContext(ctx, pgsql.ListedLock(pgsql.ProbeKey())).Scan(&kept, &version)
-	if err == nil && !kept { // it may keep them and not list them
+	if err == nil && !kept { // the server may hold locks without listing them: two sessions find out
 		most := p.DB.Stats().MaxOpenConnections
+		// Two sessions are needed to see whether a lock excludes the other one.
 		p.DB.SetMaxOpenConns(2)
 		kept, err = pgsql.ExcludesLock(ctx, p.DB)
 		p.DB.SetMaxOpenConns(most)
@@ -98,7 +101,7 @@ func askPrimary(ctx context.Context, p *examination) (Finding, error) {
 	return fine("it takes writes"), err
 }
 
-// onOrFail checks a setting that must be on, because a crash can lose commits without it.
+// onOrFail checks a setting that must be on, because without it a crash can lose commits.
 func onOrFail(setting, otherwise string) func(context.Context, *examination) (Finding, error) {
 	return func(ctx context.Context, p *examination) (Finding, error) {
 		value, err := p.text(ctx, "select current_setting('"+setting+"')")
@@ -155,7 +158,7 @@ func askIdle(ctx context.Context, p *examination) (Finding, error) {
 	return fine("ended after %s", value), err
 }
 
-// vanishedBound is how long operations of a dead host may stay in flight before this is reported.
+// vanishedBound is how long the server may need to notice the loss of a client's machine, before the doctor reports this.
 const vanishedBound = 10 * time.Minute
 
 func askVanished(ctx context.Context, p *examination) (Finding, error) {
@@ -167,13 +170,16 @@ func askVanished(ctx context.Context, p *examination) (Finding, error) {
 	if err != nil {
 		return Finding{}, err
 	}
+	// On a Unix socket these settings are 0.
 	if idle == 0 && interval == 0 {
 		return fine("this connection does not leave this machine, so no client machine can be lost"), nil
 	}
 	noticed := time.Duration(idle+interval*count) * time.Second
+	// With tcp_user_timeout the number of keepalives does not count.
 	if user > 0 {
 		noticed = min(noticed, time.Duration(idle)*time.Second+time.Duration(user)*time.Millisecond)
 	}
+	// The server ends an idle transaction after this time, even if it has not noticed the loss.
 	if s := time.Duration(session) * time.Millisecond; s > 0 {
 		noticed = min(noticed, s)
 	}
@@ -201,11 +207,11 @@ func askClock(ctx context.Context, p *examination) (Finding, error) {
 	return clockFinding(there, sent, time.Now()), err
 }
 
-// clockBound is a difference that is confusing when two logs are compared.
+// clockBound is the difference of two clocks that confuses a person who compares two logs.
 const clockBound = 2 * time.Second
 
-// clockFinding compares the database's clock with this machine's, before and after it
-// was asked.
+// clockFinding compares the clock of the database with the clock of this machine, before and after the question. The time of the question cannot make
+// the difference larger.
 func clockFinding(there, sent, received time.Time) Finding {
 	off, which := sent.Sub(there), "behind"
 	if ahead := there.Sub(received); ahead > off {

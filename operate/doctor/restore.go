@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// restoreChecks replace all other checks if Config.RestoredTo is set: for a database that was restored from a backup. docs/restore.md explains their
-// findings, in the same order.
+// restoreChecks replace all other checks if Config.RestoredTo is set, for a database that was restored from a backup. docs/restore.md explains their
+// findings in the same order.
 var restoreChecks = []check{
 	{name: "restore_moment", ask: askMoment},
 	{name: "restore_work", ask: askWorkSince},
@@ -30,16 +30,17 @@ var restoreChecks = []check{
 	{name: "restore_forgotten", ask: askForgottenAgain},
 }
 
-// firstIDs is how many of the counted rows are named.
+// firstIDs is how many of the counted rows a finding names.
 const firstIDs = 5
 
-// several is how many rows a query has found, and the names of the first ones.
+// several is the number of rows that a query has found, and the names of the first ones.
 type several struct {
 	n     int
 	first []string
 }
 
-// several counts the rows of a table for which a condition holds, up to 10,000, and names the first ones by some columns.
+// several counts the rows of a table that meet a condition, up to 10,000, and returns the names of the first ones. A name consists of the given
+// columns.
 func (p *examination) several(ctx context.Context, table, where, columns string, args ...any) (s several, err error) {
 	rows, err := p.DB.QueryContext(ctx, dialect.Text(p.Dialect, fmt.Sprintf("select %s from %s where %s order by %s limit %d", columns, table, where, columns, most)), args...)
 	if err != nil {
@@ -62,7 +63,7 @@ func (p *examination) several(ctx context.Context, table, where, columns string,
 	return s, rows.Err()
 }
 
-// of is the count with its noun.
+// of returns the number with a noun.
 func (s several) of(noun string) string {
 	if s.n >= most {
 		return fmt.Sprintf("at least %d %ss", most, noun)
@@ -70,7 +71,7 @@ func (s several) of(noun string) string {
 	return words.Count(s.n, noun)
 }
 
-// again is a warning with the names of the first rows. Without a row it is fine.
+// again returns a warning with the names of the first rows, or a good finding if no row was found.
 func (s several) again(none, says, try string) Finding {
 	if s.n == 0 {
 		return fine("%s", none)
@@ -80,7 +81,7 @@ func (s several) again(none, says, try string) Finding {
 	return f
 }
 
-// askMoment compares the moment of the backup with the clock of the database.
+// askMoment compares the time of the backup with the clock of the database.
 func askMoment(ctx context.Context, p *examination) (Finding, error) {
 	var now time.Time
 	err := p.DB.QueryRowContext(ctx, dialect.Text(p.Dialect, "select NOW")).Scan((*dialect.Time)(&now))
@@ -96,7 +97,7 @@ func askMoment(ctx context.Context, p *examination) (Finding, error) {
 		"stop every process that used this database before the restore, empty shared caches (Redis), and work through this list before you start the service"), nil
 }
 
-// askWorkSince asks for operations that are later than the backup: then the service has already worked on the restored database.
+// askWorkSince finds operations that began after the backup. They show that the service has already worked on the restored database.
 func askWorkSince(ctx context.Context, p *examination) (Finding, error) {
 	s, err := p.several(ctx, "once_operation", "since > ?", "scope, KEY", dialect.StoredTime(p.Dialect, p.RestoredTo))
 	return s.again("no operation has begun since the moment of the backup: if a client retries a lost operation, it runs again, and calls other services with the same keys as before",
@@ -104,7 +105,7 @@ func askWorkSince(ctx context.Context, p *examination) (Finding, error) {
 		"give the moment of the last commit in the backup; or stop the service until this list is done"), err
 }
 
-// calling are operations with a call of another service that has begun, and whose outcome the backup does not have.
+// calling is the condition that an operation has begun a call of another service whose outcome is not in the backup.
 const calling = "calling"
 
 func askCalls(ctx context.Context, p *examination) (Finding, error) {
@@ -114,7 +115,7 @@ func askCalls(ctx context.Context, p *examination) (Finding, error) {
 		"look up each key at the called service, if that service has forgotten the key by now: once keys show KEY --scope SCOPE --db "+p.URL+", then once keys resolve; the other operations need nothing"), err
 }
 
-// unfinished4 are operations that are not done, with the mark of a call.
+// unfinished4 returns the table of the operations that are not done, with the mark of a call.
 func (p *examination) unfinished4() string {
 	return dialect.Unfinished(p.Dialect, "scope, KEY, state, since, lease_until, calling", most)
 }
@@ -206,7 +207,7 @@ func askReceiptsAgain(ctx context.Context, p *examination) (Finding, error) {
 		"restore the database of the gateway to the same moment, or compare with the operations of the gateway: once keys list --since "+p.RestoredTo.UTC().Format(time.RFC3339)+" --db URL-OF-THE-GATEWAY"), err
 }
 
-// askForgottenAgain asks for audited erasures since the backup: the restored data is in the database again.
+// askForgottenAgain reports that erased data is in the restored database again. It counts the erasures in the audit.
 func askForgottenAgain(ctx context.Context, p *examination) (Finding, error) {
 	var n int
 	if err := p.DB.QueryRowContext(ctx, "select count(*) from (select 1 from once_audit where action like '%forget%' order by id desc limit 1000) as forgotten").Scan(&n); err != nil {

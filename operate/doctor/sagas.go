@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// sagaChecks are the same for all dialects. Without a saga there is nothing to ask.
+// sagaChecks are the checks of sagas, for all dialects. They do not apply to a database without sagas.
 var sagaChecks = []check{
 	{name: "saga_table", ask: askSagaTable},
 	{"saga_stuck", askStuckSagas, "OnceUnknownOutcomes"},
@@ -21,7 +21,7 @@ var sagaChecks = []check{
 
 const ofSagas = "scope like 'saga/%'"
 
-// askSagaTable asks for sagas of a database that lacks their table.
+// askSagaTable finds sagas in a database that lacks the table of waiting sagas.
 func askSagaTable(ctx context.Context, p *examination) (Finding, error) {
 	var n int
 	err := p.DB.QueryRowContext(ctx, dialect.Text(p.Dialect, "select count(*) from (select 1 from once_operation where scope >= 'saga/' and scope < 'saga0' order by scope, KEY limit "+strconv.Itoa(most)+") as sagas")).Scan(&n)
@@ -32,6 +32,7 @@ func askSagaTable(ctx context.Context, p *examination) (Finding, error) {
 	if n == most {
 		sagas = "at least " + sagas
 	}
+	// This statement only finds out whether the table exists.
 	_, err = p.DB.ExecContext(ctx, "select 1 from once_saga_due where 1 = 0")
 	if sqlguard.IsMissing(err) {
 		return fail(fmt.Sprintf("there are %s, but the table of waiting sagas (once_saga_due) is missing: sagas that wait do not continue", sagas), "once migrate up --only saga --db "+p.URL), nil
@@ -47,10 +48,10 @@ func askStuckSagas(ctx context.Context, p *examination) (Finding, error) {
 	return fine("no saga%s is stuck", f.among()), err
 }
 
-// overdueBound is how long after its time a saga may wait for a runner.
+// overdueBound is how long a due saga may wait for a runner.
 const overdueBound = time.Minute
 
-// askDueSagas asks for sagas that wait although they are due: no runner has their definition, or none runs.
+// askDueSagas finds sagas that wait although they are due. No runner has their definition, or no runner is running.
 func askDueSagas(ctx context.Context, p *examination) (Finding, error) {
 	var n int
 	var oldest, now time.Time

@@ -16,7 +16,7 @@ var sqliteChecks = []check{
 	{name: "busy_timeout", ask: askBusy},
 }
 
-// none returns nil for the error that a query has found no row.
+// none returns nil if err says that a query has found no row, and err otherwise.
 func none(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
@@ -37,7 +37,7 @@ func askFilesystem(_ context.Context, p *examination) (Finding, error) {
 	return filesystemFinding(kind), err
 }
 
-// filesystemFinding judges the name of a file system, "" if that is not known.
+// filesystemFinding judges a file system by its name. The name is "" if it is not known.
 func filesystemFinding(kind string) Finding {
 	const try = "put the file on a local disk; or use PostgreSQL, which is made for a network"
 	switch kind {
@@ -85,7 +85,7 @@ func askSynchronous(ctx context.Context, p *examination) (Finding, error) {
 
 func askBusy(ctx context.Context, p *examination) (Finding, error) {
 	if !p.AsService {
-		return Finding{}, nil // the one that is asked is this program's own
+		return Finding{}, nil // the setting belongs to each connection, and this connection is not the one of the service
 	}
 	var ms int
 	err := p.DB.QueryRowContext(ctx, "pragma busy_timeout").Scan(&ms)

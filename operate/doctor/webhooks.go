@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/internal/sql/sqlguard"
 )
 
-// webhookChecks are the same for all dialects. Without an endpoint they do not apply.
+// webhookChecks are the checks of webhooks, for all dialects. They do not apply to a database without endpoints.
 var webhookChecks = []check{
 	{name: "webhook_due", ask: askDueWebhooks},
 	{name: "webhook_disabled", ask: askDisabledEndpoints},
@@ -36,7 +36,7 @@ func askDisabledEndpoints(ctx context.Context, p *examination) (Finding, error) 
 	return Finding{}, err
 }
 
-// endpoints runs a query that counts endpoints, and returns the time of the first one. A database without the tables has none.
+// endpoints runs a query that counts endpoints, and returns the number and the time of the first one. It returns 0 if the tables are missing.
 func (p *examination) endpoints(ctx context.Context, query string) (n int, oldest, now time.Time, err error) {
 	err = p.DB.QueryRowContext(ctx, dialect.Text(p.Dialect, query)).Scan(&n, (*dialect.Time)(&oldest), (*dialect.Time)(&now))
 	if sqlguard.IsMissing(err) {

@@ -84,8 +84,10 @@ func (r *Request) Replay(ctx context.Context, target *url.URL, cfg ReplayConfig)
 				answer.Round = round + 1
 			})
 		}
+		// All requests of a round start together, so that the service gets them at the same time.
 		close(start)
 		all.Wait()
+		// A part of the answers would look like a complete result.
 		if ctx.Err() != nil {
 			return Report{}, ctx.Err()
 		}
@@ -94,7 +96,7 @@ func (r *Request) Replay(ctx context.Context, target *url.URL, cfg ReplayConfig)
 	return report, nil
 }
 
-// answerTo sends one request.
+// answerTo sends one request, and returns its answer.
 func answerTo(client *http.Client, req *http.Request) Answer {
 	resp, err := client.Do(req)
 	if err != nil {
@@ -112,8 +114,8 @@ func answerTo(client *http.Client, req *http.Request) Answer {
 	return Answer{Status: resp.StatusCode, Outcome: outcomeOf(resp), BodySHA256: hex.EncodeToString(hash[:])}
 }
 
-// outcomeOf is the outcome that the headers of an answer tell. The answer of a service without keys has no such header: then a redirect, which is not
-// followed, and a refusal do not count as executions.
+// outcomeOf returns the outcome that the headers of an answer show. The answer of a service without keys has no such header. In this case a redirect,
+// which is not followed, and a refusal do not count as executions.
 func outcomeOf(resp *http.Response) string {
 	status := strings.ToLower(resp.Header.Get(wire.StatusHeader))
 	switch {
@@ -125,7 +127,7 @@ func outcomeOf(resp *http.Response) string {
 	return OutcomeRefused
 }
 
-// count counts the outcomes of the answers.
+// count counts the outcomes of the answers, and compares their bodies.
 func (r *Report) count() {
 	first := ""
 	r.Sent, r.BodiesEqual = len(r.Answers), true
@@ -138,6 +140,7 @@ func (r *Report) count() {
 			r.Replayed++
 		case OutcomeRefused:
 			r.Refused++
+			// A refusal has its own body, which says nothing about the stored answer.
 			continue
 		default:
 			r.Unanswered++

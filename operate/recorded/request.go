@@ -64,17 +64,18 @@ type Operation struct {
 	Trace       string    `json:"trace,omitempty"`
 }
 
-// secrets are parts of the names of headers that are always left out. A needless name costs the user a --header, and a missing name leaks a secret.
-// Package oncehttp does not keep Authorization, Proxy-Authorization and Cookie.
+// secrets has parts of header names. Headers with such a name are always left out. A name too many costs the user an option --header, and a name too
+// few leaks a secret. Package oncehttp already leaves out Authorization, Proxy-Authorization and Cookie.
 var secrets = []string{
 	"auth", "cookie", "token", "secret", "password", "passwd", "passphrase", "passcode", "credential", "session", "jwt", "assertion", "client-cert",
 	"api-key", "apikey", "access-key", "subscription-key", "private-key", "functions-key", "encryption-key", "customer-key", "master-key", "account-key", "signing-key",
 }
 
-// secretWords are too short to be searched inside of other words, such as "pin" in "shipping".
+// secretWords has words that are compared as whole words, because they occur inside other words, such as "pin" in "shipping".
 var secretWords = []string{"otp", "totp", "pin", "pwd", "dpop"}
 
-// secretNames identify the sender of the request. The signature of a webhook, such as Stripe-Signature, is kept, because a replay needs it.
+// secretNames has the names of headers that identify the sender. The signature of a webhook, such as Stripe-Signature, is kept, because a replay
+// needs it.
 var secretNames = []string{"signature", "x-amz-signature"}
 
 // IsSecret reports whether the name of a header suggests that its value is a secret.
@@ -127,7 +128,7 @@ func Parse(file []byte) (Request, error) {
 	var r Request
 	err := json.Unmarshal(file, &r)
 	switch {
-	case r.Format != format: // perhaps it is not JSON either
+	case r.Format != format: // such a file may not even be JSON
 		return r, errors.New("the file was not written by once keys export. Try: once keys export KEY --db URL")
 	case r.Version != version:
 		return r, fmt.Errorf("the file has version %d, but this release of once reads version %d. Try: the release of once that has written the file", r.Version, version)
@@ -140,7 +141,7 @@ func Parse(file []byte) (Request, error) {
 	return r, nil
 }
 
-// check returns an error if the request cannot be sent.
+// check returns an error if the request cannot be sent exactly as it was recorded.
 func (r *Request) check() error {
 	switch {
 	case !isToken(r.Method):

@@ -27,7 +27,7 @@ func (r *Request) HTTP(ctx context.Context, target *url.URL, changed http.Header
 	if err != nil {
 		return nil, err
 	}
-	req.GetBody = nil // a client that repeats it by itself would make the counts wrong
+	req.GetBody = nil // without GetBody net/http cannot repeat the request on its own, which would make the counts wrong
 	req.URL = u
 	for name, lines := range r.Headers {
 		req.Header[name] = slices.Clone(lines)
@@ -36,6 +36,7 @@ func (r *Request) HTTP(ctx context.Context, target *url.URL, changed http.Header
 		if strings.EqualFold(name, "Host") {
 			req.Host = lines[0]
 		}
+		// The file may spell the name in another way.
 		for recorded := range req.Header {
 			if strings.EqualFold(recorded, name) {
 				delete(req.Header, recorded)
@@ -46,13 +47,13 @@ func (r *Request) HTTP(ctx context.Context, target *url.URL, changed http.Header
 		}
 	}
 	if req.UserAgent() == "" {
-		req.Header["User-Agent"] = []string{""} // net/http then sends none
+		req.Header["User-Agent"] = []string{""} // with an empty line net/http sends no User-Agent
 	}
 	req.Header.Set(ReplayHeader, r.ID)
 	return req, nil
 }
 
-// exactly returns a URL whose path and query are sent exactly as path is written.
+// exactly returns a URL that net/http sends exactly as path is written.
 func exactly(path string) (*url.URL, error) {
 	raw, query, asks := strings.Cut(path, "?")
 	unescaped, err := url.PathUnescape(raw)
@@ -63,7 +64,7 @@ func exactly(path string) (*url.URL, error) {
 	if u.RequestURI() == path {
 		return u, nil
 	}
-	u = &url.URL{Opaque: path} // net/url would escape it in another way
+	u = &url.URL{Opaque: path} // net/url would escape the path in another way
 	if u.RequestURI() != path {
 		return nil, fmt.Errorf("%q cannot be sent as it is", path)
 	}
@@ -83,9 +84,10 @@ func (r *Request) CameFrom(ctx context.Context, target *url.URL, resolver Resolv
 	if err != nil {
 		return true
 	}
-	samePort := recorded.Port() == "" || recorded.Port() == portOf(target) // without a port it was the default port of its scheme, which is not recorded
+	samePort := recorded.Port() == "" || recorded.Port() == portOf(target) // a host without a port used the default port of its scheme, and the scheme is not recorded
 	name, other := hostName(recorded), hostName(target)
 	here, there := addresses(ctx, resolver, name), addresses(ctx, resolver, other)
+	// On this machine each port is another service, and elsewhere one name is usually one service.
 	if name == other && (samePort || !isLocal(name, here)) {
 		return true
 	}
@@ -104,12 +106,12 @@ func portOf(u *url.URL) string {
 	return "80"
 }
 
-// isLocal reports whether the name is shared by many services, each at a port of its own.
+// isLocal reports whether many services may share the name, each at its own port.
 func isLocal(name string, addresses []netip.Addr) bool {
 	return net.ParseIP(name) != nil || len(addresses) > 0 && !slices.ContainsFunc(addresses, func(ip netip.Addr) bool { return !ip.IsLoopback() })
 }
 
-// addresses are the known addresses of a name. All addresses of this machine count as one.
+// addresses returns the addresses of a name, or nil if they are not known. All addresses of this machine count as one.
 func addresses(ctx context.Context, resolver Resolver, name string) []netip.Addr {
 	ip, err := netip.ParseAddr(name)
 	list := []netip.Addr{ip}

@@ -111,7 +111,7 @@ func set(m *message.Message, attribute, value string) (err error) {
 	return err
 }
 
-// batch makes n messages. They belong to the given number of keys in turn, or have none.
+// batch makes n messages. They get the given number of keys in turn, or no key if keys is 0.
 func (d *Destination) batch(n, keys int) []message.Message {
 	run := once.NewKey()[24:]
 	messages := make([]message.Message, n)
@@ -128,7 +128,7 @@ func (d *Destination) batch(n, keys int) []message.Message {
 	return messages
 }
 
-// publish publishes all messages and fails the test unless all are confirmed.
+// publish publishes all messages, and fails the test unless the destination confirms all of them.
 func (d *Destination) publish(t *testing.T, messages []message.Message) {
 	t.Helper()
 	errs := d.Publisher.Publish(t.Context(), messages)
@@ -147,7 +147,8 @@ func (d *Destination) checkLength(t *testing.T, errs []error, messages []message
 	}
 }
 
-// check fails the test unless the first arrivals of each key are its messages in order, and each confirmed message, with a nil in errs, has arrived.
+// check fails the test unless the first arrivals of each key are in the order of the messages, and each
+// confirmed message has arrived. A message is confirmed if its error in errs is nil.
 func (d *Destination) check(t *testing.T, messages []message.Message, errs []error) {
 	t.Helper()
 	d.checkLength(t, errs, messages)
@@ -290,7 +291,8 @@ func (d *Destination) contextHasEnded(t *testing.T) {
 	}
 }
 
-// contextEnds cancels the context at several moments of a Publish. Messages may still arrive later, but in the order of their key.
+// contextEnds cancels the context at several moments of a call of Publish. Messages may arrive after the end,
+// but in the order of their keys.
 func (d *Destination) contextEnds(t *testing.T) {
 	d.Received(t)
 	for _, after := range []time.Duration{0, 200 * time.Microsecond, time.Millisecond, 3 * time.Millisecond} {
@@ -299,7 +301,7 @@ func (d *Destination) contextEnds(t *testing.T) {
 		errs := d.Publisher.Publish(ctx, messages)
 		cancel()
 		d.check(t, messages, errs)
-		for tries := 1; errs != nil; tries++ { // a relay retries too: the client may still be busy with the cancelled call
+		for tries := 1; errs != nil; tries++ { // a relay retries as well, because the client may still be busy with the cancelled call
 			errs = d.Publisher.Publish(t.Context(), messages)
 			d.checkLength(t, errs, messages)
 			failed := slices.IndexFunc(errs, func(err error) bool { return err != nil })

@@ -14,7 +14,7 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// maxHosts is the largest number of hosts that are remembered.
+// maxHosts is the largest number of hosts whose breakers are kept.
 const maxHosts = 10_000
 
 // ByHost returns a function for the field Breaker of retryhttp.Transport. Each host gets its own breaker, with these settings and the host as the
@@ -43,6 +43,7 @@ func NewHosts(settings gobreaker.Settings) *Hosts {
 
 // Gauges implements [gauge.Source]. It returns one gauge for each breaker: 1 if the breaker is open or half-open, 0 if it is closed.
 func (h *Hosts) Gauges(context.Context) ([]gauge.Value, error) {
+	// State may call the program's OnStateChange, which must not run under this lock.
 	h.mu.Lock()
 	all := maps.Clone(h.all)
 	h.mu.Unlock()
@@ -66,6 +67,7 @@ func (h *Hosts) Of(host string) retry.Breaker {
 	if b := h.all[host]; b != nil {
 		return b
 	}
+	// Any host is good enough: a host that is used again gets a new breaker.
 	if len(h.all) >= maxHosts {
 		for other := range h.all {
 			delete(h.all, other)
@@ -73,7 +75,7 @@ func (h *Hosts) Of(host string) retry.Breaker {
 		}
 	}
 	settings := h.settings
-	host = strings.Clone(host) // a copy, so that the whole URL can be freed
+	host = strings.Clone(host) // a copy, so that the memory of the whole URL can be freed
 	settings.Name = host
 	b := New(settings)
 	h.all[host] = b

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// batch is a group of records that are written together.
+// batch is a group of records that one write puts into the file.
 type batch struct {
 	payloads [][]byte
 	opened   []*entry
-	flush    bool // a caller waits until they are on the disk
+	flush    bool // a caller waits until the records are on the disk
 	done     bool
 	err      error
 }
@@ -26,9 +26,10 @@ func (b *batch) add(r *record) error {
 	return nil
 }
 
-// flush returns when b is on the disk. The first caller writes the records of all callers so far.
+// flush returns when b is on the disk. The first caller writes the records of all callers that wait.
 func (f *File) flush(b *batch) error {
 	f.writing.Lock()
+	// Another caller may have written this batch while this one waited for the lock.
 	if !b.done {
 		f.commit()
 	}
@@ -37,7 +38,7 @@ func (f *File) flush(b *batch) error {
 	return b.err
 }
 
-// drain writes the frames that no caller waits for. If another goroutine is writing, that goroutine writes these frames, too.
+// drain writes the records that no caller waits for. If another goroutine is writing, drain leaves them to this goroutine.
 func (f *File) drain() {
 	for f.pending() && f.writing.TryLock() {
 		f.commit()
@@ -51,7 +52,7 @@ func (f *File) pending() bool {
 	return len(f.next.payloads) > 0 && !f.next.flush
 }
 
-// commit writes the next batch, and flushes the batch if a caller waits for the flush. The caller of commit holds f.writing.
+// commit writes the next batch, and flushes it if a caller waits for the flush. The caller holds f.writing.
 func (f *File) commit() {
 	f.mu.Lock()
 	b, err := f.next, f.err
@@ -64,6 +65,7 @@ func (f *File) commit() {
 	b.done, b.err = true, err
 	for _, e := range b.opened {
 		e.in = nil
+		// The caller gets an error and does not send the request, so the intent must not stay.
 		if err != nil {
 			f.table.remove(e)
 		}
@@ -75,6 +77,7 @@ func (f *File) commit() {
 }
 
 func (f *File) put(b *batch) error {
+	// The next process would not find an intent in a file that was removed.
 	if err := f.current(); err != nil {
 		return f.fail(err)
 	}
@@ -86,8 +89,8 @@ func (f *File) put(b *batch) error {
 		return f.undo(err)
 	}
 	if b.flush {
-		// After a failed flush, the content of the file is unknown, and a second flush proves nothing: the operating system may have dropped the
-		// written pages.
+		// After a failed flush the content of the file is unknown. A second flush would prove nothing, because the operating system may have dropped
+		// the written pages.
 		if err := f.out.Sync(); err != nil {
 			return f.fail(errors.Join(err, f.out.Truncate(f.size)))
 		}
@@ -100,8 +103,8 @@ func (f *File) put(b *batch) error {
 	return nil
 }
 
-// writeFlushFrame notes in the file that all of it has been flushed. If the disk has no room for the flush frame, later damage may not be detected,
-// but nothing is lost; the next write overwrites the incomplete frame.
+// writeFlushFrame writes a frame which says that all earlier frames have been flushed. If the disk has no room for it, later damage may not be
+// detected. Nothing is lost, and the next write overwrites the incomplete frame.
 func (f *File) writeFlushFrame() {
 	m := f.salt.frame(nil, f.size, f.flushed, nil)
 	if _, err := f.out.WriteAt(m, f.size); err == nil {
@@ -109,7 +112,7 @@ func (f *File) writeFlushFrame() {
 	}
 }
 
-// undo removes a failed write, as on a full disk, so that the next one may succeed.
+// undo removes a failed write, so that the next write can succeed, for example when the disk has room again.
 func (f *File) undo(err error) error {
 	if cut := f.out.Truncate(f.size); cut != nil {
 		return f.fail(errors.Join(err, cut))
@@ -117,7 +120,7 @@ func (f *File) undo(err error) error {
 	return fmt.Errorf("%w. Try: make room on the disk of %s, then the same request again", err, f.path)
 }
 
-// fail makes all further calls of the journal return err.
+// fail makes all later calls of the journal return err.
 func (f *File) fail(err error) error {
 	err = fmt.Errorf("%w (%w)", ErrBroken, err)
 	f.mu.Lock()
@@ -126,14 +129,14 @@ func (f *File) fail(err error) error {
 	return err
 }
 
-// shrink writes a new file with the open intents. If shrink fails, the journal continues to use the old file and tries again later.
+// shrink writes a new file that has only the open intents. If this fails, the journal keeps the old file, and tries again when the file has doubled.
 func (f *File) shrink() {
 	if err := f.rewrite(); err != nil {
 		f.limit = 2 * f.size
 	}
 }
 
-// snapshot returns records of the open intents, and of the last ID, so that no ID is given to two intents.
+// snapshot returns records of the open intents and of the last ID. Without the last ID, a later intent could get the ID of a closed one.
 func (f *File) snapshot() (payloads [][]byte, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -142,7 +145,7 @@ func (f *File) snapshot() (payloads [][]byte, err error) {
 		records = append(records, &record{Kind: kindClose, ID: f.table.last})
 	}
 	for _, e := range f.table.entries() {
-		if e.in == nil { // otherwise it is about to be written
+		if e.in == nil { // an entry with a batch will be written by this batch
 			records = append(records, &e.record)
 		}
 	}
@@ -156,7 +159,7 @@ func (f *File) snapshot() (payloads [][]byte, err error) {
 	return payloads, nil
 }
 
-// rewrite writes a new file with the open intents. f.writing is held.
+// rewrite writes a new file that has only the open intents. The caller holds f.writing.
 func (f *File) rewrite() error {
 	payloads, err := f.snapshot()
 	if err != nil {
@@ -174,15 +177,17 @@ func (f *File) rewrite() error {
 		return err
 	}
 	old := f.out
+	// The new file already has its name, so the old one cannot be used any more.
 	if err := f.use(out); err != nil {
 		return f.fail(errors.Join(err, out.Close()))
 	}
+	// The new file has its own lock, so the lock of the old one can end.
 	old.Close()
 	f.salt, f.size, f.flushed, f.limit = s, base, base, max(f.cfg.Compact, 4*base)
 	return nil
 }
 
-// replace replaces the old file by a new one. The new file is locked before it gets its name, so that no other process can lock the file at this name
+// replace replaces the old file by a new one. The new file is locked before it gets the name of the old one, so that no other process can lock it
 // first.
 func (f *File) replace(text []byte) (file, error) {
 	out, err := f.disk.create(f.path + ".tmp")
@@ -193,12 +198,12 @@ func (f *File) replace(text []byte) (file, error) {
 		err = out.Sync()
 	}
 	if err == nil {
-		err = f.current() // another process may have begun a journal at this path
+		err = f.current() // another process may have created a journal at this path
 	}
 	if err != nil {
 		return nil, errors.Join(err, out.Close())
 	}
-	// After the call of rename, a crash may leave the old file or the new file under this name.
+	// From here on, a crash may leave either file under this name.
 	if err = f.disk.rename(f.path+".tmp", f.path); err == nil {
 		err = f.disk.syncDir(f.path)
 	}

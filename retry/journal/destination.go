@@ -7,24 +7,24 @@ import (
 	"github.com/oncelib/once/internal/base/hostname"
 )
 
-// maxStrays is the largest number of requests to a host that may end without a call of the journal. No budget pays for such requests, and their cause
-// may be that the client does not use this journal.
+// maxStrays is the largest number of requests to a host that may end without a record in the journal. No budget pays for such requests. The probable
+// cause is a client that does not use this journal.
 const maxStrays = 10
 
-// destination is a host with its intents to send. It decides how fast they are sent.
+// destination is a host with the intents that must be sent to it. It decides how fast they are sent.
 type destination struct {
 	list []Intent
 	at   int // index in list of the next intent to send
 
 	queued bool
-	busy   int // running requests
-	room   int // how many may run
-	most   int // how many its budget pays for at once; 0 if unknown
-	earned int // answers since most is known
+	busy   int // the number of running requests
+	room   int // the number of requests that may run at the same time
+	most   int // how many requests the budget pays for at the same time; 0 if not known
+	earned int // the number of answers since most is known
 
 	failing bool // a request has failed
-	strays  int  // requests without any record in the journal
-	broke   bool // its budget is empty, and requests are sent on trust
+	strays  int  // the number of requests without a record in the journal
+	broke   bool // the budget is empty, and requests are sent without a price
 }
 
 func (r *resumption) add(in Intent) {
@@ -43,9 +43,10 @@ func (r *resumption) add(in Intent) {
 
 func (d *destination) rest() int { return len(d.list) - d.at }
 
-// next returns the intent to send now.
+// next returns the intent that is sent next.
 func (d *destination) next() Intent {
 	if d.failing || d.broke {
+		// After a failure the order is random, so that an intent that always fails does not block the others.
 		i := d.at + rand.IntN(d.rest())
 		d.list[d.at], d.list[i] = d.list[i], d.list[d.at]
 	}
@@ -58,7 +59,7 @@ func (d *destination) putBack(in Intent) {
 	d.list[d.at] = in
 }
 
-// leave stops sending to the host until the next call of Resume, and returns the number of intents that were not sent.
+// leave ends the sending to the host in this call of Resume. It returns the number of intents that were not sent.
 func (d *destination) leave() int {
 	left := d.rest()
 	d.at = len(d.list)
@@ -70,7 +71,7 @@ func (d *destination) leave() int {
 func (d *destination) learn(e *result, parallel int) (left int) {
 	switch e.meets {
 	case answers:
-		if d.earned++; d.most > 0 && d.earned%10 == 0 { // a budget grows with its answers
+		if d.earned++; d.most > 0 && d.earned%10 == 0 { // answers give tokens back, so the budget grows
 			d.most++
 		}
 		d.room = min(d.room+1, parallel)
@@ -82,14 +83,17 @@ func (d *destination) learn(e *result, parallel int) (left int) {
 		}
 	case unpaid:
 		d.putBack(e.in)
-		if d.busy > 0 { // the running requests have the price, and may bring it back
+		if d.busy > 0 { // the running requests have taken the tokens, and their answers may give them back
 			d.most, d.room, d.earned = d.busy, d.busy, 0
 			break
 		}
+		// No request runs, so no token will come back. One request without a price finds out whether the host answers.
 		d.broke, d.room = true, 1
 	case fails:
 		d.failing, d.room = true, 1
+		// The request without a price was the last try, or the host has asked for a pause.
 		if e.trusted || e.later {
+			// Another request would only add load to a host that fails.
 			return d.leave()
 		}
 	case shut:

@@ -8,10 +8,10 @@ import (
 	"github.com/oncelib/once/internal/base/lockedfile"
 )
 
-// disk has the disk operations of a journal. Tests make each of them fail.
+// disk has the disk operations of a journal. Tests replace it to make an operation fail.
 type disk interface {
-	open(path string) (file, error)   // locked; created if it does not exist; errors.ErrUnsupported if the system has no locks
-	create(path string) (file, error) // locked; replaces an existing file
+	open(path string) (file, error)   // opens a locked file, and creates it if it does not exist; the error is errors.ErrUnsupported if the system has no locks
+	create(path string) (file, error) // creates a locked file, and replaces an existing one
 	rename(from, to string) error
 	syncDir(dir string) error
 }
@@ -36,7 +36,7 @@ func (osDisk) open(path string) (file, error) {
 }
 
 func (osDisk) create(path string) (file, error) {
-	if err := os.Remove(path); err != nil && !os.IsNotExist(err) { // its mode may differ
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) { // the mode of an old file may be too wide
 		return nil, err
 	}
 	f, err := lockedfile.Create(path)

@@ -38,18 +38,18 @@ type File struct {
 	disk   disk
 	damage Damage
 
-	writing sync.Mutex // held while the disk is written; comes before mu
+	writing sync.Mutex // held while the disk is written; locked before mu
 	out     file
-	self    os.FileInfo // of out
+	self    os.FileInfo // the identity of out
 	salt    salt
-	size    int64 // length of the complete records
-	flushed int64 // length of the flushed part
-	limit   int64 // size from which on it is written again
+	size    int64 // the length of the complete records
+	flushed int64 // the length of the flushed part
+	limit   int64 // a longer file is rewritten
 
 	mu    sync.Mutex
 	table *table
 	next  *batch
-	err   error // returned to every caller from now on
+	err   error // all later calls return this error
 }
 
 // Damage returns which part of the file was dropped when it was opened, because a crash had left it incomplete. The zero Damage means that nothing
@@ -58,6 +58,7 @@ func (f *File) Damage() Damage { return f.damage }
 
 // Begin implements [Journal]. It returns when the intent is on the disk. Begin ignores the end of ctx.
 func (f *File) Begin(_ context.Context, in Intent) (Intent, error) {
+	// Secrets must not reach the disk.
 	kept, err := f.cfg.Redact(in)
 	if err != nil {
 		return in, err
@@ -69,7 +70,7 @@ func (f *File) Begin(_ context.Context, in Intent) (Intent, error) {
 	if err != nil {
 		return in, err
 	}
-	if b != nil { // it may be the batch of another call, which has begun the intent at the same time
+	if b != nil { // the batch may belong to another call that begins the same intent at the same time
 		if err := f.flush(b); err != nil {
 			return in, fmt.Errorf("journal: the intent could not be written down, and its request was not sent: %w", err)
 		}
@@ -81,7 +82,7 @@ func (f *File) Begin(_ context.Context, in Intent) (Intent, error) {
 	return out, nil
 }
 
-// begin returns the intent of a request, and its batch if the intent is not on the disk yet.
+// begin returns the intent of a request. If the intent is not on the disk yet, it also returns the batch that will write it.
 func (f *File) begin(id string, r record) (e *entry, b *batch, again bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,6 +104,7 @@ func (f *File) begin(id string, r record) (e *entry, b *batch, again bool, err e
 		e = &entry{record: r, in: f.next}
 		f.next.opened, f.next.flush = append(f.next.opened, e), true
 		f.table.add(e)
+	// With the same key, a server would refuse one of the two requests.
 	case !slices.Equal(e.body, r.body) || !slices.Equal(e.Header["Content-Type"], r.Header["Content-Type"]):
 		return nil, nil, false, ErrMismatch
 	default:
@@ -112,7 +114,7 @@ func (f *File) begin(id string, r record) (e *entry, b *batch, again bool, err e
 	return e, e.in, again, nil
 }
 
-// room returns an error if one more intent does not fit. f.mu is held.
+// room returns an error if the journal has no room for another intent. The caller holds f.mu.
 func (f *File) room(r *record) error {
 	open, bytes := len(f.table.byID), f.table.bytes
 	if open < f.cfg.MaxOpen && bytes+r.size() <= f.cfg.MaxBytes {
@@ -135,20 +137,22 @@ func (f *File) End(_ context.Context, in Intent, o Proof) error {
 	return nil
 }
 
-// end returns the batch in which a note is written, or nil if no note is needed.
+// end returns the batch that will write a note, or nil if no note is needed.
 func (f *File) end(in Intent, o Proof) (note *batch, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	e := f.table.find(in.ID)
-	if e == nil || f.err != nil { // another call was answered first
+	if e == nil || f.err != nil { // another call has already closed the intent
 		return nil, f.err
 	}
 	e.begun--
 	e.doubt = e.doubt || o == ProofNone || o == ProofExpired
+	// An intent without effect is closed only if no other call of it may have had an effect.
 	if o == ProofAnswered || o == ProofUntouched && !e.doubt && e.begun <= 0 {
 		return nil, f.close(e)
 	}
 	expires, held := e.Expires, e.Held
+	// An expiry only becomes earlier: at that time the server may delete the key.
 	if sooner := millis(in.Expires); sooner != 0 && (expires == 0 || sooner < expires) {
 		expires = sooner
 	}
@@ -156,13 +160,13 @@ func (f *File) end(in Intent, o Proof) (note *batch, err error) {
 		held = "its key has expired"
 	}
 	if expires == e.Expires && held == e.Held {
-		return nil, nil //nolint:nilnil // there is nothing to write
+		return nil, nil //nolint:nilnil // nil means that nothing must be written
 	}
 	e.Expires, e.Held, f.next.flush = expires, held, true
 	return f.next, f.next.add(&record{Kind: kindNote, ID: e.ID, Expires: expires, Held: held})
 }
 
-// close removes an intent. f.mu is held.
+// close removes an intent. The caller holds f.mu.
 func (f *File) close(e *entry) error {
 	f.table.remove(e)
 	return f.next.add(&record{Kind: kindClose, ID: e.ID})
@@ -187,6 +191,7 @@ func (f *File) resolve(id string) (*batch, error) {
 		return nil, f.err
 	case e == nil:
 		return nil, fmt.Errorf("journal: no intent %s is open", id)
+	// The request may still get an answer, and would then close an intent that is gone.
 	case e.begun > 0:
 		return nil, fmt.Errorf("journal: a request of intent %s is under way. Try: when it is over", id)
 	}
@@ -203,6 +208,7 @@ func (f *File) Close() error {
 		defer f.mu.Unlock()
 		return ErrClosed
 	}
+	// Close must not lose the records that no caller has waited for.
 	f.next.flush = true
 	b := f.next
 	f.mu.Unlock()

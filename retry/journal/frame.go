@@ -36,13 +36,13 @@ const (
 type salt [16]byte
 
 func newSalt() (s salt) {
-	rand.Read(s[:]) // never fails
+	rand.Read(s[:]) // crypto/rand never returns an error
 	return s
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sum is the checksum of b at an offset of a file with this salt.
+// sum returns the checksum of b at an offset of a file with this salt. The offset is a part of the sum, so that a moved frame is not valid.
 func (s salt) sum(offset int64, b []byte) uint32 {
 	var at [8]byte
 	binary.BigEndian.PutUint64(at[:], uint64(offset))
@@ -57,7 +57,7 @@ func (s salt) header(base int64) []byte {
 	return binary.BigEndian.AppendUint32(b, s.sum(0, b))
 }
 
-// frame appends a frame to b. offset is the position that the frame will have in the file.
+// frame appends a frame to b. The parameter offset is the position of the frame in the file.
 func (s salt) frame(b []byte, offset, durable int64, payload []byte) []byte {
 	begin := len(b)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(payload)))
@@ -67,7 +67,7 @@ func (s salt) frame(b []byte, offset, durable int64, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// frameAt returns the frame at an offset of a file, and the offset of the next frame.
+// frameAt returns the frame at an offset of a file, and the offset of the next frame. The result ok is false if no valid frame begins there.
 func (s salt) frameAt(file []byte, offset int64) (payload []byte, durable, next int64, ok bool) {
 	rest := file[offset:]
 	if len(rest) < headSize {
@@ -92,11 +92,11 @@ type Damage struct {
 
 var errNone = errors.New("journal: this is no journal, or its beginning is damaged. Try: the right path, or a copy")
 
-// parse calls apply with the payload of each frame of a file. If a crash can have caused a damage, parse drops the damaged part; if not, parse
+// parse calls apply with the payload of each frame of a file. If a crash can have caused the damage, parse drops the damaged part. Otherwise it
 // returns an error.
 func parse(file []byte, apply func(payload []byte) error) (damage Damage, err error) {
 	if len(file) == 0 {
-		return damage, nil // mktemp makes such a file
+		return damage, nil // mktemp creates an empty file
 	}
 	if len(file) >= len("once journal ") && bytes.HasPrefix(file, []byte("once journal ")) && !bytes.HasPrefix(file, []byte(magic)) {
 		return damage, fmt.Errorf("journal: the file is of another version: %q. Try: the release of once that has written it", file[:min(len(file), 14)])
@@ -115,6 +115,7 @@ func parse(file []byte, apply func(payload []byte) error) (damage Damage, err er
 		payload, durable, next, ok := s.frameAt(file, at)
 		if ok {
 			flushed, at = max(flushed, durable), next
+			// A flush frame has no record.
 			if len(payload) > 0 {
 				whole = append(whole, payload)
 			}
@@ -123,6 +124,7 @@ func parse(file []byte, apply func(payload []byte) error) (damage Damage, err er
 		if damage.Bytes == 0 {
 			damage.Offset = at
 		}
+		// After damage, the search for the next valid frame goes byte by byte, because the length of the damaged frame is unknown.
 		begin := at
 		for ok = false; !ok && at < int64(len(file)); {
 			at++
@@ -130,6 +132,7 @@ func parse(file []byte, apply func(payload []byte) error) (damage Damage, err er
 		}
 		damage.Bytes += at - begin
 	}
+	// A crash cannot damage flushed records, so intents may be lost, and a person must decide.
 	if damage.Bytes > 0 && damage.Offset < flushed || flushed > int64(len(file)) {
 		return damage, fmt.Errorf("journal: damaged at byte %d, where it had been flushed to the disk: intents may be missing. Try: a copy, or move it away and ask the servers what became of its intents", min(damage.Offset, int64(len(file))))
 	}

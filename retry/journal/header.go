@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// kept are the headers that every journal keeps.
+// kept has the headers that every journal stores.
 var kept = []string{
 	"Accept", "Accept-Encoding", "Accept-Language", "Content-Encoding", "Content-Language", "Content-Type",
 	"If-Match", "If-None-Match", "If-Unmodified-Since", "Prefer", "User-Agent", "X-Idempotency-Key",
 }
 
-// allow returns the names of the headers to keep.
+// allow returns the names of the headers that the journal stores, or an error if one of them may carry a secret.
 func allow(more []string) ([]string, error) {
 	names := append([]string{}, kept...)
 	for _, name := range more {
@@ -27,7 +27,7 @@ func allow(more []string) ([]string, error) {
 	return names, nil
 }
 
-// secret reports whether a header is known to carry credentials.
+// secret reports whether the name of a header suggests credentials.
 func secret(name string) bool {
 	name = strings.ToLower(name)
 	for _, word := range [...]string{"auth", "cookie", "token", "secret", "password", "credential", "api-key", "apikey", "signature"} {
@@ -38,7 +38,7 @@ func secret(name string) bool {
 	return false
 }
 
-// filter returns the kept headers of h.
+// filter returns the lines of h whose names are in names.
 func filter(h http.Header, names []string) http.Header {
 	out := make(http.Header)
 	for _, name := range names {
@@ -66,12 +66,13 @@ func (c Config) Redact(in Intent) (Intent, error) {
 	return in, nil
 }
 
-// bare returns an address without the credentials before its host, and without the fragment, which is not sent.
+// bare returns a URL without its user, password and fragment. The fragment is not sent to a server.
 func bare(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
 		return "", fmt.Errorf("journal: %q is no URL of a request", address)
 	}
+	// A password in the URL must not be stored.
 	u.User, u.Fragment, u.RawFragment = nil, "", ""
 	return u.String(), nil
 }

@@ -17,7 +17,7 @@ import (
 func Open(path string, cfg Config) (*File, error) { return open(path, cfg, osDisk{}) }
 
 func open(path string, cfg Config, d disk) (_ *File, err error) {
-	if path, err = filepath.Abs(path); err != nil { // the process may change its directory
+	if path, err = filepath.Abs(path); err != nil { // the process may later change its directory
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	f := &File{path: path, cfg: cfg, disk: d, next: new(batch)}
@@ -30,6 +30,7 @@ func open(path string, cfg Config, d disk) (_ *File, err error) {
 	if f.cfg.MaxBytes <= 0 {
 		f.cfg.MaxBytes = DefaultMaxBytes
 	}
+	// A wrong Config must fail before a file is created.
 	if _, err = allow(cfg.Headers); err != nil {
 		return nil, err
 	}
@@ -62,15 +63,15 @@ func (f *File) take() error {
 	if f.table, f.damage, err = readTable(text); err != nil {
 		return fmt.Errorf("%s: %w", f.path, err)
 	}
-	// Open writes all records to a new file. After that, all records are on the disk, even if the flush of an earlier process had wrongly reported
-	// success, and an incomplete record at the end is removed.
+	// Open writes all records to a new file. They are on the disk then, even if an earlier flush has wrongly reported success. The new file also has
+	// no incomplete record at the end.
 	if err := f.rewrite(); err != nil {
 		return fmt.Errorf("journal: %w. Try: make room, and see that you may write to its folder", err)
 	}
 	return nil
 }
 
-// use makes out the file to which the journal writes.
+// use makes the journal write to the file out.
 func (f *File) use(out file) error {
 	info, err := out.Stat()
 	if err != nil {
@@ -80,8 +81,8 @@ func (f *File) use(out file) error {
 	return nil
 }
 
-// current returns an error if the path of the journal no longer leads to the file to which the journal writes. The next process would not find the
-// intents in a file that was removed or replaced.
+// current returns an error if the path no longer leads to the file of this journal. The next process would not find the intents in a file that was
+// removed or replaced.
 func (f *File) current() error {
 	is, err := lockedfile.IsAt(f.path, f.self)
 	if err != nil || is {

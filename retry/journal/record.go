@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// record is the payload of a frame: an intent, or a change of one.
+// record is the payload of a frame: an intent, or a change of an intent.
 type record struct {
 	Kind string `json:"k"`
 	ID   uint64 `json:"i"`
@@ -20,23 +20,23 @@ type record struct {
 	Method string      `json:"m,omitempty"`
 	URL    string      `json:"u,omitempty"`
 	Header http.Header `json:"h,omitempty"`
-	Since  int64       `json:"s,omitempty"` // milliseconds since 1970, as all times
+	Since  int64       `json:"s,omitempty"` // milliseconds since 1970, like all times in records
 
 	Expires int64  `json:"e,omitempty"`
 	Held    string `json:"held,omitempty"`
 
-	body []byte // follows the JSON
+	body []byte // written after the JSON
 }
 
 const (
 	kindOpen  = "open"
-	kindNote  = "note" // it expires sooner, or is held
+	kindNote  = "note" // the intent expires earlier, or is held
 	kindClose = "close"
 )
 
 var errRecord = errors.New("journal: a record that is whole cannot be read. Try: the release of once that has written it")
 
-// encode returns r as the length of its JSON, the JSON, and the body.
+// encode returns the length of the JSON, the JSON, and the body.
 func (r *record) encode() ([]byte, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -65,8 +65,8 @@ func decode(payload []byte) (r record, err error) {
 type entry struct {
 	record
 
-	in    *batch // its batch; nil if it is on the disk
-	begun int    // running calls that have it
+	in    *batch // the batch that will write the intent; nil if the intent is on the disk
+	begun int    // the number of running calls that use the intent
 	doubt bool   // a finished attempt may have had an effect
 }
 
@@ -91,7 +91,7 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// size is the approximate size of an intent in bytes.
+// size returns the approximate size of an intent in memory.
 func (r *record) size() int64 {
 	n := len(r.Key) + len(r.Method) + len(r.URL) + len(r.body)
 	for name, lines := range r.Header {
@@ -103,25 +103,25 @@ func (r *record) size() int64 {
 	return int64(n) + entrySize
 }
 
-// entrySize is the size of an intent without its texts and body.
+// entrySize is the size of an intent without its texts and its body.
 const entrySize = 512
 
-// name has the parts of a request that are equal in all requests of one intent.
+// name has the parts of a request that are the same in all requests of one intent.
 type name struct{ key, method, url string }
 
 func (r *record) name() name { return name{r.Key, r.Method, r.URL} }
 
-// table is the open intents.
+// table has the open intents.
 type table struct {
 	byID   map[uint64]*entry
 	byName map[name]*entry
-	last   uint64 // highest ID, closed intents included
-	bytes  int64  // of all open intents
+	last   uint64 // the highest ID so far, including closed intents
+	bytes  int64  // the size of all open intents
 }
 
 func newTable() *table { return &table{byID: map[uint64]*entry{}, byName: map[name]*entry{}} }
 
-// apply applies a record to the table.
+// apply changes the table as a record says.
 func (t *table) apply(r record) error {
 	e := t.byID[r.ID]
 	t.last = max(t.last, r.ID)
@@ -130,16 +130,16 @@ func (t *table) apply(r record) error {
 		if e != nil {
 			return errRecord
 		}
-		if closed := t.byName[r.name()]; closed != nil { // its close record was torn: otherwise it could not have been begun again
+		if closed := t.byName[r.name()]; closed != nil { // the record that closed the old intent was incomplete: the intent could not have begun again otherwise
 			t.remove(closed)
 		}
 		t.add(&entry{record: r})
 	case kindNote:
-		if e != nil { // otherwise its intent was torn
+		if e != nil { // the record of the intent itself may have been incomplete
 			e.Expires, e.Held = r.Expires, r.Held
 		}
 	case kindClose:
-		if e != nil { // otherwise the record only has the last ID
+		if e != nil { // otherwise the record only keeps the last ID
 			t.remove(e)
 		}
 	default:
@@ -178,7 +178,7 @@ func (t *table) intents() []Intent {
 	return list
 }
 
-// entries returns the entries in the order in which they were begun.
+// entries returns the open intents in the order of their IDs, in which they began.
 func (t *table) entries() []*entry {
 	list := make([]*entry, 0, len(t.byID))
 	for _, e := range t.byID {
@@ -188,7 +188,7 @@ func (t *table) entries() []*entry {
 	return list
 }
 
-// readTable reads a file as it is at this moment.
+// readTable returns the table of a file with this content.
 func readTable(file []byte) (*table, Damage, error) {
 	t := newTable()
 	damage, err := parse(file, func(payload []byte) error {
@@ -199,7 +199,7 @@ func readTable(file []byte) (*table, Damage, error) {
 		return t.apply(r)
 	})
 	for _, e := range t.byID {
-		e.doubt = true // calls that were killed may have had an effect
+		e.doubt = true // a call that was killed may have had an effect
 	}
 	return t, damage, err
 }

@@ -10,35 +10,35 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// meeting says how the request of an intent has ended in the transport.
+// meeting is how the request of an intent has ended, as the transport saw it.
 type meeting uint8
 
 const (
-	nothing meeting = iota // it was not sent, which says nothing about its host
-	answers                // the host is up, whatever its answer
-	fails                  // no answer, or only an excuse
-	unpaid                 // not sent, because the budget of its host is empty
-	shut                   // not sent, because the breaker of its host is open
-	astray                 // the journal has no record of it, perhaps because the client does not use the journal
+	nothing meeting = iota // the request was not sent, and its host is not the reason
+	answers                // the host has answered, whatever the answer says
+	fails                  // no answer came, or an answer that only says "not now"
+	unpaid                 // not sent, because the budget of the host is empty
+	shut                   // not sent, because the breaker of the host is open
+	astray                 // the journal has no record of the request, perhaps because the client does not use the journal
 )
 
-// result is the result of sending an intent's request.
+// result is the result of one request.
 type result struct {
 	to *destination
 	in Intent
 
 	meets   meeting
-	trusted bool // sent without a price
-	later   bool // the host has said when to come again
+	trusted bool // the request was sent without a price
+	later   bool // the host has asked for a pause
 	outcome Proof
 	err     error
 }
 
-// send sends the request of an intent. If trust is true, the request is sent even if the budget is empty.
+// send sends the request of an intent. If trust is true, it sends the request even if the budget is empty.
 func (r *resumption) send(ctx context.Context, in Intent, trust bool) (e result) {
 	m := &resumed{journal: r.journal, id: in.ID, trust: trust}
 	e.err = r.exchange(ctx, in, m, &e)
-	if errors.Is(e.err, ErrGone) { // it is already closed
+	if errors.Is(e.err, ErrGone) { // another process has already closed the intent
 		e.err, m.outcome = nil, ProofAnswered
 	}
 	e.trusted, e.outcome = m.trusted, m.outcome
@@ -47,6 +47,7 @@ func (r *resumption) send(ctx context.Context, in Intent, trust bool) (e result)
 		e.meets = unpaid
 	case m.unsent:
 		e.meets = nothing
+	// The transport has used this journal, so the meeting is right.
 	case m.begun:
 	case e.err != nil && e.meets == fails:
 		e.meets = astray
@@ -57,6 +58,7 @@ func (r *resumption) send(ctx context.Context, in Intent, trust bool) (e result)
 	if m.outcome == ProofAnswered && !m.unsent {
 		e.meets = answers
 	}
+	// An answer gives the price back, so that a healthy host gets all of its intents.
 	if e.meets != fails && m.paid != nil {
 		m.paid.Refund(retry.ClassUnknown)
 	}
@@ -66,7 +68,7 @@ func (r *resumption) send(ctx context.Context, in Intent, trust bool) (e result)
 	return e
 }
 
-// exchange sends a request and passes its answer to Options.Answer. It returns the reason why the outcome of the intent cannot be used.
+// exchange sends a request, and passes the answer to Options.Answer. It returns the reason why the outcome of the intent cannot be used.
 func (r *resumption) exchange(ctx context.Context, in Intent, m *resumed, e *result) error {
 	req, err := http.NewRequestWithContext(context.WithValue(ctx, keyOfResumed{}, m), in.Method, in.URL, bytes.NewReader(in.Body))
 	if err != nil {
@@ -76,6 +78,7 @@ func (r *resumption) exchange(ctx context.Context, in Intent, m *resumed, e *res
 	if req.Header == nil {
 		req.Header = make(http.Header)
 	}
+	// If the first call has sent its key in this header, the journal has stored the header.
 	if req.Header.Get("X-Idempotency-Key") == "" {
 		req.Header["Idempotency-Key"] = []string{in.Key}
 	}
@@ -87,7 +90,7 @@ func (r *resumption) exchange(ctx context.Context, in Intent, m *resumed, e *res
 	resp, err := r.client.Do(req)
 	if err != nil {
 		e.meets = met(err)
-		if m.outcome != ProofNone { // the answer says nothing about an intent that is held for a person
+		if m.outcome != ProofNone { // the outcome is known although no answer can be used: the intent is held or closed
 			return nil
 		}
 		return err
@@ -98,6 +101,7 @@ func (r *resumption) exchange(ctx context.Context, in Intent, m *resumed, e *res
 	}
 	if r.Answer != nil {
 		if err = r.Answer(in, resp); err != nil {
+			// The program has not handled the answer, so the intent must be sent again.
 			m.keep = true
 		}
 	}
@@ -116,23 +120,23 @@ func met(err error) meeting {
 	return nothing
 }
 
-// excuse reports whether an answer says only that the server has no real answer now.
+// excuse reports whether an answer only says that the server cannot answer now.
 func excuse(status int) bool {
 	return status >= http.StatusInternalServerError || status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests
 }
 
-// resumed is shared by a transport and Resume, through the context of a request.
+// resumed connects Resume with the transport, by the context of a request.
 type resumed struct {
 	journal Journal
-	id      string // of the intent, until it is begun
-	trust   bool   // it may be sent although the budget is empty
+	id      string // the ID of the intent, until the intent begins
+	trust   bool   // the request may be sent although the budget is empty
 
-	paid    *retry.Budget // the budget that has paid its price; nil if none has
-	trusted bool          // sent on trust, without a price
-	refused bool          // the budget was empty, and so the request was not sent
+	paid    *retry.Budget // the budget that has paid for the request; nil if none has paid
+	trusted bool          // the request was sent without a price
+	refused bool          // the budget was empty, so the request was not sent
 
 	begun   bool
-	unsent  bool // the journal has refused it
+	unsent  bool // the journal has refused the request
 	keep    bool // Options.Answer has returned an error
 	outcome Proof
 }
@@ -141,7 +145,7 @@ type keyOfResumed struct{}
 
 var errUnpaid = errors.New("journal: the budget of the host is empty")
 
-// pay takes the price of a redelivery from the budget, only at its first call.
+// pay takes the price of the request from the budget. Only the first call has an effect, because a redirect makes the transport call it again.
 func (m *resumed) pay(b *retry.Budget) error {
 	switch {
 	case m.begun || b == nil:
@@ -164,11 +168,12 @@ func Begin(ctx context.Context, j Journal, in Intent, b *retry.Budget) (Intent, 
 		if err := m.pay(b); err != nil {
 			return in, err
 		}
-		in.ID, m.id = m.id, "" // a request after a redirect begins it once more
+		in.ID, m.id = m.id, "" // after a redirect, the next request begins its intent by name and not by ID
 		got, err := j.Begin(ctx, in)
 		m.unsent = err != nil
 		return got, err
 	}
+	// Only Resume may begin an intent by its ID.
 	in.ID = ""
 	return j.Begin(ctx, in)
 }
@@ -176,10 +181,11 @@ func Begin(ctx context.Context, j Journal, in Intent, b *retry.Budget) (Intent, 
 // End calls j.End. Transports call End instead of j.End, so that [Resume] learns the outcome of the requests that it sends.
 func End(ctx context.Context, j Journal, in Intent, o Proof) error {
 	if m, ok := ctx.Value(keyOfResumed{}).(*resumed); ok && m.journal == j {
-		if m.keep || o == ProofUntouched { // nothing is known about earlier attempts
+		if m.keep || o == ProofUntouched { // this attempt had no effect, but earlier attempts of the intent may have had one
 			o = ProofNone
 		}
 		m.outcome = o
 	}
+	// The outcome must be stored even if the caller has given up.
 	return j.End(context.WithoutCancel(ctx), in, o)
 }

@@ -74,14 +74,14 @@ type resumption struct {
 	client  *http.Client
 
 	hosts map[string]*destination
-	ready []*destination // destinations to which a request can be sent, in turn
+	ready []*destination // the destinations to which a request can be sent, in turn
 	ended chan result
 
 	n    Resumed
 	errs []error
 }
 
-// run sends intents until none can be sent any more. It makes all decisions in this goroutine; other goroutines only send requests.
+// run sends intents until none can be sent. All decisions are made in this goroutine; other goroutines only send requests.
 func (r *resumption) run(ctx context.Context) {
 	for busy := 0; ; busy-- {
 		for busy < r.Parallel && len(r.ready) > 0 && ctx.Err() == nil {
@@ -94,16 +94,17 @@ func (r *resumption) run(ctx context.Context) {
 		}
 		r.take(<-r.ended)
 	}
-	for _, d := range r.hosts { // ctx has ended
+	for _, d := range r.hosts { // intents remain only if ctx has ended
 		r.n.Open += d.rest()
 	}
 }
 
-// start sends the next intent of the destination whose turn it is, if it still has one.
+// start sends the next intent of the next destination, if this destination may send.
 func (r *resumption) start(ctx context.Context) bool {
 	d := r.ready[0]
 	r.ready = r.ready[1:]
 	d.queued = false
+	// The destination may have changed since it was queued.
 	if d.rest() == 0 || d.busy >= d.room {
 		return false
 	}
@@ -118,7 +119,7 @@ func (r *resumption) start(ctx context.Context) bool {
 	return true
 }
 
-// offer queues d for its turn, if it can send.
+// offer adds d to the queue, if d may send and is not in the queue.
 func (r *resumption) offer(d *destination) {
 	if !d.queued && d.rest() > 0 && d.busy < d.room {
 		d.queued, r.ready = true, append(r.ready, d)
@@ -135,7 +136,7 @@ func (r *resumption) take(e result) {
 	}
 	r.offer(d)
 	switch {
-	case e.meets == unpaid, e.meets == shut: // it belongs to the rest again, or was given up with it
+	case e.meets == unpaid, e.meets == shut: // the intent is in the list again, or was counted as left
 	case e.err != nil:
 		r.n.Open++
 		r.errs = append(r.errs, e.err)

@@ -36,13 +36,13 @@ type Table struct {
 	db     sqlplane.Database
 	cfg    Config
 	insert string
-	counts bool // the affected rows of insert tell whether it has inserted the intent
+	counts bool // the number of changed rows shows whether insert has stored the intent
 }
 
 // OpenTable returns the journal in db, a *pgxstore.Store or *sqlstore.Store that was migrated with [Migrations]. OpenTable sends nothing to the
 // database. It fails if cfg is invalid.
 func OpenTable(db sqlplane.Database, cfg Config) (*Table, error) {
-	t := &Table{db: db, cfg: cfg, counts: db.Dialect() != sqlplane.MySQL} // on MySQL that depends on clientFoundRows
+	t := &Table{db: db, cfg: cfg, counts: db.Dialect() != sqlplane.MySQL} // on MySQL the number depends on the setting clientFoundRows
 	t.insert = t.text("insert into once_intent (" + tableColumns + ") values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) KEEP(calls)")
 	if _, err := cfg.Redact(Intent{URL: "http://host/"}); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func OpenTable(db sqlplane.Database, cfg Config) (*Table, error) {
 	return t, nil
 }
 
-// text is a query in the SQL of the database.
+// text returns a query in the dialect of the database.
 func (t *Table) text(query string) string { return dialect.Text(t.db.Dialect(), query) }
 
 const tableColumns = "name, id, KEY, method, url, header, body, since, expires, held, calls"
@@ -63,7 +63,7 @@ func (t *Table) Insert(in Intent) (query string, args []any, err error) {
 	return t.insert, args, err
 }
 
-// fields returns the values for tableColumns. It removes the parts of in that a journal does not store.
+// fields returns the values for tableColumns, and removes the parts of in that a journal does not store.
 func (t *Table) fields(in *Intent, calls int) ([]any, error) {
 	clean, err := t.cfg.Redact(*in)
 	if err != nil {
@@ -81,10 +81,11 @@ func (t *Table) fields(in *Intent, calls int) ([]any, error) {
 	}, nil
 }
 
-// nameOf returns a text that is equal for all requests of one intent, which have the same key, method and URL.
+// nameOf returns a text that is the same for all requests of one intent, which have the same key, method and URL.
 func nameOf(in Intent) string {
 	h := sha256.New()
 	for _, part := range []string{in.Key, in.Method, in.URL} {
+		// The lengths ensure that different parts never have the same text.
 		fmt.Fprintf(h, "%d %s", len(part), part)
 	}
 	return hex.EncodeToString(h.Sum(nil))
@@ -95,7 +96,7 @@ func (t *Table) End(ctx context.Context, in Intent, o Proof) (err error) {
 	switch o {
 	case ProofAnswered:
 		_, err = t.exec(ctx, "delete from once_intent where id = ?", in.ID)
-	case ProofUntouched: // if no other process has begun or planned it
+	case ProofUntouched: // only if no other process has begun the intent
 		_, err = t.exec(ctx, "delete from once_intent where id = ? and calls = 1", in.ID)
 	case ProofExpired:
 		_, err = t.exec(ctx, "update once_intent set held = ? where id = ? and held = ''", "its key has expired", in.ID)
@@ -133,13 +134,13 @@ func (t *Table) Resolve(ctx context.Context, id string) error {
 
 var _ Journal = (*Table)(nil)
 
-// exec reports whether a statement has changed anything.
+// exec runs a statement, and reports whether it has changed a row.
 func (t *Table) exec(ctx context.Context, query string, args ...any) (bool, error) {
 	n, err := t.db.Pool().Exec(ctx, store.Statement{SQL: t.text(query), Args: args})
 	return n > 0, err
 }
 
-// read returns intents, and how many calls have begun each.
+// read returns intents, and how many calls have begun each of them.
 func (t *Table) read(ctx context.Context, where string, args ...any) (list []Intent, calls []int64, err error) {
 	query := t.text("select id, KEY, method, url, header, body, since, expires, held, calls from once_intent" + where)
 	err = t.db.Pool().Query(ctx, store.Statement{SQL: query, Args: args}, func(row sqlplane.Row) error {

@@ -22,14 +22,14 @@ func (t *Table) Begin(ctx context.Context, in Intent) (Intent, error) {
 	switch {
 	case errors.Is(err, ErrMismatch):
 		return in, err
-	case err != nil: // the row may have been written in spite of the error
+	case err != nil: // the row may be in the table in spite of the error
 		err = fmt.Errorf("journal: the intent could not be written down, and its request was not sent: %w. Try: does the database answer, and has it been migrated?", err)
 		return in, errors.Join(err, t.withdraw(ctx, mine.ID))
 	}
 	return got, nil
 }
 
-// begin stores mine, or counts one more call of an existing intent.
+// begin stores mine. If the intent already exists, begin counts one more call of it.
 func (t *Table) begin(ctx context.Context, mine Intent, args []any) (Intent, error) {
 	for ctx.Err() == nil {
 		added, err := t.exec(ctx, t.insert, args...)
@@ -43,7 +43,7 @@ func (t *Table) begin(ctx context.Context, mine Intent, args []any) (Intent, err
 		switch {
 		case err != nil:
 			return mine, err
-		case len(there) == 0: // it was closed meanwhile
+		case len(there) == 0: // another process has closed the intent meanwhile
 			continue
 		case there[0].ID == mine.ID:
 			return mine, nil
@@ -55,7 +55,7 @@ func (t *Table) begin(ctx context.Context, mine Intent, args []any) (Intent, err
 	return mine, context.Cause(ctx)
 }
 
-// again counts one more call of an intent, if it is open.
+// again counts one more call of an intent, if the intent is open.
 func (t *Table) again(ctx context.Context, in Intent) (Intent, error) {
 	for ctx.Err() == nil {
 		there, calls, err := t.read(ctx, " where id = ?", in.ID)
@@ -72,18 +72,20 @@ func (t *Table) again(ctx context.Context, in Intent) (Intent, error) {
 	return in, context.Cause(ctx)
 }
 
-// count counts one more call of the existing intent, unless another process has counted a call in the meantime.
+// count counts one more call of an intent. It returns false if another process has counted a call since the read.
 func (t *Table) count(ctx context.Context, there *Intent, calls int64, asked Intent) (bool, error) {
 	if !slices.Equal(there.Body, asked.Body) || !slices.Equal(there.Header["Content-Type"], asked.Header["Content-Type"]) {
 		return false, ErrMismatch
 	}
 	there.Again = calls > 0
+	// If another process has begun or closed the intent since the read, no row matches, and the caller reads again.
 	return t.exec(ctx, "update once_intent set calls = calls + 1 where id = ? and calls = ?", there.ID, calls)
 }
 
-// withdraw deletes an intent that may have been stored, although Begin returns an error. If another call has begun the same intent in the meantime,
-// the intent belongs to that call and is not deleted.
+// withdraw deletes an intent that may have been stored although Begin returns an error. If another call has begun the intent meanwhile, the intent
+// stays.
 func (t *Table) withdraw(ctx context.Context, id string) error {
+	// The caller may have given up, and an intent without a request must not stay.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if _, err := t.exec(ctx, "delete from once_intent where id = ? and calls = 1", id); err != nil {

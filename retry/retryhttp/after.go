@@ -14,6 +14,7 @@ import (
 // long for a time.Duration becomes the longest time.Duration.
 func retryAfter(h http.Header, now time.Time) (after time.Duration, named bool) {
 	ms, named := decimal(field(h, headerAfterMs), time.Millisecond)
+	// This header is more exact than Retry-After.
 	if ms > 0 {
 		return ms, true
 	}
@@ -28,13 +29,14 @@ func retryAfter(h http.Header, now time.Time) (after time.Duration, named bool) 
 	if err != nil {
 		return 0, named
 	}
+	// The clock of the server may differ from the clock of this process.
 	if theirs, err := http.ParseTime(gmt(h.Get("Date"))); err == nil {
 		now = theirs
 	}
 	return max(0, date.Sub(now)), true
 }
 
-// gmt returns a date with GMT, which HTTP requires, as the name of its time zone.
+// gmt returns a date with the time zone name GMT, which HTTP requires.
 func gmt(date string) string {
 	for _, zone := range [...]string{" UTC", " +0000", " Z"} {
 		if other, found := strings.CutSuffix(date, zone); found {
@@ -44,7 +46,7 @@ func gmt(date string) string {
 	return date
 }
 
-// seconds returns a number of seconds without a fraction, or 0 if s is not such a number.
+// seconds returns a whole number of seconds, or 0 if s is anything else.
 func seconds(s string) time.Duration {
 	if strings.Contains(s, ".") {
 		return 0
@@ -53,7 +55,7 @@ func seconds(s string) time.Duration {
 	return d
 }
 
-// decimal returns a number of units, which may have a fraction. ok reports whether s is such a number.
+// decimal returns a number of units, which may have a fraction. The result ok reports whether s is such a number.
 func decimal(s string, unit time.Duration) (d time.Duration, ok bool) {
 	whole, fraction, _ := strings.Cut(s, ".")
 	if whole == "" || strings.Trim(whole+fraction, "0123456789") != "" {
@@ -63,6 +65,6 @@ func decimal(s string, unit time.Duration) (d time.Duration, ok bool) {
 	if err != nil || n >= int64(math.MaxInt64/unit) {
 		return math.MaxInt64, true
 	}
-	part, _ := strconv.ParseFloat("0."+fraction, 64) // digits only
+	part, _ := strconv.ParseFloat("0."+fraction, 64) // an error is impossible, because the text has only digits
 	return time.Duration(n)*unit + time.Duration(part*float64(unit)), true
 }

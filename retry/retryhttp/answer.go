@@ -22,20 +22,20 @@ type answer struct {
 	resp *http.Response
 	err  error
 
-	good  bool // the caller gets it
+	good  bool // the answer goes to the caller, without another attempt
 	class retry.Class
 	after time.Duration
-	code  string // of a problem document
+	code  string // the code in the problem document
 	shut  bool   // the breaker has refused the attempt
 	stale bool   // the connection was already dead
 
-	number  int64         // from Budget.Begin
-	begun   time.Duration // as a lazy.Moment
+	number  int64         // the number from Budget.Begin
+	begun   time.Duration // when the attempt began, as a lazy.Moment
 	sending *sending      // nil if no request was made
-	runner  int           // number in a race
+	runner  int           // the number of the runner in a race
 }
 
-// cancel ends the attempt.
+// cancel ends the context of the attempt.
 func (a *answer) cancel() {
 	if a.sending != nil {
 		a.sending.cancel(nil)
@@ -64,7 +64,7 @@ func (a *answer) failure() error {
 	return &StatusError{a.resp.StatusCode, a.code}
 }
 
-// refusal returns a good answer as an error if its status is 400 or higher, else nil.
+// refusal returns an error if the status of a good answer is 400 or higher, and nil otherwise.
 func (a *answer) refusal() error {
 	if a.resp.StatusCode < http.StatusBadRequest {
 		return nil
@@ -72,7 +72,7 @@ func (a *answer) refusal() error {
 	return a.failure()
 }
 
-// judge classifies a response.
+// judge sets the class of a response, and whether the caller gets it.
 func (c *call) judge(a *answer) {
 	status := a.resp.StatusCode
 	c.meet(a.resp.Header)
@@ -88,13 +88,14 @@ func (c *call) judge(a *answer) {
 			return
 		}
 	}
+	// A final refusal such as 422 is an answer for the caller. A final 501 is a failure.
 	a.good = status < http.StatusBadRequest || a.class == retry.ClassFinal && status < http.StatusInternalServerError
 	if a.good && c.keyed {
 		c.buffer(a)
 	}
 }
 
-// The code with which oncehttp says that an earlier attempt is still running.
+// codeInFlight is the code with which package oncehttp says that an earlier attempt is running.
 const codeInFlight = "CONFLICT.idempotency.in_flight"
 
 func (c *call) judgeFailure(a *answer) (err error) {
@@ -102,7 +103,8 @@ func (c *call) judgeFailure(a *answer) (err error) {
 	return err
 }
 
-// classify classifies a failed response to a request with or without a key. If read is true, classify also reads the problem document in the body.
+// classify returns the class of a failed response. The parameter keyed says whether the request has a key. If read is true, classify reads the
+// problem document in the body.
 func classify(resp *http.Response, keyed, read bool) (class retry.Class, after time.Duration, code string, err error) {
 	h := resp.Header
 	var p problem
@@ -120,16 +122,17 @@ func classify(resp *http.Response, keyed, read bool) (class retry.Class, after t
 	again := strings.EqualFold(hint, "true")
 	switch {
 	case resp.StatusCode != http.StatusConflict:
-	case again, p.code == codeInFlight: // Stripe's idempotency_key_in_use
+	case again, p.code == codeInFlight: // for example idempotency_key_in_use of Stripe
 		class = retry.ClassInFlight
 	case keyed && (p.again || named): // an earlier request with the key is in flight
 		class = retry.ClassInFlight
 	}
+	// The server asks for a retry, although such a status is usually final.
 	if class == retry.ClassFinal && again {
 		class = retry.ClassUnknown
 	}
 	if strings.EqualFold(hint, "false") || p.final || strings.EqualFold(field(h, wire.ReplayedHeader), "true") || field(h, wire.StatusHeader) == wire.StatusReplayed {
-		class = retry.ClassFinal // the same key will give the same answer
+		class = retry.ClassFinal // the same key gets the same answer again
 	}
 	return class, after, p.code, nil
 }
@@ -141,6 +144,7 @@ func byStatus(status int, after time.Duration) retry.Class {
 			return retry.ClassRateLimited
 		}
 		return retry.ClassThrottled
+	// A 503 without a time may come from a proxy that has lost the answer of the server.
 	case http.StatusServiceUnavailable:
 		if after > 0 {
 			return retry.ClassThrottled
@@ -159,7 +163,7 @@ func byStatus(status int, after time.Duration) retry.Class {
 	return retry.ClassFinal
 }
 
-// buffer reads a short answer to its end, which may be after its Content-Length: over HTTP/2 trailers may follow, and closing the body before them
+// buffer reads a short answer to its end. The end may come after the Content-Length: on HTTP/2 trailers may follow, and closing the body before them
 // would reset the stream.
 func (c *call) buffer(a *answer) {
 	most := c.t.Buffer
@@ -177,20 +181,21 @@ func (c *call) buffer(a *answer) {
 	}
 	a.resp.Body.Close()
 	if err != nil {
+		// The same key gets the complete answer again, so the attempt counts as failed.
 		a.fail(fmt.Errorf("retryhttp: the answer was cut after %d of %d bytes: %w", n, length, err))
 		return
 	}
 	a.resp.Body = io.NopCloser(bytes.NewReader(whole))
 }
 
-// fail sets a to the result of an attempt that got no answer.
+// fail makes a the result of an attempt without an answer.
 func (a *answer) fail(err error) {
-	if cause := context.Cause(a.sending); cause == errSlow || cause == errUnseen || cause == errReset || cause == errLost { //nolint:errorlint // our own
+	if cause := context.Cause(a.sending); cause == errSlow || cause == errUnseen || cause == errReset || cause == errLost { //nolint:errorlint // a cause that this package has set says more than the error of net/http
 		err = cause
 	}
 	a.resp, a.err, a.good = nil, err, false
 	if a.stale {
-		// The connection was dead before the attempt, so only a proof that no byte was sent changes the class.
+		// The connection was already dead, so only a proof that no byte was sent changes the class.
 		a.class = retry.ClassUnknown
 		if unseen(err) || a.sending.unsent() {
 			a.class = retry.ClassUnseen
@@ -199,7 +204,7 @@ func (a *answer) fail(err error) {
 		return
 	}
 	a.class, a.after = classOf(err)
-	// Nothing was written to the connection, so that the server has not seen the request.
+	// If nothing was written to the connection, the server has not seen the request.
 	if a.class == retry.ClassUnknown && a.sending.unsent() {
 		a.class = retry.ClassTransient
 		if refused(err) {
@@ -209,7 +214,7 @@ func (a *answer) fail(err error) {
 	a.cancel()
 }
 
-// classOf classifies an error of Base.
+// classOf returns the class of an error of Base.
 func classOf(err error) (retry.Class, time.Duration) {
 	if unseen(err) {
 		return retry.ClassUnseen, 0
@@ -224,7 +229,7 @@ func classOf(err error) (retry.Class, time.Duration) {
 	return retry.Classify(err)
 }
 
-// hopeless reports whether each further attempt would return err again.
+// hopeless reports whether every further attempt would return the same error.
 func hopeless(err error) bool {
 	var (
 		certificate *tls.CertificateVerificationError
@@ -236,8 +241,9 @@ func hopeless(err error) bool {
 	case errors.As(err, &certificate), errors.As(err, &record):
 		return true
 	case errors.As(err, &name):
+		// Only a resolver that has answered proves that the name does not exist.
 		return name.IsNotFound && !name.IsTemporary
-	case errors.As(err, &op) && op.Op == "remote error": // an alert of TLS
+	case errors.As(err, &op) && op.Op == "remote error": // a TLS alert of the server
 		return !slices.Contains(passingAlerts[:], op.Err.Error())
 	}
 	text := err.Error()
@@ -249,20 +255,21 @@ func hopeless(err error) bool {
 	return false
 }
 
-// passingAlerts are TLS errors that do not prove that the two sides are incompatible.
+// passingAlerts has the TLS alerts that do not prove that client and server are incompatible.
 var passingAlerts = [...]string{"tls: internal error", "tls: user canceled", "tls: unexpected message", "tls: bad record MAC"}
 
-// refused reports whether a proxy has refused CONNECT. net/http returns only the text of its status.
+// refused reports whether a proxy has refused CONNECT. net/http returns only the status text of the proxy.
 func refused(err error) bool {
 	for status := http.StatusBadRequest; status < http.StatusInternalServerError; status++ {
 		if text := http.StatusText(status); text != "" && text == err.Error() {
+			// A later attempt may get past a proxy with one of these statuses.
 			return status != http.StatusRequestTimeout && status != http.StatusTooEarly && status != http.StatusTooManyRequests
 		}
 	}
 	return false
 }
 
-// mistakes are net/http's texts for requests that cannot be sent. These errors have no types.
+// mistakes has texts of net/http for requests that cannot be sent. These errors have no types.
 var mistakes = []string{
 	"unsupported protocol scheme",
 	"http: no Host in request URL",
@@ -276,21 +283,22 @@ var mistakes = []string{
 	"tls: server selected unsupported protocol version",
 }
 
-// outcome returns what the answer proves about the health of the destination. ctx is the context of the caller.
+// outcome returns the health of the destination that the answer proves. The parameter ctx is the context of the caller.
 func (a *answer) outcome(ctx context.Context) retry.Health {
 	switch {
 	case a.good, a.class == retry.ClassInFlight, a.resp == nil && a.class == retry.ClassFinal:
 		return retry.HealthGood
+	// This side has ended the attempt, or the connection was already dead.
 	case a.resp == nil && (a.stale || ctx.Err() != nil || errors.Is(a.err, errLost)):
 		return retry.HealthUnknown
 	}
 	return retry.HealthBad
 }
 
-// keep keeps the context of the attempt until the caller has closed the body of the answer.
+// keep keeps the context of the attempt alive until the caller has closed the body.
 func (a *answer) keep() {
 	switch {
-	case a.resp.StatusCode == http.StatusSwitchingProtocols: // its body is a connection, which can also be written to
+	case a.resp.StatusCode == http.StatusSwitchingProtocols: // the body is a connection to which the caller can also write
 	case a.resp.Body == http.NoBody:
 		a.cancel()
 	default:
@@ -299,10 +307,11 @@ func (a *answer) keep() {
 	}
 }
 
-// discard reads the rest of the answer, up to a limit, so that its connection can be used again.
+// discard reads the rest of the answer, up to a limit, so that the connection can be used again.
 func (a *answer) discard() {
 	if a.resp != nil && a.resp.Body != http.NoBody {
 		on := a.sending
+		// A slow body must not delay the next attempt.
 		patience := time.AfterFunc(100*time.Millisecond, func() { on.cancel(errSlow) })
 		_, _ = io.CopyN(io.Discard, a.resp.Body, 16<<10)
 		a.resp.Body.Close()

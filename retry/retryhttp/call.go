@@ -19,38 +19,38 @@ import (
 // call is one request of the caller, with all its attempts.
 type call struct {
 	t       *Transport
-	req     *http.Request // the caller's, which is never changed
-	host    string        // its canonical name
+	req     *http.Request // the request of the caller, which is never changed
+	host    string        // the canonical name of the host
 	policy  retry.Policy
 	breaker retry.Breaker
 	start   time.Time
 
-	keyed      bool   // it has an idempotency key
-	key        string // the key, unless the header has it already
-	once       bool   // the server may look at it at most once, whatever its key
-	repeatable bool   // by its key or by its method
+	keyed      bool   // the request has an idempotency key
+	key        string // the key, unless the header of the caller contains it already
+	once       bool   // the server may see the request at most once, whatever key it has
+	repeatable bool   // the request may be repeated, because of its key or its method
 	body       source
-	since      time.Time // of the key
+	since      time.Time // when the key was first sent
 
-	patience time.Duration // the caller's X-Request-Timeout; 0 if it has none that can be read
+	patience time.Duration // the caller's X-Request-Timeout; 0 if the request has no valid one
 	asked    time.Time     // the time from which patience counts
 
-	intent *intent // in the journal; nil if it is not there
+	intent *intent // the intent in the journal; nil without a journal
 
-	last   error // the failure before this attempt
+	last   error // the failure of the previous attempt
 	hedged bool
-	nested bool // an outer Transport retries
-	stale  int  // dead connections of this call
-	shared bool // a dead connection also had other requests
+	nested bool // an outer Transport already retries
+	stale  int  // the number of dead connections in this call
+	shared bool // a dead connection was used by other requests too
 
-	mu      sync.Mutex // hedges run in parallel
-	expires time.Time  // of the key
-	noted   time.Time  // the expiry that the journal must note
+	mu      sync.Mutex // guards the fields below, because hedged attempts run in parallel
+	expires time.Time  // when the key expires
+	noted   time.Time  // the expiry that the journal must store
 	first   int        // the number of the first attempt
-	sent    int        // attempts so far
-	unpaid  int        // attempts that are not retries
+	sent    int        // the number of attempts so far
+	unpaid  int        // the number of attempts that are not retries
 
-	one sending // the first attempt
+	one sending // the first attempt, which thus needs no allocation
 }
 
 func (t *Transport) begin(req *http.Request) (*call, error) {
@@ -72,7 +72,7 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 	if c.since.IsZero() {
 		c.since = c.start
 	}
-	c.since = c.since.Round(0) // by the wall clock: the monotonic clock stops while the machine sleeps
+	c.since = c.since.Round(0) // without the monotonic clock, which stops while the machine sleeps
 	if c.keyed {
 		c.expire(t.retention())
 		if c.expired() {
@@ -80,23 +80,27 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 		}
 	}
 	if _, c.nested = req.Context().Value(keyOfSending{}).(*sending); c.nested {
-		c.policy.Attempts = 1 // retries of retries multiply
+		c.policy.Attempts = 1 // retries at two layers would multiply
 	}
+	// All calls to one host share a budget.
 	if c.policy.Budget == nil {
 		c.policy.Budget = retry.BudgetFor(c.host)
 	}
 	if t.Breaker != nil {
 		c.breaker = t.Breaker(c.host)
 	}
+	// The caller waits no longer, so an attempt would only add load.
 	if c.listen(req); c.impatient() {
 		return nil, c.gaveUp(retry.ReasonTooLate, nil)
 	}
+	// The caller may already have made attempts of its own.
 	if said := field(req.Header, wire.AttemptHeader); said != "" {
 		if n, err := strconv.Atoi(said); err == nil && n > 0 {
 			c.first = n
 		}
 	}
 	c.body.init(req, c.repeatable)
+	// The caller does not know a key that the Transport has made, so its next request would have another key.
 	if t.Journal != nil && c.keyed && !made && !c.once {
 		if err := c.record(k); err != nil {
 			c.body.close()
@@ -106,7 +110,7 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 	return c, nil
 }
 
-// count counts an attempt and returns its number.
+// count counts an attempt, and returns its number.
 func (c *call) count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +118,7 @@ func (c *call) count() int {
 	return c.first + c.sent - 1
 }
 
-// countFree counts a request that net/http has sent again by itself because a connection was dead.
+// countFree counts a request that net/http has sent again on its own, because a connection was dead.
 func (c *call) countFree() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,7 +126,7 @@ func (c *call) countFree() {
 	c.unpaid++
 }
 
-// tries returns the number of attempts for the policy.
+// tries returns the number of attempts that count for the policy.
 func (c *call) tries() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,8 +139,8 @@ func (c *call) attempts() int {
 	return c.sent
 }
 
-// due returns when an attempt that begins now must have an answer, or zero if it has no deadline. It also reports whether the deadline is before the
-// end of the caller's own time.
+// due returns the time at which an attempt that begins now must have an answer, or zero if it has no deadline. The result ours reports whether this
+// time is before the caller's own deadline.
 func (c *call) due() (until time.Time, ours bool) {
 	if c.policy.Timeout > 0 {
 		until = time.Now().Add(c.policy.Timeout)
@@ -159,23 +163,23 @@ func (c *call) total() time.Duration {
 	return c.policy.Total
 }
 
-// listen notes the caller's X-Request-Timeout.
+// listen stores the X-Request-Timeout of the caller.
 func (c *call) listen(req *http.Request) {
 	if c.patience, _ = wire.Timeout(req.Header); c.patience <= 0 {
 		return
 	}
 	c.asked = c.start
 	if s := sendingOf(req.Response); s != nil && !s.call.asked.IsZero() {
-		c.asked = s.call.asked // after a redirect, with the header of the first request
+		c.asked = s.call.asked // after a redirect the header still has the time of the first request
 	}
 }
 
-// impatient reports whether the caller's X-Request-Timeout is over, or almost over.
+// impatient reports whether the X-Request-Timeout of the caller has passed or will pass within a millisecond.
 func (c *call) impatient() bool {
 	return c.patience > 0 && c.patience-time.Since(c.asked) < time.Millisecond
 }
 
-// decide decides what follows a failure.
+// decide returns what follows the failed attempt a.
 func (c *call) decide(a answer) (wait time.Duration, stop retry.Reason) {
 	ctx := c.req.Context()
 	switch {
@@ -186,23 +190,28 @@ func (c *call) decide(a answer) (wait time.Duration, stop retry.Reason) {
 	case a.class == retry.ClassFinal:
 		return 0, retry.ReasonPointless
 	case !c.repeatable && a.class != retry.ClassTransient && a.class != retry.ClassUnseen:
-		// Another attempt is allowed only after a proof that the server has not executed the request.
+		// Another attempt is allowed only if it is proven that the server has not executed the request.
 		return 0, retry.ReasonNotSafe
+	// The first attempt has read a body that cannot be read again.
 	case !c.body.repeatable():
 		return 0, retry.ReasonNotWhole
+	// The server may have deleted the record of the key, and would execute the request again.
 	case c.expired():
 		return 0, retry.ReasonExpired
 	}
 	elapsed := time.Since(c.start)
+	// A dead connection is not a failure of the server, so this attempt costs nothing.
 	if total := c.total(); (total < 0 || elapsed < total) && c.free(&a) {
 		return 0, ""
 	}
 	f := retry.FailedAttempt{Attempt: c.tries(), Class: a.class, After: a.after, Elapsed: elapsed, Random: rand.Float64()}
+	// Only a timeout counts as silence. A reset shows that the server is alive.
 	var late interface{ Timeout() bool }
 	if errors.As(a.err, &late) && late.Timeout() {
 		f.Silent, f.Begun, f.Now = a.number, a.begun, time.Duration(lazy.Now())
 	}
 	if deadline, ok := ctx.Deadline(); ok {
+		// A deadline of 0 would mean that there is no deadline.
 		f.Deadline = max(1, deadline.Sub(c.start))
 	}
 	if c.patience > 0 {
@@ -211,6 +220,7 @@ func (c *call) decide(a answer) (wait time.Duration, stop retry.Reason) {
 	}
 	byKey := false
 	if expires := c.expiry(); !expires.IsZero() {
+		// A value of 0 would mean that there is no deadline.
 		fresh := max(1, expires.Sub(c.start))
 		total := c.total()
 		if byKey = (f.Deadline == 0 || fresh < f.Deadline) && (total < 0 || fresh < total); byKey {
@@ -218,6 +228,7 @@ func (c *call) decide(a answer) (wait time.Duration, stop retry.Reason) {
 		}
 	}
 	wait, stop = c.policy.Next(f)
+	// The key ends earlier than the time of the call, so the key is the reason.
 	if stop == retry.ReasonTooLate && byKey {
 		stop = retry.ReasonExpired
 	}

@@ -30,7 +30,7 @@ func Classify(resp *http.Response, err error) (retry.Class, time.Duration) {
 	}
 	keyed := resp.Request != nil && (field(resp.Request.Header, wire.KeyHeader) != "" || field(resp.Request.Header, headerKeyX) != "")
 	class, after, _, err := classify(resp, keyed, resp.Body != nil)
-	if err != nil { // the body breaks off
+	if err != nil { // the body has ended too early
 		return classOf(err)
 	}
 	return class, after
@@ -70,7 +70,7 @@ func WithIdempotent(ctx context.Context) context.Context {
 	return context.WithValue(ctx, keyOfHint{}, true)
 }
 
-// hinted reports whether a request can be repeated without a key.
+// hinted reports whether a request may be repeated without a key.
 func hinted(req *http.Request) bool {
 	return idempotent(req.Method) || declared(req.Header) || req.Context().Value(keyOfHint{}) != nil
 }

@@ -12,9 +12,10 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// hand returns an answer in the form in which the caller gets it.
+// hand returns the answer to the caller. The response gets the caller's request, with the key that was sent.
 func (c *call) hand(a answer, why *retry.Error) (*http.Response, error) {
 	a.sending.gaveUp = why
+	// GivenUp and a later redirect find the attempt by this context.
 	a.sending.handing = handing{c.req.Context(), a.sending}
 	r := c.req.WithContext(&a.sending.handing)
 	if c.key != "" {
@@ -28,22 +29,24 @@ func (c *call) hand(a answer, why *retry.Error) (*http.Response, error) {
 	return a.resp, nil
 }
 
-// end returns the last failure, as an answer if it has one.
+// end returns the result of a call that has failed: the last answer, or an error.
 func (c *call) end(a answer, stop retry.Reason) (*http.Response, error) {
 	failure := a.failure()
 	if stop == retry.ReasonOpen || stop == retry.ReasonCancelled && c.last != nil {
-		failure = c.last // the end of this attempt says less than the failure before it
+		failure = c.last // the error of this attempt says less than the failure of the previous one
 	}
 	why := c.gaveUp(stop, failure)
 	if stop == retry.ReasonOpen {
 		why.Cause = a.err
 	}
 	switch {
+	// As with any RoundTripper, an answer with a bad status is not an error.
 	case a.resp != nil && stop != retry.ReasonCancelled:
 		return c.hand(a, why)
 	case stop == retry.ReasonPointless, stop == retry.ReasonCancelled && c.last == nil && a.resp == nil:
 		return nil, a.err
 	}
+	// The caller gets an error, so the body of the answer has no reader.
 	a.discard()
 	return nil, why
 }
@@ -71,7 +74,7 @@ var errAtMostOnce = errors.New("the request is sent at most once, and the server
 
 func ended(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
-	if cause == err { //nolint:errorlint // is there more to say?
+	if cause == err { //nolint:errorlint // the cause says more than the error
 		return err
 	}
 	return fmt.Errorf("%w: %w", err, cause)
@@ -86,7 +89,7 @@ func GivenUp(resp *http.Response) *retry.Error {
 	return nil
 }
 
-// sendingOf returns the attempt that resp answers, or nil if no Transport has made the attempt.
+// sendingOf returns the attempt that resp answers, or nil if no Transport has made it.
 func sendingOf(resp *http.Response) *sending {
 	if resp == nil || resp.Request == nil {
 		return nil
@@ -95,9 +98,9 @@ func sendingOf(resp *http.Response) *sending {
 	return s
 }
 
-// handing is the context in the field Request of a response. It wraps the context of the caller, and also gives access to the attempt.
+// handing is the context of the Request in a response. It is the context of the caller, and also leads to the attempt.
 type handing struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // handing is a context
 
 	attempt *sending
 }

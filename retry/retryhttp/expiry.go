@@ -2,7 +2,7 @@ package retryhttp
 
 import "time"
 
-// expire sets the time when the key expires: after the given retention, or earlier if an earlier time is already set.
+// expire sets the time at which the key expires, by the given retention. An earlier time that is already set stays.
 func (c *call) expire(retention time.Duration) {
 	expires := c.until(retention)
 	c.mu.Lock()
@@ -10,7 +10,7 @@ func (c *call) expire(retention time.Duration) {
 	c.expires = sooner(c.expires, expires)
 }
 
-// advertised takes a shorter retention from the server, and lets the journal note it.
+// advertised applies a shorter retention that the server has announced. The journal stores the new expiry.
 func (c *call) advertised(retention time.Duration) {
 	expires := c.until(retention)
 	c.mu.Lock()
@@ -18,26 +18,27 @@ func (c *call) advertised(retention time.Duration) {
 	c.expires, c.noted = sooner(c.expires, expires), sooner(c.noted, expires)
 }
 
-// resume sets the time when the key of an intent that was already in the journal expires. The stored time was right when it was stored. So Retain can
-// only make the time earlier, and the default of Retain is ignored.
+// resume sets the expiry of the key of an intent that was already in the journal. The stored time was right when it was stored. Therefore Retain can
+// only make it earlier, and the default of Retain does not apply.
 func (c *call) resume(expires time.Time) {
 	c.mu.Lock()
 	c.expires, c.noted = expires, expires
 	c.mu.Unlock()
 	switch {
-	case c.t.Dialect.Retain > 0 && expires.IsZero(): // planned by a process that did not know the retention
+	case c.t.Dialect.Retain > 0 && expires.IsZero(): // the process that stored the intent did not know the retention
 		c.advertised(c.t.Dialect.Retain)
 	case c.t.Dialect.Retain > 0 || expires.IsZero():
 		c.expire(c.t.retention())
 	}
 }
 
-// until is the last time at which a key with this retention is sent: a request arrives later than it is sent.
+// until returns the last time at which a key with this retention is sent. It is a little earlier than the end of the retention, because a request
+// arrives later than it is sent.
 func (c *call) until(retention time.Duration) time.Time {
 	return c.since.Add(retention - min(retention/10, time.Minute))
 }
 
-// sooner returns the earlier of two times. A zero time is ignored.
+// sooner returns the earlier of two times. A zero time does not count.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -52,7 +53,7 @@ func (t *Transport) retention() time.Duration {
 	return t.Dialect.Retain
 }
 
-// expiry returns the time until which the request may be sent. Zero means for ever.
+// expiry returns the time until which the request may be sent. Zero means without end.
 func (c *call) expiry() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

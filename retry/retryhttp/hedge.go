@@ -7,12 +7,12 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// attempt sends the request, and once more in parallel if it may be hedged and no answer
-// comes.
+// attempt sends the request. If the request may be hedged and no answer comes in time, attempt sends it a second time in parallel.
 func (c *call) attempt() answer {
 	if c.t.Hedge <= 0 || c.hedged || !c.repeatable || !c.body.repeatable() {
 		return c.send(c.req.Context())
 	}
+	// The channel has room for both answers, so that no runner blocks.
 	r := race{call: c, answers: make(chan answer, 2)}
 	r.start()
 	timer := time.NewTimer(c.t.Hedge)
@@ -20,6 +20,7 @@ func (c *call) attempt() answer {
 	for {
 		select {
 		case <-timer.C:
+			// A hedge adds load like a retry, so the budget must pay for it.
 			if !c.expired() && !c.impatient() && c.policy.Budget.Spend(retry.ClassUnknown) {
 				c.hedged = true
 				c.tell(retry.Event{Type: retry.EventHedged})
@@ -33,14 +34,14 @@ func (c *call) attempt() answer {
 	}
 }
 
-// race is an attempt that may have two runners.
+// race is an attempt that may be sent by two runners.
 type race struct {
 	*call
 	answers chan answer
 	cancels []context.CancelCauseFunc
 	running int
 	best    answer
-	some    bool // best is set
+	some    bool // best has a value
 }
 
 func (r *race) start() {
@@ -51,17 +52,18 @@ func (r *race) start() {
 	go func() {
 		a := r.send(ctx)
 		a.runner = runner
-		if a.sending == nil { // the breaker has not allowed it
+		if a.sending == nil { // the breaker has refused this runner
 			cancel(nil)
 		} else {
+			// The context must live until the body of the answer was read.
 			a.sending.quit = cancel
 		}
 		r.answers <- a
 	}()
 }
 
-// arrived takes the answer of a runner, and reports whether the answer decides the race. A failure does not decide the race while the other runner is
-// still running. The answer "in flight" never decides the race, because the operation in flight is the operation of the other runner.
+// arrived handles the answer of a runner, and reports whether the race is over. A failure does not end the race while the other runner is running.
+// The answer "in flight" is a failure here, because the operation in flight is the one of the other runner.
 func (r *race) arrived(a answer) (over bool) {
 	r.running--
 	switch {
@@ -79,6 +81,7 @@ func (r *race) arrived(a answer) (over bool) {
 	if !a.good {
 		return false
 	}
+	// The answer decides, so the other runner stops, and its late answer is dropped.
 	r.cancels[1-a.runner](errLost)
 	go func() {
 		late := <-r.answers

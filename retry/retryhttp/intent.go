@@ -19,9 +19,9 @@ import (
 type intent struct {
 	journal.Intent
 
-	follows bool // it follows a redirect
+	follows bool // the request follows a redirect
 
-	mu    sync.Mutex // hedges run in parallel
+	mu    sync.Mutex // guards the fields below, because hedged attempts run in parallel
 	doubt bool       // an attempt may have had an effect
 	stale bool       // the server says that the key has expired
 }
@@ -32,11 +32,11 @@ func (c *call) record(k Key) error {
 		switch {
 		case s.call.intent != nil && s.call.intent.Key == k.Value && s.call.intent.Method == c.method():
 			return c.follow(s.call.intent)
-		case safe(c.req.Method): // another request, for example for a login page
+		case safe(c.req.Method): // this is another request, for example for a login page
 			return nil
 		}
 	}
-	// The whole body is read before the first attempt, because a process that resumes the intent needs the whole body.
+	// The whole body is read before the first attempt: a process that resumes the intent needs it.
 	body, err := c.body.whole(c.req.Context())
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (c *call) record(k Key) error {
 	}, &intent{doubt: !k.Since.IsZero()})
 }
 
-// follow begins the intent of the redirected call once more, because that call does not know whether the redirect will be followed.
+// follow begins the intent of the redirected call one more time, because that call does not know whether a redirect follows.
 func (c *call) follow(from *intent) error {
 	from.mu.Lock()
 	defer from.mu.Unlock()
@@ -56,7 +56,7 @@ func (c *call) follow(from *intent) error {
 
 func (c *call) method() string { return cmp.Or(c.req.Method, http.MethodGet) }
 
-// commence begins the intent in the journal.
+// commence begins the intent in the journal, and sets the expiry of its key.
 func (c *call) commence(asked journal.Intent, i *intent) error {
 	ctx := c.req.Context()
 	got, err := journal.Begin(ctx, c.t.Journal, asked, c.policy.Budget)
@@ -65,10 +65,10 @@ func (c *call) commence(asked journal.Intent, i *intent) error {
 	}
 	c.intent, i.Intent = i, got
 	if i.follows {
-		i.Again = asked.Again // the first request has stored it already
+		i.Again = asked.Again // the first request has already stored it
 	}
 	if i.Again {
-		c.first = max(2, c.first) // the number of earlier attempts is unknown
+		c.first = max(2, c.first) // the number of earlier attempts is not known
 	}
 	if got.Again || i.follows {
 		c.since = got.Since
@@ -98,11 +98,11 @@ func (c *call) leave(o journal.Proof) error {
 	return journal.End(c.req.Context(), c.t.Journal, in, o)
 }
 
-// run makes the attempts, and tells the journal the outcome.
+// run makes the attempts, and tells the journal what they have proved.
 func (c *call) run() (resp *http.Response, err error) {
 	over := false
 	defer func() {
-		if !over { // Base has panicked
+		if !over { // Base has panicked, so nothing is proved
 			_ = c.leave(journal.ProofNone)
 		}
 	}()
@@ -121,21 +121,22 @@ func (c *call) run() (resp *http.Response, err error) {
 	if settles(resp) {
 		o = journal.ProofAnswered
 	}
-	if resp.StatusCode == http.StatusSwitchingProtocols { // its body belongs to the caller, and is not an answer
+	if resp.StatusCode == http.StatusSwitchingProtocols { // the body is a connection of the caller, and not an answer
 		_ = c.leave(o)
 		return resp, nil
 	}
+	// Until the caller has closed the body, it may not have the whole answer, so the intent stays open.
 	resp.Body = &taken{ReadCloser: resp.Body, end: sync.OnceValue(func() error { return c.leave(o) })}
 	return resp, nil
 }
 
-// endedBy reports whether err is the end of retrying for a reason.
+// endedBy reports whether err is the end of a call for the given reason.
 func endedBy(err error, reason retry.Reason) bool {
 	var e *retry.Error
 	return errors.As(err, &e) && e.Reason == reason
 }
 
-// joined adds an error of the journal to err. If the journal has no error, joined returns err unchanged.
+// joined joins an error of the journal with err. Without an error of the journal it returns err unchanged.
 func joined(err, more error) error {
 	if more == nil {
 		return err
@@ -143,7 +144,7 @@ func joined(err, more error) error {
 	return errors.Join(err, more)
 }
 
-// taken is the body of an answer. When the caller closes it, the journal gets the outcome.
+// taken is the body of an answer. When the caller closes the body, the journal gets the outcome.
 type taken struct {
 	io.ReadCloser
 
@@ -160,13 +161,13 @@ func (c *call) proven() journal.Proof {
 	switch {
 	case i.stale && (i.doubt || i.Again):
 		return journal.ProofExpired
-	case !i.doubt: // other calls may have had an effect, which the journal knows
+	case !i.doubt: // other calls may have had an effect, but the journal knows this
 		return journal.ProofUntouched
 	}
 	return journal.ProofNone
 }
 
-// The codes of oncehttp about keys, in problem documents.
+// Codes in problem documents of package oncehttp about keys.
 const (
 	codeUnknown     = "CONFLICT.idempotency.unknown"
 	codeStale       = "CONFLICT.idempotency.stale"
@@ -180,7 +181,7 @@ func (i *intent) expired() {
 	i.stale = true
 }
 
-// note notes what an attempt proves.
+// note records what an attempt proves about the intent.
 func (i *intent) note(a *answer) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -205,7 +206,7 @@ func redirects(resp *http.Response) bool {
 	return resp.StatusCode >= http.StatusMultipleChoices && resp.StatusCode < http.StatusBadRequest
 }
 
-// moved reports whether resp redirects the unchanged request to another address, whose answer then counts.
+// moved reports whether resp redirects the unchanged request to another address. The answer of that address counts.
 func moved(resp *http.Response) bool {
 	return (resp.StatusCode == http.StatusTemporaryRedirect || resp.StatusCode == http.StatusPermanentRedirect) && resp.Header.Get("Location") != ""
 }
@@ -233,7 +234,7 @@ func settles(resp *http.Response) bool {
 		http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusConflict, http.StatusPreconditionFailed,
 		http.StatusRequestEntityTooLarge, http.StatusMisdirectedRequest, http.StatusLocked, http.StatusTooEarly,
 		http.StatusTooManyRequests, http.StatusRequestHeaderFieldsTooLarge:
-		return false // perhaps refused before the key was looked up
+		return false // the server may have refused the request before it looked up the key
 	}
 	return true
 }

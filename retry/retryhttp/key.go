@@ -37,7 +37,7 @@ const (
 	headerAfterMs = "Retry-After-Ms"
 )
 
-// field returns h.Get(name). name must have the spelling of net/http.
+// field returns the first value of a header, like h.Get. The name must have the canonical spelling.
 func field(h http.Header, name string) string {
 	if lines := h[name]; len(lines) > 0 {
 		return lines[0]
@@ -45,8 +45,8 @@ func field(h http.Header, name string) string {
 	return ""
 }
 
-// declared reports whether h has the header of an idempotency key with an empty list of values. For net/http this means that the request may be
-// repeated without a key.
+// declared reports whether h has the header of an idempotency key without a value. For net/http this means that the request may be repeated without a
+// key.
 func declared(h http.Header) bool {
 	for _, name := range [...]string{wire.KeyHeader, headerKeyX} {
 		if lines, ok := h[name]; ok && len(lines) == 0 {
@@ -56,8 +56,8 @@ func declared(h http.Header) bool {
 	return false
 }
 
-// keyOf returns the key of req, the name of the header that holds it if the request has it already, and whether the Transport has made the key, so
-// that no other process knows the key.
+// keyOf returns the key of req. The result in is the name of the header that already contains the key. The result made says that the Transport has
+// made the key, so that no other process knows it.
 func (t *Transport) keyOf(req *http.Request) (k Key, in string, made bool, err error) {
 	k, given := req.Context().Value(keyOfContext{}).(Key)
 	if given && k.Value == "" {
@@ -77,7 +77,7 @@ func (t *Transport) keyOf(req *http.Request) (k Key, in string, made bool, err e
 		return Key{}, "", false, nil
 	case given:
 	case req.Response != nil && req.Response.Request != nil && field(req.Response.Request.Header, wire.KeyHeader) != "":
-		return Key{Value: field(req.Response.Request.Header, wire.KeyHeader)}, "", true, nil // the request follows a redirect
+		return Key{Value: field(req.Response.Request.Header, wire.KeyHeader)}, "", true, nil // the request follows a redirect, and keeps the key of the first request
 	case t.Keys && !hinted(req):
 		k.Value, made = keyname.New(), true
 	default:
@@ -104,7 +104,7 @@ func safe(method string) bool {
 	return false
 }
 
-// idempotent reports whether the method alone makes a request safe to repeat.
+// idempotent reports whether requests with this method may be repeated without a key.
 func idempotent(method string) bool {
 	return safe(method) || method == http.MethodPut || method == http.MethodDelete
 }

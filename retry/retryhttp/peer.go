@@ -8,11 +8,11 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// peers are the hosts that have answered this process with Idempotency-Status, and so understand Once-Attempt and X-Request-Timeout. Other hosts do
-// not get these headers, so that they do not learn how often and how long this client tries.
+// peers has the hosts that have answered this process with Idempotency-Status. They understand Once-Attempt and X-Request-Timeout. Other hosts do not
+// get these headers, so that they do not learn how often and how long this client tries.
 var peers peerSet
 
-// peerSet forgets some of its hosts before it has more than maxPeers.
+// peerSet is a set of at most maxPeers hosts. A new host replaces another one if the set is full.
 type peerSet struct {
 	mu    sync.RWMutex
 	hosts map[string]struct{}
@@ -45,8 +45,9 @@ func (p *peerSet) add(host string) {
 // announces reports whether attempts send the headers Once-Attempt and X-Request-Timeout.
 func (c *call) announces() bool { return c.t.Dialect.Announce || peers.has(c.host) }
 
-// meet stores what the headers of an answer show about its server.
+// meet records whether the server of an answer understands these headers.
 func (c *call) meet(h http.Header) {
+	// A read is enough for a known host, which is the usual case.
 	if field(h, wire.StatusHeader) != "" && !peers.has(c.host) {
 		peers.add(c.host)
 	}

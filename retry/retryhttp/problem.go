@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// problem has the members of a problem document (RFC 9457) about retries, or, with 409, of any JSON.
+// problem has the members of a problem document (RFC 9457) that concern retries. For an answer 409 any JSON object counts.
 type problem struct {
 	code  string
-	again bool // it says "retryable": true
-	final bool // it says "retryable": false
+	again bool // the document has "retryable": true
+	final bool // the document has "retryable": false
 }
 
-// maxPeek is the largest number of bytes of a problem document that are read to classify it.
+// maxPeek is how many bytes of a problem document are read to classify it.
 const maxPeek = 8 << 10
 
-// peek reads the problem in the first bytes of resp and leaves its body unchanged.
+// peek returns the problem in the first bytes of resp. The body can still be read from its beginning.
 func peek(resp *http.Response, most int64) (problem, error) {
 	mediaType, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
 	switch strings.ToLower(strings.TrimSpace(mediaType)) {
@@ -38,13 +38,13 @@ func peek(resp *http.Response, most int64) (problem, error) {
 	return parseProblem(head), nil
 }
 
-// put is a body whose first bytes were read and put back.
+// put is a body whose first bytes were read and are read again.
 type put struct {
 	io.Reader
 	io.Closer
 }
 
-// parseProblem reads the members that matter of a JSON object, which may be cut off, and may not be JSON at all.
+// parseProblem returns the members of a JSON object that concern retries. The text may be cut off, and may not be JSON.
 func parseProblem(text []byte) (p problem) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
@@ -61,8 +61,9 @@ func parseProblem(text []byte) (p problem) {
 		}
 		switch name {
 		case "code":
+			// If the name occurs twice, the last value counts.
 			p.code = ""
-			_ = json.Unmarshal(value, &p.code) // not a string: no code
+			_ = json.Unmarshal(value, &p.code) // without a string there is no code
 		case "retryable":
 			p.again, p.final = string(value) == "true", string(value) == "false"
 		}

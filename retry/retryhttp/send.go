@@ -16,9 +16,9 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// send makes one attempt for a caller with ctx.
+// send makes one attempt. The parameter ctx is the context of the caller or of a race.
 func (c *call) send(ctx context.Context) (a answer) {
-	outcome := retry.HealthBad // if it panics
+	outcome := retry.HealthBad // the outcome if Base panics
 	if c.breaker != nil {
 		done, err := c.breaker.Allow()
 		if err != nil {
@@ -27,6 +27,7 @@ func (c *call) send(ctx context.Context) (a answer) {
 		defer func() { done(outcome) }()
 	}
 	n := c.count()
+	// The first attempt has its place in the call, so that the usual call allocates little.
 	on := &c.one
 	if n != c.first {
 		on = new(sending)
@@ -45,29 +46,29 @@ func (c *call) send(ctx context.Context) (a answer) {
 	a.number = c.policy.Budget.Begin(a.begun)
 	a.resp, err = c.roundTrip(req) //nolint:bodyclose // closed by the receiver of the answer
 	switch {
-	case err != nil && a.resp != nil && a.resp.Body != nil: // both, against the rules of RoundTripper
+	case err != nil && a.resp != nil && a.resp.Body != nil: // Base has returned both, against the rules of RoundTripper
 		a.resp.Body.Close()
 	case err == nil && a.resp == nil:
 		err = errors.New("retryhttp: Base has returned neither an answer nor an error")
-	case err == nil && a.resp.Body == nil: // stubs do so, and http.Client accepts it
+	case err == nil && a.resp.Body == nil: // stubs in tests do so, and http.Client accepts it
 		a.resp.Body = http.NoBody
 	}
 	if err != nil {
 		a.stale = on.stale(err)
 		a.fail(err)
 		if why := c.body.failure(); why != nil {
-			// The caller's own body cannot be read: the server is not to blame, and a retry does not help.
+			// The body of the caller cannot be read. The server is not the reason, and a retry would not help.
 			a.err, a.class, a.stale = why, retry.ClassFinal, false
 		}
 	} else {
 		a.resp.Request = req
 		c.judge(&a)
 	}
-	if !on.inTime() && a.resp != nil { // the rest of it cannot be read any more
+	if !on.inTime() && a.resp != nil { // the time is over, so the rest of the body cannot be read
 		a.resp.Body.Close()
 		a.fail(errSlow)
 	}
-	// The caller's context, and not the attempt's: a caller that gives up says nothing about the server.
+	// This is the context of the caller: if the caller gives up, this says nothing about the server.
 	outcome = a.outcome(c.req.Context())
 	if c.intent != nil {
 		on.code = a.code
@@ -86,6 +87,7 @@ func (c *call) request(on *sending) (*http.Request, error) {
 	if ours {
 		on.limit.Store(int64(lazy.At(until)))
 	}
+	// A copy, because a RoundTripper must not change the request of its caller.
 	r := c.req.WithContext(on)
 	r.Header = c.header(on, until)
 	if c.t.BeforeAttempt != nil {
@@ -96,8 +98,9 @@ func (c *call) request(on *sending) (*http.Request, error) {
 			return nil, err
 		}
 	}
+	// This comes after BeforeAttempt, which must see the real names of the headers.
 	c.hide(r.Header)
-	r.Body, r.GetBody = body, nil // otherwise net/http may send it again by itself
+	r.Body, r.GetBody = body, nil // with GetBody net/http could send the request again on its own
 	return r, nil
 }
 
@@ -121,13 +124,14 @@ func (c *call) header(on *sending, until time.Time) http.Header {
 	if c.key != "" {
 		set(wire.KeyHeader, 2, c.key)
 	}
+	// With this time the server can refuse a retry whose record it may have deleted.
 	if c.intent != nil && c.intent.Again && h.Get(wire.FirstSentHeader) == "" {
 		h[wire.FirstSentHeader] = []string{wire.FormatFirstSent(c.since)}
 	}
 	return h
 }
 
-// prepare lets the caller change the header of an attempt, but not its key.
+// prepare lets BeforeAttempt change the header of an attempt. Changes of the key are undone.
 func (c *call) prepare(r *http.Request) error {
 	var keys [len(disguises)][]string
 	for i, d := range disguises {
@@ -149,11 +153,11 @@ func (c *call) prepare(r *http.Request) error {
 	return nil
 }
 
-// hide hides from net/http the signs by which it recognises a repeatable request.
+// hide removes the signs by which net/http recognises a request that it may repeat on its own.
 func (c *call) hide(h http.Header) {
 	for _, d := range disguises {
 		switch lines, ok := h[d.name]; {
-		case ok && len(lines) == 0: // see declared
+		case ok && len(lines) == 0: // the caller has declared the request as repeatable without a key: see declared
 			delete(h, d.name)
 		case ok && c.disguised():
 			rename(h, d.name, d.disguise)
@@ -161,8 +165,8 @@ func (c *call) hide(h http.Header) {
 	}
 }
 
-// left returns the value of X-Request-Timeout for an attempt with the deadline until, and whether to send it: the caller's own value may still be
-// right.
+// left returns the value of X-Request-Timeout for an attempt with the deadline until, and whether to set the header. The caller's own value may still
+// be right.
 func (c *call) left(h http.Header, until time.Time, announces bool) (left time.Duration, send bool) {
 	if !until.IsZero() {
 		left = time.Until(until)
@@ -170,7 +174,7 @@ func (c *call) left(h http.Header, until time.Time, announces bool) (left time.D
 	switch _, said := h[wire.TimeoutHeader]; {
 	case !said:
 		return left, announces && !until.IsZero()
-	case c.patience <= 0: // it cannot be read
+	case c.patience <= 0: // the value of the caller is not valid
 		return 0, false
 	case until.IsZero():
 		left = c.patience
@@ -179,8 +183,8 @@ func (c *call) left(h http.Header, until time.Time, announces bool) (left time.D
 	return left, left.Round(time.Millisecond) < c.patience.Round(time.Millisecond)
 }
 
-// disguised reports whether the key must be hidden from net/http, which takes it for the permission to send a request again by itself. net/http does
-// not recognise a name in lower case, and for a server it is the same name. An attempt with a body has no GetBody, so net/http cannot repeat it
+// disguised reports whether the key must be hidden from net/http, which takes a key for the permission to send a request again on its own. net/http
+// does not recognise a name in lower case, but for a server it is the same name. An attempt with a body has no GetBody, so net/http cannot repeat it
 // anyway.
 func (c *call) disguised() bool { return c.keyed && c.body.empty }
 
@@ -211,7 +215,7 @@ func (slow) Is(target error) bool { return target == context.DeadlineExceeded }
 
 var errLost = errors.New("retryhttp: another attempt has been answered first")
 
-// handed is the body of an answer that the caller has. Its close ends the attempt.
+// handed is the body of an answer that the caller has received. Its end or its close ends the attempt.
 type handed struct {
 	io.ReadCloser
 

@@ -10,29 +10,28 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// sending is the context of one attempt, which lasts until the body of its answer has been
-// read. The header must be there before the limit.
+// sending is the context of one attempt. It ends when the body of the answer was read. The header of the answer must arrive before the limit.
 type sending struct {
 	lazy.Context
 
-	limit atomic.Int64 // a [lazy.Moment]; Never: the header is there, has all the time, or has the timer
+	limit atomic.Int64 // a [lazy.Moment]; Never means that the header has arrived, that there is no limit, or that the timer watches the limit
 	mu    sync.Mutex   // guards the fields below
-	timer *time.Timer  // nil: no caller has waited
+	timer *time.Timer  // nil if no goroutine has waited for the end of the context
 
 	watch watch
 
 	resends int
-	values  [3]string               // of header fields
-	quit    context.CancelCauseFunc // of the runner that makes it; nil: none
+	values  [3]string               // the values of header fields, without an allocation for each
+	quit    context.CancelCauseFunc // ends the runner of a race; nil outside of a race
 
-	body    handed       // of its answer, if that is the last
-	handing handing      // ditto
-	gaveUp  *retry.Error // ditto
+	body    handed       // the body of the answer, if the caller gets this answer
+	handing handing      // the context of the answer's request, if the caller gets this answer
+	gaveUp  *retry.Error // why no attempt followed, if the caller gets this answer
 	call    *call
-	code    string // of a problem
+	code    string // the code of the problem document
 }
 
-// look ends the attempt if its time limit is over. If waits is true, look starts a timer that ends the attempt then.
+// look ends the attempt if its time has passed. If waits is true, look starts a timer that ends the attempt at that time.
 func (s *sending) look(waits bool) {
 	limit := lazy.Moment(s.limit.Load())
 	if limit == lazy.Never {
@@ -45,7 +44,7 @@ func (s *sending) look(waits bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.limit.Load() == int64(lazy.Never): // another goroutine was faster
+	case s.limit.Load() == int64(lazy.Never): // another goroutine has already set the timer
 	case left <= 0:
 		s.Cancel(errSlow)
 	default:
@@ -54,13 +53,14 @@ func (s *sending) look(waits bool) {
 	}
 }
 
-// inTime is called when the attempt has ended, with or without an answer. From then on the time limit does not apply. inTime reports whether the
-// attempt has ended before its limit.
+// inTime is called when the attempt has ended, with or without an answer. It switches the time limit off, and reports whether the attempt has ended
+// before its limit.
 func (s *sending) inTime() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.timer != nil:
+		// Stop reports false if the timer has already ended the attempt.
 		return s.timer.Stop()
 	case lazy.Moment(s.limit.Load()).Over():
 		return false
@@ -69,7 +69,7 @@ func (s *sending) inTime() bool {
 	return true
 }
 
-// cancel is Cancel, and the end of the runner as well.
+// cancel ends the attempt and its runner.
 func (s *sending) cancel(cause error) {
 	s.Cancel(cause)
 	if s.quit != nil {
@@ -78,6 +78,7 @@ func (s *sending) cancel(cause error) {
 }
 
 func (s *sending) Done() <-chan struct{} {
+	// Only a goroutine that waits needs a timer. Attempts without one save it.
 	s.look(true)
 	return s.Context.Done()
 }

@@ -9,25 +9,26 @@ import (
 	"sync"
 )
 
-// source makes a body for each attempt of a request.
+// source makes the body for each attempt of a request.
 type source struct {
 	empty bool
-	first io.ReadCloser // the caller's; nil after its use
+	first io.ReadCloser // the body of the caller; nil after its use
 	again func() (io.ReadCloser, error)
-	tape  *tape      // of a recorded body; nil if it is not recorded
-	mu    sync.Mutex // GetBody need not be safe to run twice at once
+	tape  *tape      // the recorded body; nil if the body is not recorded
+	mu    sync.Mutex // GetBody of a program may not allow two calls at the same time
 }
 
-// A body of a known length up to this is recorded if the caller gives no GetBody.
+// maxKept is the length up to which a body without GetBody is recorded.
 const maxKept = 64 << 10
 
-// init takes over the body of req.
+// init takes the body of req.
 func (s *source) init(req *http.Request, repeatable bool) {
 	if req.Body == nil || req.Body == http.NoBody {
 		s.empty = true
 		return
 	}
 	s.first, s.again = req.Body, req.GetBody
+	// The first attempt records such a body while it sends it. A longer one would need too much memory.
 	if s.again == nil && repeatable && req.ContentLength > 0 && req.ContentLength <= maxKept {
 		s.first, s.tape = nil, record(req.Body, req.ContentLength)
 	}
@@ -43,13 +44,14 @@ func (s *source) failure() error {
 	return s.tape.failure()
 }
 
-// open returns the body for an attempt with ctx, or nil for an empty body.
+// open returns the body for an attempt with the context ctx, or nil for an empty body.
 func (s *source) open(ctx context.Context) (io.ReadCloser, error) {
 	if s.empty {
-		return nil, nil //nolint:nilnil // as in http.Request
+		return nil, nil //nolint:nilnil // as in http.Request, nil means an empty body
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// The first attempt sends the body of the caller itself.
 	if body := s.first; body != nil {
 		s.first = nil
 		return body, nil
@@ -64,7 +66,7 @@ func (s *source) open(ctx context.Context) (io.ReadCloser, error) {
 	return body, nil
 }
 
-// close closes the caller's body if no attempt has taken it.
+// close closes the body of the caller, unless an attempt has taken it.
 func (s *source) close() {
 	if s.empty {
 		return
@@ -86,10 +88,10 @@ func closeBody(req *http.Request) {
 	}
 }
 
-// A body up to this is written to a journal.
+// maxIntent is the length of the longest body that is stored in a journal.
 const maxIntent = 32 << 20
 
-// whole returns the complete body, which can be read again from then on. It fails if ctx ends before the body is complete.
+// whole returns the complete body. Later attempts read it from memory. It returns an error if ctx ends before the body is complete.
 func (s *source) whole(ctx context.Context) ([]byte, error) {
 	if s.empty {
 		return nil, nil
@@ -100,10 +102,13 @@ func (s *source) whole(ctx context.Context) ([]byte, error) {
 	}
 	var text []byte
 	read := make(chan error, 1)
+	// Both the reader and the caller end the body, but a body may be closed only once.
 	end := sync.OnceFunc(func() { body.Close() })
+	// In a goroutine, because a read of the caller's body may block for ever.
 	go func() {
 		defer end()
 		var err error
+		// One byte more than the limit shows that the body is too long.
 		text, err = io.ReadAll(io.LimitReader(body, maxIntent+1))
 		read <- err
 	}()

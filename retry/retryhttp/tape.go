@@ -9,18 +9,18 @@ import (
 	"sync/atomic"
 )
 
-// tape is a body that can be read only once. It is recorded while the first attempt sends it, so that other attempts can send it as well. The body
-// may arrive slowly; an attempt waits for more of it no longer than the attempt lasts.
+// tape is a body that can be read only once. The first attempt records it while sending it, so that other attempts can send it as well. The body may
+// arrive slowly. An attempt waits for more of it only as long as the attempt lasts.
 type tape struct {
 	source io.ReadCloser
 	length int64
-	users  atomic.Int32 // the call, and attempts that have not closed it
+	users  atomic.Int32 // the call, and the attempts that have not closed their copies
 	run    sync.Once
 
 	mu   sync.Mutex
 	text []byte
-	err  error         // io.EOF at the end
-	more chan struct{} // closed when there is more of text, or err
+	err  error         // io.EOF after the end
+	more chan struct{} // closed when text or err has changed
 }
 
 func record(body io.ReadCloser, length int64) *tape {
@@ -29,30 +29,30 @@ func record(body io.ReadCloser, length int64) *tape {
 	return t
 }
 
-// play returns a copy from the begin, for an attempt with ctx.
+// play returns a copy that begins at the start, for an attempt with the context ctx.
 func (t *tape) play(ctx context.Context) io.ReadCloser {
 	t.users.Add(1)
 	return &playing{tape: t, ctx: ctx, closed: make(chan struct{})}
 }
 
-// release closes the body if no reader needs it any more.
+// release closes the body of the caller when no reader needs it any more.
 func (t *tape) release() {
 	if t.users.Add(-1) == 0 {
 		t.source.Close()
 	}
 }
 
-// failure returns why there is no more of the body, nil if it is whole or not at its end.
+// failure returns why the body is incomplete. It returns nil if the body is complete or still arriving.
 func (t *tape) failure() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.err == io.EOF { //nolint:errorlint // as readers return it
+	if t.err == io.EOF { //nolint:errorlint // a Reader returns io.EOF itself
 		return nil
 	}
 	return t.err
 }
 
-// record reads the body to its end, or one byte more than its length.
+// record reads the body to its end. It reads one byte more than the length, to find a body that is too long.
 func (t *tape) record() {
 	piece := make([]byte, min(t.length+1, 4<<10))
 	for have := int64(0); ; {
@@ -60,9 +60,10 @@ func (t *tape) record() {
 		have += int64(n)
 		switch {
 		case have > t.length:
+			// The byte after the announced length is not a part of the body.
 			n--
 			err = fmt.Errorf("retryhttp: the body of the request is longer than its length of %d bytes", t.length)
-		case err == io.EOF && have < t.length: //nolint:errorlint // as readers return it
+		case err == io.EOF && have < t.length: //nolint:errorlint // a Reader returns io.EOF itself
 			err = fmt.Errorf("retryhttp: the body of the request ends after %d of %d bytes", have, t.length)
 		case err != nil && err != io.EOF: //nolint:errorlint // as above
 			err = fmt.Errorf("retryhttp: reading the body of the request, byte %d: %w", have, err)
@@ -70,6 +71,7 @@ func (t *tape) record() {
 		t.mu.Lock()
 		t.text, t.err = append(t.text, piece[:n]...), err
 		close(t.more)
+		// A closed channel wakes all readers, so the next change needs another channel.
 		t.more = make(chan struct{})
 		t.mu.Unlock()
 		if err != nil {
@@ -81,7 +83,7 @@ func (t *tape) record() {
 // playing is the body of one attempt.
 type playing struct {
 	tape   *tape
-	ctx    context.Context //nolint:containedctx // of the attempt
+	ctx    context.Context //nolint:containedctx // the context of the attempt
 	at     int
 	closed chan struct{}
 	once   sync.Once
@@ -91,6 +93,7 @@ var errClosed = errors.New("retryhttp: the body of the request is read after it 
 
 func (p *playing) Read(into []byte) (int, error) {
 	t := p.tape
+	// The body of the caller is read only when an attempt reads it.
 	t.run.Do(func() { go t.record() })
 	for {
 		t.mu.Lock()

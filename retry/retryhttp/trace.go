@@ -22,7 +22,7 @@ type Tracer interface {
 	AttemptSpan(req *http.Request) (_ *http.Request, end func(*http.Response, error))
 }
 
-// roundTrip sends an attempt, and shows it to the tracer.
+// roundTrip sends an attempt, and reports it to the tracer.
 func (c *call) roundTrip(req *http.Request) (resp *http.Response, err error) {
 	if c.t.Tracer == nil {
 		return c.t.base().RoundTrip(req)

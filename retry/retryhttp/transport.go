@@ -103,6 +103,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 func (t *Transport) roundTrip(req *http.Request) (*http.Response, error) {
 	c, err := t.begin(req)
 	if err != nil {
+		// A RoundTripper must close the body, also if it returns an error.
 		closeBody(req)
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func (t *Transport) roundTrip(req *http.Request) (*http.Response, error) {
 	return c.answer()
 }
 
-// answer makes attempts until one of them is the last.
+// answer makes attempts until one of them is the last one.
 func (c *call) answer() (*http.Response, error) {
 	for {
 		a := c.attempt()
@@ -133,12 +134,12 @@ func (c *call) answer() (*http.Response, error) {
 			return c.end(a, stop)
 		}
 		c.last = a.failure()
-		// Before the pause, so that its connection can be used meanwhile.
+		// The answer is discarded before the pause, so that other requests can use its connection meanwhile.
 		a.discard()
 		if !sleep.For(c.req.Context(), wait) {
 			return nil, c.ended(retry.ReasonCancelled)
 		}
-		switch { // the pause may have been longer: the process or its machine was stopped
+		switch { // the pause may have been longer than planned, because the process or its machine was stopped
 		case c.impatient():
 			return nil, c.ended(retry.ReasonTooLate)
 		case c.expired():
@@ -154,12 +155,13 @@ func (c *call) ended(reason retry.Reason) error {
 	return why
 }
 
-// tell sends an event to the observer.
+// tell sends an event to the observer and to the tracer.
 func (c *call) tell(e retry.Event) {
 	if c.policy.Observe == nil && c.t.Tracer == nil {
 		return
 	}
 	url := *c.req.URL
+	// User and query may contain secrets.
 	url.User, url.RawQuery, url.Fragment = nil, "", ""
 	e.Attempt, e.Method, e.URL = c.attempts(), c.method(), url.String()
 	if c.t.Tracer != nil {

@@ -15,49 +15,48 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// errUnseen and errReset end an HTTP/2 attempt before net/http can repeat it.
+// errUnseen and errReset end an attempt over HTTP/2 before net/http repeats it on its own.
 var errUnseen = errors.New("retryhttp: the server has not taken the request (HTTP/2 REFUSED_STREAM or GOAWAY)")
 
 var errReset = errors.New("retryhttp: the server has reset the request (HTTP/2), and net/http does not tell whether it has looked at it before")
 
-// notRewound is what net/http says when the connection that it had chosen for a request was
-// dead before a byte of it was sent, and the request has a body but no GetBody.
+// notRewound is the text of net/http for a connection that was dead before a byte of the request was sent, if the request has a body but no GetBody.
 const notRewound = "cannot rewind body after connection loss"
 
-// unseen reports whether err proves that the server has not looked at the request.
+// unseen reports whether err proves that the server has not read the request.
 func unseen(err error) bool {
 	if errors.Is(err, errUnseen) || strings.Contains(err.Error(), notRewound) {
 		return true
 	}
-	// What net/http says when it would have repeated a request but had no GetBody.
+	// net/http returns this text if it would have repeated a request, but the request had no GetBody.
 	_, why, found := strings.Cut(err.Error(), "http2: Transport: cannot retry err [")
 	return found && (strings.Contains(why, "REFUSED_STREAM") || strings.Contains(why, "GOAWAY") || strings.Contains(why, "not usable"))
 }
 
-// watch is what an attempt learns of its connection from net/http.
+// watch has the facts about its connection that an attempt learns from net/http.
 type watch struct {
 	once  sync.Once
-	trace *httptrace.ClientTrace // made when net/http asks for it, which other bases do not
+	trace *httptrace.ClientTrace // made when net/http asks for it; other implementations of Base do not ask
 
 	looked   atomic.Bool  // net/http has begun to look for a connection
-	conns    atomic.Int32 // that it has taken for the attempt
-	kept     atomic.Bool  // the latest one had been used before
-	idle     atomic.Bool  // and no other request was using it
+	conns    atomic.Int32 // how many connections net/http has taken for the attempt
+	kept     atomic.Bool  // the latest connection had been used before
+	idle     atomic.Bool  // no other request was using this connection
 	http2    atomic.Bool
-	wrote    atomic.Bool // the whole header of the request, to any connection
-	answered atomic.Bool // its first byte is there
+	wrote    atomic.Bool // the whole header of the request was written to some connection
+	answered atomic.Bool // the first byte of the answer has arrived
 }
 
-// keyOfTrace is under what a context has the trace of package httptrace.
+// keyOfTrace is the key under which a context has the trace of package httptrace.
 var keyOfTrace = func() any {
 	var p asked
 	httptrace.ContextClientTrace(&p)
 	return p.key
 }()
 
-// asked is a context that notes what it is asked for.
+// asked is a context that stores the key for which it is asked.
 type asked struct {
-	context.Context //nolint:containedctx // it is one, of which only Value is used
+	context.Context //nolint:containedctx // asked is a context, of which only Value is called
 
 	key any
 }
@@ -67,7 +66,7 @@ func (a *asked) Value(key any) any {
 	return nil
 }
 
-// watched returns the trace of the attempt, which tells that of the caller as well.
+// watched returns the trace of the attempt. It also calls the trace of the caller.
 func (s *sending) watched() any {
 	s.watch.once.Do(func() {
 		s.watch.trace = &httptrace.ClientTrace{GetConn: s.getConn, GotConn: s.gotConn, GotFirstResponseByte: s.gotByte, WroteHeaders: func() { s.watch.wrote.Store(true) }}
@@ -78,9 +77,9 @@ func (s *sending) watched() any {
 	return s.watch.trace
 }
 
-// gotConn notices when net/http repeats a request without a body. net/http repeats safe methods when a kept-alive connection dies: gotConn counts
-// this. Over HTTP/2 net/http repeats a request when the stream was refused, and also when it was reset with PROTOCOL_ERROR, which says nothing about
-// the request: gotConn prevents this, and the call decides whether it repeats the request.
+// gotConn notices that net/http repeats a request without a body. If a kept-alive connection dies, net/http repeats safe methods, and gotConn counts
+// this. Over HTTP/2, net/http also repeats a request whose stream was refused, or was reset with PROTOCOL_ERROR. A PROTOCOL_ERROR proves nothing, so
+// gotConn ends the attempt, and the call decides about another one.
 func (s *sending) gotConn(info httptrace.GotConnInfo) {
 	w := &s.watch
 	conn, ok := info.Conn.(*tls.Conn)
@@ -88,6 +87,7 @@ func (s *sending) gotConn(info httptrace.GotConnInfo) {
 	w.http2.Store(http2)
 	w.kept.Store(info.Reused)
 	w.idle.Store(info.WasIdle)
+	// net/http may have begun the request again on this connection.
 	w.answered.Store(false)
 	switch again := w.conns.Add(1) > 1; {
 	case !again || !s.call.body.empty:
@@ -103,23 +103,25 @@ func (s *sending) gotConn(info httptrace.GotConnInfo) {
 
 func (s *sending) getConn(string) { s.watch.looked.Store(true) }
 
-// unsent reports whether the request has provably not been sent: no connection existed, or the connection was dead before net/http had written the
-// header. Only net/http reports this; with another Base, unsent is false.
+// unsent reports whether the request has provably not been sent. Either no connection existed, or the connection was dead before net/http had written
+// the header. Only net/http reports this, so with another Base the result is false.
 func (s *sending) unsent() bool {
 	w := &s.watch
 	if !w.looked.Load() {
 		return false
 	}
+	// Another Base may not report that it has written the header.
 	_, netHTTP := s.call.t.base().(*http.Transport)
 	return w.conns.Load() == 0 || netHTTP && !w.wrote.Load() && s.Err() == nil
 }
 
 func (s *sending) gotByte() { s.watch.answered.Store(true) }
 
-// stale reports whether err is the end of a kept-alive connection that had not answered this request with a single byte. Such a connection was
-// probably dead before, which says nothing about the server.
+// stale reports whether err is the end of a kept-alive connection that has not answered this request with a single byte. Such a connection was
+// probably dead before, so its end says nothing about the server.
 func (s *sending) stale(err error) bool {
 	w := &s.watch
+	// No byte was sent, so the connection was dead before.
 	if strings.Contains(err.Error(), notRewound) {
 		return s.Err() == nil
 	}
@@ -139,13 +141,13 @@ func disconnected(err error) bool {
 	return strings.Contains(text, "server closed idle connection") || strings.Contains(text, "http2: client conn")
 }
 
-// maxStale is how many dead connections one call may find before a further one is a failure like any other. After manyStale dead connections all idle
-// connections are closed, so that the next attempt gets a new one.
+// maxStale is how many dead connections one call may find. A further one is an ordinary failure. After manyStale of them all idle connections are
+// closed, so that the next attempt gets a new connection.
 const maxStale, manyStale = 100, 8
 
-// free reports whether the next attempt after a is no retry but the same attempt on another connection. Over HTTP/2 all requests on a connection lose
-// it together, and several may have begun before it had answered any of them. The request that found the connection idle is free. The others pay the
-// price of retry.ClassUnseen, and only once.
+// free reports whether the next attempt is not a retry, but the same attempt on another connection. Over HTTP/2 all requests on a connection fail
+// when the connection dies, and several of them may have begun before its first answer. The request that found the connection idle is free. Each of
+// the others costs the price of retry.ClassUnseen, and only once.
 func (c *call) free(a *answer) bool {
 	if !a.stale || c.stale == maxStale || c.nested {
 		return false
@@ -160,6 +162,7 @@ func (c *call) free(a *answer) bool {
 		c.t.CloseIdleConnections()
 	}
 	c.mu.Lock()
+	// The re-send does not count in Policy.Attempts.
 	c.unpaid++
 	c.mu.Unlock()
 	return true

@@ -5,8 +5,9 @@ import (
 	"net/netip"
 )
 
-// special are the prefixes of the special-purpose registries of IANA (RFC 6890) that no receiver on the internet has, and multicast. Of IPv6 only
-// 2000::/3 is allocated, so the list has only the special prefixes inside it.
+// special has the prefixes of the special-purpose registries of IANA (RFC 6890) that no receiver on the
+// internet has, and multicast. Only 2000::/3 of IPv6 is allocated, so the list has only the special prefixes
+// inside it.
 var special = prefixes(
 	"0.0.0.0/8", "this network",
 	"10.0.0.0/8", "private",
@@ -33,7 +34,7 @@ var special = prefixes(
 	"3fff::/20", "for documentation",
 )
 
-// metadata are addresses at which clouds give secrets to any request from one of their machines.
+// metadata has the addresses at which clouds give secrets to any request from one of their machines.
 var metadata = prefixes(
 	"169.254.169.254/32", "AWS, Azure, Google Cloud and others",
 	"169.254.169.253/32", "AWS, DNS",
@@ -52,10 +53,10 @@ var metadata = prefixes(
 
 var (
 	global = netip.MustParsePrefix("2000::/3")     // the allocated part of IPv6
-	nat64  = netip.MustParsePrefix("64:ff9b::/96") // an IPv4 address in its last four bytes
+	nat64  = netip.MustParsePrefix("64:ff9b::/96") // the last four bytes of such an address are an IPv4 address
 )
 
-// named is a prefix, and what it is.
+// named is a prefix with the name of its purpose.
 type named struct {
 	prefix netip.Prefix
 	name   string
@@ -82,16 +83,19 @@ func (g *Guard) CheckAddr(a netip.Addr) error {
 	switch {
 	case !a.IsValid():
 		return refused("there is no address")
+	// An address with a zone is valid only on this machine.
 	case a.Zone() != "":
 		return refused("the address %s has a zone, which is a network card of this host", a)
+	// The prefixes of IPv4 addresses would not match such an address.
 	case a.Is4In6():
 		return refused("the address %s is an IPv4 address inside of an IPv6 one. Try: %s", a, a.Unmap())
 	}
+	// The metadata addresses come before the settings, because no setting may allow them.
 	if m := find(metadata, a); m != nil {
 		return refused("the address %s is for metadata (%s). No setting allows it", a, m.name)
 	}
 	allowed := g.allows(a)
-	if nat64.Contains(a) && allowed { // the IPv4 address that NAT64 connects to decides
+	if nat64.Contains(a) && allowed { // NAT64 connects to the IPv4 address inside, so that address decides
 		bytes := a.As16()
 		return g.CheckAddr(netip.AddrFrom4([4]byte(bytes[12:])))
 	}
@@ -116,7 +120,7 @@ func (g *Guard) allows(a netip.Addr) bool {
 	return false
 }
 
-// refused is an error that is ErrRefused.
+// refused returns an error that matches ErrRefused.
 func refused(format string, args ...any) error {
 	return refusal(fmt.Sprintf("ssrf: "+format, args...))
 }

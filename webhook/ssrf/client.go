@@ -37,7 +37,7 @@ func (g *Guard) Client() *http.Client {
 	if g.Proxy != nil {
 		transport.Proxy = http.ProxyURL(g.Proxy)
 		transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-			return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address) // of the proxy: no other address is dialled
+			return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address) // this dialer connects only to the proxy, so it needs no guard
 		}
 	}
 	return &http.Client{
@@ -55,9 +55,10 @@ type roundTripper struct {
 
 // RoundTrip implements [http.RoundTripper].
 func (rt *roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	// The dialer sees only an address and a port. The scheme and the user of the URL are checked here.
 	if err := rt.guard.checkForm(r.URL); err != nil {
 		if r.Body != nil {
-			_ = r.Body.Close() // as every RoundTripper does
+			_ = r.Body.Close() // every RoundTripper must close the body
 		}
 		return nil, err
 	}
@@ -65,9 +66,10 @@ func (rt *roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A receiver could send an answer without end.
 	resp.Body = http.MaxBytesReader(nil, resp.Body, rt.most)
 	return resp, nil
 }
 
-// CloseIdleConnections implements what [http.Client.CloseIdleConnections] asks for.
+// CloseIdleConnections makes [http.Client.CloseIdleConnections] work.
 func (rt *roundTripper) CloseIdleConnections() { rt.transport.CloseIdleConnections() }

@@ -96,6 +96,7 @@ func (g *Guard) CheckURL(ctx context.Context, text string) error {
 	if err := g.checkForm(u); err != nil {
 		return err
 	}
+	// checkForm has already checked an address in the URL.
 	if _, err := netip.ParseAddr(u.Hostname()); err == nil {
 		return nil
 	}
@@ -103,6 +104,7 @@ func (g *Guard) CheckURL(ctx context.Context, text string) error {
 	if resolver == nil {
 		resolver = net.DefaultResolver
 	}
+	// A name server without an answer must not hold the caller for long.
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	addresses, err := resolver.LookupNetIP(ctx, "ip", u.Hostname())
@@ -110,14 +112,14 @@ func (g *Guard) CheckURL(ctx context.Context, text string) error {
 		return fmt.Errorf("ssrf: the name cannot be resolved: %w", err)
 	}
 	for _, a := range addresses {
-		if err := g.CheckAddr(a.Unmap()); err != nil { // the resolver writes IPv4 in either form
+		if err := g.CheckAddr(a.Unmap()); err != nil { // the resolver may return an IPv4 address inside an IPv6 address
 			return err
 		}
 	}
 	return nil
 }
 
-// checkForm checks everything that needs no resolver.
+// checkForm checks all properties of a URL that need no resolver.
 func (g *Guard) checkForm(u *url.URL) error {
 	port := uint16(443)
 	switch u.Scheme {

@@ -201,7 +201,7 @@ func (*restore) Run(ctx context.Context, m *cli.Env, args []string) (err error) 
 	if _, err := operate.OpenArchive(args[0]); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(args[1], os.O_CREATE|os.O_EXCL, 0o600) // never an existing one
+	file, err := os.OpenFile(args[1], os.O_CREATE|os.O_EXCL, 0o600) // an existing file is never overwritten
 	if err != nil {
 		return fmt.Errorf("%w. Try: a file that does not exist", err)
 	}
@@ -216,14 +216,14 @@ func (*restore) Run(ctx context.Context, m *cli.Env, args []string) (err error) 
 		return err
 	}
 	defer db.Close()
-	if err := sqlstore.Migrate(ctx, db.DB, attemptlog.Migrations, operate.Migrations); err != nil { // the tables that once keys reads
+	if err := sqlstore.Migrate(ctx, db.DB, attemptlog.Migrations, operate.Migrations); err != nil { // once keys reads these tables
 		return db.Failed("migrate", err)
 	}
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return db.Failed("write", err)
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	defer func() { _ = tx.Rollback() }() // after the commit this has no effect
 	for e, err := range archive.Records(args[0]) {
 		if err != nil {
 			return fmt.Errorf("%w. Try: once archive verify %s", err, words.Quoted(args[0]))

@@ -131,7 +131,8 @@ func (m *Env) settings(flags *pflag.FlagSet) (s settings, name string, err error
 // GatewayStore is the default store of a gateway.
 const GatewayStore = "sqlite:once-gateway.db"
 
-// namesStore adds the store of the gateway in the file to the error for a missing --db. It is not the default: the file may also have a service.
+// namesStore adds to the error for a missing --db which store the gateway in the file has. This store is not taken as the default, because the
+// same file may belong to a service with its own database.
 func (m *Env) namesStore(flags *pflag.FlagSet, err error) error {
 	if !errors.Is(err, errNoDatabase) {
 		return err

@@ -67,7 +67,7 @@ func (s Source) Failed(doing string, err error) error {
 		end = ""
 	}
 	err = fmt.Errorf("%s %s: %w%s Try: %s", doing, s.Name, err, end, try)
-	if doing == "open" && !sqlguard.IsMissing(err) { // a database without the tables is reached
+	if doing == "open" && !sqlguard.IsMissing(err) { // a database that only lacks the tables was reached
 		return Unreachable(err)
 	}
 	return err
@@ -261,7 +261,7 @@ type DB struct {
 
 // Audited returns an error if the table of the audit is missing, because then a change would be refused. Previews call it.
 func (db *DB) Audited(ctx context.Context) error {
-	if has, err := db.Keys.HasAudit(ctx); has || err != nil { // a user who may write to it need not be one who may read it
+	if has, err := db.Keys.HasAudit(ctx); has || err != nil { // a user who may write to the audit may lack the right to read it
 		return nil //nolint:nilerr // see above
 	}
 	return fmt.Errorf("%s has no audit, and nothing is changed without one. Try: once migrate up --only %s --db %s", db.Name, operate.Migrations.Capability, db.Paste)

@@ -19,7 +19,7 @@ const Milliseconds = "2006-01-02T15:04:05.000Z07:00"
 // Between is the flags --since and --before.
 type Between struct{ Since, Before string }
 
-// Flags adds them.
+// Flags adds the two flags.
 func (b *Between) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&b.Since, "since", "", "only from this `TIME` on: a time, or a duration before now such as 72h")
 	fs.StringVar(&b.Before, "before", "", "only before this `TIME`: a time, or a duration before now such as 72h")

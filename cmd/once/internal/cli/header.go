@@ -14,7 +14,7 @@ func HeaderFlag(fs *pflag.FlagSet, name string, header http.Header, usage string
 	fs.Func(name, usage, func(line string) error { return addHeader(header, line) })
 }
 
-// addHeader adds a header line from the value of such a flag, or the lines of a file that the value names.
+// addHeader adds one header line. If line is @FILE, it adds all lines of the file.
 func addHeader(header http.Header, line string) error {
 	text, isFile := strings.CutPrefix(line, "@")
 	if isFile {

@@ -87,7 +87,8 @@ func WriteList[T any](w io.Writer, f Form, page any, items []T) error {
 	return nil
 }
 
-// ShowPage writes a page in the form f, which table does for a person, and prints how to get the next one. what is the plural of its items.
+// ShowPage writes a page in the form f. For people, table writes the items, and the command for the next page follows. what names the
+// items.
 func ShowPage[T any](m *Env, f Form, p operate.Page[T], what string, table func(io.Writer, []T) error) error {
 	if p.Items == nil {
 		p.Items = []T{} // JSON has an empty list, not null

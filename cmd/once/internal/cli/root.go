@@ -57,7 +57,7 @@ func (m *Env) Root() *cobra.Command {
 	return root
 }
 
-// synonyms are the verbs of other programs for verbs of this one: a near miss in meaning.
+// synonyms are the words that other programs use for verbs of this one. A user who types one of them gets the right verb as a suggestion.
 var synonyms = map[string][]string{"show": {"get", "describe", "view", "inspect"}, "forget": {"delete", "remove", "rm"}}
 
 // incompleteNoun marks nouns that need a verb: their usage does not show them as commands.
@@ -94,7 +94,7 @@ func (m *Env) fill(cmd *cobra.Command, e Entry) {
 	cmd.Use = strings.TrimSpace(cmd.Name() + " " + e.Args)
 	cmd.Short, cmd.Long, cmd.Hidden = e.Brief, strings.TrimSpace(e.Help), e.Hidden
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	cmd.Args = cobra.ArbitraryArgs // run counts them
+	cmd.Args = cobra.ArbitraryArgs // the function run counts them, with a better message
 	fs := cmd.Flags()
 	r.Flags(fs)
 	timeout := defaultTimeout
@@ -125,7 +125,7 @@ func (m *Env) run(ctx context.Context, e Entry, r Runner, timeout time.Duration,
 	if !e.Quick {
 		return r.Run(ctx, m, args)
 	}
-	bounded, cancel := context.WithTimeout(ctx, 2*timeout) // one time to be reached, and one to answer
+	bounded, cancel := context.WithTimeout(ctx, 2*timeout) // one timeout for the connection, and one for the answer
 	defer cancel()
 	err := r.Run(bounded, m, args)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {

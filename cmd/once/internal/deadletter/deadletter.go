@@ -40,11 +40,11 @@ func refused(db *cli.DB, doing string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	what, try := words.Advice(err.Error()) // an argument that is not accepted
+	what, try := words.Advice(err.Error()) // the package has not accepted an argument
 	return cli.Usage(strings.TrimPrefix(what, "deadletter: "), try)
 }
 
-// notDead says that there is nothing to do with one letter.
+// notDead returns the error for a letter that cannot be redriven or discarded, because it is not dead.
 func notDead(db *cli.DB, uid string) error {
 	return cli.Nothing(fmt.Errorf("the dead letter %s does not exist, or is redriven or discarded already. Try: once deadletter show %s --db %s", words.Shown(uid), words.Quoted(uid), db.Paste))
 }
@@ -87,7 +87,7 @@ func (f *letterFilter) bound(now time.Time) string {
 	return "--yes --before " + f.Before.UTC().Format(time.RFC3339Nano)
 }
 
-// again is the flags as they were given, for a command to be pasted.
+// again returns the flags as they were given, for a command that the user can paste.
 func (f *letterFilter) again() string {
 	var flags strings.Builder
 	for _, c := range [...]struct{ name, value string }{

@@ -43,7 +43,7 @@ func (c *discard) Run(ctx context.Context, m *cli.Env, args []string) error {
 		c.filter.UID = args[0]
 	}
 	switch {
-	case len(args) > 0 && args[0] == "": // an empty variable of a script does not mean all
+	case len(args) > 0 && args[0] == "": // an empty variable in a script must not mean all letters
 		return cli.Usage("the UID is empty", try)
 	case c.filter.UID == "" && c.filter.again() == "":
 		return cli.Usage("which letters?", try+", or a flag that chooses them, such as --cause")

@@ -90,7 +90,7 @@ func (c *redrive) Run(ctx context.Context, m *cli.Env, args []string) error {
 		r, err = db.Letters.Redrive(ctx, c.by, c.filter.LetterFilter, c.opts)
 	}
 	if err != nil {
-		if r.UID != "" && !errors.Is(err, deadletter.ErrNoRun) { // also after an interruption, which is not reported elsewhere
+		if r.UID != "" && !errors.Is(err, deadletter.ErrNoRun) { // also after an interruption, because nothing else reports the redrive
 			fmt.Fprintf(m.Stderr, "redrive %s is not complete. To continue it, try: once deadletter redrive --resume %s --db %s\n", r.UID, r.UID, db.Paste)
 		}
 		return refused(db, "change", err)
@@ -118,7 +118,7 @@ func (c *redrive) check(args []string) error {
 		c.filter.UID = args[0]
 	}
 	switch {
-	case len(args) > 0 && args[0] == "": // an empty variable of a script must not mean all
+	case len(args) > 0 && args[0] == "": // an empty variable in a script must not mean all letters
 		return cli.Usage("the UID is empty", try)
 	case (c.resume != "" || c.cancel != "") && (c.filter.UID != "" || c.filter.again() != ""):
 		return cli.Usage("--resume and --cancel apply to a whole redrive, not to chosen letters", "the flag without the UID of a letter and without flags that choose letters")
@@ -205,7 +205,7 @@ func (c *redrive) tell(m *cli.Env, db *cli.DB, r operate.Redrive) error {
 	return nil
 }
 
-// standingOf is the counts of a redrive in one line.
+// standingOf returns the counts of a redrive in one line.
 func standingOf(r operate.Redrive) string {
 	return fmt.Sprintf("%s: %d applied, %d failed, %d discarded, %d not tried yet", words.Count(int(r.Total), "letter"), r.Applied, r.Failed, r.Discarded, r.Waiting)
 }

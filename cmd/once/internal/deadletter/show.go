@@ -110,7 +110,7 @@ func (c *show) print(w io.Writer, l operate.Letter) error {
 	return c.PrintBody(w, t, l.Payload)
 }
 
-// letterMeaning says what a state means to a person who was woken up by it.
+// letterMeaning explains a state to an operator who sees it for the first time.
 func letterMeaning(l operate.Letter) string {
 	switch l.State {
 	case deadletter.StateDead:

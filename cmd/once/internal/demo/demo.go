@@ -100,7 +100,7 @@ func (c *demo) storm(ctx context.Context, src database, progress func(killstorm.
 	return outcome{r, r.OK, func(w io.Writer) error { return c.print(w, r, src, cfg) }}, err
 }
 
-// service is this program in another process, as "once demo serve", and the address of its /metrics if they are wanted.
+// service returns the server, which is this program in another process, as "once demo serve". metrics is the address of its /metrics, or "".
 func (c *demo) service(ctx context.Context, src database, session string) (server *killstorm.Server, metrics string, err error) {
 	if c.metrics {
 		if metrics, err = killstorm.FreeAddress(ctx); err != nil {

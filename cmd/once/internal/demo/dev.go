@@ -109,7 +109,7 @@ func (c *dev) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	)
 }
 
-// open listens. Only this machine can reach the service and the console.
+// open opens a listener on a loopback address: only this machine can reach the service and the console.
 func (*dev) open(ctx context.Context, flag, address string) (net.Listener, error) {
 	if addr, err := netip.ParseAddrPort(address); err != nil || !addr.Addr().IsLoopback() {
 		return nil, cli.Usage(fmt.Sprintf("--%s %q is not an address of the loopback interface", flag, address), "--"+flag+" 127.0.0.1:0")
@@ -125,7 +125,7 @@ func devServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 }
 
-// together runs parts until ctx ends, or one of them does.
+// together runs parts until ctx ends or one of them ends, and then stops the others.
 func together(ctx context.Context, parts ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -170,7 +170,7 @@ func (t *traffic) run(ctx context.Context) error {
 // customer pays, and sometimes gets a refund.
 func (t *traffic) customer(ctx context.Context, n int) {
 	charge := t.post(ctx, "/charges", fmt.Sprintf("charge-%d", n), map[string]any{"amount": 5000, "currency": "EUR", "customer": "ada"})
-	if n%3 == 0 { // as after a lost answer: the retry gets it
+	if n%3 == 0 { // as if the answer was lost: the retry gets the stored one
 		t.post(ctx, "/charges", fmt.Sprintf("charge-%d", n), map[string]any{"amount": 5000, "currency": "EUR", "customer": "ada"})
 	}
 	amount := int64(500)

@@ -62,7 +62,7 @@ const (
 	eventRelays  = 2
 	eventClients = 8
 	eventKills   = 3       // of each process
-	relayTTL     = "500ms" // after which the other relay takes over
+	relayTTL     = "500ms" // after this time, the other relay takes over the messages of a killed one
 )
 
 func (c *events) Run(ctx context.Context, m *cli.Env, _ []string) error {

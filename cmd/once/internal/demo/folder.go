@@ -8,7 +8,7 @@ import (
 	"github.com/oncelib/once/internal/base/lockedfile"
 )
 
-const lockName = "lock" // of the file in a folder that its process has locked
+const lockName = "lock" // the name of the file that the process locks
 
 // ownFolder makes a folder in the folder for temporary files, and removes those with the same prefix whose processes were killed: the lock of a file
 // ends with its process. A system without such locks keeps the folders of killed processes.

@@ -28,7 +28,7 @@ type frame struct {
 	seed uint64
 	log  string
 	json bool
-	self string // this program
+	self string // the path of this program
 }
 
 const mostOps = 1_000_000
@@ -71,7 +71,7 @@ func (f *frame) run(m *cli.Env, try string, storm func(src database, progress fu
 		return err
 	}
 	defer func() {
-		if err != nil && !errors.Is(err, cli.ErrSaid) { // after a lost storm it is evidence
+		if err != nil && !errors.Is(err, cli.ErrSaid) { // a storm that was lost has printed its result, and its database is the evidence
 			src.discard()
 		}
 	}()
@@ -83,7 +83,7 @@ func (f *frame) run(m *cli.Env, try string, storm func(src database, progress fu
 	}
 	if f.json {
 		if f.db == "" && o.ok {
-			err = os.RemoveAll(filepath.Dir(src.Path)) // scripts do not need it
+			err = os.RemoveAll(filepath.Dir(src.Path)) // a script does not need the database
 		}
 		err = errors.Join(err, json.NewEncoder(m.Stdout).Encode(o.report))
 	} else {
@@ -111,17 +111,17 @@ type noLog struct{ io.Writer }
 
 func (noLog) Close() error { return nil }
 
-// session is a unique name of a storm.
+// session returns a unique name for a storm.
 func session() string { return "demo-" + strings.ToLower(rand.Text())[:8] }
 
-// server is this program in another process, with args and an address to listen at.
+// server returns this program as a server in another process, with args and the flag --listen.
 func (f *frame) server(args func() []string) *killstorm.Server {
 	return &killstorm.Server{Command: func(address string) *exec.Cmd {
 		return exec.Command(f.self, append(args(), "--listen", address)...) //nolint:noctx // the storm ends it
 	}}
 }
 
-// worker is this program in another process, with args. It serves no requests.
+// worker returns this program as a process that serves no requests, with args.
 func (f *frame) worker(args func() []string) *killstorm.Server {
 	return &killstorm.Server{
 		Command: func(string) *exec.Cmd { return exec.Command(f.self, args()...) }, //nolint:noctx // likewise
@@ -146,7 +146,7 @@ func (f figures) head(s string) {
 
 func (f figures) row(n int, what string) { fmt.Fprintf(f.t, "    %d\t  %s\n", n, what) }
 
-// verdict ends the figures: with the promise that holds, or with the reasons why it does not.
+// verdict prints the last lines: the promise that was kept, or the reasons why it was not.
 func (f figures) verdict(ok bool, holds string, reasons []string) error {
 	if err := f.t.Flush(); err != nil {
 		return err

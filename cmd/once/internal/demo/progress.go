@@ -13,8 +13,7 @@ import (
 	"github.com/oncelib/once/internal/base/words"
 )
 
-// meter shows how far a storm has come: a bar on a terminal, else a line now and
-// then.
+// meter shows the progress of a storm: a bar on a terminal, otherwise a line from time to time.
 type meter struct {
 	mu       sync.Mutex
 	w        io.Writer
@@ -49,7 +48,7 @@ func (m *meter) end() {
 }
 
 func bar(p killstorm.Progress) string {
-	const width = 12 // so that all of it fits into 80 columns
+	const width = 12 // so that the line has at most 80 columns
 	full := width * p.Finished / max(1, p.Orders)
 	return fmt.Sprintf("%s%s %s  %d/%d  kills %d/%d  sent %d%s", strings.Repeat("█", full), strings.Repeat("░", width-full),
 		p.Stage, p.Finished, p.Orders, p.Killed, p.Kills, p.Sent, words.Either(p.Events, fmt.Sprintf("  events %d", p.Delivered), words.Either(p.What == "", fmt.Sprintf("  dropped %d", p.Dropped), "")))

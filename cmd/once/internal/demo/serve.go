@@ -116,12 +116,12 @@ func (c *serve) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 		return fmt.Errorf("%w. Try: --listen 127.0.0.1:0, which takes a free port", err)
 	}
 	if c.unsafe {
-		c.metrics.Address = "" // without once no counts exist
+		c.metrics.Address = "" // without once there are no counts
 	}
 	if err := c.metrics.Listen(ctx); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	src, db, err := c.open(ctx) // last, so that a command that fails leaves no folder
+	src, db, err := c.open(ctx) // last, because a command that fails earlier then leaves no folder behind
 	if err != nil {
 		c.metrics.Close()
 		return errors.Join(err, l.Close())

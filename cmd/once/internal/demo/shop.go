@@ -48,7 +48,7 @@ func (c *shop) Run(ctx context.Context, _ *cli.Env, _ []string) error {
 // language is the programming language of a shop.
 type language struct {
 	name    string // with its version
-	instead string // why it replaces the intended one; "" if it does not
+	instead string // why it replaces the intended language; "" if it is the intended one
 	command func(db, address string, receipts bool) []string
 }
 
@@ -59,7 +59,7 @@ func (l language) String() string {
 	return l.name + " (" + l.instead + ")"
 }
 
-// shop is a service in the language.
+// shop returns a shop in this language, which serves in a process of its own.
 func (l language) shop(db string, receipts bool, log io.Writer) *killstorm.Server {
 	return &killstorm.Server{Log: log, Command: func(address string) *exec.Cmd {
 		args := l.command(db, address, receipts)
@@ -67,7 +67,7 @@ func (l language) shop(db string, receipts bool, log io.Writer) *killstorm.Serve
 	}}
 }
 
-// inGo is the service in this program.
+// inGo returns the shop that is a part of this program.
 func (f *frame) inGo(instead string) language {
 	return language{"Go", instead, func(db, address string, receipts bool) []string {
 		return []string{f.self, "demo", "shop", "--db", "sqlite:" + db, "--listen", address, fmt.Sprintf("--receipts=%t", receipts)}
@@ -78,7 +78,7 @@ func (f *frame) inGo(instead string) language {
 type interpreter struct {
 	name, program string
 	probe         []string // arguments that print the path of the program and its version, if the program has all that the shop needs
-	lacks         string   // the missing part, if they fail
+	lacks         string   // the missing part if the probe fails
 	file          string
 	source        []byte
 }
@@ -111,7 +111,7 @@ func (f *frame) languageFor(ctx context.Context, i interpreter, dir string) (lan
 	}
 	source := filepath.Join(dir, i.file)
 	return language{i.name + " " + said[1], "", func(db, address string, receipts bool) []string {
-		_, port, _ := net.SplitHostPort(address) // the address is ours
+		_, port, _ := net.SplitHostPort(address) // it cannot fail, because this program has made the address
 		args := []string{said[0], source, db, port}
 		if receipts {
 			args = append(args, "receipts")

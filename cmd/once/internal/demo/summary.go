@@ -50,7 +50,7 @@ func (c *demo) print(w io.Writer, r killstorm.Report, src database, cfg killstor
 	return c.next(w, r, src, cfg)
 }
 
-// next is the command to run next.
+// next prints the command that the user should run next.
 func (c *demo) next(w io.Writer, r killstorm.Report, src database, cfg killstorm.Config) error {
 	same := fmt.Sprintf("--ops %d --seed %d", c.ops, c.seed)
 	if c.unsafe {

@@ -121,7 +121,7 @@ func (w *warehouse) wire(tel telemetry.Telemetry) {
 		Dialect: retryhttp.Once(), Breaker: w.breakers.Of, Policy: retry.Policy{Attempts: 3, Base: 10 * time.Millisecond},
 	}))
 	book := saga.Call("book", func(ctx context.Context, key, parcel string) (string, error) {
-		_ = w.post(ctx, "/quotes", "") // without a key it is not repeated
+		_ = w.post(ctx, "/quotes", "") // it has no key, so it is not sent again if it fails
 		return "booked", w.post(ctx, "/labels", key)
 	}).DedupedFor(time.Hour).Undo(func(context.Context, string, string, string) error { return nil })
 	pack := saga.Tx("pack", w.pack).Last()
@@ -134,7 +134,7 @@ func (w *warehouse) wire(tel telemetry.Telemetry) {
 	p.sagas = saga.NewRunner(w.store, tel.Saga(saga.Config{}), p.parcel)
 }
 
-// sources are the sources of its gauges.
+// sources are the sources of the gauges of the warehouse.
 func (w *warehouse) sources() []gauge.Source {
 	p := &w.cfg
 	return []gauge.Source{
@@ -150,7 +150,7 @@ func (w *warehouse) Observe(_ context.Context, e once.Event) {
 	}
 	select {
 	case w.charges <- e.KeyHash:
-	default: // it is busy
+	default: // the queue is full: this charge gets no parcel
 	}
 }
 
@@ -159,7 +159,7 @@ func (w *warehouse) run(ctx context.Context, log *slog.Logger) error {
 	mux := http.NewServeMux()
 	var asked atomic.Int64
 	mux.Handle("POST /labels", w.limiter.Middleware(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-		if asked.Add(1)%2 == 1 { // the carrier fails
+		if asked.Add(1)%2 == 1 { // every second request fails, so that the dashboard shows retries
 			rw.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})))
@@ -180,7 +180,7 @@ func (w *warehouse) work(ctx context.Context) error {
 			return nil
 		case charge := <-w.charges:
 			if _, err := saga.Do(ctx, w.cfg.sagas, w.cfg.parcel, saga.ID{Tenant: warehouseTenant, Key: charge}, charge); err != nil {
-				continue // its runner goes on with it
+				continue // the runner of the saga completes it
 			}
 			for _, e := range []*once.Engine[*sql.Tx]{w.cfg.cached, w.cfg.cached, w.cfg.engine} { // once it is executed, once found in the cache, and once in the database
 				_, _ = once.Do(ctx, e, once.Operation{Name: "receipt", Scope: warehouseTenant, Key: charge}, func(ctx context.Context, tx *sql.Tx) (string, error) {
@@ -232,10 +232,10 @@ func (w *warehouse) post(ctx context.Context, path, key string) error {
 	return errors.Join(err, resp.Body.Close())
 }
 
-// close ends it, and removes its files.
+// close ends the warehouse, and removes its files.
 func (w *warehouse) close(ctx context.Context) (err error) {
 	if w.listener != nil {
-		_ = w.listener.Close() // it may be closed
+		_ = w.listener.Close() // an error means that it is closed already
 	}
 	if w.attempts != nil {
 		err = w.attempts.Close(context.WithoutCancel(ctx))

@@ -86,7 +86,7 @@ func (c *webhooks) storm(ctx context.Context, src database, progress func(killst
 		tables []string
 		see    *killstorm.Witness
 	}{{src, killstorm.SenderTables(), &cfg.Sent}, {books, killstorm.HookReceiverTables(), &cfg.Books}} {
-		if d.src.Dialect == sqlplane.SQLite { // readers do not wait for a writer
+		if d.src.Dialect == sqlplane.SQLite { // in this mode readers need not wait for a writer
 			d.tables = append(d.tables, "pragma journal_mode = wal")
 		}
 		if err := prepare(ctx, d.src, d.tables); err != nil {

@@ -32,14 +32,14 @@ var openers = map[string]Opener{
 // Register adds a kind of destination to this build, before any is opened.
 func Register(scheme string, open Opener) { openers[scheme] = open }
 
-// missing is the error for a destination that this build does not have.
+// missing returns the opener of a destination that this build does not have. It always returns an error.
 func missing(what string) Opener {
 	return func(string) (*Destination, error) {
 		return nil, cli.Usage("--to: this build of once has no "+what, cli.FullBuild)
 	}
 }
 
-// Open reads a URL. It does not wait until the destination can be reached: a relay does.
+// Open opens the destination at a URL. It does not connect: the relay waits until the destination can be reached.
 func Open(to string) (*Destination, error) {
 	if to == "" {
 		return nil, cli.Usage("--to is missing", toUsage)

@@ -18,10 +18,10 @@ func openRedis(to string) (*Destination, error) {
 		return nil, err
 	}
 	options, err := redis.ParseURL(to)
-	if err != nil { // which may have the password
+	if err != nil { // the error does not show the URL, which may have a password
 		return nil, cli.Usage("--to is not a URL of Redis", "--to redis://USER:PASSWORD@HOST:6379, or rediss:// with TLS")
 	}
-	redis.SetLogger(silent{}) // it repeats on standard error what the relay says
+	redis.SetLogger(silent{}) // it would print on standard error what the relay logs anyway
 	options.MaxRetries, options.ContextTimeoutEnabled, options.DialerRetries, options.ClientName = -1, true, 1, "once-relay"
 	rdb := redis.NewClient(options)
 	reach := func(ctx context.Context) error {
@@ -31,7 +31,7 @@ func openRedis(to string) (*Destination, error) {
 		return nil
 	}
 	return &Destination{redisbroker.Publisher(rdb, redisbroker.PublisherConfig{}), doctor.Broker{
-		Name: name, Close: func() { _ = rdb.Close() }, // nothing is on its way
+		Name: name, Close: func() { _ = rdb.Close() }, // an error does not matter, because no request is running
 		Check: func(ctx context.Context, topics []string) ([]string, error) {
 			if err := reach(ctx); err != nil {
 				return nil, err
@@ -47,7 +47,7 @@ func openRedis(to string) (*Destination, error) {
 	}}, nil
 }
 
-// mostScans is how many times a thousand keys of a server are looked at for streams.
+// mostScans limits the search for streams: each scan looks at a thousand keys.
 const mostScans = 1000
 
 // checkRedisConsumers looks for groups with these names in the streams of the database.

@@ -31,7 +31,7 @@ type Database struct {
 
 // Open opens an existing database for its examination.
 func Open(ctx context.Context, dsn string) (*Database, error) {
-	if strings.HasPrefix(dsn, "file:") { // a data source name, with all settings of the service
+	if strings.HasPrefix(dsn, "file:") { // a data source name has all settings of the service
 		src, err := cli.ParseSource(dsn)
 		if err != nil {
 			return nil, err
@@ -42,7 +42,7 @@ func Open(ctx context.Context, dsn string) (*Database, error) {
 		}
 		return open(ctx, src, true)
 	}
-	db, err := cli.OpenDatabase(ctx, dsn, false) // it has better error messages
+	db, err := cli.OpenDatabase(ctx, dsn, false) // its error messages are better
 	if err != nil {
 		return nil, err
 	}

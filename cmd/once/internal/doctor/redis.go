@@ -20,14 +20,14 @@ func isRedis(url string) bool {
 // examineRedis examines a server without SQL.
 func examineRedis(ctx context.Context, url string) (doctor.Report, error) {
 	options, err := redis.ParseURL(url)
-	if err != nil { // which may have the password
+	if err != nil { // the error does not show the URL, which may have a password
 		return doctor.Report{}, cli.Usage("--db is not a URL of Redis", "--db redis://user@host:6379/0")
 	}
-	redis.SetLogger(silent{}) // it repeats on standard error what the report says
+	redis.SetLogger(silent{}) // it would print on standard error what the report says anyway
 	options.MaxRetries, options.ContextTimeoutEnabled, options.DialerRetries = -1, true, 1
 	rdb := redis.NewClient(options)
-	defer func() { _ = rdb.Close() }() // nothing is on its way
-	var answer redis.Error             // such as that a password is missing, which is a finding
+	defer func() { _ = rdb.Close() }() // an error does not matter, because no request is running
+	var answer redis.Error             // for example, that a password is missing: this is a finding, and not an unreachable server
 	if err := rdb.Ping(ctx).Err(); err != nil && !errors.As(err, &answer) {
 		return doctor.Report{}, cli.Unreachable(fmt.Errorf("cannot reach Redis at %s: %w. Try: --db with the address of a server that runs", options.Addr, err))
 	}

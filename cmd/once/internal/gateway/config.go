@@ -113,7 +113,7 @@ type source struct {
 	file *ast.File
 }
 
-// flags are the settings that the command line has as well. They override the file.
+// flags are settings that can also be given on the command line. They override the file.
 type flags struct{ upstream, listen, admin, store string }
 
 // parse reads the text of a file; nil if no file exists. An error about the file has its line and a caret.
@@ -297,7 +297,7 @@ func (c *config) upstream() (*url.URL, error) {
 	return u, nil
 }
 
-// fixed are the settings that a reload cannot change, by their names.
+// fixed returns the settings that a reload cannot change, by their names.
 func (c *config) fixed() map[string]any {
 	return map[string]any{
 		"name": c.Name, "listen": c.Listen, "admin": c.Admin, "store": c.Store, "receipt": c.Receipt, "lease": c.Lease, "quota": c.Quota, "tls": c.TLS != nil,

@@ -21,7 +21,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// ends are the two listeners.
+// ends has the two listeners: one for callers, and one for operators.
 type ends struct {
 	public, admin net.Listener
 	isTLS         bool
@@ -54,12 +54,12 @@ type daemon struct {
 	proxy   *proxy
 	ends    ends
 	counted *onceprom.Metrics
-	wait    duration // between the failure of /readyz and the end of the listener
-	timeout duration // for running requests
+	wait    duration // from the failure of /readyz until the listener is closed
+	timeout duration // how long running requests may take until the end
 
 	draining atomic.Bool
-	asking   sync.Mutex // one question to the store at a time
-	wrote    time.Time  // the last time that the store could be written, under asking
+	asking   sync.Mutex // held while the store is asked, so that many probes do not ask at the same time
+	wrote    time.Time  // when the store was last written; guarded by asking
 }
 
 // serve serves until ctx ends, then drains. Each signal of hup is a reload.
@@ -70,7 +70,7 @@ func (d *daemon) serve(ctx context.Context, hup <-chan os.Signal, reload func())
 	public.Protocols.SetHTTP2(true)
 	public.Protocols.SetUnencryptedHTTP2(true)
 	admin := &http.Server{Handler: d.admin(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: log}
-	defer func() { _ = admin.Close() }() // a scrape is repeated
+	defer func() { _ = admin.Close() }() // an interrupted scrape is repeated
 	failed := make(chan error, 2)
 	go func() { failed <- admin.Serve(d.ends.admin) }()
 	go func() {
@@ -111,7 +111,7 @@ func (d *daemon) drain(ctx context.Context, public *http.Server) error {
 }
 
 const (
-	askTime    = 2 * time.Second // bounds the question whether the store answers, and can be written
+	askTime    = 2 * time.Second // the longest time for the question whether the store answers and can be written
 	writeEvery = 2 * time.Second // the store is not written more often than that, as long as writing succeeds
 )
 

@@ -77,7 +77,7 @@ func (f *flags) add(fs *pflag.FlagSet) {
 // Run implements [cli.Runner].
 func (c *run) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP) // first of all: without it the signal ends the process
+	signal.Notify(hup, syscall.SIGHUP) // before anything else, because an unhandled SIGHUP ends the process
 	defer signal.Stop(hup)
 	encrypter, err := c.key.Encrypter()
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *run) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	if err != nil {
 		return err
 	}
-	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // until the last request has ended
+	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // it is not cancelled with ctx, because running requests still need it
 	defer stop()
 	p.begin(running, first)
 	defer func() { p.current.Load().stop() }()

@@ -94,7 +94,7 @@ func makeGateway(cfg gateway.Config, src *source) (*gateway.Gateway, error) {
 		return gw, nil
 	}
 	all := cfg.Routes
-	for i := range all { // its pattern may conflict with an earlier one
+	for i := range all { // the routes are added one by one, because New does not say which of them it has refused
 		cfg.Routes = all[:i+1]
 		if _, err := gateway.New(cfg); err != nil {
 			at, setting := fmt.Sprintf("routes[%d]", i), ".match"
@@ -130,7 +130,7 @@ func (p *proxy) begin(ctx context.Context, g *generation) {
 	}
 	p.guards.keep(g.guards)
 	if old := p.current.Swap(g); old != nil {
-		old.gw.Close() // unused connections; the others close when their requests end
+		old.gw.Close() // it closes idle connections; the others are closed when their requests have ended
 		go old.stop()
 	}
 }

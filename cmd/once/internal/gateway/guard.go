@@ -57,7 +57,7 @@ func newGuards() *guards {
 	return &guards{all: map[guarded]*guard{}}
 }
 
-// of returns the guards of the routes of a config.
+// of returns the guards of the routes of c.
 func (gs *guards) of(c *config, tenant func(*http.Request) string) []*guard {
 	list := make([]*guard, len(c.Routes))
 	for i, r := range c.Routes {
@@ -101,7 +101,7 @@ func (gs *guards) get(id guarded, tenant func(*http.Request) string) *guard {
 	return g
 }
 
-// keep drops all guards except those of the new config.
+// keep drops all guards except the guards of the new config.
 func (gs *guards) keep(list []*guard) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -118,7 +118,7 @@ func (gs *guards) Gauges(ctx context.Context) (values []gauge.Value, err error) 
 	gs.mu.Unlock()
 	sum := map[[2]string]float64{} // limits of all routes
 	for id, g := range all {
-		of, _ := g.Gauges(ctx) // its gauges cannot fail
+		of, _ := g.Gauges(ctx) // the gauges of a single guard cannot fail
 		for _, v := range of {
 			sum[[2]string{v.Name, v.Label}] += v.Number
 		}

@@ -30,13 +30,13 @@ type backing struct {
 	ops      store.Operations // nil if the receipts decide alone
 	leases   *lease.Store     // on ops
 	receipts gateway.Receipts // nil if no receipts are configured
-	atOnce   int              // how many questions the receipts answer at once
+	atOnce   int              // the largest number of concurrent questions for receipts
 	name     string           // of the store, without its password
 	isSQLite bool
-	quota    *limit.Quota // nil: none
+	quota    *limit.Quota // nil if callers have no quota
 	gauges   []gauge.Source
-	ask      func(context.Context) error // whether the store answers
-	write    func(context.Context) error // whether the store can be written; nil: the gateway writes nothing
+	ask      func(context.Context) error // returns an error if the store does not answer
+	write    func(context.Context) error // returns an error if the store cannot be written; nil if the gateway writes nothing
 	closes   []func()
 }
 
@@ -159,7 +159,7 @@ type database struct {
 	*cli.Database
 
 	store any
-	conns int // of its pool
+	conns int // the size of the pool
 	close func()
 }
 

@@ -77,7 +77,7 @@ func (s *size) UnmarshalYAML(n ast.Node) error {
 	return mistake(n, wantSize)
 }
 
-// network is one such as 10.0.0.0/8, or one address.
+// network is a range of addresses such as 10.0.0.0/8, or one address.
 type network netip.Prefix
 
 // UnmarshalYAML implements yaml.NodeUnmarshaler.

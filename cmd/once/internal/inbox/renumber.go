@@ -45,7 +45,7 @@ func (c *renumber) Flags(fs *pflag.FlagSet) {
 
 func (c *renumber) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	const try = "once inbox renumber --consumer CONSUMER --source SOURCE --after NUMBER --reason WHY --db URL"
-	c.source = cmp.Or(c.source, "once") // as the inbox takes it
+	c.source = cmp.Or(c.source, "once") // the inbox has the same default
 	switch {
 	case c.consumer == "":
 		return cli.Usage("--consumer is missing", try)

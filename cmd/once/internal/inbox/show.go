@@ -82,7 +82,7 @@ func printEvents(w io.Writer, list []operate.InboxEvent) error {
 	return t.Flush()
 }
 
-// failed says how often an event has failed, and when for the last time.
+// failed says how often an event has failed, and when it last failed.
 func failed(s operate.InboxEvent) string {
 	if s.Failed == 0 {
 		return "-"

@@ -43,7 +43,7 @@ func (c *skip) Run(ctx context.Context, m *cli.Env, _ []string) error {
 
 func (c *skip) plan(db *cli.DB, p inbox.Place) (what string, dropped int64, err error) {
 	switch {
-	case !p.Known: // a name with a mistake in it would begin a new key
+	case !p.Known: // a name that is spelt wrong would create a new key
 		err = cli.Nothing(fmt.Errorf("%s is not known to the inbox of %s: no message of it was received. Try: once inbox list --db %s", c.subject(), db.Name, db.Paste))
 	case c.message.Seq <= p.Seq:
 		err = fmt.Errorf("%s does not wait for message %d: this message was applied or skipped before. Try: once inbox list --db %s", c.subject(), c.message.Seq, db.Paste)

@@ -93,7 +93,7 @@ func (p *place) open(ctx context.Context, m *cli.Env) (*intents, error) {
 	return &intents{operate.NewIntents(j), db}, nil
 }
 
-// find returns the only intent with a key, and with an address unless that is "".
+// find returns the open intent with a key, and with this url unless it is "". Several such intents are an error.
 func (i *intents) find(ctx context.Context, key, url string) (operate.Intent, error) {
 	found, err := i.Find(ctx, key, url)
 	switch {

@@ -105,7 +105,7 @@ func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	return nil
 }
 
-// missing says that nothing is open for the host, if something is for others.
+// missing returns the error for a host without open intents, if other hosts have some.
 func (c *resume) missing(ctx context.Context, m *cli.Env, f *intents) error {
 	hosts, err := f.Hosts(ctx)
 	if host := hostname.Canonical(c.host); err == nil && len(hosts) > 0 && !slices.Contains(hosts, host) {

@@ -103,7 +103,7 @@ func (d *decision) resolution(op operate.Operation) (how lease.Resolution, err e
 // maxResult is the default of once.Config.MaxResult.
 const maxResult = 16 << 20
 
-// fileOf reads the file that a flag names.
+// fileOf reads the file that is the value of a flag.
 func fileOf(flag, name string) ([]byte, error) {
 	body, err := os.ReadFile(name)
 	switch {
@@ -115,7 +115,7 @@ func fileOf(flag, name string) ([]byte, error) {
 	return body, nil
 }
 
-// valueOf reads JSON from the file that a flag names.
+// valueOf reads a JSON value from the file that is the value of a flag.
 func valueOf(flag, name, try string) ([]byte, error) {
 	body, err := fileOf(flag, name)
 	switch {
@@ -142,11 +142,11 @@ func (d *decision) answer(body []byte) *store.Result {
 	return &store.Result{Status: d.status, Header: []store.Field{{Name: "Content-Type", Value: mediaType}}, Body: body}
 }
 
-// problem is the HTTP answer of a failed operation.
+// problem returns the HTTP answer of a failed operation.
 func (d *decision) problem(op operate.Operation) (*store.Result, error) {
 	body, err := json.Marshal(oncehttp.Problem{
 		Title: "Not executed", Status: d.status, Detail: d.failed, Code: notApplied,
-		SafeNewKey: op.RecoveryPoint == "", // the writes of an earlier phase stay committed
+		SafeNewKey: op.RecoveryPoint == "", // if it has an earlier phase, the writes of this phase stay committed
 	})
 	if err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (d *decision) problem(op operate.Operation) (*store.Result, error) {
 	return &store.Result{Status: d.status, Header: []store.Field{{Name: "Content-Type", Value: "application/problem+json"}}, Body: body}, nil
 }
 
-// The ways to decide, for once keys show.
+// The possible decisions, as once keys show prints them.
 const (
 	callResultWay = "  --call-result FILE   it has happened and has returned the JSON in FILE: the operation goes on\n"
 	resultWay     = "  --result FILE        it has happened, and the operation ends here: a retry gets FILE\n"
@@ -163,12 +163,12 @@ const (
 	runAgainWay   = "  --run-again          the call is made again: see once keys resolve --help\n"
 )
 
-// called names a call, or a phase that has committed by itself.
+// called returns the name of a call, or of a phase that has committed by itself.
 func called(call *lease.Begun) string {
 	return words.Either(call.Tx, "the phase ", "the call ") + words.Shown(call.Phase)
 }
 
-// effect is the effect of the decision in words.
+// effect says what the decision does.
 func (d *decision) effect(op operate.Operation, p lease.Progress) string {
 	what, then := "the operation goes on behind its recovery point", ""
 	if p.Call != nil {
@@ -212,7 +212,7 @@ func (d *decision) warning(op operate.Operation, call *lease.Begun) string {
 	return ""
 }
 
-// ofRoute is the end of the scope of an HTTP route.
+// ofRoute matches the end of a scope that belongs to an HTTP route.
 var ofRoute = regexp.MustCompile(` (GET|POST|PUT|PATCH|DELETE) [^ ]*/[^ ]*$`)
 
 // lacksStatus reports whether the decision has a result without a status although the operation belongs to an HTTP route. Without a status, HTTP clients could never

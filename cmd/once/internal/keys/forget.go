@@ -75,7 +75,7 @@ func (c *forget) Run(ctx context.Context, m *cli.Env, args []string) error {
 	return m.Preview("--yes")
 }
 
-// refusal is err in the words of this command, if err says why nothing was forgotten.
+// refusal translates err into the words of this command, if err says why nothing was forgotten.
 func refusal(err error) error {
 	switch {
 	case errors.Is(err, operate.ErrNothing):

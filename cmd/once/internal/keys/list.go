@@ -33,7 +33,7 @@ for this hash, so the command reads all operations that match the other flags: g
 	Make: func() cli.Runner { return new(list) },
 }
 
-// runningMeans is for operators who look for a handler that works at this moment.
+// runningMeans explains to operators why a handler that is working now may not be in the list.
 const runningMeans = "running: under a lease; an ordinary operation is in no list before its commit"
 
 type list struct {

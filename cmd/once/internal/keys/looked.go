@@ -20,7 +20,7 @@ func looked(ctx context.Context, m *cli.Env, db *cli.DB, who string, l operate.A
 	bound, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var err error
-	if db.Dialect == sqlplane.SQLite { // which does not hear that while it waits for the file
+	if db.Dialect == sqlplane.SQLite { // its driver does not notice the end of a context while it waits for the file
 		db.SetMaxOpenConns(1)
 		_, err = db.ExecContext(bound, "pragma busy_timeout = 1000")
 	}

@@ -100,7 +100,7 @@ func phases(op operate.Operation, p lease.Progress) (list []string) {
 	return list
 }
 
-// next says how a begun call continues if its answer does not arrive.
+// next returns the possible next steps if the answer to a begun call does not arrive.
 func next(call *lease.Begun) string {
 	var can []string
 	switch {
@@ -115,7 +115,7 @@ func next(call *lease.Begun) string {
 	return words.Either(len(can) > 0, strings.Join(can, "; "), "only a person can find out what became of the call")
 }
 
-// at shows a moment, and how far it is from the database's now.
+// at returns a time, and its distance from the time of the database.
 func at(op operate.Operation, t *time.Time) string {
 	d := op.Now.Sub(*t)
 	if d < 0 {

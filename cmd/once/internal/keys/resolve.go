@@ -102,7 +102,7 @@ func (c *resolve) Run(ctx context.Context, m *cli.Env, args []string) error {
 	return refusal(operate.ErrNothing)
 }
 
-// before returns what the audit has about the call that is decided, nil if it was not decided before.
+// before returns the last decision about the call in the audit, or nil if the call was not decided before.
 func (c *resolve) before(audit []operate.Entry) *operate.Entry {
 	for _, e := range audit {
 		if e.Action == "resolve" && strings.Contains(e.Detail, ", call "+c.decision.call+": ") {
@@ -118,7 +118,7 @@ func (c *resolve) isAgain(before *operate.Entry) bool {
 	return before != nil && c.decision.runAgain && strings.HasSuffix(before.Detail, ": runs again")
 }
 
-// said is what the audit has about a decision.
+// said describes a decision in the audit: who, when and what.
 func said(e *operate.Entry) string {
 	return fmt.Sprintf("by %s at %s: %s", words.Shown(e.Who), e.At.Format(time.RFC3339), words.Shown(e.Detail))
 }
@@ -205,7 +205,7 @@ func notUnknown(op operate.Operation, p lease.Progress, cause error, before *ope
 	case before != nil:
 		return fmt.Errorf("this call was decided differently before, %s. Nothing was changed now. Try: once keys show KEY, which shows what is unknown now", said(before))
 	case p.CallID != "":
-		why, _ := words.Advice(cause.Error()) // its advice is for programs
+		why, _ := words.Advice(cause.Error()) // without its advice, which is for programmers
 		why = strings.TrimSuffix(why, ".")
 		return fmt.Errorf("%s. Nothing was changed. Try: once keys show KEY, and decide the call that it shows", why)
 	case op.State == store.StateWaiting.String():

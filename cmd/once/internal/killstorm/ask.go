@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// crash has clients killed when they have asked for o, and resume it.
+// crash sends o by clients that are killed after they have sent it. Their next processes resume it.
 func (s *Storm) crash(ctx context.Context, o *order) {
 	for sender, killed := 1<<3, 0; killed < o.crashes && ctx.Err() == nil; sender++ {
-		if s.ask(ctx, o, sender, true, o.body(), "") { // else another kill has come first
+		if s.ask(ctx, o, sender, true, o.body(), "") { // false: another kill has killed the client first
 			killed++
 		}
 	}

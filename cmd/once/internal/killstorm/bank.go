@@ -23,13 +23,13 @@ import (
 // transfer is the request of a client to the first bank.
 type transfer struct {
 	Name    string `json:"name"`
-	Number  int    `json:"number"` // chooses the fault that it meets
+	Number  int    `json:"number"` // chooses the fault of its requests
 	Cents   int64  `json:"cents"`
 	Refused string `json:"refused"` // the step that says no; "" if all steps say yes
 	Repeats bool   `json:"repeats"` // an unanswered deposit is repeated, and not cancelled
 }
 
-// Paths of the two banks. The clearing house forwards those of the second one.
+// Paths of the two banks. The clearing house forwards requests with the paths of the second bank.
 const (
 	transfersPath = "/transfers"
 	depositsPath  = "/deposits"
@@ -100,10 +100,10 @@ func NewBank(s *sqlstore.Store, clearing, session string, log *slog.Logger) *Ban
 	return b
 }
 
-// Run goes on with the transfers of nodes that have died, until ctx ends.
+// Run completes the transfers of nodes that were killed, until ctx ends.
 func (b *Bank) Run(ctx context.Context) error { return b.runner.Run(ctx) }
 
-// serve makes a transfer, or answers with its outcome.
+// serve makes a transfer, or answers with the outcome of one that was made.
 func (b *Bank) serve(w http.ResponseWriter, r *http.Request) {
 	var t transfer
 	if err := json.NewDecoder(r.Body).Decode(&t); err != nil {
@@ -124,7 +124,7 @@ func (b *Bank) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refusal is the answer if a step says no.
+// refusal returns the error of a transfer that one of its steps has refused.
 func (t transfer) refusal(step string) error {
 	if t.Refused == step {
 		return &once.Failure{Code: step + "_refused"}
@@ -143,7 +143,7 @@ type deposit struct {
 	Cents    int64  `json:"cents"`
 }
 
-var clearingClient = &http.Client{Timeout: bankPatience, Transport: &http.Transport{DisableKeepAlives: true}} // it repeats no request
+var clearingClient = &http.Client{Timeout: bankPatience, Transport: &http.Transport{DisableKeepAlives: true}} // without keep-alive, because net/http repeats a request by itself if a kept connection has ended
 
 // askClearing sends a request to the second bank. header is the name of the key's header.
 func askClearing(ctx context.Context, url, header, key string, t transfer) (d deposit, err error) {

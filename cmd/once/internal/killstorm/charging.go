@@ -30,7 +30,7 @@ type ChargingConfig struct {
 	Log     *slog.Logger
 }
 
-// Charging is a service whose work calls out: an order is written, charged and booked.
+// Charging is a service whose operations call a provider: it writes an order, charges it and books it.
 type Charging struct {
 	cfg     ChargingConfig
 	leases  *lease.Store
@@ -57,7 +57,7 @@ const (
 	completeEach = 300 * time.Millisecond
 )
 
-// How an order is paid.
+// Ways to pay for an order.
 const (
 	payChecked  = "checked"  // the provider is asked for the outcome of a call
 	payRepeated = "repeated" // the call is made again, under the same key
@@ -73,7 +73,7 @@ type orderRequest struct {
 
 // NewCharging returns a node of the service.
 func NewCharging(cfg ChargingConfig) (*Charging, error) {
-	encrypter, err := once.NewEncrypter(make([]byte, 32)) // a real service has a secret
+	encrypter, err := once.NewEncrypter(make([]byte, 32)) // a fixed key for the demo; a real service has a secret one
 	if err != nil {
 		return nil, err
 	}
@@ -93,14 +93,14 @@ func NewCharging(cfg ChargingConfig) (*Charging, error) {
 // ServeHTTP implements [http.Handler].
 func (c *Charging) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
 
-// Complete goes on with orders whose node has died, until ctx ends.
+// Complete completes the orders of nodes that were killed, until ctx ends.
 func (c *Charging) Complete(ctx context.Context) error {
 	return lease.Completer{
 		Store: c.leases, Encrypter: c.key, Handlers: lease.Handlers{ordersRoute: c.resume}, Every: completeEach, CheckEvery: completeEach, Log: c.cfg.Log,
 	}.Run(ctx)
 }
 
-// order executes one, in three phases.
+// order executes one order in three phases.
 func (c *Charging) order(w http.ResponseWriter, r *http.Request, run *lease.Run) {
 	charge, err := c.execute(r, run)
 	if err != nil {

@@ -19,9 +19,9 @@ type Clearing struct {
 
 	mu    sync.Mutex
 	file  *os.File
-	tries map[string]int           // of a transfer and path, since the start
-	seen  map[string]chan struct{} // of a transfer: closed when one of its requests has reached the second bank
-	late  atomic.Int64             // requests on their way whose client has gone
+	tries map[string]int           // requests by transfer and path, since the start
+	seen  map[string]chan struct{} // by transfer; closed when one of its requests has reached the second bank
+	late  atomic.Int64             // requests that are still delayed although their client has disconnected
 }
 
 // Faults of the first request of a transfer on each path, by its number.

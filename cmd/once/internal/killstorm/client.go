@@ -18,12 +18,12 @@ const (
 
 var errGaveUp = errors.New("no final answer in time")
 
-// verdict is what one attempt tells its client.
+// verdict is what the result of one attempt means to its client.
 type verdict struct {
-	word   string // of the vocabulary: executed, replayed, mismatch, in flight; else what went wrong
+	word   string // executed, replayed, mismatch or in flight; for other results, the reason
 	status int    // 0: no answer
 	code   string // of a problem
-	final  bool   // asking again would tell nothing new
+	final  bool   // a further attempt would get the same result
 	after  time.Duration
 }
 
@@ -48,7 +48,7 @@ func judge(a answer, err error) verdict {
 		v.word = executed
 	case v.code == codeInFlight:
 		v.word, v.final = inFlight, false
-		seconds, _ := strconv.Atoi(a.header.Get("Retry-After")) // none, or a date: our own back-off
+		seconds, _ := strconv.Atoi(a.header.Get("Retry-After")) // the header is missing, or is a date: the usual pause
 		v.after = time.Duration(seconds) * time.Second
 	case v.code == codeMismatch:
 		v.word = mismatch

@@ -139,7 +139,7 @@ func (s *Events) rage(ctx context.Context) (report EventsReport, err error) {
 	return s.report(wanted, got), nil
 }
 
-// inBackground returns a function that ends run and waits for that.
+// inBackground starts run, and returns a function that cancels it and waits until it has ended.
 func inBackground(ctx context.Context, run func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -157,11 +157,11 @@ func (s *Events) awaitEmpty(ctx context.Context) {
 	}
 }
 
-// aim waits until a message has just been delivered.
+// aim waits until a message has just been delivered: a kill at this moment is most likely to cause a duplicate.
 func (s *Events) aim(ctx context.Context, victim *Server, rng *rand.Rand) error {
 	heard := s.consumer.heard
 	if victim == s.Receiver {
-		heard = s.told.messages // its booking has just committed, perhaps without an acknowledgement
+		heard = s.told.messages // its booking has just committed, and may not be acknowledged yet
 	}
 	heard.wait(ctx, heard.value()+1, heardPatience)
 	return sleep(ctx, time.Duration(rng.Int64N(int64(ackDelay))))
@@ -176,7 +176,7 @@ const (
 	heardPatience = 2 * time.Second
 )
 
-// chargeAll makes the charges for the refunds.
+// chargeAll makes the charges that the refunds need.
 func (s *Events) chargeAll(ctx context.Context) error {
 	for i := range s.charge {
 		a, err := s.ask(ctx, chargesPath, fmt.Sprintf("charge-%d", i), fmt.Sprintf(`{"amount":%d,"currency":"EUR","customer":"storm"}`, chargeAmount))
@@ -188,7 +188,7 @@ func (s *Events) chargeAll(ctx context.Context) error {
 	return nil
 }
 
-// refund makes refund number i, and voids every fourth again.
+// refund makes the refund with number i, and voids every fourth one.
 func (s *Events) refund(ctx context.Context, i int) error {
 	defer s.answered.count()
 	a, err := s.ask(ctx, refundsPath, fmt.Sprintf("refund-%d", i), fmt.Sprintf(`{"charge_id":%q,"amount":%d}`, s.charge[i%charges], firstAmount+i))
@@ -198,7 +198,7 @@ func (s *Events) refund(ctx context.Context, i int) error {
 	return err
 }
 
-// ask repeats a request until it is answered: the service may be dead.
+// ask sends a request until it is answered: the service may have been killed.
 func (s *Events) ask(ctx context.Context, path, key, body string) (answer, error) {
 	const pause = 10 * time.Millisecond
 	w := wire{address: s.Service.address, tenant: s.Tenant, trace: traceOf(s.Tenant, key)}
@@ -217,7 +217,7 @@ func (s *Events) ask(ctx context.Context, path, key, body string) (answer, error
 	}
 }
 
-// traceOf returns a traceparent for all attempts of a request.
+// traceOf returns the traceparent that all attempts of a request have.
 func traceOf(tenant, key string) string {
 	sum := sha256.Sum256([]byte(tenant + " " + key))
 	return fmt.Sprintf("00-%x-%x-01", sum[:16], sum[16:24])

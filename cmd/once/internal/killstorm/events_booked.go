@@ -8,7 +8,7 @@ import (
 
 // booking is one booking of the receiver.
 type booking struct {
-	event      string // type and id of the reported object, as of [Witness.events]
+	event      string // type and ID of the reported object, in the form of [Witness.events]
 	id, source string // of the event
 	key        string // topic and charge
 	place, seq int64
@@ -40,9 +40,9 @@ func (w Witness) bookings(ctx context.Context, tenant string) (list []booking, e
 type applied struct {
 	rows     int // bookings
 	twice    int // bookings of an event that was booked before
-	missing  int // events that were not booked
-	phantoms int // bookings of something that was not committed
-	late     int // bookings out of the order of their key
+	missing  int // events without a booking
+	phantoms int // bookings of events that were never committed
+	late     int // bookings that were made before an earlier event of their key
 }
 
 // check compares bookings with the committed events.
@@ -69,19 +69,19 @@ func check(list []booking, wanted map[string]bool) (a applied) {
 	return a
 }
 
-// booked returns how many bookings there are.
+// booked returns the number of bookings.
 func (w Witness) booked(ctx context.Context, tenant string) (n int, err error) {
 	return w.number(ctx, tenant, "select count(*) from booking where tenant = $1")
 }
 
-// unbalanced returns the number of charges whose bookings have a wrong sum to their refunds.
+// unbalanced returns the number of charges whose bookings do not have the sum of their refunds.
 func (w Witness) unbalanced(ctx context.Context, tenant string) (wrong int, err error) {
 	return w.number(ctx, tenant, `select count(*) from charge c where c.tenant = $1 and c.refunded <> (
 		select coalesce(sum(case b.event_type when 'refund.succeeded' then b.amount when 'refund.voided' then -b.amount else 0 end), 0)
 		from booking b where b.tenant = c.tenant and b.charge_id = c.id)`)
 }
 
-// outdated returns the number of charges whose newest refund event the receiver does not know.
+// outdated returns the number of charges for which the receiver does not have the newest refund event.
 func (w Witness) outdated(ctx context.Context, tenant string) (n int, err error) {
 	return w.number(ctx, tenant, `select count(*) from (
 			select charge_id, max(seq) as seq from booking where tenant = $1 and topic = 'refunds' group by charge_id
@@ -91,7 +91,7 @@ func (w Witness) outdated(ctx context.Context, tenant string) (n int, err error)
 			where l.tenant = $1 and l.charge_id = newest.charge_id and l.seq = newest.seq)`)
 }
 
-// parked reports whether the receiver has parked an event until an earlier one comes.
+// parked reports whether the receiver has parked an event because an earlier one has not come.
 func (w Witness) parked(ctx context.Context, event string) (bool, error) {
 	query := "select count(*) from once_inbox_parked where event_id = $1"
 	if w.Question {

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// consumer reads the stream as it is, in the order in which the broker has stored it. The broker
-// dies under it, and then it goes on behind the last message that it has read.
+// consumer reads the stream in the order in which the broker has stored it. When the broker was killed, the consumer continues after the last
+// message that it has read.
 type consumer struct {
 	streams Streams
-	next    uint64 // in the stream
+	next    uint64 // the number of the next message in the stream
 
 	heard     *meter // deliveries
 	forwarder *forwarder
 
 	mu    sync.Mutex
 	got   arrivals
-	alive time.Time // when the last message came
+	alive time.Time // when the last message was read
 }
 
-// newConsumer reads from streams. parked is what a forwarder asks.
+// newConsumer returns a consumer of streams. Its forwarder asks parked whether the receiver has parked an event.
 func newConsumer(streams Streams, parked func(context.Context, string) (bool, error)) *consumer {
 	return &consumer{streams: streams, next: 1, heard: newMeter(), got: newArrivals(), alive: time.Now(), forwarder: newForwarder(streams, parked)}
 }
 
-// run reads until ctx ends. Every error means that the broker is dead, or was.
+// run reads until ctx ends. It retries after each error, because an error means that the broker was killed.
 func (c *consumer) run(ctx context.Context, progress func()) {
 	const pause = 20 * time.Millisecond
 	for ctx.Err() == nil {
@@ -47,8 +47,8 @@ func (c *consumer) take(m EventMessage) {
 	var body struct {
 		ID string `json:"id"`
 	}
-	_ = json.Unmarshal(m.Payload, &body) // if it is another payload, its event is not counted
-	seq := m.sequence()                  // and if it has no number, it is out of order
+	_ = json.Unmarshal(m.Payload, &body) // an event with another payload is not counted
+	seq := m.sequence()                  // a message without a number counts as out of order
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.heard.count()

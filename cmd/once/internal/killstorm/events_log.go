@@ -14,7 +14,7 @@ type EventsLog struct {
 
 // OpenEventsLog makes the folder and its files: inbox.csv and receiver.log. Their old content is deleted.
 func OpenEventsLog(dir string) (*EventsLog, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // its files are not for everyone
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // all users may open the folder, but only the owner may read its files
 		return nil, err
 	}
 	t, err1 := newTable(filepath.Join(dir, "inbox.csv"), "event_id", "source", "first_seen", "processed", "result")
@@ -26,7 +26,7 @@ func OpenEventsLog(dir string) (*EventsLog, error) {
 	return l, nil
 }
 
-// inbox writes a line for each booking, and one for each delivery that was discarded because its event was booked.
+// inbox writes one line for each booking, and one for each delivery that was discarded because its event was already booked.
 func (l *EventsLog) inbox(list []booking, t *told) {
 	if l == nil {
 		return

@@ -13,8 +13,8 @@ import (
 // missing.
 type told struct {
 	mu        sync.Mutex
-	rest      []byte            // of a line
-	outcomes  map[outcome]int   // how often
+	rest      []byte            // the begin of a line whose end is not written yet
+	outcomes  map[outcome]int   // the number of each outcome
 	parked    map[string]bool   // by event
 	firstSeen map[string]string // time of the first log line about an event, by event
 	discarded []discard
@@ -47,7 +47,7 @@ func (t *told) Write(p []byte) (int, error) {
 
 // line takes one line. t.mu is held.
 func (t *told) line(line []byte) {
-	if begin := bytes.LastIndex(line, []byte(`{"time":`)); begin > 0 { // after a torn line
+	if begin := bytes.LastIndex(line, []byte(`{"time":`)); begin > 0 { // the begin of the line was written by a process that was killed
 		line = line[begin:]
 	}
 	var l struct {
@@ -80,7 +80,7 @@ func (t *told) line(line []byte) {
 	t.messages.count()
 }
 
-// park notes that an event is parked, which a killed receiver may not have logged.
+// park notes that an event is parked. The receiver itself may have been killed before it could log that.
 func (t *told) park(event string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,7 +97,7 @@ func (t *told) count(consumer, word string) int {
 // eventTime is the format of times in the database of the service, which sort as text.
 const eventTime = "2006-01-02T15:04:05.000000Z"
 
-// until waits until is reports true. It stops if value does not change within the patience.
+// until calls is again and again until it reports that the condition is true. It gives up when progress does not change within the patience.
 func until[V comparable](ctx context.Context, is func(context.Context) (progress V, done bool, err error)) error {
 	var last V
 	for since := time.Now(); ; {
@@ -117,4 +117,4 @@ func until[V comparable](ctx context.Context, is func(context.Context) (progress
 	}
 }
 
-const receivePatience = time.Minute // without any progress
+const receivePatience = time.Minute // the longest time without progress

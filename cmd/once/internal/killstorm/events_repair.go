@@ -13,8 +13,8 @@ const (
 	latestConsumer   = "latest"
 )
 
-// Defect returns the amount of the refund that the receiver cannot book. Later refunds of its charge follow, if enough refunds are left, but only as
-// many as the receiver can park.
+// Defect returns the amount of the refund that the receiver cannot book. It is chosen so that later refunds of its charge follow, if there are
+// enough refunds, but not more than the receiver can park.
 func (cfg EventsConfig) Defect() int64 {
 	const mostBehind = 200 // refunds, of all charges
 	return firstAmount + int64(max(0, min(cfg.Orders/2, cfg.Orders-charges-1), cfg.Orders-mostBehind))
@@ -29,7 +29,7 @@ func (s *Events) parked(ctx context.Context, event string) (bool, error) {
 	return is, err
 }
 
-// receive runs after all events are in the stream: first all are booked except those that a dead letter blocks, then the receiver is repaired, the
+// receive runs after all events are in the stream: first all are booked except the events that a dead letter blocks, then the receiver is repaired, the
 // dead letter is redriven, and an old event comes again.
 func (s *Events) receive(ctx context.Context, wanted map[string]bool) (got received, err error) {
 	if err := s.forwarder.flush(ctx); err != nil {
@@ -55,13 +55,13 @@ func (s *Events) receive(ctx context.Context, wanted map[string]bool) (got recei
 	if err := s.awaitAcknowledged(ctx); err != nil {
 		return got, err
 	}
-	if err := s.Receiver.kill(); err != nil { // its log is complete
+	if err := s.Receiver.kill(); err != nil { // afterwards its log is complete
 		return got, err
 	}
 	return s.received(ctx, wanted)
 }
 
-// countLetters returns how many dead letters of the storm are in a state, and one of them.
+// countLetters returns the number of dead letters of the storm in a state, and one of them.
 func (s *Events) countLetters(ctx context.Context, state deadletter.State) (n int, one deadletter.Letter, err error) {
 	filter := s.filter()
 	filter.State = state
@@ -129,7 +129,7 @@ func (s *Events) awaitAcknowledged(ctx context.Context) error {
 	})
 }
 
-// received reads the final state of the receiver from the database.
+// received reads from the database what the receiver has at the end.
 func (s *Events) received(ctx context.Context, wanted map[string]bool) (got received, err error) {
 	list, err := s.Witness.bookings(ctx, s.Tenant)
 	if err != nil {

@@ -37,7 +37,7 @@ type EventsDetails struct {
 	Clients  int
 	Relays   int
 	Requests int
-	Keys     int // that have an order
+	Keys     int // keys whose events have an order
 	Phantoms int // events about something that is not in the database
 
 	Repeated  int // deliveries to the receiver that were repeated on purpose,
@@ -50,9 +50,9 @@ type EventsDetails struct {
 // arrivals counts the deliveries of a storm. It belongs to a consumer that discards known events.
 type arrivals struct {
 	seen  map[string]int   // deliveries, by event
-	last  map[string]int64 // number of the last new event, by topic and key
+	last  map[string]int64 // number of the latest event that has come, by topic and key
 	total int
-	late  int // new events out of the order of their key
+	late  int // events that came after a later one of their key
 }
 
 func newArrivals() arrivals { return arrivals{seen: map[string]int{}, last: map[string]int64{}} }
@@ -70,7 +70,7 @@ func (a *arrivals) add(event, key string, seq int64) {
 	a.last[key] = max(a.last[key], seq)
 }
 
-// missing returns how many of the wanted events have not come.
+// missing returns how many of the wanted events have not arrived.
 func (a *arrivals) missing(wanted map[string]bool) (n int) {
 	for event := range wanted {
 		if a.seen[event] == 0 {
@@ -116,7 +116,7 @@ func (s *Events) report(wanted map[string]bool, got received) EventsReport {
 	return r
 }
 
-// judge decides. A storm that has missed an interesting fault proves nothing, so it is not OK either.
+// judge fills in OK and the reasons. A storm in which an interesting fault did not happen proves nothing, so it is not OK either.
 func (r *EventsReport) judge(cfg EventsConfig, got received) {
 	fail := func(n int, sentence string) {
 		if n > 0 {
@@ -145,7 +145,7 @@ func (r *EventsReport) judge(cfg EventsConfig, got received) {
 	vacuous(r.ReceiverKills, cfg.Kills, "kills of the receiver")
 	vacuous(r.DuplicatesDiscarded, 1, "duplicates discarded")
 	vacuous(r.DeadLettered, 1, "dead letters")
-	if cfg.Orders > charges { // with fewer refunds each key has only one, and no order
+	if cfg.Orders > charges { // with fewer refunds each charge has only one, and one refund cannot be out of order
 		vacuous(r.Reordered, 1, "deliveries out of order")
 		vacuous(r.Parked, 1, "events parked")
 		vacuous(r.StaleIgnored, 1, "old versions ignored")
@@ -179,7 +179,7 @@ func (w Witness) waiting(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// want adds an event for each id of rows.
+// want adds an event of this kind to wanted for each ID in rows.
 func want(wanted map[string]bool, event string, rows *sql.Rows) error {
 	defer rows.Close()
 	for rows.Next() {

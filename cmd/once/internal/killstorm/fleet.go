@@ -10,8 +10,7 @@ import (
 	"github.com/oncelib/once/retry/journal"
 )
 
-// Fleet is the clients: processes of their own, each with a journal, which are killed and
-// started again.
+// Fleet is the client processes. Each has a journal, and each is killed from time to time and started again.
 type Fleet struct {
 	// Command returns a command that runs a [Worker] when it is started.
 	Command func(address, journal string) *exec.Cmd
@@ -20,7 +19,7 @@ type Fleet struct {
 	Dir       string // for the journals
 
 	storm *Storm
-	ctx   context.Context //nolint:containedctx // the context of the storm, for new processes
+	ctx   context.Context //nolint:containedctx // the context of the storm, with which new processes are started
 	all   []*process
 	fail  context.CancelCauseFunc // called when a process has ended by itself
 }
@@ -55,7 +54,7 @@ func (p *process) ask(ctx context.Context, j job) (*flight, error) {
 		err = p.tell.write(j)
 	}
 	p.starting.Unlock()
-	if p.isDying() { // the job is lost, and will be given again
+	if p.isDying() { // the job is lost with the process, and is sent again
 		err = nil
 	}
 	if err != nil {
@@ -75,7 +74,7 @@ func (p *process) isDying() bool {
 	return p.dying
 }
 
-// end stops the clients, and reads their journals: no intent may be open.
+// end stops the clients, and returns the number of open intents in their journals, which should be 0.
 func (f *Fleet) end() (open int, err error) {
 	for _, p := range f.all {
 		p.starting.Lock()
@@ -95,7 +94,7 @@ func (f *Fleet) end() (open int, err error) {
 	return open, err
 }
 
-// stop kills the processes that still run.
+// stop kills the processes that are still running.
 func (f *Fleet) stop() {
 	for _, p := range f.all {
 		p.starting.Lock()

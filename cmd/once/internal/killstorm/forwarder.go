@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	repeatEvery  = 8  // one message of so many is forwarded twice,
-	reorderEvery = 16 // and one of so many of a key comes after the next one
-	mostReorders = 16 // each waits for the receiver, so only so many
+	repeatEvery  = 8  // every eighth message is forwarded twice
+	reorderEvery = 16 // of every 16 messages of a key, one is forwarded after the next one
+	mostReorders = 16 // a limit, because each of them waits for the receiver
 
 	parkPatience = time.Minute
 )
@@ -20,13 +20,13 @@ const (
 // the broker, and some after the next one.
 type forwarder struct {
 	to     Streams
-	parked func(ctx context.Context, event string) (bool, error) // whether the receiver has parked it
+	parked func(ctx context.Context, event string) (bool, error) // whether the receiver has parked an event
 
 	mu    sync.Mutex
 	queue []EventMessage
 
 	arrived *meter // messages that were added to the queue
-	handled *meter // messages that were taken from it and stored, or held back
+	handled *meter // messages that were taken from the queue and forwarded, or are held back
 
 	// Used only by the goroutine that runs the forwarder, and later by its caller.
 	last      map[string]int64 // the highest number that has come, by subject and key
@@ -36,7 +36,7 @@ type forwarder struct {
 	copies    int
 	repeated  int
 	reordered int
-	deaf      bool // the receiver parks nothing
+	deaf      bool // the receiver has parked nothing in time, so no further messages change places
 }
 
 func newForwarder(to Streams, parked func(context.Context, string) (bool, error)) *forwarder {
@@ -87,7 +87,7 @@ func (f *forwarder) forward(ctx context.Context, m EventMessage) error {
 	case isNew && m.Subject == refundsSubject && seq%reorderEvery == 1 && f.reordered+len(f.held) < mostReorders:
 		f.held[key] = m
 		return nil
-	case holds && seq == held.sequence(): // a second delivery of it
+	case holds && seq == held.sequence(): // a further delivery of the message that is held back
 		return nil
 	}
 	if err := f.send(ctx, m); err != nil || !isNew {
@@ -123,7 +123,7 @@ func (f *forwarder) swap(ctx context.Context, first, second EventMessage) error 
 	return f.send(ctx, first)
 }
 
-// flush forwards the messages that are held back. No further message comes.
+// flush forwards the messages that are held back. It is called when no further message will come.
 func (f *forwarder) flush(ctx context.Context) error {
 	for key, m := range f.held {
 		if err := f.send(ctx, m); err != nil {
@@ -134,12 +134,12 @@ func (f *forwarder) flush(ctx context.Context) error {
 	return nil
 }
 
-// send lets the broker store a copy. It repeats that until the broker has confirmed it: the broker may be dead.
+// send stores a copy in the broker. It repeats that until the broker has confirmed it, because the broker may have been killed.
 func (f *forwarder) send(ctx context.Context, m EventMessage) error {
 	f.copies++
 	id := fmt.Sprintf("%s copy %d", m.Header["ce-id"], f.copies)
 	m.Subject = ReceiverPrefix + m.Subject
-	for longest := 2 * time.Second; ; longest = min(2*longest, time.Minute) { // a dying broker does not answer, and a slow one needs time
+	for longest := 2 * time.Second; ; longest = min(2*longest, time.Minute) { // a broker that is killed does not answer, and a slow one needs more time
 		bounded, cancel := context.WithTimeout(ctx, longest)
 		err := f.to.Copy(bounded, id, m)
 		cancel()

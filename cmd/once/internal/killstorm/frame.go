@@ -14,9 +14,9 @@ import (
 type frame struct {
 	victims []*Server // they are killed in turn
 	orders  int
-	calm    int // the last orders, during which nothing is killed
+	calm    int // the number of orders at the end during which no process is killed
 	clients int // that work at the same time
-	each    int // kills of each victim
+	each    int // kills of each process
 	seed    uint64
 	tell    func(Progress) // may be nil
 
@@ -71,10 +71,10 @@ func (f *frame) storm(ctx context.Context, at aim, ask func(ctx context.Context,
 	return context.Cause(ctx)
 }
 
-// allKills is how many processes are killed in all.
+// allKills is the total number of kills.
 func (f *frame) allKills() int { return f.each * len(f.victims) }
 
-// underFire is the number of orders during which kills happen.
+// underFire is the number of orders during which processes are killed.
 func (f *frame) underFire() int { return f.orders - f.calm }
 
 // killAll kills one process after the other and restarts it. Before each kill some more orders are answered.
@@ -83,9 +83,9 @@ func (f *frame) killAll(ctx context.Context, at aim) error {
 	for k := range f.allKills() {
 		victim := f.victims[k%len(f.victims)]
 		if !f.answered.wait(ctx, k*f.underFire()/f.allKills(), forever) {
-			return nil // cancelled, which the caller knows
+			return nil // cancelled, and the caller sees that in ctx
 		}
-		if err := at(ctx, victim, rng); err != nil { // cancelled, too
+		if err := at(ctx, victim, rng); err != nil { // cancelled as well
 			return err
 		}
 		if err := victim.kill(); err != nil {
@@ -101,7 +101,7 @@ func (f *frame) killAll(ctx context.Context, at aim) error {
 	return nil
 }
 
-// killsBefore is the number of kills for which an order waits: otherwise the storm would end before the last kill.
+// killsBefore returns how many kills must have happened before an order is sent: otherwise the storm would end before the last kill.
 func (f *frame) killsBefore(i int) int {
 	if i >= f.underFire() {
 		return f.allKills()
@@ -131,7 +131,7 @@ func (f *frame) askAll(ctx context.Context, ask func(ctx context.Context, i int)
 	return errors.Join(err, <-failed)
 }
 
-// offer gives the orders to the clients, until one of these fails.
+// offer gives the orders to the clients, until a client fails.
 func (f *frame) offer(ctx context.Context, next chan<- int, failed <-chan error) error {
 	for i := range f.orders {
 		if !f.killed.wait(ctx, f.killsBefore(i), forever) {

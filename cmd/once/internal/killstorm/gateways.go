@@ -38,12 +38,12 @@ type GatewayMode struct {
 // Front is the address to which the clients of a shop send their orders.
 type Front struct {
 	Shop    *Server
-	Gateway *Server // nil if the clients send to the shop itself
+	Gateway *Server // nil if the clients send to the shop without a gateway
 	Path    string  // of the orders
 	Books   *sql.DB // of the shop
 }
 
-// fates of the orders of a shop, each as often as the others.
+// fates are the faults of the orders of a shop. Each is as frequent as the others.
 var fates = []string{fateAnswered, fateBefore, fateAfter, fateSilent}
 
 // RunGateways runs the same storm in each mode, and counts the charges of the shops. Its error means that the storm has no result, not that the
@@ -71,8 +71,8 @@ type modeStorm struct {
 	mode     GatewayMode
 	session  string
 	orders   []*shopIntent
-	busy     []sync.Mutex    // of each front: it has one order at a time, so that each kill hits its own order
-	begun    []chan struct{} // of each front: closed when its first order has ended
+	busy     []sync.Mutex    // one for each front, which has one order at a time: so each kill hits the intended order
+	begun    []chan struct{} // one for each front; closed when its first order has ended
 	mu       sync.Mutex
 	shopDied int
 }
@@ -82,8 +82,8 @@ type shopIntent struct {
 	shopOrder
 
 	fate     string
-	struck   bool // the fate has happened
-	answered bool // the client got the answer that it is charged
+	struck   bool // the fault has happened
+	answered bool // the client got the answer that the order is charged
 	unknown  bool // the client got the answer that the outcome is unknown, and that it must not retry
 }
 
@@ -107,14 +107,15 @@ func newModeStorm(cfg GatewaysConfig, m GatewayMode) *modeStorm {
 	return s
 }
 
-// plan gives each shop each fate equally often. Its first order is answered, so that a gateway has seen a receipt before an answer is lost.
+// plan gives each shop each fault equally often. The first order of a shop is answered, so that a gateway has seen a receipt before an answer is
+// lost.
 func (s *modeStorm) plan(rng *rand.Rand) {
 	s.orders = make([]*shopIntent, s.frame.orders)
 	for n := range s.mode.Fronts {
 		for at := n; at < len(s.orders); at += len(s.mode.Fronts) * len(fates) {
 			order := rng.Perm(len(fates))
 			if at == n {
-				first := slices.Index(order, 0) // fateAnswered
+				first := slices.Index(order, 0) // the order with fateAnswered
 				order[0], order[first] = order[first], order[0]
 			}
 			for k, fate := range order {
@@ -132,7 +133,7 @@ func (s *modeStorm) rage(ctx context.Context) error {
 		if err := f.Shop.start(ctx); err != nil {
 			return err
 		}
-		defer func() { _ = f.Shop.kill() }() // it may have ended when its storm was cancelled
+		defer func() { _ = f.Shop.kill() }() // an error means that it ended when the storm was cancelled
 	}
 	if err := startAll(ctx, s.victims...); err != nil {
 		return err
@@ -170,7 +171,7 @@ func (s *modeStorm) order(ctx context.Context, i int) error {
 			Code      string `json:"code"`
 			Retryable bool   `json:"retryable"`
 		}
-		_ = json.Unmarshal(a.body, &p) // the answer may be empty
+		_ = json.Unmarshal(a.body, &p) // an answer may have no body
 		switch {
 		case err != nil:
 			return err
@@ -190,7 +191,7 @@ func (s *modeStorm) order(ctx context.Context, i int) error {
 	}
 }
 
-// attempt sends an order once. Its fate happens with the first request that reaches the shop.
+// attempt sends an order once. Its fault happens with the first request that reaches the shop.
 func (s *modeStorm) attempt(ctx context.Context, f Front, o *shopIntent) (a answer, sent, err error) {
 	if o.fate == fateSilent && !o.struck {
 		return s.interrupted(ctx, f, o)
@@ -229,7 +230,7 @@ func (s *modeStorm) interrupted(ctx context.Context, f Front, o *shopIntent) (a 
 			break
 		}
 		select {
-		case <-ended: // it has not reached the shop
+		case <-ended: // the request has not reached the shop
 			return a, sent, nil
 		default:
 		}

@@ -12,7 +12,7 @@ import (
 // GatewaysReport is the result of a storm over gateways. Its JSON form is a contract with scripts.
 type GatewaysReport struct {
 	Modes []ModeReport `json:"modes"`
-	OK    bool         `json:"ok"` // stop and check have kept their promises, and the others show what they are for
+	OK    bool         `json:"ok"` // stop and check have kept their promises, and the other modes have charged something twice
 
 	ShopKills    int           `json:"-"`
 	GatewayKills int           `json:"-"`
@@ -26,18 +26,18 @@ type ModeReport struct {
 	Requests          int    `json:"requests"` // of the clients
 	Forwards          int    `json:"forwards"` // requests that have reached a shop
 	DoubleEffects     int    `json:"double_effects"`
-	Unknown           int    `json:"unknown"` // orders of which the client knows no more
+	Unknown           int    `json:"unknown"` // orders whose client knows only that the outcome is unknown
 	ResolvedByReceipt int    `json:"resolved_by_receipt"`
 	OK                bool   `json:"ok"`
 
 	reasons []string
 }
 
-// shopBooks are what the database of a shop has.
+// shopBooks is what the database of a shop contains.
 type shopBooks struct {
-	charges  map[string]int // by order
+	charges  map[string]int // number of charges, by order
 	arrivals map[string]int
-	settled  map[string]bool // orders whose first forward has a receipt or a tombstone
+	settled  map[string]bool // orders with a receipt or a tombstone of their first forward
 }
 
 // readShopBooks reads the database of a shop whose process has ended.
@@ -104,12 +104,12 @@ func (m *ModeReport) add(o *shopIntent, b shopBooks) {
 	switch {
 	case o.unknown:
 		m.Unknown++
-	case o.struck && o.answered && b.settled[o.Order]: // its first answer was lost
+	case o.struck && o.answered && b.settled[o.Order]: // its first answer was lost, and the receipt has shown the outcome
 		m.ResolvedByReceipt++
 	}
 }
 
-// judge decides. A storm in which nothing went wrong without a gateway, or nothing was unknown, proves nothing.
+// judge fills in OK and the reasons. A storm proves nothing if nothing went wrong without a gateway, or if no outcome was unknown.
 func (r *GatewaysReport) judge() {
 	vacuous := func(isMissing bool, sentence string) {
 		if isMissing {

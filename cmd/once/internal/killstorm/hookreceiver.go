@@ -27,7 +27,7 @@ import (
 
 const (
 	hooksPath     = "/hooks"
-	answersLost   = 5 // every so many answers of 200 since the start, one is lost
+	answersLost   = 5 // of this many answers with status 200, one is lost
 	slowestAnswer = 20 * time.Millisecond
 )
 
@@ -51,7 +51,7 @@ type HookReceiver struct {
 	store  *sqlstore.Store
 	db     *sql.DB
 	box    *inbox.Inbox[*sql.Tx]
-	file   string // with its secrets
+	file   string // the file with the secrets
 	unsafe bool
 	lost   atomic.Int64
 
@@ -60,7 +60,7 @@ type HookReceiver struct {
 	verified http.Handler
 }
 
-// NewHookReceiver returns a receiver whose secrets are in a file. An unsafe one neither verifies signatures nor detects duplicates.
+// NewHookReceiver returns a receiver that reads its secrets from a file. An unsafe receiver verifies no signatures and detects no duplicates.
 func NewHookReceiver(s *sqlstore.Store, db *sql.DB, file string, unsafe bool, log *slog.Logger) *HookReceiver {
 	box := inbox.New(once.New(s, once.Config{}), inbox.Config{
 		Consumer: "bookings", Observer: inbox.Log(log), Policy: &retry.Policy{Attempts: 1000, Base: time.Millisecond, Cap: 10 * time.Millisecond, Total: -1},
@@ -100,7 +100,7 @@ func (h *HookReceiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	default:
 		w.WriteHeader(a.status)
-		_, _ = a.body.WriteTo(w) // after a lost connection the sender sends again
+		_, _ = a.body.WriteTo(w) // if the connection is lost, the sender sends the request again
 	}
 }
 
@@ -149,7 +149,7 @@ func (h *HookReceiver) book(ctx context.Context, tx *sql.Tx, m message.Message) 
 	var about struct {
 		hookRefund
 
-		Endpoint string `json:"endpoint"` // of a notice
+		Endpoint string `json:"endpoint"` // only a notice about an endpoint has it
 	}
 	if err := json.Unmarshal(e.Data, &about); err != nil {
 		return err

@@ -14,26 +14,26 @@ import (
 // the kill. Its JSON form is a contract with scripts.
 type Instruments struct {
 	Executed    int `json:"executed"`     // refunds, by all processes
-	Last        int `json:"last"`         // refunds by the last process, which lives until all are done
+	Last        int `json:"last"`         // refunds by the last process, which runs until all are done
 	LastEffects int `json:"last_effects"` // refunds in the database since the last process was started
 	Unread      int `json:"unread"`       // refunds in the database that a killed process has not counted in a scrape
 	UnderWay    int `json:"under_way"`    // upper bound of Unread: refunds that were running during the last scrape
 	Replayed    int `json:"replayed"`     // refunds that were requested once more after the storm
-	Again       int `json:"run_again"`    // executed, although they were only requested once more
+	Again       int `json:"run_again"`    // refunds that were executed, although they were only requested again after the storm
 }
 
-// instruments are scraped during a storm. Nil if they are not.
+// instruments reads the metrics of the service during a storm. It is nil if they are not compared.
 type instruments struct {
 	address string // of /metrics
 
 	mu      sync.Mutex
 	sum     Instruments
-	started int // orders
-	effects int // in the database when the last process was killed
+	started int // orders that were begun
+	effects int // refunds in the database when the last process was killed
 	reasons []string
 }
 
-// counted has the counts of the running process since its start.
+// counted is what the running process has counted since its start.
 type counted struct{ executed, replayed int }
 
 // begin notes that an order is requested from now on.
@@ -46,7 +46,7 @@ func (i *instruments) begin() {
 	i.started++
 }
 
-// kill scrapes the instruments of the service, and then kills it.
+// kill reads the metrics of the service, and then kills it.
 func (s *Storm) kill(ctx context.Context) error {
 	if s.instruments == nil {
 		return s.Server.kill()
@@ -94,7 +94,7 @@ func (s *Storm) replayAll(ctx context.Context) error {
 	return nil
 }
 
-// read scrapes the counts of refunds.
+// read reads the counts of refunds from the metrics.
 func (i *instruments) read(ctx context.Context) (c counted, err error) {
 	if i == nil {
 		return c, nil
@@ -136,8 +136,8 @@ func (r *Report) compare(i *instruments) {
 	sum := i.sum
 	r.Instruments = &sum
 	sum.Unread, sum.LastEffects = r.Effects-sum.Executed, r.Effects-i.effects
-	// An order can be finished by a replay before the request that has executed it is counted. If that request is then lost, its client sees that, or
-	// has gone.
+	// A replay can finish an order before the request that has executed it is counted. If the answer to that request is then lost, its client
+	// counts it as broken or abandoned.
 	most := sum.UnderWay + r.Broken + r.Abandoned
 	fail := func(wrong bool, sentence string, args ...any) {
 		if wrong {

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// killAll fires the planned kills, each at a random moment after a request of the
-// order that it waits for, or of a later one, has left.
+// killAll kills the service once for each number in s.kills. Each kill happens at a random moment after a request of the order with this
+// number, or of a later order, was sent.
 func (s *Storm) killAll(ctx context.Context) error {
 	rng := rand.New(rand.NewPCG(s.Seed, 1<<62))
 	before := 0
 	for _, at := range s.kills {
 		if !s.reached.wait(ctx, at+1, forever) || !s.sent.wait(ctx, before+1, forever) {
-			return nil // called off, which our caller knows
+			return nil // the storm was cancelled; the caller sees that in ctx
 		}
 		if err := sleep(ctx, time.Duration(rng.Int64N(int64(killDelay)))); err != nil {
 			return nil //nolint:nilerr // likewise
@@ -33,13 +33,13 @@ func (s *Storm) killAll(ctx context.Context) error {
 	return nil
 }
 
-// killDelay is a few requests long: the kill meets one that has just arrived, one
-// in the middle of its commit, or one on its way back.
+// killDelay is as long as a few requests: so a kill meets a request that has just arrived, one in the middle of its commit, or one whose
+// answer is on its way.
 const killDelay = 15 * time.Millisecond
 
 const forever = time.Duration(1<<63 - 1)
 
-// meter is a number that grows, and that can be waited for.
+// meter is a number that only grows, and for which goroutines can wait.
 type meter struct {
 	mu    sync.Mutex
 	n     int
@@ -66,7 +66,7 @@ func (m *meter) value() int {
 	return m.n
 }
 
-// wait reports whether the number came to want, before patience or ctx ended.
+// wait waits until the number is at least want, and reports whether it is. It reports false when patience is over or ctx ends.
 func (m *meter) wait(ctx context.Context, want int, patience time.Duration) bool {
 	over := time.NewTimer(patience)
 	defer over.Stop()

@@ -37,7 +37,7 @@ func OpenLog(dir string) (*Log, error) {
 	return l, nil
 }
 
-// attempt notes one request, by the HTTP status and the problem code of its answer.
+// attempt writes the line of one request, with the HTTP status and the problem code of its answer.
 func (l *Log) attempt(n int, delay time.Duration, key string, v verdict) {
 	if l == nil {
 		return
@@ -51,7 +51,7 @@ func (l *Log) attempt(n int, delay time.Duration, key string, v verdict) {
 	l.retries.line(strconv.Itoa(n), strconv.FormatInt(delay.Milliseconds(), 10), status, v.code, v.word+" "+key)
 }
 
-// outcome notes the final answer that a client got.
+// outcome writes the line of the final answer that a client got.
 func (l *Log) outcome(key, body string, a answer, err error, notes string) {
 	if l == nil {
 		return
@@ -66,7 +66,7 @@ func (l *Log) outcome(key, body string, a answer, err error, notes string) {
 	l.outcomes.line(key, hex.EncodeToString(sum[:]), word, code, resultID(a), notes)
 }
 
-// resultID is the id of the created object.
+// resultID returns the ID of the created object.
 func resultID(a answer) string {
 	var result struct {
 		ID string `json:"id"`
@@ -104,7 +104,7 @@ func createFile(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f, f.Chmod(0o600) // an old file would keep its mode
+	return f, f.Chmod(0o600) // an existing file keeps its old mode otherwise
 }
 
 func newTable(path string, header ...string) (*table, error) {
@@ -118,7 +118,7 @@ func newTable(path string, header ...string) (*table, error) {
 	return t, nil
 }
 
-// line keeps its error for close, as bufio does.
+// line writes one line. Its error is returned by close, because the writer keeps its first error.
 func (t *table) line(fields ...string) { _ = t.csv.Write(fields) }
 
 func (t *table) close() error {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// job is a request for a client process to send, as one line of JSON.
+// job is a request for a client process to send. The process gets it as one line of JSON.
 type job struct {
 	ID     int    `json:"id"`
 	Key    string `json:"key"`
@@ -17,19 +17,19 @@ type job struct {
 	Order  int    `json:"order"`
 	Sender int    `json:"sender"`
 	Fated  bool   `json:"fated"`  // the network may cause faults
-	Doomed bool   `json:"doomed"` // its client waits to be killed when the request has left
+	Doomed bool   `json:"doomed"` // its client waits to be killed when the request is sent
 }
 
-// event is an event of a client process, as one line of JSON.
+// event is what a client process reports, as one line of JSON.
 type event struct {
 	Kind string `json:"kind"`
-	Job  int    `json:"job,omitempty"` // 0 for an intent in its journal
+	Job  int    `json:"job,omitempty"` // 0 for an intent of an earlier process, from the journal
 
-	Key  string `json:"key,omitempty"`  // answered, attempt
-	Sent string `json:"sent,omitempty"` // the body of the request: answered
+	Key  string `json:"key,omitempty"`  // of answered and tried
+	Sent string `json:"sent,omitempty"` // the body of the request; of answered
 
 	Attempt int           `json:"attempt,omitempty"`
-	Delay   time.Duration `json:"delay,omitempty"` // before it
+	Delay   time.Duration `json:"delay,omitempty"` // the pause before this attempt
 	Word    string        `json:"word,omitempty"`
 
 	Status int         `json:"status,omitempty"`
@@ -42,12 +42,12 @@ type event struct {
 const (
 	left     = "left"     // a whole request was sent
 	tried    = "tried"    // an attempt has ended
-	answered = "answered" // the last answer has arrived, and the journal does not have it yet
-	done     = "done"     // now the journal has it
+	answered = "answered" // the last answer has arrived, but is not in the journal yet
+	done     = "done"     // the answer is in the journal
 	ready    = "ready"    // the open intents of the journal have been resumed
 )
 
-// lines writes values, each as a line, from any goroutine.
+// lines writes values, each as one line of JSON. Several goroutines may use it.
 type lines struct {
 	mu sync.Mutex
 	to *json.Encoder

@@ -7,8 +7,7 @@ import (
 	"strconv"
 )
 
-// network is an http.RoundTripper that sends each request on a connection of its own and
-// does to it what its fate is.
+// network is an http.RoundTripper that sends each request on a new connection, with the fault that [task.fate] has chosen for the attempt.
 type network struct{ *Worker }
 
 func (n network) RoundTrip(req *http.Request) (*http.Response, error) {

@@ -35,7 +35,7 @@ func NewOtherBank(s *sqlstore.Store) http.Handler {
 		_ = json.NewEncoder(w).Encode(deposit{t.Name, t.Cents})
 	}))
 	mux.Handle("POST "+undosPath, oncehttp.Handler(engine, undos, func(w http.ResponseWriter, r *http.Request, tx *sql.Tx) {
-		var made deposit // the stored deposit is undone, whatever the request says
+		var made deposit // the stored deposit is the one that is undone, even if the request has other values
 		err := json.NewDecoder(r.Response.Body).Decode(&made)
 		if err == nil {
 			err = write(r.Context(), s, tx, transfer{Name: made.Transfer}, "take back", -made.Cents)

@@ -7,24 +7,24 @@ import (
 	"github.com/oncelib/once"
 )
 
-// order is one refund that a customer wants, and what happens to it on the way.
+// order is one refund that a customer wants, and the faults that its requests meet.
 type order struct {
 	index  int
 	key    string // the same for every attempt
-	amount int64  // no two orders refund the same amount, so the database tells whose a refund is
-	charge string // set when the charges exist
+	amount int64  // no two orders have the same amount, so the database shows to which order a refund belongs
+	charge string // set when the charges have been made
 
 	copies   int  // clients that send it at the same moment
-	again    bool // it is sent once more when it was answered long ago
+	again    bool // it is sent once more, long after it was answered
 	conflict bool // the key is then used for another amount, by mistake
-	crashes  int  // so many clients are killed when they have asked for it
+	crashes  int  // how many clients are killed after they have sent it
 }
 
 const (
-	firstAmount  = 1_000         // of the first order; the next is 1 more
-	wrongAmount  = 1_000_000_000 // the same for requests that must be refused
+	firstAmount  = 1_000         // of the first order; each next order has 1 more
+	wrongAmount  = 1_000_000_000 // likewise, for requests that must be refused
 	chargeAmount = 1_000_000_000_000_000
-	charges      = 8 // orders share them, so that refunds of one charge meet
+	charges      = 8 // a small number, so that many refunds have the same charge
 	refundsPath  = "/refunds"
 	chargesPath  = "/charges"
 )
@@ -46,7 +46,7 @@ func plan(n int, seed uint64) []*order {
 	return orders
 }
 
-// rng decides what happens to the attempts of one sender of o.
+// rng returns the random numbers that decide what happens to the attempts of one sender of o.
 func (o *order) rng(seed uint64, sender int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, uint64(1+o.index)<<8|uint64(sender)))
 }
@@ -55,7 +55,7 @@ func (o *order) body() string {
 	return fmt.Sprintf(`{"charge_id":%q,"amount":%d}`, o.charge, o.amount)
 }
 
-// wrongBody is what a client with a mistake in it sends under the same key.
+// wrongBody returns the body that a faulty client sends under the same key.
 func (o *order) wrongBody() string {
 	return fmt.Sprintf(`{"charge_id":%q,"amount":%d}`, o.charge, o.amount+wrongAmount)
 }
@@ -66,9 +66,9 @@ type fate uint8
 const (
 	deliver fate = iota // the answer arrives
 	drop                // the service answers, and the answer is lost
-	hangUp              // the client closes as soon as it has sent
-	cutOff              // half of the request arrives, then the client is gone
-	doom                // the request arrives, and its client waits for its own death
+	hangUp              // the client disconnects as soon as the request is sent
+	cutOff              // the client disconnects after half of the request
+	doom                // the request arrives, and its client waits until it is killed
 )
 
 func pickFate(rng *rand.Rand) fate {
@@ -83,7 +83,7 @@ func pickFate(rng *rand.Rand) fate {
 	return deliver
 }
 
-// planKills returns, for each SIGKILL, which order must be under way when it is sent.
+// planKills returns, for each kill, the number of the order that must have been sent before.
 func planKills(kills, orders int, seed uint64) []int {
 	rng := rand.New(rand.NewPCG(seed, 1<<63))
 	at := make([]int, kills)

@@ -12,34 +12,34 @@ import (
 	"sync"
 )
 
-// process is one client, which is restarted after each kill.
+// process is one client process, which is started again after each kill.
 type process struct {
 	*Fleet
 
 	journal string
-	last    tail // of what it wrote to its standard error
+	last    tail // the end of its standard error
 
-	starting sync.Mutex // held while it is dead
+	starting sync.Mutex // held while no process is running
 	stdin    io.WriteCloser
 	tell     *lines
 
 	mu      sync.Mutex
 	cmd     *exec.Cmd
-	dying   bool // it was killed, or told to end
+	dying   bool // it was killed, or is ending
 	ended   chan struct{}
-	resumed chan struct{} // closed when it is ready
+	resumed chan struct{} // closed when the process has resumed its intents
 	jobs    map[int]*flight
 	next    int
 }
 
-// flight is a job of a client without a final answer.
+// flight is a job that has no final answer yet.
 type flight struct {
 	job
 
 	landed chan struct{}
 	answer *answer
 	err    error
-	fatal  bool // its client was killed because of it
+	fatal  bool // its client was killed because the job is doomed
 	notes  string
 }
 
@@ -77,7 +77,7 @@ func (p *process) read(cmd *exec.Cmd, out io.Reader, ended chan struct{}) {
 	defer close(ended)
 	for r := bufio.NewReader(out); ; {
 		line, err := r.ReadBytes('\n')
-		if err != nil { // the kill has torn the last line
+		if err != nil { // the process was killed while it wrote the last line
 			break
 		}
 		var e event
@@ -121,7 +121,7 @@ func (p *process) hear(e event) {
 			break
 		}
 		p.storm.tally.resumed()
-		for _, f := range p.jobs { // jobs with the same key are one intent
+		for _, f := range p.jobs { // all jobs with this key are one intent
 			if f.Key == e.Key && f.Body == e.Sent && f.answer == nil {
 				f.answer, f.notes = a, "resumed by the next process"
 			}
@@ -136,7 +136,7 @@ func (p *process) hear(e event) {
 	}
 }
 
-// land ends a flight. p.mu is held.
+// land ends a flight. The caller holds p.mu.
 func (p *process) land(id int) {
 	if f := p.jobs[id]; f != nil {
 		delete(p.jobs, id)
@@ -144,7 +144,8 @@ func (p *process) land(id int) {
 	}
 }
 
-// kill kills the process in the middle of its work, and restarts it. Jobs that were neither answered nor in its journal are given again.
+// kill kills the process in the middle of its work, and starts it again. Jobs that were neither answered nor written to its journal are sent
+// again.
 func (p *process) kill() {
 	p.starting.Lock()
 	defer p.starting.Unlock()
@@ -169,7 +170,7 @@ func (p *process) kill() {
 	}
 }
 
-// rest ends the answered flights, and returns the other jobs.
+// rest ends the flights that have an answer, and returns the other jobs.
 func (p *process) rest() (jobs []job) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

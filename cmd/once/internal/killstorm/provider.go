@@ -16,14 +16,14 @@ import (
 
 // Provider is an external service that charges cards. It is slow, and drops answers. It writes its charges to a file, so that it can be killed.
 type Provider struct {
-	dedupes bool // it makes one charge for each key, and accepts tombstones
+	dedupes bool // it makes at most one charge for each key, and accepts tombstones
 
 	mu      sync.Mutex
 	file    *os.File
 	charges map[string]string // by key
-	void    map[string]bool   // refused keys
+	void    map[string]bool   // keys with a tombstone: no charge is made for them
 	next    int
-	tries   map[string]int // of an order, since the start
+	tries   map[string]int // requests by order, since the start
 }
 
 // deed is a line of the file of a provider.
@@ -57,7 +57,7 @@ func OpenProvider(path string, dedupes bool) (*Provider, error) {
 	return p, nil
 }
 
-// readDeeds reads the file of a provider whose processes are dead: the last line may be torn.
+// readDeeds reads the file of a provider. Its processes must have ended. The last line may be incomplete.
 func readDeeds(path string) (list []deed, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,7 +84,7 @@ func (p *Provider) note(d deed) {
 		_, err = p.file.Write(append(b, '\n'))
 	}
 	if err != nil {
-		panic(err) // the process ends: no answer is sent for an unwritten deed
+		panic(err) // the process ends, because it must not answer for a deed that is not in the file
 	}
 }
 
@@ -93,18 +93,18 @@ const keyHeader = "Idempotency-Key"
 // chargeRequest is the request of the service to the provider.
 type chargeRequest struct {
 	Order  string `json:"order"`
-	Number int    `json:"number"` // of the order, which chooses its fault
+	Number int    `json:"number"` // of the order; it chooses the fault
 }
 
 // Faults of the first request of an order, by its number.
 const (
 	mishaps      = 6
-	dropsAfter   = 0 // the charge is made, the answer is dropped, and so is the answer to the next question about it
-	dropsBefore  = 1 // the charge is not made, no answer is sent, and the same for the next question
-	comesLate    = 2 // the request is on its way for longer than its client waits
+	dropsAfter   = 0 // the charge is made, and its answer and the answer to the next question about it are lost
+	dropsBefore  = 1 // the charge is not made, and neither the request nor the next question about it is answered
+	comesLate    = 2 // the request arrives after its client has stopped waiting
 	lateness     = 2500 * time.Millisecond
 	chargeTime   = 15 * time.Millisecond
-	callPatience = 2 * time.Second // of the service
+	callPatience = 2 * time.Second // how long the service waits for an answer
 )
 
 // ServeHTTP implements [http.Handler].
@@ -144,7 +144,7 @@ func (p *Provider) charge(w http.ResponseWriter, r *http.Request, d deed, mishap
 	}
 	if err := sleep(r.Context(), takes); err != nil && takes == chargeTime {
 		return
-	} else if err != nil { // a slow network still delivers
+	} else if err != nil { // the request still arrives although its client has stopped waiting, as on a slow network
 		_ = sleep(context.WithoutCancel(r.Context()), lateness-callPatience)
 	}
 	id, err := p.book(d)
@@ -213,7 +213,7 @@ func (p *Provider) settle(w http.ResponseWriter, d deed, mishap int) {
 	writeCharge(w, http.StatusOK, id)
 }
 
-// chargeAnswer has no charge if the key is void.
+// chargeAnswer is an answer of the provider. Its charge is "" if the key has a tombstone.
 type chargeAnswer struct {
 	Charge string `json:"charge"`
 }
@@ -221,5 +221,5 @@ type chargeAnswer struct {
 func writeCharge(w http.ResponseWriter, status int, id string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(chargeAnswer{id}) //nolint:errchkjson // a client that has gone does not need it
+	_ = json.NewEncoder(w).Encode(chargeAnswer{id}) //nolint:errchkjson // an error means that the client has disconnected
 }

@@ -15,7 +15,7 @@ import (
 
 // ProvidersConfig of a storm over a service that charges through external providers. Every field but Progress is required.
 type ProvidersConfig struct {
-	Orders  int // each third is paid in another way; at least LeastOrders
+	Orders  int // at least LeastOrders; each third of them is paid in another way
 	Clients int // that work at the same time
 	Kills   int // of each process
 	Seed    uint64
@@ -23,7 +23,7 @@ type ProvidersConfig struct {
 
 	Nodes            []*Server // of the service
 	Dedupes, Forgets *Server   // the providers
-	DedupesFile      string    // what they have done
+	DedupesFile      string    // the file with the deeds of Dedupes
 	ForgetsFile      string
 
 	// Unknown lists the keys whose outcome is unknown, in the scope of the orders, and Resolve decides one, as once keys does.
@@ -36,7 +36,7 @@ type ProvidersConfig struct {
 
 // Decision is an operator's finding about an order: the charge that was made, or that no charge exists.
 type Decision struct {
-	Answer []byte // of status 201; nil if it has failed
+	Answer []byte // the answer for the client, with status 201; nil if no charge exists
 	Failed string
 }
 
@@ -51,9 +51,9 @@ type Providers struct {
 
 // orderOutcome is the outcome of an order for its client.
 type orderOutcome struct {
-	charge  string // "" if it has failed
-	unknown bool   // the client once got the answer that it is unknown
-	decided bool   // by the operator
+	charge  string // "" if the order has failed
+	unknown bool   // the client has got the answer that the outcome is unknown
+	decided bool   // the operator has decided it
 	done    bool
 }
 
@@ -93,7 +93,7 @@ func (s *Providers) rage(ctx context.Context) error {
 	}
 	s.enter("operator")
 	callers := append([]*Server{s.Forgets}, s.Nodes...)
-	for _, p := range callers { // then no call is on its way: a charge that the provider does not have now will not come later
+	for _, p := range callers { // afterwards no call is on its way, so no further charge can be made
 		if err := p.kill(); err != nil {
 			return err
 		}
@@ -108,19 +108,19 @@ func (s *Providers) rage(ctx context.Context) error {
 	return s.askAll(ctx, s.again)
 }
 
-// aimAtCharge waits for a part of the time that a charge takes.
+// aimAtCharge waits for a random part of the time that a charge takes.
 func aimAtCharge(ctx context.Context, _ *Server, rng *rand.Rand) error {
 	return sleep(ctx, time.Duration(rng.Int64N(int64(2*chargeTime))))
 }
 
-// calmOrders is the number of orders, the last ones, without a kill: one for each fault and way to pay, so that each fault occurs undisturbed at
-// least once.
+// calmOrders is the number of orders at the end during which no process is killed: one for each fault and each way to pay, so that each fault
+// happens at least once without a kill.
 const calmOrders = 3 * mishaps
 
-// LeastOrders is the smallest number of them.
+// LeastOrders is the smallest number of orders of such a storm.
 const LeastOrders = 2 * calmOrders
 
-// ways in which an order is paid.
+// ways are the ways to pay for an order.
 var ways = []string{payChecked, payRepeated, payUnsafely}
 
 func wayOf(i int) string { return ways[i%len(ways)] }
@@ -135,12 +135,12 @@ func (s *Providers) order(ctx context.Context, i int) error {
 	return s.ask(ctx, i, func(a answer) (done bool) { return a.status == http.StatusConflict && wayOf(i) == payUnsafely })
 }
 
-// again requests an order once more after its end.
+// again requests an order once more after it has ended.
 func (s *Providers) again(ctx context.Context, i int) error {
 	return s.ask(ctx, i, func(answer) bool { return false })
 }
 
-// ask sends the request of an order until it gets a final answer, or until enough says that it got "unknown" often enough.
+// ask sends the request of an order until it gets a final answer, or until enough reports true for an answer with an unknown outcome.
 func (s *Providers) ask(ctx context.Context, i int, enough func(answer) bool) error {
 	body, err := json.Marshal(orderRequest{chargeRequest{s.nameOf(i), i / len(ways)}, wayOf(i)})
 	if err != nil {
@@ -154,7 +154,7 @@ func (s *Providers) ask(ctx context.Context, i int, enough func(answer) bool) er
 			Code      string `json:"code"`
 			StatusURL string `json:"status_url"`
 		}
-		_ = json.Unmarshal(a.body, &p) // the answer may be empty
+		_ = json.Unmarshal(a.body, &p) // an answer may have no body
 		switch {
 		case err != nil, a.status >= http.StatusInternalServerError, p.Code == "CONFLICT.idempotency.in_flight":
 		case a.status == http.StatusCreated, a.status == http.StatusUnprocessableEntity:
@@ -195,7 +195,7 @@ func (s *Providers) learn(i int, a answer) error {
 	return nil
 }
 
-// decide acts as an operator: the list of the provider shows which charges were made.
+// decide acts as an operator, who finds the charges in the list of the provider.
 func (s *Providers) decide(ctx context.Context) error {
 	keys, err := s.Unknown(ctx, ordersScope)
 	if err != nil {

@@ -71,7 +71,7 @@ func (s *Providers) count(ctx context.Context, r *ProvidersReport) error {
 	return nil
 }
 
-// contradicts returns the error in an order with these charges and this booking, or "".
+// contradicts returns the error in an order that has these charges and this booking, or "".
 func (o orderOutcome) contradicts(made []string, booked string) string {
 	switch {
 	case len(made) > 1:
@@ -88,7 +88,7 @@ func (o orderOutcome) contradicts(made []string, booked string) string {
 	return ""
 }
 
-// resolved counts how an unknown outcome became known.
+// resolved counts the way in which an unknown outcome became known.
 func (r *ProvidersReport) resolved(o orderOutcome) {
 	if o.unknown || o.decided {
 		r.Unknown++
@@ -126,7 +126,7 @@ func (s *Providers) readCharges(r *ProvidersReport) (charges map[string][]string
 	return charges, nil
 }
 
-// orderBookings returns the charges that the service has booked, by order. No node may be running.
+// orderBookings returns the charges that the service has booked, by order. The nodes must have ended.
 func (w Witness) orderBookings(ctx context.Context, session string) (map[string]string, error) {
 	if err := w.await(ctx); err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func (w Witness) orderBookings(ctx context.Context, session string) (map[string]
 		if err := rows.Scan(&order, &charge); err != nil {
 			return nil, err
 		}
-		if strings.HasPrefix(order, session+"-") { // it may be from another storm
+		if strings.HasPrefix(order, session+"-") { // other orders belong to another storm
 			booked[order] = charge
 		}
 	}

@@ -31,13 +31,13 @@ type Report struct {
 type Details struct {
 	Took      time.Duration
 	Clients   int
-	Dropped   int      // answers
-	Broken    int      // connections that died with the server
+	Dropped   int      // answers that the network lost
+	Broken    int      // connections that ended because the server was killed
 	Abandoned int      // requests that their client cut off or disconnected from
 	Compared  int      // answers that were compared with the first one of their order
 	Open      int      // open intents in the journals of the clients
-	Entries   int      // of the ledger
-	SampleKey string   // of an order that had every kind of trouble
+	Entries   int      // entries of the ledger
+	SampleKey string   // the key of an order that met every kind of fault
 	Reasons   []string // why it is not OK
 }
 
@@ -65,7 +65,7 @@ func (s *Storm) report(f found, took time.Duration) Report {
 		case len(right) == 0:
 			r.Lost++
 		case answered && !slices.Contains(right, resultID(told)):
-			r.Lost++ // a customer has a receipt for a refund that does not exist
+			r.Lost++ // the customer has an answer for a refund that does not exist
 		}
 		if !answered {
 			r.Reasons = append(r.Reasons, "no client has received the outcome of "+o.key)
@@ -81,7 +81,7 @@ func (s *Storm) report(f found, took time.Duration) Report {
 	return r
 }
 
-// judge decides. A storm that has missed an interesting fault proves nothing, so it is not OK either.
+// judge fills in OK and the reasons. A storm in which an interesting fault did not happen proves nothing, so it is not OK either.
 func (r *Report) judge(cfg Config) {
 	fail := func(n int, sentence string) {
 		if n > 0 {

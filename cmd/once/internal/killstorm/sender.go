@@ -40,7 +40,7 @@ const (
 
 	// Shorter than in a service, so that a storm sees all of them.
 	hookTTL     = time.Second
-	hookTimeout = time.Hour // an endpoint that hangs is never disabled
+	hookTimeout = time.Hour // longer than a storm, so that an endpoint that hangs is never disabled
 )
 
 var hookSchedule = []time.Duration{
@@ -62,7 +62,7 @@ type Sender struct {
 
 // NewSender returns a node of the sender, whose endpoints are at ports of this host.
 func NewSender(s *sqlstore.Store, ports []uint16, log *slog.Logger) (*Sender, error) {
-	encrypter, err := once.NewEncrypter(make([]byte, 32)) // a real service has a secret
+	encrypter, err := once.NewEncrypter(make([]byte, 32)) // a fixed key for the demo; a real service has a secret one
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func NewSender(s *sqlstore.Store, ports []uint16, log *slog.Logger) (*Sender, er
 	return &Sender{mux, relay}, nil
 }
 
-// Run delivers until ctx ends.
+// Run delivers the events until ctx ends.
 func (s *Sender) Run(ctx context.Context) error { return s.relay.Run(ctx) }
 
 func sendRefund(ctx context.Context, hooks *webhook.Hooks[*sql.Tx], tx *sql.Tx, tenant string, re hookRefund) error {
@@ -113,7 +113,7 @@ func sendRefund(ctx context.Context, hooks *webhook.Hooks[*sql.Tx], tx *sql.Tx, 
 	return nil
 }
 
-// bearer returns the tenant that a request names. A real service authenticates the tenant.
+// bearer returns the tenant that the request names. It is not authenticated, as it would be in a real service.
 func bearer(r *http.Request) string {
 	tenant, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	return tenant

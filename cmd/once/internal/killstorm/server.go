@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// Server is the service as a process of its own, which can be killed and started
-// again at the same address.
+// Server is a process of the service, which can be killed and started again at the same address.
 type Server struct {
 	// Command returns a command that serves at address when it is started.
 	Command func(address string) *exec.Cmd
@@ -30,11 +29,11 @@ type Server struct {
 	last    tail // the end of their output
 
 	mu   sync.Mutex
-	cmd  *exec.Cmd     // nil while it is down
+	cmd  *exec.Cmd     // nil while no process is running
 	died chan struct{} // closed when cmd has ended
 }
 
-// Address is where the process serves, "" before it was first started.
+// Address returns the address at which the process serves, or "" before its first start.
 func (s *Server) Address() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +65,7 @@ func (s *Server) start(ctx context.Context) error {
 	}
 	died := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // its error does not matter: it was killed
+		_ = cmd.Wait() // a kill always causes an error, so it tells nothing
 		close(died)
 	}()
 	s.cmd, s.died = cmd, died
@@ -102,7 +101,7 @@ func (s *Server) ready(ctx context.Context) bool {
 
 var errEnded = errors.New("the service ended by itself; the demo did not kill it")
 
-// kill sends SIGKILL to exactly this process id, and waits until the process has ended, with all its locks and sockets.
+// kill sends SIGKILL to the process, and waits until it has ended: then its locks and sockets are free.
 func (s *Server) kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,6 +4,5 @@ package killstorm
 
 import "os/exec"
 
-// diesWithUs does nothing where the kernel offers nothing: a storm that is itself
-// killed leaves its service running.
+// diesWithUs does nothing, because only Linux kills a process when its parent ends. If a storm is killed here, its service runs on.
 func diesWithUs(*exec.Cmd) {}

@@ -37,7 +37,7 @@ func ShopTables() ([]string, error) {
 
 const fateHeader = "Demo-Fate"
 
-// Fates of the first request for an order.
+// Fates are the faults of the first request of an order.
 const (
 	fateAnswered = ""       // the shop answers
 	fateBefore   = "before" // the shop is killed before its commit
@@ -45,7 +45,7 @@ const (
 	fateSilent   = "silent" // the shop does not answer after its commit; the gateway is killed meanwhile
 )
 
-// Shop is a service that charges cards and does not know idempotency keys. It kills itself where its client asks for it.
+// Shop is a service that charges cards and does not know idempotency keys. It kills itself at the point that its client asks for.
 type Shop struct {
 	DB       *sql.DB
 	Receipts bool // it writes receipts
@@ -82,10 +82,10 @@ func (s Shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)
-	_, _ = w.Write(body) // after a lost connection the client comes again
+	_, _ = w.Write(body) // if the connection is lost, the client sends the order again
 }
 
-// arrived notes for the demo that a request has come, and returns its fate. Later requests of the same order have no fate.
+// arrived records that a request has come, and returns its fault. Only the first request of an order has one.
 func (s Shop) arrived(r *http.Request, o shopOrder) (fate string, err error) {
 	ctx := context.WithoutCancel(r.Context())
 	earlier := 0

@@ -16,7 +16,7 @@ type Config struct {
 	Kills   int    // of the service
 	Seed    uint64 // of the faults
 	Tenant  string // unique for this storm in the database
-	Unsafe  bool   // the service runs without once: answers are not expected to repeat
+	Unsafe  bool   // the service runs without once, so answers need not be repeated
 
 	ClientKills int // of the processes of Fleet
 
@@ -38,8 +38,8 @@ type Progress struct {
 	Sent, Dropped    int
 	Stage            string
 
-	What      string // the objects that clients want: "" means refunds
-	Events    bool   // a storm over events, with the number of delivered ones
+	What      string // the objects that clients want; "" means refunds
+	Events    bool   // a storm over events, which counts delivered events
 	Delivered int
 }
 
@@ -53,11 +53,11 @@ type Storm struct {
 	open   int          // open intents at the end
 	stage  atomic.Value // string
 
-	reached *meter // the highest order of which a request was sent
+	reached *meter // the highest number of an order of which a request was sent
 	sent    *meter // sent requests
-	done    *meter // kills
+	done    *meter // completed kills
 
-	instruments *instruments // nil if they are not scraped
+	instruments *instruments // nil if the metrics are not compared
 }
 
 // Run runs a storm to its end, kills the last server and asks the witness. Its error means that the storm has no result, not that the result is bad.
@@ -133,7 +133,7 @@ func (s *Storm) rage(ctx context.Context) error {
 	return err
 }
 
-// charge makes the charges for the refunds, without faults.
+// charge makes the charges that the refunds need, without faults.
 func (s *Storm) charge(ctx context.Context) error {
 	var ids [charges]string
 	w := wire{address: s.Server.address, tenant: s.Tenant}
@@ -153,7 +153,8 @@ func (s *Storm) charge(ctx context.Context) error {
 	return nil
 }
 
-// each lets the clients work on every order. An order waits for its share of the kills: otherwise the storm would end before the last kill.
+// each lets the clients work on every order. An order waits until its share of the kills has happened: otherwise the storm would end before the
+// last kill.
 func (s *Storm) each(ctx context.Context, work func(*order)) {
 	next := make(chan *order)
 	var clients sync.WaitGroup
@@ -175,7 +176,7 @@ func (s *Storm) each(ctx context.Context, work func(*order)) {
 	clients.Wait()
 }
 
-// encore waits until the kills are done. A kill waits for a request, so if no client has another order, the order at index is requested again.
+// encore waits until the kills are done. A kill needs requests, so the order at index is requested again and again meanwhile.
 func (s *Storm) encore(ctx context.Context, index, kills int) {
 	const stalled = 500 * time.Millisecond
 	for sender := 1 << 5; !s.done.wait(ctx, kills, stalled) && ctx.Err() == nil; sender++ {

@@ -6,7 +6,7 @@ import "sync"
 type tally struct {
 	mu      sync.Mutex
 	n       counts
-	first   map[*order]answer // the first success that a client has seen
+	first   map[*order]answer // the first successful answer that a client got
 	differs map[*order]int
 }
 
@@ -16,8 +16,8 @@ type counts struct {
 	mismatch  int
 	inFlight  int
 	dropped   int // answers that the network lost
-	broken    int // connections that died with the server
-	down      int // attempts that found no server
+	broken    int // connections that ended because the server was killed
+	down      int // attempts that could not connect to the server
 	abandoned int // requests that their client cut off or disconnected from
 	compared  int // answers after the first of their order
 	finished  int // orders
@@ -73,7 +73,7 @@ func (t *tally) answered(o *order, a answer) (same bool) {
 	return true
 }
 
-// differ notes that an answer, whatever its bytes, did not come from the record.
+// differ counts an answer that was not replayed from the record, even if its bytes are the same.
 func (t *tally) differ(o *order) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

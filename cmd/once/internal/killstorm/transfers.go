@@ -22,7 +22,7 @@ type TransfersConfig struct {
 
 	Nodes        []*Server // of the first bank
 	Clearing     *Server   // between the banks
-	ClearingFile string    // with the requests that it has got
+	ClearingFile string    // the requests that it has got
 	Other        *Server   // the second bank
 
 	Banks    [2]Witness
@@ -36,7 +36,7 @@ type Transfers struct {
 
 	mu       sync.Mutex
 	outcomes []transferOutcome // by number
-	points   []books           // counts of the money while no transfer was running
+	points   []books           // the books at moments when no transfer was running
 }
 
 // transferOutcome is the final answer that the client of a transfer got.
@@ -76,11 +76,11 @@ func newTransfers(cfg TransfersConfig) *Transfers {
 	return s
 }
 
-// calmTransfers is the number of transfers, the last ones, without a kill: one for each fault, contract and refusal, so that each fault occurs
-// undisturbed at least once.
+// calmTransfers is the number of transfers at the end during which no process is killed: one for each fault, contract and refusal, so that each
+// fault happens at least once without a kill.
 const calmTransfers = clearingMishaps * 2 * 4
 
-// LeastTransfers is the smallest number of them.
+// LeastTransfers is the smallest number of transfers of such a storm.
 const LeastTransfers = calmTransfers + calmTransfers/2
 
 var refusals = []string{"", "withdraw", "deposit", "confirm"}
@@ -125,7 +125,7 @@ func (s *Transfers) rage(ctx context.Context) error {
 	return s.askAll(ctx, s.ask)
 }
 
-// aimAtTransfer waits for a part of the time that a transfer takes.
+// aimAtTransfer waits for a random part of the time that a transfer takes.
 func aimAtTransfer(ctx context.Context, _ *Server, rng *rand.Rand) error {
 	return sleep(ctx, time.Duration(rng.Int64N(int64(bankPatience/4))))
 }

@@ -34,7 +34,7 @@ type TransfersReport struct {
 // books are the entries of both banks, by transfer and kind.
 type books [2]map[string]map[string][]int64
 
-// sums of one transfer: what each bank has, and how often.
+// of returns the sums of one transfer in both banks, and the number of its entries.
 func (b books) of(name string) (first, second int64, entries int) {
 	for i, bank := range b {
 		for what, list := range bank[name] {
@@ -53,7 +53,7 @@ func (b books) of(name string) (first, second int64, entries int) {
 	return first, second, entries
 }
 
-// quiescent reads the books of both banks while no transfer is running.
+// quiescent reads the books of both banks. No transfer may be running.
 func (s *Transfers) quiescent(ctx context.Context) error {
 	var all books
 	for i, bank := range s.Banks {
@@ -67,7 +67,7 @@ func (s *Transfers) quiescent(ctx context.Context) error {
 	return nil
 }
 
-// entries are the entries of the transfers of a session, by transfer and kind.
+// entries returns the entries of the transfers of a session, by transfer and kind.
 func (w Witness) entries(ctx context.Context, session string) (map[string]map[string][]int64, error) {
 	rows, err := w.DB.QueryContext(ctx, "select transfer, what, cents from demo_entry")
 	if err != nil {
@@ -81,7 +81,7 @@ func (w Witness) entries(ctx context.Context, session string) (map[string]map[st
 		if err := rows.Scan(&name, &what, &cents); err != nil {
 			return nil, err
 		}
-		if !strings.HasPrefix(name, session+"-") { // it may be from another storm
+		if !strings.HasPrefix(name, session+"-") { // other entries belong to another storm
 			continue
 		}
 		if all[name] == nil {
@@ -171,7 +171,7 @@ func (s *Transfers) readClearing(r *TransfersReport) (unanswered map[string]bool
 		return nil, err
 	}
 	open, unanswered := map[string]int{}, map[string]bool{}
-	said := map[string]map[string]bool{"undone": {}, "nothing": {}, "refused": {}} // by transfer: an answer may come twice
+	said := map[string]map[string]bool{"undone": {}, "nothing": {}, "refused": {}} // by transfer, because an answer may come twice
 	for _, d := range deeds {
 		switch {
 		case said[d.What] != nil:

@@ -51,12 +51,12 @@ type Webhooks struct {
 	logged                secretLog
 	forged, accepted      atomic.Int64
 	mu                    sync.Mutex
-	secret, retired       string // of the healthy endpoint; retired is the one that the receiver has forgotten
+	secret, retired       string // the secrets of the healthy endpoint: the present one, and the one that the receiver has forgotten
 	secrets               []string
 	bookedAt              int // the number of bookings when the receiver was last killed
 	calming               sync.Once
 	calmed                error
-	rotated               chan struct{} // closed when the secret is replaced, or cannot be
+	rotated               chan struct{} // closed when the secret was replaced, or replacing it has failed
 }
 
 // LeastWebhooks is the smallest number of refunds of a storm. With fewer, the storm could not kill each process several times and still have refunds
@@ -67,7 +67,7 @@ const LeastWebhooks = 24
 func NewWebhooks(cfg WebhooksConfig) *Webhooks {
 	s := &Webhooks{WebhooksConfig: cfg, rotated: make(chan struct{})}
 	s.frame = frame{
-		victims: append([]*Server{cfg.Receiver}, cfg.Senders...), // the receiver first: the senders need its port
+		victims: append([]*Server{cfg.Receiver}, cfg.Senders...), // the receiver first, because the senders need its port
 		orders:  cfg.Orders, calm: cfg.Orders / 3, clients: cfg.Clients, each: cfg.Kills, seed: cfg.Seed,
 	}
 	if cfg.Progress != nil {
@@ -175,7 +175,7 @@ func (s *Webhooks) manage(ctx context.Context, path string, body any) (m managed
 		case err == nil && a.status < 300:
 			return m, json.Unmarshal(a.body, &m)
 		case err == nil && a.status < 500:
-			return m, fmt.Errorf("the sender answers %d to its tenant", a.status) // the body may contain a secret
+			return m, fmt.Errorf("the sender answers %d to its tenant", a.status) // without the body, which may contain a secret
 		}
 		if sleep(ctx, askPause) != nil {
 			return m, context.Cause(ctx)
@@ -216,7 +216,7 @@ func (s *Webhooks) retire() error {
 	return s.tellReceiver(s.secret)
 }
 
-// aim waits for the moment at which a kill is most likely to cause an error: for the receiver, when it books again after its last kill.
+// aim waits for the moment at which a kill is most likely to cause an error. For the receiver it is the first booking after its last kill.
 func (s *Webhooks) aim(ctx context.Context, victim *Server, rng *rand.Rand) error {
 	if victim == s.Receiver {
 		n, err := s.await(ctx, func() (int, bool, error) {
@@ -239,7 +239,7 @@ func (s *Webhooks) order(ctx context.Context, i int) error {
 		if err := s.rotate(ctx); err != nil {
 			return err
 		}
-	case i > half: // so that the last kills come after the rotation
+	case i > half: // these orders wait for the rotation, so that the last kills come after it
 		<-s.rotated
 	}
 	if i >= s.underFire() {
@@ -264,7 +264,7 @@ func (s *Webhooks) order(ctx context.Context, i int) error {
 		switch {
 		case err == nil && a.status == http.StatusCreated:
 			return nil
-		case err == nil && a.status < 500 && a.status != http.StatusConflict: // 409: the first one is still running
+		case err == nil && a.status < 500 && a.status != http.StatusConflict: // a 409 is not an error: the first request is still running
 			return fmt.Errorf("a refund is answered with %d %s", a.status, a.body)
 		}
 		if sleep(ctx, askPause) != nil {
@@ -344,8 +344,8 @@ func (s *Webhooks) forge(ctx context.Context, n int) error {
 	}
 }
 
-// calmDown waits until the deliveries that the kills have delayed are done, and retires the old secret. Each node of the sender was killed since the
-// rotation, and has read the new one.
+// calmDown waits until the deliveries that the kills have delayed are done, and then makes the receiver forget the old secret. Each node of
+// the sender was killed after the rotation, so it has read the new secret.
 func (s *Webhooks) calmDown(ctx context.Context) error {
 	_, err := s.await(ctx, func() (int, bool, error) {
 		n, err := s.waiting(ctx, s.healthy)
@@ -370,12 +370,12 @@ func (s *Webhooks) delivered(ctx context.Context) error {
 	return err
 }
 
-// waiting returns the number of waiting and stopped deliveries of an endpoint.
+// waiting returns how many deliveries to an endpoint wait or have stopped.
 func (s *Webhooks) waiting(ctx context.Context, endpoint string) (int, error) {
 	return s.Sent.number(ctx, endpoint, "select count(*) from once_webhook_delivery d join once_webhook_endpoint e on e.id = d.endpoint where e.uid = $1")
 }
 
-// await polls until its condition holds. It stops when nothing has changed for long: then something is lost, which is the result.
+// await polls until enough is true. It gives up when n has not changed for long: then something is lost, and the result will show that.
 func (s *Webhooks) await(ctx context.Context, look func() (n int, enough bool, err error)) (int, error) {
 	last, changed := 0, time.Now()
 	for {
@@ -400,7 +400,7 @@ func (s *Webhooks) await(ctx context.Context, look func() (n int, enough bool, e
 
 const awaitPatience = time.Minute
 
-// failures is how often an endpoint fails before it answers 410: some of them while its circuit is open.
+// failures is how often an endpoint fails before it answers 410. Some of these failures happen while its circuit is open.
 const failures = 6
 
 // sickEndpoints are two endpoints: one never answers, and one answers 500, and later 410.
@@ -418,7 +418,7 @@ func (e *sickEndpoints) serve(ctx context.Context) (stop func(), err error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/hangs", func(_ http.ResponseWriter, r *http.Request) {
 		e.hung.Add(1)
-		_, _ = io.Copy(io.Discard, r.Body) // so that the server sees the end of the connection
+		_, _ = io.Copy(io.Discard, r.Body) // a server notices the end of a connection only after it has read the body
 		<-r.Context().Done()
 	})
 	mux.HandleFunc("/fails", func(w http.ResponseWriter, _ *http.Request) {

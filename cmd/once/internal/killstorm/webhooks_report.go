@@ -34,10 +34,10 @@ type WebhooksReport struct {
 	Reasons       []string      `json:"-"`
 }
 
-// hookBooks are the books of the receiver.
+// hookBooks is what the books of the receiver contain.
 type hookBooks struct {
 	arrived    int             // requests of the sender
-	rejected   map[string]bool // IDs
+	rejected   map[string]bool // by request ID
 	duplicates int
 	bookings   []hookBooking
 }
@@ -158,7 +158,7 @@ func (s *Webhooks) judgeBookings(r *WebhooksReport, sent hookSent, list []hookBo
 	r.complainf(r.DisabledEndpoints != 1 || notices[s.fails] != 1, "%d notices about disabled endpoints are booked, %d of these about %q; exactly one must be booked", r.DisabledEndpoints, notices[s.fails], s.fails)
 }
 
-// p99 of microseconds, in milliseconds.
+// p99 returns the 99th percentile of times in microseconds, in milliseconds.
 func p99(list []int64) int64 {
 	if len(list) == 0 {
 		return 0
@@ -226,7 +226,7 @@ func (s *Webhooks) readSent(ctx context.Context) (sent hookSent, err error) {
 	return sent, err
 }
 
-// each calls fn with each row of a query.
+// each calls fn for each row of a query.
 func (w Witness) each(ctx context.Context, query string, fn func(row func(...any) error) error, args ...any) error {
 	rows, err := w.DB.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -255,7 +255,7 @@ func (s *Webhooks) scan(ctx context.Context, r *WebhooksReport) error {
 	return nil
 }
 
-// search searches texts for secrets, in each form in which they are sent or stored.
+// search looks in texts for secrets, in each form in which they are sent or stored.
 func (s *Webhooks) search(r *WebhooksReport, texts map[string][]byte) {
 	for where, text := range texts {
 		r.Scanned += len(text)
@@ -265,13 +265,13 @@ func (s *Webhooks) search(r *WebhooksReport, texts map[string][]byte) {
 	}
 }
 
-// Check searches a text about the storm for secrets.
+// Check looks for secrets in a text about the storm.
 func (s *Webhooks) Check(r *WebhooksReport, text []byte) {
 	s.search(r, map[string][]byte{"result": text})
 	r.OK = len(r.Reasons) == 0
 }
 
-// formsOf returns the forms of a secret: its text without "whsec_", its bytes, and these in hexadecimal.
+// formsOf returns the forms of a secret: its text without "whsec_", its bytes, and its bytes in hexadecimal.
 func formsOf(secret string) (forms [][]byte) {
 	_, text, _ := strings.Cut(secret, "_")
 	key, err := base64.StdEncoding.DecodeString(text)

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// wire sends one request on one connection, so it knows exactly which requests were sent. http.Transport does not: it repeats a POST with a key by
-// itself if the kept-alive connection dies, without counting it.
+// wire sends one request on a connection of its own, so that the storm counts exactly the requests that were sent. http.Transport does not
+// count exactly: it repeats a POST with a key by itself if a kept-alive connection has ended.
 type wire struct {
 	address string // host:port
 	tenant  string
-	trace   string // traceparent; "" if none
-	sent    func() // called when a whole request has left
+	trace   string // the traceparent; "" if none is sent
+	sent    func() // called when a whole request is sent
 }
 
 // answer is an answer of the service.
@@ -58,7 +58,7 @@ func (w wire) post(ctx context.Context, path, key, body string, attempt int, f f
 	return w.send(ctx, req, f)
 }
 
-// request returns a POST under a key.
+// request returns a POST with a key.
 func (w wire) request(ctx context.Context, path, key, body string) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+w.address+path, strings.NewReader(body))
 	if err != nil {
@@ -81,7 +81,7 @@ func (w wire) send(ctx context.Context, req *http.Request, f fate) (answer, erro
 		return answer{}, err
 	}
 	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // a cancelled storm does not wait for the other side
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // a cancelled storm does not wait for the server
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return answer{}, err
 	}
@@ -104,12 +104,12 @@ func (w wire) exchange(ctx context.Context, conn net.Conn, req *http.Request, te
 		return answer{}, ctx.Err()
 	}
 	if f == hangUp {
-		return answer{}, errHungUp // an orderly end: the handler's context is cancelled, but the request was received completely
+		return answer{}, errHungUp // the server sees an orderly end: the context of its handler is cancelled, although the request is complete
 	}
 	r := bufio.NewReader(conn)
 	if f == drop {
 		if _, err := r.Peek(1); err != nil {
-			return answer{}, err // the server died first
+			return answer{}, err // the server was killed before it could answer
 		}
 		return answer{}, errors.Join(errDropped, reset(conn))
 	}
@@ -120,12 +120,12 @@ func (w wire) exchange(ctx context.Context, conn net.Conn, req *http.Request, te
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return answer{}, err // the server died in the middle of it
+		return answer{}, err // the server was killed while it answered
 	}
 	return answer{resp.StatusCode, resp.Header, body}, nil
 }
 
-// reset makes Close discard unsent data, like a crashed client.
+// reset makes Close discard unsent data, as after the crash of a client.
 func reset(conn net.Conn) error {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		return tcp.SetLinger(0)
@@ -133,7 +133,7 @@ func reset(conn net.Conn) error {
 	return nil
 }
 
-// same reports whether b repeats a, in everything that a client sees of an answer.
+// same reports whether b repeats a in everything that a client sees of an answer.
 func (a answer) same(b answer) bool {
 	if a.status != b.status || !bytes.Equal(a.body, b.body) {
 		return false

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Witness counts effects in the database of the service. It shares no code with
-// the service and does not ask it.
+// Witness counts the effects in the database of the service. It does not trust the service: it shares no code with it, and asks only the
+// database.
 type Witness struct {
 	DB *sql.DB
 
@@ -20,19 +20,18 @@ type Witness struct {
 	// Tables is a query of the names of the tables.
 	Tables string
 
-	// Quiet returns how many sessions of killed servers the database still works
-	// for. Nil: a session ends with its process.
+	// Quiet returns how many sessions of killed servers the database has not ended yet. Nil means that a session ends with its process.
 	Quiet func(ctx context.Context) (sessions int, err error)
 }
 
 // found is what the witness has seen.
 type found struct {
-	refunds map[int64][]string // ids, by amount
-	entries int                // of the ledger
-	wrong   []string           // sentences on what does not add up
+	refunds map[int64][]string // the IDs of refunds, by amount
+	entries int                // entries of the ledger
+	wrong   []string           // the inconsistencies, as sentences
 }
 
-// count reads what the tenant has. No server may be running.
+// count reads the refunds and the ledger of the tenant. No server may be running.
 func (w Witness) count(ctx context.Context, tenant string) (found, error) {
 	f := found{refunds: map[int64][]string{}}
 	if err := w.await(ctx); err != nil {
@@ -58,7 +57,7 @@ func (w Witness) count(ctx context.Context, tenant string) (found, error) {
 	return f, w.add(ctx, tenant, &f)
 }
 
-// effects is how many refunds the tenant has. No server may be running.
+// effects returns the number of refunds of the tenant. No server may be running.
 func (w Witness) effects(ctx context.Context, tenant string) (n int, err error) {
 	if err := w.await(ctx); err != nil {
 		return 0, err
@@ -68,7 +67,7 @@ func (w Witness) effects(ctx context.Context, tenant string) (n int, err error) 
 	return n, err
 }
 
-// await waits until the database has ended what the last server had begun.
+// await waits until the database has ended the transactions of killed servers.
 func (w Witness) await(ctx context.Context) error {
 	if w.Quiet == nil {
 		return nil
@@ -87,8 +86,8 @@ func (w Witness) await(ctx context.Context) error {
 	}
 }
 
-// add checks that the books are balanced: each refund has one debit and one credit
-// of its amount, and each charge knows the sum of its refunds.
+// add checks that the books are balanced: each refund has one debit and one credit with its amount, and each charge has the sum of its
+// refunds.
 func (w Witness) add(ctx context.Context, tenant string, f *found) error {
 	checks := []struct{ sql, sentence string }{
 		{`select count(*) from refund r left join (
@@ -118,7 +117,8 @@ func (w Witness) add(ctx context.Context, tenant string, f *found) error {
 	return w.DB.QueryRowContext(ctx, query, args...).Scan(&f.entries)
 }
 
-// about is a query with the tenant for $1, which a question mark needs every time.
+// about returns a query with the tenant for $1, and its arguments. One question mark is one argument, so with question marks the
+// tenant is repeated.
 func (w Witness) about(tenant, query string) (string, []any) {
 	args := []any{tenant}
 	if !w.Question {

@@ -27,7 +27,7 @@ type Worker struct {
 	http *http.Client
 }
 
-// Run resumes the intents that an earlier process has left in the journal. Then it does the jobs of in, until no more come, and writes events to out.
+// Run resumes the intents in the journal of an earlier process. Then it does the jobs that it reads from in, and writes events to out.
 func (w *Worker) Run(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 	w.tell = newLines(out)
 	intents, err := journal.Open(w.Journal, journal.Config{})
@@ -38,7 +38,7 @@ func (w *Worker) Run(ctx context.Context, in io.Reader, out io.Writer) (err erro
 	w.http = &http.Client{Transport: &retryhttp.Transport{
 		Base:    network{w},
 		Journal: intents,
-		Dialect: retryhttp.Dialect{Announce: true}, // it is our own service
+		Dialect: retryhttp.Dialect{Announce: true}, // it is the same library, so announcing is safe
 		Policy: retry.Policy{
 			Attempts: 1 << 20, Base: firstBackoff, Cap: longestWait, Total: time.Minute,
 			// A quarter of all attempts fail, and a killed service fails all running requests: a budget of one retry in ten would, rightly, give up.
@@ -72,13 +72,13 @@ func (w *Worker) Run(ctx context.Context, in io.Reader, out io.Writer) (err erro
 	}
 }
 
-// do sends one request until it is answered.
+// do sends the request of a job until it is answered.
 func (w *Worker) do(ctx context.Context, j job) {
 	e := event{Kind: done, Job: j.ID}
 	if err := w.ask(ctx, j); err != nil {
 		e.Error = err.Error()
 	}
-	_ = w.tell.write(e) // if the reader is gone, the event is not needed
+	_ = w.tell.write(e) // an error means that the parent process has ended
 }
 
 func (w *Worker) ask(ctx context.Context, j job) error {
@@ -94,11 +94,11 @@ func (w *Worker) ask(ctx context.Context, j job) error {
 	if err != nil {
 		return err
 	}
-	// Closing the body closes the intent: only after the answer has been handed over.
+	// The order matters: closing the body ends the intent, so it must come after the answer was handed over.
 	return errors.Join(w.take(event{Job: j.ID}, resp), resp.Body.Close())
 }
 
-// take hands an answer over.
+// take reports an answer to the parent process.
 func (w *Worker) take(e event, resp *http.Response) (err error) {
 	e.Kind, e.Status, e.Header = answered, resp.StatusCode, resp.Header
 	if e.Body, err = io.ReadAll(resp.Body); err != nil {
@@ -107,13 +107,13 @@ func (w *Worker) take(e event, resp *http.Response) (err error) {
 	return w.tell.write(e)
 }
 
-// task is a job on its way through the network.
+// task is a job while its requests are sent.
 type task struct {
 	job
 
 	rng   *rand.Rand // nil means no faults
 	tries int
-	delay time.Duration // before the next try
+	delay time.Duration // the pause before the next attempt
 }
 
 type keyOfTask struct{}

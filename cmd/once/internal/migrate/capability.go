@@ -58,7 +58,7 @@ func (s *selection) sets() []migration.Set {
 	return s.only
 }
 
-// of returns the selected ones of status.
+// of returns the status of the selected capabilities.
 func (s *selection) of(status []migration.Status) (list []migration.Status) {
 	selected := namesOf(s.sets())
 	for _, st := range status {
@@ -69,7 +69,7 @@ func (s *selection) of(status []migration.Status) (list []migration.Status) {
 	return list
 }
 
-// again is the flag as it was given, for a command to paste.
+// again returns the flag as it was given, for a command that the user can paste.
 func (s *selection) again() string {
 	if len(s.only) == 0 {
 		return ""

@@ -63,7 +63,7 @@ func (c *up) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return err
 	}
 	defer db.Close()
-	status, err := sqlstore.Status(ctx, db.DB, Capabilities...) // of all, so that a database which is newer in any of them is refused
+	status, err := sqlstore.Status(ctx, db.DB, Capabilities...) // all capabilities are read: if one of them is newer than this program, the database is refused
 	if err != nil {
 		return db.Failed("read", err)
 	}

@@ -40,7 +40,7 @@ func Parse(s string) (*mysql.Config, error) {
 	}
 	cfg.User = u.User.Username()
 	cfg.Passwd, _ = u.User.Password()
-	if !u.Query().Has("multiStatements") { // as sqlstore.Open sets it
+	if !u.Query().Has("multiStatements") { // sqlstore.Open has the same defaults
 		cfg.InterpolateParams, cfg.MultiStatements = true, true
 	}
 	return cfg, nil

@@ -19,10 +19,10 @@ import (
 // Count returns the number of effects.
 type Count func(context.Context) (int64, error)
 
-// mostOfNumber bounds the bytes that are read for a number.
+// mostOfNumber is how many bytes of an answer are read at most.
 const mostOfNumber = 1 << 10
 
-// New is the function that --effects names, or nil without it.
+// New returns the function that reads the number from the source that --effects names, or nil if from is empty.
 func New(from string, owned []string) (Count, error) {
 	if from == "" {
 		return nil, nil //nolint:nilnil // see above
@@ -30,7 +30,7 @@ func New(from string, owned []string) (Count, error) {
 	if command, ok := strings.CutPrefix(from, "!"); ok {
 		return func(ctx context.Context) (int64, error) {
 			out, err := process.Output(ctx, "sh", "-c", command)
-			if err != nil { // the error may repeat a password
+			if err != nil { // the error of the command may contain a password, so it is not shown
 				return 0, errors.New("the command of --effects has failed. Try: the same command in a shell")
 			}
 			return number(out)

@@ -143,7 +143,7 @@ func (p page) print(w io.Writer) error {
 	return t.Flush()
 }
 
-// standing is the state of a message, in a word or two.
+// standing returns the state of a message in one or two words.
 func standing(e operate.Message) string {
 	return string(e.State) + words.Either(e.Paused && e.State != outbox.StateDelivered, ", paused", "")
 }

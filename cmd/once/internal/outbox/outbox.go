@@ -18,7 +18,7 @@ var Noun = cli.Noun{
 	Entries: []cli.Entry{listEntry, showEntry, pauseEntry, resumeEntry, skipEntry, resendEntry, renumberEntry, forgetEntry},
 }
 
-// refused says in the words of the command why nothing was done, if err says so.
+// refused translates err into the words of the command, if err says why nothing was done.
 func refused(db *cli.DB, doing string, err error) error {
 	if errors.Is(err, outbox.ErrNotFound) {
 		return cli.Nothing(fmt.Errorf("the outbox of %s has no message with this ID: its transaction has not committed, or the message was delivered. Try: once outbox list --db %s", db.Name, db.Paste))
@@ -26,13 +26,13 @@ func refused(db *cli.DB, doing string, err error) error {
 	if lacks := db.Lacks(err, "outbox", outbox.Migrations.Capability); lacks != nil {
 		return lacks
 	}
-	if !errors.As(err, new(*store.Error)) { // an argument that the outbox does not accept, and it says why
+	if !errors.As(err, new(*store.Error)) { // the outbox has refused an argument, and its error has the reason
 		return cli.Usage(strings.TrimPrefix(err.Error(), "outbox: "), "once outbox list --help")
 	}
 	return db.Failed(doing, err)
 }
 
-// about is a command line for one topic or key of the outbox.
+// about returns a command line about one topic or key of the outbox.
 func about(db *cli.DB, command, topic, key string) string {
 	line := "once outbox " + command + " --topic " + words.Quoted(topic)
 	if key != "" {

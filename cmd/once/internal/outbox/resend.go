@@ -92,7 +92,7 @@ func (c *resend) Run(ctx context.Context, m *cli.Env, args []string) error {
 	switch {
 	case errors.Is(err, outbox.ErrNotFound):
 		return cli.Nothing(fmt.Errorf("the outbox of %s does not have this message: delivered ones are kept only by once relay --keep, for so long. Try: once outbox list --state delivered --db %s", db.Name, db.Paste))
-	case err != nil && e.ID == "": // not only one that cannot be decrypted
+	case err != nil && e.ID == "": // with an ID, the message was read, and only its payload cannot be decrypted, which does not matter here
 		return refused(db, "read", err)
 	case e.State != outbox.StateDelivered:
 		return waits(db, e.ID)
@@ -102,7 +102,7 @@ func (c *resend) Run(ctx context.Context, m *cli.Env, args []string) error {
 		return m.Preview("--yes")
 	}
 	switch err := db.Outbox.Resend(ctx, c.by, e.ID); {
-	case errors.Is(err, outbox.ErrNotDelivered): // another person was faster
+	case errors.Is(err, outbox.ErrNotDelivered): // another operator has resent it meanwhile
 		return waits(db, e.ID)
 	case errors.Is(err, outbox.ErrErased):
 		return fmt.Errorf("message %s cannot be sent again: its payload and headers were erased, or it never had any. Try: have the service add a new one", e.ID)

@@ -101,7 +101,7 @@ func (c *show) print(w io.Writer, e operate.Message) error {
 	return c.PrintBody(w, t, e.Payload)
 }
 
-// messageMeaning says what a state means to a person who was woken up by it.
+// messageMeaning explains a state to an operator who sees it for the first time.
 func messageMeaning(e operate.Message) string {
 	switch e.State {
 	case outbox.StateWaiting:

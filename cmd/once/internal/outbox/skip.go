@@ -50,7 +50,7 @@ func (c *skip) Run(ctx context.Context, m *cli.Env, args []string) error {
 	defer db.Close()
 	e, err := db.Outbox.Show(ctx, args[0])
 	switch {
-	case err != nil && e.ID == "": // not only one that cannot be decrypted
+	case err != nil && e.ID == "": // with an ID, the message was read, and only its payload cannot be decrypted, which does not matter here
 		return refused(db, "read", err)
 	// A delivered message cannot be skipped: for this command it is as good as gone.
 	case e.State == outbox.StateDelivered:

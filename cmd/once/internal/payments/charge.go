@@ -14,7 +14,7 @@ type Charge struct {
 	Customer  string `json:"customer"`
 	CreatedAt string `json:"created_at"`
 
-	description string // these two are Stripe's
+	description string // only Stripe's API has a description and metadata
 	metadata    metadata
 }
 
@@ -36,7 +36,7 @@ func createCharge(r *http.Request, tx queries) (answer, error) {
 	return answer{status: http.StatusCreated, location: "/charges/" + c.ID, body: c}, take(r.Context(), tx, tenant(r), c)
 }
 
-// take makes c. It reads nothing, so that it can be part of a batch.
+// take makes the charge c. It reads nothing, so that it can be a part of a batch.
 func take(ctx context.Context, tx queries, tenant string, c Charge) error {
 	_, err := tx.exec(ctx, `
 		insert into charge (tenant, id, amount, currency, customer, created_at, description, metadata)

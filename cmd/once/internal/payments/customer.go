@@ -8,8 +8,8 @@ import (
 	"github.com/oncelib/once/oncehttp"
 )
 
-// Customer is replaced as a whole, by clients that have seen its last version. A
-// PUT with If-Match needs no key: sent twice, it takes effect once by itself.
+// Customer is always replaced as a whole, by clients that have seen its latest version. A PUT with If-Match needs no key: if it is sent twice,
+// the second one does not match, so it takes effect once.
 type Customer struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
@@ -19,7 +19,7 @@ type Customer struct {
 	version int64
 }
 
-// etag is "" if there is no such customer.
+// etag returns the ETag of c, or "" if there is no such customer.
 func (c Customer) etag() string {
 	if c.version == 0 {
 		return ""
@@ -64,7 +64,7 @@ func putCustomer(r *http.Request, tx queries) (answer, error) {
 		where tenant = $1 and id = $2 and version = $5 - 1`,
 		tenant, c.ID, c.Name, c.Email, c.version, c.UpdatedAt)
 	if err == nil && n == 0 {
-		err = notTheLast(changed) // another request was faster between the two statements
+		err = notTheLast(changed) // another request has changed the customer between the two statements
 	}
 	return answer{status: http.StatusOK, etag: c.etag(), body: c}, err
 }
@@ -88,7 +88,7 @@ func getCustomer(r *http.Request, tx queries) (answer, error) {
 	return answer{status: http.StatusOK, etag: c.etag(), body: c}, err
 }
 
-// customerByID returns version 0 if there is no such customer.
+// customerByID returns a customer. If there is no such customer, its version is 0.
 func customerByID(ctx context.Context, tx queries, tenant, id string) (c Customer, err error) {
 	if !printable(id) {
 		return c, nil

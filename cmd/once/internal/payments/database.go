@@ -33,17 +33,16 @@ type DB struct {
 	receive func(ctx context.Context, from Consumer, cfg ReceiverConfig) error
 	booking func(cfg ReceiverConfig) (http.Handler, func(context.Context) error)
 	inTx    func(ctx context.Context, readOnly bool, fn func(queries) error) error
-	lock    string                     // statement that blocks other migrations until the transaction ends,
-	unlock  string                     // or until this statement
+	lock    string                     // a statement that blocks other migrations until the transaction ends
+	unlock  string                     // the statement that ends the lock before the end of the transaction; "" if none is needed
 	ddl     func(text string) []string // converts a migration to the SQL of the database; nil if it needs no conversion
 	exists  func(err error) bool       // an error says that an object of a migration exists already; nil if that cannot happen
 	gauges  []gauge.Source
 	close   func() error
 }
 
-// Open opens "sqlite:PATH", "postgres://user@host/name" or "mysql://user@host/name", which may be a
-// MariaDB, and brings its schema up to date, that of once included. Processes that start together
-// may all do so.
+// Open opens "sqlite:PATH", "postgres://user@host/name" or "mysql://user@host/name". The last one may also be a MariaDB. It migrates the tables of
+// the service and of once. Several processes may do so at the same time.
 func Open(ctx context.Context, dsn string) (*DB, error) { return open(ctx, dsn, false) }
 
 // OpenEvents is [Open] for a service that adds an event to an outbox for each charge, refund and

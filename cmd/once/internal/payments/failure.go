@@ -27,7 +27,7 @@ func failure(method string, down bool) *problem {
 	switch method {
 	case http.MethodGet, http.MethodHead:
 		p.Retryable = down
-	case http.MethodPut: // its precondition allows one effect at most
+	case http.MethodPut: // the precondition of a PUT lets it take effect at most once, so a retry is safe
 		p.Retryable = down
 		p.Detail += " GET tells whether the change has been made."
 	default:

@@ -38,7 +38,7 @@ func readForm(r *http.Request) (*form, error) {
 	return parseForm(body)
 }
 
-// noBody refuses a body that would be ignored: an empty body and {} are fine.
+// noBody refuses a body that would be ignored. It accepts an empty body and {}.
 func noBody(r *http.Request) error {
 	body, err := readBody(r, maxBody)
 	if err != nil || len(body) == 0 {
@@ -115,7 +115,7 @@ func syntax(err error) string {
 	return strings.TrimSuffix(err.Error(), ".")
 }
 
-// take removes a member, so that the rest at the end is unknown members.
+// take returns a member and removes it. The members that are left at the end are unknown.
 func (f *form) take(name string) (json.RawMessage, bool) {
 	value, ok := f.members[name]
 	delete(f.members, name)
@@ -130,7 +130,7 @@ func (f *form) fail(name, code, detail string) {
 	f.wrong = append(f.wrong, fieldError{name, code, detail})
 }
 
-// check adds a rule about a value that is not in the body.
+// check adds an error about a value that is not in the body, unless ok.
 func (f *form) check(name string, ok bool, detail string) {
 	if !ok {
 		f.fail(name, "invalid_text", detail)
@@ -188,8 +188,8 @@ func (f *form) text(name string, longest int) string {
 
 const notPrintable = "must not contain control characters or broken Unicode"
 
-// printable is true for every text in the database, so a text for which it is false names nothing there. PostgreSQL would answer such a question with
-// an error.
+// printable reports whether the database can have the text s. A text that it cannot have names nothing in it; PostgreSQL would answer a query
+// with such a text with an error.
 func printable(s string) bool {
 	return !strings.ContainsFunc(s, unicode.IsControl) && !strings.ContainsRune(s, utf8.RuneError)
 }
@@ -209,7 +209,7 @@ func (f *form) currency(name string) string {
 	return s
 }
 
-// err reports everything that was wrong, unknown members included.
+// err returns all errors of the body, with its unknown members.
 func (f *form) err() error {
 	for _, name := range sortedNames(f.members) {
 		f.fail(name, "unknown_field", "is not a field of this request")

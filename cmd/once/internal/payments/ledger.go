@@ -16,15 +16,13 @@ type Entry struct {
 	CreatedAt string `json:"created_at"`
 }
 
-// The accounts: a refund moves money from cash to refunds, and voiding it moves
-// it back.
+// The accounts. A refund moves money from cash to refunds, and voiding the refund moves it back.
 const (
 	cash    = "cash"
 	refunds = "refunds"
 )
 
-// post writes the two entries that move re.Amount to the account debit from the
-// account credit, in one statement.
+// post writes the two entries that move re.Amount from the account credit to the account debit. It is one statement.
 func post(ctx context.Context, tx queries, tenant string, re Refund, at, debit, credit string) error {
 	_, err := tx.exec(ctx, `
 		insert into ledger_entry (tenant, charge_id, refund_id, amount, created_at, id, account, direction)

@@ -10,8 +10,8 @@ import (
 //go:embed migration/*.sql
 var migrations embed.FS
 
-// migrate applies the numbered files that the database has not seen, in one
-// transaction. MySQL and MariaDB have none for that: there the next run completes one that was killed.
+// migrate applies the numbered files that the database does not have yet, in one transaction. On MySQL and MariaDB a transaction does not cover
+// DDL: if a migration is interrupted there, the next run completes it.
 func migrate(ctx context.Context, db *DB) error {
 	files, err := fs.Glob(migrations, "migration/*.sql") // sorted, and the names begin with the number
 	if err != nil {
@@ -49,7 +49,7 @@ func migrate(ctx context.Context, db *DB) error {
 	})
 }
 
-// apply runs one file.
+// apply runs the statements of one file.
 func (db *DB) apply(ctx context.Context, tx queries, text string) error {
 	statements := []string{text}
 	if db.ddl != nil {

@@ -37,7 +37,7 @@ func openMySQL(ctx context.Context, dsn string, events bool) (*DB, error) {
 	return db, nil
 }
 
-// mysqlTx translates what the other databases agree on.
+// mysqlTx translates the SQL of [queries] for MySQL and MariaDB.
 type mysqlTx struct{ sqlTx }
 
 func (t mysqlTx) exec(ctx context.Context, text string, args ...any) (int64, error) {
@@ -52,22 +52,22 @@ func (t mysqlTx) each(ctx context.Context, row func(func(...any) error) error, t
 
 var parameter = regexp.MustCompile(`\$\d+`)
 
-// mysqlText puts the parameters into the order in which they are mentioned.
+// mysqlText replaces each $1, $2, ... by a question mark, and returns the arguments in the order of the question marks.
 func mysqlText(text string, args []any) (string, []any) {
 	var ordered []any
 	text = parameter.ReplaceAllStringFunc(text, func(p string) string {
-		n, _ := strconv.Atoi(p[1:]) // the expression sees to it
+		n, _ := strconv.Atoi(p[1:]) // it cannot fail: the expression matches digits only
 		ordered = append(ordered, args[n-1])
 		return "?"
 	})
 	return strings.Replace(text, "on conflict do nothing", "on duplicate key update tenant = values(tenant)", 1), ordered
 }
 
-// mysqlDDL has texts compared by their bytes.
+// mysqlDDL converts a migration to statements for MySQL. Texts become binary columns, so that they are compared byte by byte.
 func mysqlDDL(text string) []string {
 	text = regexp.MustCompile(`--.*`).ReplaceAllString(text, "")
 	text = regexp.MustCompile(`\btext\b`).ReplaceAllString(text, "varbinary(1020)")
-	text = strings.ReplaceAll(text, "default '{}'", "default ('{}')") // of JSON, which MySQL has no literal for
+	text = strings.ReplaceAll(text, "default '{}'", "default ('{}')") // a JSON default, for which MySQL has no literal
 	var statements []string
 	for statement := range strings.SplitSeq(text, ";") {
 		if statement = strings.TrimSpace(statement); statement != "" {
@@ -77,8 +77,8 @@ func mysqlDDL(text string) []string {
 	return statements
 }
 
-// isThere reports whether a statement has failed because the table, the column or the index that it
-// creates is there: a migration that was cut is repeated.
+// isThere reports whether a statement has failed because the table, the column or the index that it creates already exists. This happens when
+// an interrupted migration is repeated.
 func isThere(err error) bool {
 	e := (*mysql.MySQLError)(nil)
 	return errors.As(err, &e) && (e.Number == 1050 || e.Number == 1060 || e.Number == 1061)

@@ -56,7 +56,7 @@ func alreadyVoided(id string) *problem {
 	return refusal(http.StatusUnprocessableEntity, "VALIDATION.refund_voided", "The refund "+id+" has been voided before.")
 }
 
-// notTheLast is the problem of a precondition that does not hold; why says what is true instead.
+// notTheLast returns the problem of a request whose precondition is false. why is the reason.
 func notTheLast(why string) *problem {
 	return refusal(http.StatusPreconditionFailed, "CONFLICT.version", why)
 }
@@ -80,8 +80,8 @@ func bodyTooLarge(most int) *problem {
 	return shared(http.StatusRequestEntityTooLarge, oncehttp.ProblemBodyTooLarge, "Request body too large", fmt.Sprintf("The body is larger than %d KiB.", most>>10))
 }
 
-// shared is a problem that package oncehttp answers with too. A client cannot tell which layer has noticed it, so it is the same problem. In
-// particular the key was not looked up, so a new key is not called safe.
+// shared returns a problem that package oncehttp also answers with. A client cannot tell which layer has answered, so both answer with the same
+// problem. SafeNewKey is false, because the key was not looked up.
 func shared(status int, code oncehttp.ProblemCode, title, detail string) *problem {
 	p := refusal(status, code, detail)
 	p.Type, p.Title, p.SafeNewKey = "https://oncelib.dev/problems/"+slug.Replace(strings.ToLower(string(code))), title, false
@@ -93,11 +93,11 @@ func writeProblem(w http.ResponseWriter, p *problem) { oncehttp.WriteProblem(w, 
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // cannot fail: our own types
+		panic(err) // it cannot fail, because all values are types of this program
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(b, '\n')) // a client that has gone is not our failure
+	_, _ = w.Write(append(b, '\n')) // an error means that the client has disconnected
 }
 
 func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -10,9 +10,8 @@ import (
 	"github.com/oncelib/once"
 )
 
-// queries is all that the business logic wants of a transaction. Its SQL is
-// written so that SQLite and PostgreSQL read it: $1 parameters, and updates with a
-// condition in place of "select for update". For MySQL it is translated.
+// queries is the part of a transaction that the business logic uses. Its SQL is for SQLite and PostgreSQL: it has $1 parameters, and updates
+// with a condition in place of "select for update". For MySQL it is translated.
 type queries interface {
 	// exec returns how many rows were affected.
 	exec(ctx context.Context, sql string, args ...any) (int64, error)
@@ -37,13 +36,12 @@ var (
 	_ queries = batch{}
 )
 
-// batch is for actions that read nothing: what they write is sent together with the key,
-// the answer and COMMIT, in one round trip.
+// batch collects the writes of an action that reads nothing. They are sent in one round trip, together with the key, the answer and COMMIT.
 type batch struct{ *once.Batch }
 
 func (b batch) exec(_ context.Context, sql string, args ...any) (int64, error) {
 	b.Exec(sql, args...)
-	return -1, nil // not known yet
+	return -1, nil // the number of rows is known only after the batch was sent
 }
 
 func (b batch) each(context.Context, func(func(...any) error) error, string, ...any) error {

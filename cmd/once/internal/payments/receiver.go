@@ -80,7 +80,7 @@ func receiving[TX any](s store.Store[TX], view func(TX) queries, of func(Consume
 		start(latest, cfg.keepLatest, RefundsTopic)
 		consumers.Wait()
 		close(failed)
-		return <-failed // nil if no consumer has failed
+		return <-failed // nil, unless a consumer has failed
 	}
 }
 
@@ -105,7 +105,7 @@ func bookingsOf[TX any](engine *once.Engine[TX], log *slog.Logger) *inbox.Inbox[
 	})
 }
 
-// handling applies an event by fn.
+// handling returns the handler that applies an event by fn.
 func handling[TX any](cfg *ReceiverConfig, view func(TX) queries, fn func(context.Context, queries, *received) error) inbox.Handler[TX] {
 	return func(ctx context.Context, tx TX, m message.Message) error {
 		r, err := cfg.read(&m)
@@ -155,7 +155,7 @@ func (cfg *ReceiverConfig) book(ctx context.Context, tx queries, r *received) er
 	return err
 }
 
-// keepLatest replaces the stored event of a charge. The inbox promises that r is newer.
+// keepLatest replaces the stored event of a charge by r. The inbox calls it only if r is newer.
 func (cfg *ReceiverConfig) keepLatest(ctx context.Context, tx queries, r *received) error {
 	n, err := tx.exec(ctx, `
 		update latest_refund set seq = $3, event_type = $4, subject = $5 where tenant = $1 and charge_id = $2`,

@@ -7,7 +7,7 @@ import (
 
 // Refund gives back a part of a charge, or all of it.
 //
-// Its states: succeeded, which it is born with, and voided, which is the end.
+// A refund begins as succeeded. It can become voided, which is final.
 type Refund struct {
 	ID        string  `json:"id"`
 	ChargeID  string  `json:"charge_id"`
@@ -16,7 +16,7 @@ type Refund struct {
 	CreatedAt string  `json:"created_at"`
 	VoidedAt  *string `json:"voided_at,omitempty"`
 
-	reason   string // these two are Stripe's
+	reason   string // only Stripe's API has a reason and metadata
 	metadata metadata
 }
 
@@ -43,7 +43,7 @@ func createRefund(r *http.Request, tx queries) (answer, error) {
 	return answer{status: http.StatusCreated, location: "/refunds/" + re.ID, body: re}, give(r.Context(), tx, tenant(r), re)
 }
 
-// give makes re, if the charge still has as much.
+// give makes the refund re, if the rest of the charge is large enough.
 func give(ctx context.Context, tx queries, tenant string, re Refund) error {
 	// The condition and the row lock are one statement: of two refunds that run at
 	// the same time, the second sees what the first has left.

@@ -174,7 +174,7 @@ func unprotected(db *DB, cfg Config, a action) http.Handler {
 	})
 }
 
-// reply writes what an action has returned.
+// reply writes the result of an action.
 func (cfg Config) reply(w http.ResponseWriter, r *http.Request, a answer, err error) {
 	if cfg.Dialect == StripeV1 {
 		stripeReply(w, r, a, err)

@@ -131,7 +131,7 @@ func orNull(text string) *string {
 	return &text
 }
 
-// seconds is a stored time as Stripe counts it.
+// seconds converts a stored time to Unix seconds, as in Stripe's API.
 func seconds(at string) int64 {
 	t, _ := time.Parse(time.RFC3339Nano, at) // cannot fail: now has written it
 	return t.Unix()
@@ -195,7 +195,7 @@ func getStripeRefund(r *http.Request, tx queries) (answer, error) {
 	return answer{body: re.stripe(c.Currency)}, err
 }
 
-// stripeReply is reply in the dialect.
+// stripeReply writes the result of an action in Stripe's format.
 func stripeReply(w http.ResponseWriter, r *http.Request, a answer, err error) {
 	var e *stripeError
 	var p *problem

@@ -87,7 +87,7 @@ func readStripeForm(r *http.Request, known ...string) (*stripeForm, error) {
 			f.refuse("parameter_unknown", name, "Received unknown parameter: "+name)
 		case len(v) > 1:
 			f.refuse("", name, "The parameter "+name+" is there more than once.")
-		case isMetadata(name): // has rules of its own
+		case isMetadata(name): // metadata is checked separately
 		case len(v[0]) > 255 || !printable(v[0]):
 			f.refuse("", name, "The parameter "+name+" must have at most 255 bytes, on one line.")
 		}
@@ -121,7 +121,7 @@ func (f *stripeForm) oneOf(name string, words ...string) string {
 	return text
 }
 
-// amount is in minor units.
+// amount returns the amount in minor units.
 func (f *stripeForm) amount() int64 {
 	text := f.required("amount")
 	n, err := strconv.ParseInt(text, 10, 64)

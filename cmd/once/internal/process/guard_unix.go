@@ -43,11 +43,11 @@ func guard(name string, args []string) (code int) {
 	ended, left := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait() // the code is that of the process
+		_ = cmd.Wait() // the guard takes its exit code from the process state
 	}()
 	go func() {
 		defer close(left)
-		_, _ = io.Copy(io.Discard, os.Stdin) // an error is an end as well
+		_, _ = io.Copy(io.Discard, os.Stdin) // an error also means that the parent process has ended
 	}()
 	select {
 	case <-left:

@@ -38,7 +38,7 @@ func Start(ctx context.Context, args []string) (*Process, error) {
 	}
 	go func() {
 		defer close(p.done)
-		_ = cmd.Wait() // it was killed, or Ended reports it
+		_ = cmd.Wait() // the error is not needed: the process was killed, or the caller reads it from Ended
 	}()
 	return p, nil
 }
@@ -49,10 +49,10 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// Ended is closed when the command has ended.
+// Ended returns a channel that is closed when the command has ended.
 func (p *Process) Ended() <-chan struct{} { return p.done }
 
-// Said is the end of the command's output.
+// Said returns the end of the output of the command.
 func (p *Process) Said() string { return p.tail.String() }
 
 // Output runs a command to its end, and returns its output.
@@ -71,7 +71,7 @@ func Output(ctx context.Context, args ...string) ([]byte, error) {
 // guarding in the environment makes this program the guard.
 const guarding = "ONCE_GUARD"
 
-// command is the guard with a command.
+// command returns the command of a guard that runs args. Closing the io.Closer ends both.
 func command(ctx context.Context, args []string) (*exec.Cmd, io.Closer, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -84,7 +84,7 @@ func command(ctx context.Context, args []string) (*exec.Cmd, io.Closer, error) {
 		return nil, nil, err
 	}
 	cmd.Cancel = stdin.Close        // a killed guard could not kill the command
-	cmd.WaitDelay = 5 * time.Second // for processes that hold the output and have left the group, where the guard does not find them
+	cmd.WaitDelay = 5 * time.Second // processes that have left the group, and that the guard does not find, may keep the output open
 	setAside(cmd)
 	return cmd, stdin, nil
 }

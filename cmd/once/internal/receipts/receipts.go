@@ -53,7 +53,7 @@ func refused(db *cli.Database, doing string, err error) error {
 	if lacks := db.Lacks(err, "receipts", receipt.Migrations.Capability); lacks != nil {
 		return lacks
 	}
-	if !errors.As(err, new(*store.Error)) { // an argument that is not accepted, and it says why
+	if !errors.As(err, new(*store.Error)) { // an argument was refused, and the error has the reason
 		what, try, _ := strings.Cut(strings.TrimPrefix(err.Error(), "receipt: "), ". Try: ")
 		return cli.Usage(what, try)
 	}

@@ -63,7 +63,7 @@ doctor --to" checks whether the destination has the settings that reliable deliv
 	Make: func() cli.Runner { return new(relay) },
 }
 
-// gaugesEvery is how often the database is asked.
+// gaugesEvery is how often the gauges read the database.
 const gaugesEvery = 5 * time.Second
 
 type relay struct {

@@ -30,7 +30,7 @@ func waitForRelay(ctx context.Context, log *slog.Logger, dsn string, cfg outbox.
 	for wait := firstWait; ; wait = min(2*wait, mostWait) {
 		db, err := openRelay(ctx, dsn, cfg)
 		if err == nil {
-			if _, err = db.Backlog(ctx); err == nil { // before it logs that it runs
+			if _, err = db.Backlog(ctx); err == nil { // the relay logs that it runs only after the database has answered
 				return db, nil
 			}
 			err = refused(db.Database, "read", err)

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// curl is a command that is being read.
+// curl is the state of reading a curl command.
 type curl struct {
 	Request
 
@@ -110,7 +110,7 @@ func (c *curl) option(name string, words []string, attached string, taken int) (
 	}
 	set, ok := options[full]
 	if !ok {
-		name, _, _ = strings.Cut(name, "=") // a secret may follow it
+		name, _, _ = strings.Cut(name, "=") // a secret may follow the name
 		return 0, fmt.Errorf("curl's option %s is not understood here. Try: the same command without %s, if the request means the same then", name, name)
 	}
 	if attached == "" {
@@ -196,7 +196,7 @@ func (c *curl) encoded(value string) error {
 	return c.raw(name + url.QueryEscape(text))
 }
 
-// end makes the request of the options that were read.
+// end returns the request that the options describe.
 func (c *curl) end() (*Request, error) {
 	if len(c.urls) != 1 {
 		return nil, fmt.Errorf("the curl command has %d URLs. Try: one URL, and quotes around each value with a blank in it", len(c.urls))

@@ -25,7 +25,7 @@ var Noun = cli.Noun{
 	Entries: []cli.Entry{listEntry, showEntry, retryEntry, skipEntry, forceEntry, cancelEntry, wakeEntry, forgetEntry},
 }
 
-// subject is the flags and the argument that name a saga.
+// subject has the flags and the argument that choose a saga.
 type subject struct {
 	db, tenant string
 	fs         *pflag.FlagSet
@@ -37,7 +37,7 @@ func (c *subject) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.tenant, "tenant", "", "the `TENANT` of the saga (default: search the key in all tenants)")
 }
 
-// find returns the saga that the command names.
+// find returns the saga that the command chooses.
 func (c *subject) find(ctx context.Context, m *cli.Env, db *cli.DB, args []string) (one operate.Saga, err error) {
 	list, err := db.Sagas.Find(ctx, args[0])
 	if err != nil {
@@ -61,17 +61,17 @@ func (c *subject) find(ctx context.Context, m *cli.Env, db *cli.DB, args []strin
 	return one, fmt.Errorf("%d tenants have a saga with this key. Try: --tenant %s", len(of), words.Quoted(of[0].Tenant))
 }
 
-// named names a saga on a command line.
+// named returns the flags and the argument that choose a saga.
 func named(s operate.Saga) string {
 	return words.Quoted(s.Key) + words.Either(s.Tenant != "", " --tenant "+words.Quoted(s.Tenant), "")
 }
 
-// titled names a saga for people.
+// titled returns the name of a saga for people.
 func titled(s operate.Saga) string {
 	return words.Shown(s.Definition) + " " + words.Shown(s.Key) + words.Either(s.Tenant != "", " of "+words.Shown(s.Tenant), "")
 }
 
-// refused says in the words of the command why nothing was done.
+// refused translates err into the words of the command, if err says why nothing was done.
 func refused(db *cli.DB, doing string, err error) error {
 	if errors.Is(err, saga.ErrNothing) {
 		return cli.Nothing(fmt.Errorf("%s has no saga with this key any more. Try: once saga list --db %s", db.Name, db.Paste))
@@ -88,7 +88,7 @@ func refused(db *cli.DB, doing string, err error) error {
 		return err
 	}
 	var said *once.Error
-	if errors.As(err, &said) && said.Err != nil { // without the words for the caller of an operation
+	if errors.As(err, &said) && said.Err != nil { // the other words of the error are for the caller of an operation
 		err = said.Err
 	}
 	what, try := words.Advice(err.Error())

@@ -63,7 +63,7 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	}
 	v, err := db.Sagas.Show(ctx, one.ID())
 	switch {
-	case err != nil && (c.payload || v.Progress.Steps == nil): // without --payload the decrypted texts are not needed
+	case err != nil && (c.payload || v.Progress.Steps == nil): // without --payload the command does not show the texts that cannot be decrypted
 		return refused(db, "read", err)
 	case !c.payload:
 		v = v.WithoutBody()
@@ -129,7 +129,7 @@ func printView(w io.Writer, v operate.SagaView) error {
 	return t.Flush()
 }
 
-// about has the other facts about a step.
+// about returns the other known facts about a step.
 func about(s saga.StepStatus) string {
 	var parts []string
 	add := func(name, value string) {
@@ -149,7 +149,7 @@ func about(s saga.StepStatus) string {
 	return strings.Join(parts, ", ")
 }
 
-// shownBody is JSON for a terminal: as it is, if all of it can be printed.
+// shownBody returns JSON for a terminal. JSON with unprintable characters is quoted.
 func shownBody(b []byte) string {
 	if s := string(b); !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return s
@@ -157,7 +157,7 @@ func shownBody(b []byte) string {
 	return strconv.Quote(string(b))
 }
 
-// advice lists the possible decisions about a stuck saga.
+// advice returns the possible decisions about a stuck saga.
 func advice(v operate.SagaView) (try []string) {
 	if v.State != saga.StateStuck {
 		return nil

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// bars draw how long each policy took to be well again, after what went wrong. A policy
-// that was not in this time has a bar without an end.
+// bars draws how long the service needed to recover with each policy. If it did not recover in the simulated time, the bar has no end.
 func bars(o Outcome) string {
 	const left, row, thick, top = 160.0, 26.0, 16.0, 6.0
 	end := (o.Length - o.To).Seconds()

@@ -7,13 +7,13 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// breaker is a [retry.Breaker] like those of package retry/breaker, in simulated time: libraries use the wall clock. It opens when half of the
+// breaker is a [retry.Breaker] like the breakers of package retry/breaker, but in simulated time: libraries use the wall clock. It opens when half of the
 // attempts of the last 10 s have failed, of at least 20, for 5 s, and closes if the first attempt after that succeeds.
 type breaker struct {
 	clock   *clock
-	slices  [10]slice     // of a second each
+	slices  [10]slice     // each counts the attempts of one second
 	until   time.Duration // end of the open state; 0 if closed
-	looking bool          // the probe that shows whether it can close is running
+	looking bool          // the probe is running that shows whether the breaker can close
 	began   time.Duration // when the present state began
 	era     int           // results of attempts that began in an earlier era are ignored
 }

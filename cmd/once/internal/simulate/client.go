@@ -7,7 +7,7 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// client makes intents into attempts, as retryhttp.Transport does.
+// client turns intents into attempts, as retryhttp.Transport does.
 type client struct {
 	*clock
 
@@ -16,10 +16,10 @@ type client struct {
 	service interface {
 		ask(r *request, budget time.Duration)
 	}
-	sent func() // an attempt
+	sent func() // called for each attempt
 }
 
-// intent is something that a client wants done once.
+// intent is something that a client wants to happen once.
 type intent struct {
 	of    *process
 	start time.Duration
@@ -27,7 +27,7 @@ type intent struct {
 	tries int
 	done  func(ok bool)
 
-	executing, executed bool // by the service
+	executing, executed bool // the state of its work in the service
 }
 
 func (c *client) begin(i *intent) {
@@ -82,7 +82,7 @@ func (c *client) attempt(i *intent) {
 		}
 		told(retry.HealthBad)
 		if !r.gone {
-			number = 0 // it has not been silent
+			number = 0 // an answered attempt is not a silent one
 		}
 		c.failed(i, class, after, number, began)
 	}

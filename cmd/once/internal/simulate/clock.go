@@ -2,8 +2,7 @@ package simulate
 
 import "time"
 
-// clock is simulated time in which events happen one after the other. Events that are due at the same moment happen in the order in which they were
-// planned.
+// clock is simulated time. Its events happen one after the other. Events of the same time happen in the order in which they were planned.
 type clock struct {
 	now    time.Duration
 	events []event // a heap: an event is not before the one at (its index - 1) / 2
@@ -20,7 +19,7 @@ func (e event) before(other event) bool {
 	return e.at < other.at || e.at == other.at && e.no < other.no
 }
 
-// after plans f.
+// after plans f for the time d from now.
 func (c *clock) after(d time.Duration, f func()) {
 	c.count++
 	e := event{c.now + max(0, d), c.count, f}

@@ -2,9 +2,8 @@ package simulate
 
 import "time"
 
-// judge computes from the series of r what they say. The service is well again for those
-// who begin then: an intent counts for the moment of its begin, however long it takes. If
-// it counted where it ends, old ones that succeed at last would pass for new ones.
+// judge computes the numbers of r from its series. An intent counts at the time when it began, however long it takes. If it counted when it ended,
+// late successes of old intents would look like a recovery.
 func judge(r *Result, s Scenario) {
 	const second = int(time.Second / Step)
 	series := &r.Series
@@ -17,7 +16,7 @@ func judge(r *Result, s Scenario) {
 		r.Queue = max(r.Queue, n)
 	}
 	r.Recovery = -1
-	well := 0 // for so many steps, in each second that ends there, 95 % have succeeded
+	well := 0 // the number of steps, one after the other, at which 95 % of the intents of the last second have succeeded
 	for i := to + second; i <= len(r.won); i++ {
 		if float64(sum(r.won[i-second:i])) < 0.95*float64(sum(series.Intents[i-second:i])) {
 			well = 0
@@ -44,5 +43,5 @@ func ratio(a, b int) float64 {
 	return round(float64(a) / float64(b))
 }
 
-// round makes numbers that can be read.
+// round rounds f to three digits after the point.
 func round(f float64) float64 { return float64(int(f*1000+0.5)) / 1000 }

@@ -80,7 +80,7 @@ func succeeded(r Result) []float64 { return rates(r.Series.Good) }
 func attempts(r Result) []float64  { return rates(r.Series.Attempts) }
 func queued(r Result) []float64    { return levels(r.Series.Queue) }
 
-// amplified is the number of attempts per intent that began in the same second.
+// amplified returns the number of attempts per intent, for each second.
 func amplified(r Result) []float64 {
 	list, intents := attempts(r), rates(r.Series.Intents)
 	for i := range list {
@@ -89,7 +89,7 @@ func amplified(r Result) []float64 {
 	return list
 }
 
-// spark draws one series of one result, on the scale of all.
+// spark draws one series of one result. All results have the same scale.
 func spark(o Outcome, r Result, kind string) string {
 	s := scale{top: 2, wide: 190, high: 44, length: o.Length.Seconds()}
 	of := map[string]func(Result) []float64{"goodput": succeeded, "attempts": attempts, "queue": queued}[kind]
@@ -169,7 +169,7 @@ func tick(v float64) string {
 	return thousands(int(v))
 }
 
-// nice returns a round number near v.
+// nice returns a round number near v, for the distance between two lines of a grid.
 func nice(v float64) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(v)))
 	for _, m := range []float64{1, 2, 5} {

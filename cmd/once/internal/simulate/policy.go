@@ -14,7 +14,7 @@ type Policy struct {
 	Ours bool   `json:"ours"` // the default of package retry
 
 	retry    retry.Policy
-	burst    int     // of the budget; 0 means the default
+	burst    int     // the burst of the budget; 0 means the default
 	traffic  bool    // retries are limited to 20 % of the sent requests, and 100
 	inFlight float64 // retries are limited to this part of the requests in flight, or 3
 	rigid    bool    // no jitter
@@ -49,8 +49,8 @@ var rigid = math.Nextafter(1, 0)
 // process is one client process.
 type process struct {
 	policy   retry.Policy
-	retrying int     // in flight
-	flying   int     // calls, sleeping ones included, plus retrying: failsafe-go counts in this way
+	retrying int     // retries in flight
+	flying   int     // calls, also while they wait for a retry, plus retrying: failsafe-go counts in this way
 	saved    float64 // retries that sent requests have earned
 }
 

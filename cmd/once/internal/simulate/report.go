@@ -13,15 +13,14 @@ import (
 	"time"
 )
 
-// Report is what all policies have made of some scenarios. Its JSON form is a contract
-// with scripts.
+// Report has the results of all policies in some scenarios. Its JSON form is a contract with scripts.
 type Report struct {
 	Seed      uint64    `json:"seed"`
 	Step      float64   `json:"step_s"` // of the series
 	Scenarios []Outcome `json:"scenarios"`
 }
 
-// Outcome is what all policies have made of one scenario.
+// Outcome has the results of all policies in one scenario.
 type Outcome struct {
 	Scenario
 
@@ -69,10 +68,10 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"bars":          func(o Outcome) template.HTML { return template.HTML(bars(o)) },          //nolint:gosec // as above
 }).Parse(page))
 
-// WriteHTML writes the report for people: one file that needs no other.
+// WriteHTML writes the report for people, as one file that loads no other file.
 func (r Report) WriteHTML(w io.Writer) error { return pageTemplate.Execute(w, r) }
 
-// Recovered says in words when it was well again.
+// Recovered says when the service was well again.
 func (r Result) Recovered() string {
 	switch {
 	case r.Recovery < 0:
@@ -83,7 +82,7 @@ func (r Result) Recovered() string {
 	return fmt.Sprintf("%.1f s", r.Recovery)
 }
 
-// Mood is how bad Recovered is.
+// Mood returns the color class for Recovered: how bad it is.
 func (r Result) Mood() string {
 	switch {
 	case r.Recovery < 0:
@@ -94,12 +93,12 @@ func (r Result) Mood() string {
 	return "so-so"
 }
 
-// Percent is how many of the intents have succeeded.
+// Percent returns the part of the intents that have succeeded.
 func (r Result) Percent() string {
 	return fmt.Sprintf("%.1f %%", 100*float64(r.Succeeded)/float64(max(1, r.Intents)))
 }
 
-// facts are what a scenario is made of.
+// facts returns the numbers of a scenario in words.
 func facts(s Scenario) []string {
 	list := []string{fmt.Sprintf("%d clients", s.Clients)}
 	if s.Think == 0 {
@@ -113,7 +112,7 @@ func facts(s Scenario) []string {
 	)
 }
 
-// spaced writes a time with its unit apart.
+// spaced returns a duration with a blank before its unit.
 func spaced(d time.Duration) string {
 	if d < time.Second {
 		return fmt.Sprintf("%g ms", float64(d)/float64(time.Millisecond))

@@ -18,16 +18,16 @@ type Result struct {
 	Succeeded int     `json:"succeeded"`
 	Failed    int     `json:"failed"`
 	Open      int     `json:"open"`   // running at the end: neither succeeded nor failed
-	Unsent    int     `json:"unsent"` // failed ones without any attempt, because of a breaker
+	Unsent    int     `json:"unsent"` // intents that failed without any attempt, because of a breaker
 	Attempts  int     `json:"attempts"`
 	Recovery  float64 `json:"recovery_s"`    // after the end of the fault; -1 if not within the simulated time
 	Amplified float64 `json:"amplification"` // attempts per intent during the fault
 	Peak      float64 `json:"peak"`          // the most attempts per intent in any second
-	Queue     int     `json:"queue"`         // its greatest length
+	Queue     int     `json:"queue"`         // the greatest length of the queue
 
 	Series Series `json:"series"`
 
-	won []int // as Series.Intents, for intents that have succeeded
+	won []int // for each step: the intents that began in it and have succeeded
 }
 
 // Series are counts by step.
@@ -96,7 +96,7 @@ func (r *run) countAt(list []int, at time.Duration) {
 	}
 }
 
-// arrive lets intents arrive at random.
+// arrive plans intents of a client at random times.
 func (r *run) arrive(of *process, random *rand.Rand, rate float64) {
 	r.after(time.Duration(random.ExpFloat64()/rate*float64(time.Second)), func() {
 		r.intent(of, random, func() {})
@@ -104,7 +104,7 @@ func (r *run) arrive(of *process, random *rand.Rand, rate float64) {
 	})
 }
 
-// call lets one caller make a call, and then rest.
+// call plans the intents of one caller, who makes a pause after each intent.
 func (r *run) call(of *process, random *rand.Rand, think time.Duration) {
 	r.after(time.Duration(random.ExpFloat64()*float64(think)), func() {
 		r.intent(of, random, func() { r.call(of, random, think) })

@@ -32,7 +32,7 @@ type Scenario struct {
 	Hang   time.Duration `json:"hang_ns"` // see Stuck
 	Fails  float64       `json:"fails"`   // this part of the attempts fail, at any time, at random
 
-	silent  bool        // they get no answer
+	silent  bool        // failing requests get no answer
 	notices bool        // the service drops waiting requests whose client has given up
 	refused retry.Class // the class of a failed connection; zero means transient
 }

@@ -21,18 +21,18 @@ type service struct {
 	queue []*request
 	head  int
 
-	replays int // beyond the turns
+	replays int // running requests that are answered from the record, and need no turn
 }
 
 // request is an attempt as the service sees it.
 type request struct {
 	*intent
 
-	gone   bool                             // its client no longer waits
+	gone   bool                             // the client does not wait any more
 	answer func(retry.Class, time.Duration) // class good means success
 }
 
-// inFlightAfter is the Retry-After of oncehttp's 409.
+// inFlightAfter is the Retry-After of a 409 of oncehttp.
 const inFlightAfter = time.Second
 
 // good is the class of a success.
@@ -40,7 +40,7 @@ const good = retry.Class(255)
 
 func (s *service) wrong() bool { return s.now >= s.From && s.now < s.To }
 
-// work executes a request, and answers it.
+// work executes a request, answers it, and then calls over.
 func (s *service) work(r *request, over func()) {
 	took := time.Duration(s.random.ExpFloat64() * float64(s.Service))
 	if s.wrong() && s.Slower > 0 {
@@ -50,7 +50,7 @@ func (s *service) work(r *request, over func()) {
 	switch {
 	case s.keyed && r.executed: // a look-up finds the result
 		took /= 5
-	case s.keyed && r.executing: // as oncehttp answers it
+	case s.keyed && r.executing: // oncehttp answers that the first request is still running
 		took /= 5
 		answer = func() { r.answer(retry.ClassInFlight, inFlightAfter) }
 	default:
@@ -69,7 +69,7 @@ func (s *service) work(r *request, over func()) {
 	})
 }
 
-// ask accepts a request whose client waits no longer than budget.
+// ask accepts a request whose client waits for at most budget.
 func (s *service) ask(r *request, budget time.Duration) {
 	switch {
 	case s.Fails > 0 && s.random.Float64() < s.Fails:
@@ -104,7 +104,7 @@ func (s *service) serve(r *request) {
 	})
 }
 
-// next takes the first request from the queue.
+// next removes the first request from the queue, and returns it.
 func (s *service) next() *request {
 	for s.head < len(s.queue) {
 		r := s.queue[s.head]
@@ -117,7 +117,7 @@ func (s *service) next() *request {
 	return nil
 }
 
-// admit does the same as package limit with a request.
+// admit treats a request as package limit does.
 func (s *service) admit(r *request, budget time.Duration) {
 	if ticket, ok := s.turns.Enter(s.now, ""); ok {
 		s.run(r, ticket)
@@ -151,7 +151,7 @@ func (s *service) run(r *request, ticket fairqueue.Ticket) {
 	s.work(r, func() { s.turns.Leave(s.now, ticket, !r.gone) })
 }
 
-// refuse answers as limit does: Retry-After is in full seconds.
+// refuse answers as package limit does: its Retry-After is in full seconds.
 func (s *service) refuse(r *request, refused fairqueue.Refusal) {
 	after := (refused.After + time.Second - 1).Truncate(time.Second)
 	r.answer(retry.ClassThrottled, max(after, time.Second))

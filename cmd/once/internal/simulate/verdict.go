@@ -13,10 +13,10 @@ const (
 	policyLimited = "once/retry + limit"
 )
 
-// little is what makes no difference: so much of the intents.
+// little is the part of the intents up to which a difference does not count.
 const little = 0.001
 
-// verdict says in words what retries have done, compared with none. It is made of the numbers of the results alone.
+// verdict says what retries have done, compared with clients that do not retry. It uses only the numbers of the results.
 func verdict(o Outcome) string {
 	by := map[string]Result{}
 	for _, r := range o.Results {
@@ -51,12 +51,12 @@ func conclusion(naive, ours float64) string {
 	return "Here retries make little difference."
 }
 
-// gain is by how much of the intents more have succeeded than in another result.
+// gain returns how much larger the part of successful intents is than in another result.
 func (r Result) gain(than Result) float64 { return r.share() - than.share() }
 
 func (r Result) share() float64 { return float64(r.Succeeded) / float64(max(1, r.Intents)) }
 
-// against compares a result with that of no retries.
+// against says how a result differs from the result without retries.
 func (r Result) against(none Result) string {
 	what := "made little difference"
 	switch gain := r.gain(none); {
@@ -68,7 +68,7 @@ func (r Result) against(none Result) string {
 	return fmt.Sprintf("%s: %s succeeded, with %.2f attempts for each call, and the service was %s.", what, r.Percent(), r.Amplified, r.health())
 }
 
-// health says in a sentence when the service was well again.
+// health says when the service was well again.
 func (r Result) health() string {
 	switch {
 	case r.Recovery < 0:

@@ -92,7 +92,7 @@ func (c *sweep) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	return nil
 }
 
-// failed adds advice to an error: the archive's own errors have it already.
+// failed adds advice to an error, unless it is an error of the archive, which has advice already.
 func (c *sweep) failed(db cli.Source, err error) error {
 	if c.dir != "" && store.KindOf(err) == store.KindOther {
 		return fmt.Errorf("%w. Nothing was deleted that is not in the archive. Try: is there room in %s, and may you write it?", err, c.dir)
@@ -103,7 +103,7 @@ func (c *sweep) failed(db cli.Source, err error) error {
 func (c *sweep) report(m *cli.Env, db cli.Source, p retention.Pass) {
 	switch {
 	case c.output != cli.Table:
-		_ = cli.WriteJSON(m.Stdout, cli.JSONL, operate.PassOf(p)) // passes are a list without an end
+		_ = cli.WriteJSON(m.Stdout, cli.JSONL, operate.PassOf(p)) // JSONL, because passes follow each other without an end
 	case p.Err == nil:
 		fmt.Fprintf(m.Stdout, "%d expired operations deleted from %s in %v.\n", p.Rows, db.Name, p.Took.Round(time.Millisecond))
 	case c.every > 0:

@@ -51,7 +51,7 @@ func Watch(ctx context.Context, log *slog.Logger, every time.Duration, sources [
 	watch = gauge.NewWatch(gauge.Config{Every: every, Log: log}, sources...)
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	running.Go(func() { _ = watch.Run(ctx) }) // until stop
+	running.Go(func() { _ = watch.Run(ctx) }) // it returns when stop is called
 	return watch, func() { cancel(); running.Wait() }
 }
 
@@ -68,10 +68,10 @@ func (c *Metrics) Start(m *cli.Env, log *slog.Logger, watch *gauge.Watch) (count
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 
 	var running sync.WaitGroup
-	running.Go(func() { _ = server.Serve(c.listener) }) // until stop
+	running.Go(func() { _ = server.Serve(c.listener) }) // it returns when stop is called
 	fmt.Fprintf(m.Stdout, "metrics   http://%s/metrics\n", c.listener.Addr())
 	return counted, func() {
-		_ = server.Close() // a scrape is repeated
+		_ = server.Close() // an interrupted scrape is repeated
 		running.Wait()
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/internal/base/words"
 )
 
-const mostPoints = 8 // of a finding that the table names
+const mostPoints = 8 // the largest number of points of one finding in the table
 
 func (c *torture) print(m *cli.Env, r *crash.Report) error {
 	if c.output != cli.Table {

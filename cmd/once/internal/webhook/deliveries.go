@@ -68,7 +68,7 @@ func printDeliveries(w io.Writer, list []operate.Delivery) error {
 	return t.Flush()
 }
 
-// lastAnswer is the status of an attempt, or why there was no answer.
+// lastAnswer returns the status of the answer to an attempt, or the reason why no answer came.
 func lastAnswer(a *operate.DeliveryAttempt) string {
 	switch {
 	case a == nil:

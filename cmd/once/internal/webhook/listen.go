@@ -93,7 +93,7 @@ func (c *listen) look(r *http.Request) arrived {
 		one.Status = http.StatusRequestEntityTooLarge
 		return one
 	}
-	v, err := c.verifier() // the file may have a new secret
+	v, err := c.verifier() // it is read again, because the file may have a new secret
 	if err == nil {
 		one.verdict, err = (&verify{tolerance: 5 * time.Minute}).judge(v, r.Header, body)
 	}

@@ -18,12 +18,12 @@ type change struct {
 	by  operate.By
 	yes bool
 
-	args  int // how many it needs
+	args  int // the number of required arguments
 	try   string
-	would string // what it would do to an endpoint, and has done to it
+	would string // the effect on an endpoint, in words; did is the same for a change that was made
 	did   string
 	do    func(ctx context.Context, db *cli.DB, by operate.By, args []string) (detail string, err error)
-	count func(ctx context.Context, db *cli.DB, args []string) (detail string, err error) // how many it would do it to; nil: one
+	count func(ctx context.Context, db *cli.DB, args []string) (detail string, err error) // how many endpoints or deliveries it concerns; nil means one
 	flags func(fs *pflag.FlagSet)
 }
 

@@ -48,7 +48,7 @@ func (s *sender) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&s.hmac.Type, "type-at", "", "with --scheme hmac: the name of the header with the type of the event, or a path such as .type in the body")
 }
 
-// verifier returns the verifier of the flags.
+// verifier returns the verifier that the flags describe.
 func (s *sender) verifier() (v *webhook.Verifier, err error) {
 	if s.file == "" {
 		return nil, cli.Usage("which secret?", "--secret-file FILE: a secret on the command line would be seen by others")
@@ -78,7 +78,7 @@ func (s *sender) verifier() (v *webhook.Verifier, err error) {
 	if with == nil {
 		return nil, cli.Usage(fmt.Sprintf("there is no scheme %q", s.scheme), "--scheme "+schemeNames)
 	}
-	defer func() { // panics of the scheme's constructor, whose texts have no secrets
+	defer func() { // a constructor panics if a secret is wrong; its text does not show the secret
 		if said := recover(); said != nil {
 			what, try := words.Advice(strings.TrimPrefix(fmt.Sprint(said), "webhook: "))
 			v, err = nil, cli.Usage(what, cmp.Or(try, "the secret as the sender shows it"))

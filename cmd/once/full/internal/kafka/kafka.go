@@ -30,7 +30,7 @@ const (
 // Open reads the URL of a cluster.
 func Open(to string) (*destination.Destination, error) {
 	k, err := parseKafka(to)
-	if err != nil { // without the URL, which may have a password
+	if err != nil { // the error does not show the URL, which may have a password
 		return nil, cli.Usage("--to kafka://: "+err.Error(), kafkaUsage)
 	}
 	opts, err := k.options()

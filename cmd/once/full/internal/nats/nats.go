@@ -31,7 +31,7 @@ func Open(to string) (*destination.Destination, error) {
 		return nil, err
 	}
 	reach := func(ctx context.Context) error {
-		if err := conn.FlushWithContext(ctx); err != nil { // which waits until it is connected
+		if err := conn.FlushWithContext(ctx); err != nil { // it waits until the connection is made
 			return fmt.Errorf("not reached: %w", cmp.Or(conn.LastError(), err))
 		}
 		return nil

@@ -35,8 +35,8 @@ type receive struct {
 }
 
 const (
-	reconnectWait = 20 * time.Millisecond // the demo kills the server again and again
-	ackWait       = time.Second           // after which the messages of a receiver that was killed are delivered to the next one
+	reconnectWait = 20 * time.Millisecond // short, because the demo kills the server again and again
+	ackWait       = time.Second           // after this time, the messages of a killed receiver are delivered to the next one
 )
 
 func (c *receive) Flags(fs *pflag.FlagSet) {
@@ -73,7 +73,7 @@ func (c *receive) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	c.cfg.Prefix = killstorm.ReceiverPrefix
 	c.cfg.Log = slog.New(slog.NewJSONHandler(m.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: correlated}))
 	fmt.Fprintf(m.Stdout, "database  %s\nreceives  from %s\n", src.Name, c.from)
-	slog.SetDefault(c.cfg.Log) // where warnings of the engine go
+	slog.SetDefault(c.cfg.Log) // the engine logs its warnings there
 	return db.Receive(ctx, payments.Consumer{PGX: consumer[pgx.Tx](js, c.cfg.Log), SQL: consumer[*sql.Tx](js, c.cfg.Log)}, c.cfg)
 }
 

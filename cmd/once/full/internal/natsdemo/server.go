@@ -36,7 +36,7 @@ func (c *natsServer) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if err != nil || e != nil || c.dir == "" {
 		return cli.Usage("--listen is not an address, or --dir is missing", "once demo nats --listen 127.0.0.1:4222 --dir streams")
 	}
-	if port == 0 { // which is 4222 for the server
+	if port == 0 { // for the server 0 means 4222
 		port = server.RANDOM_PORT
 	}
 	s, err := server.NewServer(&server.Options{

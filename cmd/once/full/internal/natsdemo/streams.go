@@ -68,7 +68,7 @@ func (s *streams) Read(ctx context.Context, number uint64, take func(killstorm.E
 		}
 		for m := range messages.Messages() {
 			meta, err := m.Metadata()
-			if err != nil || meta.Sequence.Stream != number { // earlier messages were lost on the way
+			if err != nil || meta.Sequence.Stream != number { // the subscription has lost earlier messages
 				return errors.Join(err, errors.New("not the next message"))
 			}
 			number++
@@ -105,7 +105,7 @@ func (s *streams) Copy(ctx context.Context, id string, m killstorm.EventMessage)
 func (s *streams) Handled(ctx context.Context, consumers ...string) (progress uint64, all bool, err error) {
 	for _, name := range consumers {
 		c, err := s.js.Consumer(ctx, killstorm.ReceiverStream, name)
-		if errors.Is(err, jetstream.ErrConsumerNotFound) { // not yet
+		if errors.Is(err, jetstream.ErrConsumerNotFound) { // the receiver has not made its consumer yet
 			return progress, false, nil
 		}
 		if err != nil {

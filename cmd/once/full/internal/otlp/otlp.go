@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	metricsEvery = 5 * time.Second // often, because a demo is short
+	metricsEvery = 5 * time.Second // so often because a demo is short
 	flushTimeout = 5 * time.Second // a collector that does not answer does not hold up the end
 	warnEvery    = time.Minute
 )

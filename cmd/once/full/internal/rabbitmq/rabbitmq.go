@@ -18,7 +18,7 @@ const usage = "--to 'amqp://USER:PASSWORD@HOST:5672/VHOST?exchange=NAME', of whi
 // Open reads the URL of a server. Without an exchange the topics are names of queues.
 func Open(to string) (*destination.Destination, error) {
 	u, err := url.Parse(to)
-	if err != nil || u.Host == "" { // without the URL, which may have a password
+	if err != nil || u.Host == "" { // the error does not show the URL, which may have a password
 		return nil, cli.Usage("--to amqp:// cannot be read", usage)
 	}
 	query := u.Query()

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// check is one behaviour of clients.
+// check is one behaviour of clients that the probe imitates.
 type check struct {
 	name, about string
-	requests    int // at most, and herds times the requests that are sent at once
+	requests    int // at most; each of the herds, which are sent at the same moment, adds further requests
 	herds       int
-	effects     int    // at most, if the service keeps its keys
+	effects     int    // the largest number of effects of a service that keeps its keys
 	double      *cause // the cause if too many effects happen
 	lost        *cause // the cause if too few happen
 	skip        func(p *Probe) string
@@ -79,7 +79,7 @@ func needsAfter(p *Probe) string {
 	return ""
 }
 
-// fresh is a new key, in the form of the preset.
+// fresh returns a new key in the form of the preset.
 func (p *Probe) fresh() string { return p.form(newKey()) }
 
 func newKey() string { return "once-check-" + strings.ToLower(rand.Text()) }
@@ -91,7 +91,7 @@ func (p *Probe) form(key string) string {
 	return key
 }
 
-// of is the request with keys.
+// of returns the request with these keys.
 func of(keys ...string) message { return message{keys: keys} }
 
 // tells reports whether the bytes of the answers distinguish two operations. If all answers are the same, only effects distinguish them.
@@ -122,7 +122,7 @@ func (p *Probe) refusedBy(a answer) {
 	}
 }
 
-// replayed judges the answer to a retry of an answered request. double is the cause if the retry was executed.
+// replayed checks the answer to a retry of an answered request. double is the cause if the retry was executed again.
 func (p *Probe) replayed(before, again answer, double *cause, about string) {
 	switch {
 	case p.failed(again, about):
@@ -207,7 +207,7 @@ func (p *Probe) checkAlternate(ctx context.Context) error {
 	return nil
 }
 
-// again is replayed for services whose answers tell operations apart.
+// again is replayed, but only for services whose answers distinguish two operations.
 func (p *Probe) again(before, a answer, double *cause, about string) {
 	if p.isUntold {
 		a.body = before.body

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// once sends a message that may have an effect or not: the message has an effect if its answer is a success.
+// once sends a message that may or may not have an effect: it counts as an effect if its answer is a success.
 func (p *Probe) once(ctx context.Context, m message, about string) (answer, error) {
 	a, err := p.send(ctx, m)
 	if err != nil || p.failed(a, about) {
@@ -66,7 +66,7 @@ func (p *Probe) checkTwoLines(ctx context.Context) error {
 	return err
 }
 
-// ofLength is a new key of n characters.
+// ofLength returns a new key of n characters.
 func (p *Probe) ofLength(n int) string {
 	key := newKey()
 	key += strings.Repeat("k", n-len(p.form(key)))

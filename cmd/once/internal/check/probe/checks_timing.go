@@ -23,13 +23,13 @@ func (p *Probe) settle(ctx context.Context, key string) (a answer, err error) {
 	return a, nil
 }
 
-// inFlight looks at a refusal because another request with the key runs.
+// inFlight checks how the service refuses a request while another request with the key is running.
 func (p *Probe) inFlight(a answer) {
 	p.refusedBy(a)
 	if a.header.Get("Retry-After") == "" {
 		p.find(retryAfter, fmt.Sprintf("a request in flight is refused (%d) without Retry-After", a.status))
 	}
-	if a.status == http.StatusLocked || a.status == http.StatusTooEarly { // 429 and 503 have reasons of their own
+	if a.status == http.StatusLocked || a.status == http.StatusTooEarly { // 429 and 503 may have other reasons
 		p.find(inFlight, fmt.Sprintf("a request in flight is refused with %d, not 409", a.status))
 	}
 }
@@ -101,7 +101,7 @@ func (p *Probe) checkTwoAtOnce(ctx context.Context) error {
 	return nil
 }
 
-// retry sends the requests of a client whose first request was cut off.
+// retry sends the retries of a client whose first request was cut off.
 func (p *Probe) retry(ctx context.Context, key string, c *cause, about string) error {
 	a, ok, err := p.settled(ctx, key, c, about)
 	if err != nil || !ok {
@@ -165,7 +165,7 @@ func (p *Probe) checkSlowBody(ctx context.Context) error {
 	answers := make([]answer, 0, 2)
 	patience, stop := context.WithTimeout(ctx, max(time.Second, 4*p.firstTook))
 	defer stop()
-	select { // a service may let it wait for the slow one
+	select { // a service may let the second request wait for the slow one
 	case a := <-overtaking:
 		answers = append(answers, a)
 	case <-patience.Done():
@@ -197,7 +197,7 @@ func (p *Probe) checkCorrected(ctx context.Context) error {
 	m.body = p.Request.Body[:len(p.Request.Body)/2]
 	wrong, err := p.send(ctx, m)
 	if err != nil || wrong.ok() || wrong.crashed() {
-		p.isAny = true // what becomes of half of a body is not about keys
+		p.isAny = true // half of a body may have any effect: this is not about keys
 		return err
 	}
 	a, err := p.settle(ctx, key)

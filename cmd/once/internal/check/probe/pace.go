@@ -13,7 +13,7 @@ type pace struct {
 	wait  func(ctx context.Context, d time.Duration) error
 
 	mu   sync.Mutex
-	sent []time.Time // the last limit ones
+	sent []time.Time // the times of the last requests, at most limit
 }
 
 // take waits until n requests may begin at the same time.

@@ -43,7 +43,7 @@ type Config struct {
 	KeyHeader string      // default Idempotency-Key
 	Preset    Preset      // default the first of Presets
 	Other     []byte      // another body that the service accepts; nil means Request's body with another number
-	As        http.Header // another caller's credentials, which replace those of Request; nil if not given
+	As        http.Header // another caller's credentials, in place of the credentials in Request; nil if not given
 	Owned     []string    // allowed hosts other than this machine
 	After     time.Duration
 
@@ -54,7 +54,7 @@ type Config struct {
 const (
 	remoteRate = 5 // requests a second to another machine
 	herd       = 12
-	polls      = 7 // polls of a busy key, each after twice the time of the one before
+	polls      = 7 // of a busy key; each pause is twice as long as the one before
 )
 
 // Probe is one run of all checks.
@@ -69,15 +69,15 @@ type Probe struct {
 	findings  []*Finding
 	results   []Result
 	now       string // the running check
-	expected  int64  // right number of effects of this check
-	isAny     bool   // any number is right
+	expected  int64  // the right number of effects of this check
+	isAny     bool   // any number of effects is right
 	isOver    bool   // further checks prove nothing
-	isUntold  bool   // two keys had the same bytes
+	isUntold  bool   // the answers to two keys had the same bytes
 	first     answer
 	firstKey  string
 	firstTook time.Duration
 	pending   []pending
-	mismatch  int // the status of a mismatch
+	mismatch  int // the status of the answer to another request with the same key
 }
 
 // pending is a difference between two answers of one operation. It becomes a finding if the effects prove that it was one operation.
@@ -90,7 +90,7 @@ type pending struct {
 type Finding struct {
 	Level  Level    `json:"level"`
 	Cause  string   `json:"cause"`
-	Checks []string `json:"checks"` // that have seen it
+	Checks []string `json:"checks"` // the checks that have found it
 	Says   string   `json:"says"`
 	Try    string   `json:"try"`
 }
@@ -109,7 +109,7 @@ type Report struct {
 	Preset   string     `json:"preset"`
 	Requests int64      `json:"requests"`
 	Effects  *int64     `json:"effects,omitempty"`
-	Blind    bool       `json:"blind"` // without effects it is not known whether two equal answers were one effect
+	Blind    bool       `json:"blind"` // effects were not counted, so it is not known whether two equal answers were one effect
 	Findings []*Finding `json:"findings"`
 	Checks   []Result   `json:"checks"`
 }
@@ -169,7 +169,7 @@ func (p *Probe) Plan() (steps []Step, requests, effects int) {
 	return steps, requests, effects
 }
 
-// herd is how many requests are sent at once.
+// herd returns how many requests are sent at the same moment.
 func (p *Probe) herd() int {
 	if p.pace.limit > 0 {
 		return p.pace.limit
@@ -228,7 +228,7 @@ func (p *Probe) count(ctx context.Context) (int64, error) {
 	return n, nil
 }
 
-// check makes one check, and counts its effects.
+// check makes one check, and returns the number of effects after it.
 func (p *Probe) check(ctx context.Context, c *check, before int64) (int64, error) {
 	r := Result{Check: c.name, About: c.about, Outcome: "ok"}
 	if r.Why = p.skips(c); r.Why == "" && p.isOver {
@@ -268,7 +268,7 @@ func (p *Probe) judge(c *check, effects int64) {
 	default:
 		for _, d := range p.pending {
 			p.find(d.cause, d.says)
-			p.isUntold = p.isUntold || d.cause == body // from now on bytes prove nothing
+			p.isUntold = p.isUntold || d.cause == body // from now on equal bytes prove nothing
 		}
 	}
 	if c.name == "replay" { // no other check proves anything about a service without replays

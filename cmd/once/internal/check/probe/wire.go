@@ -75,12 +75,12 @@ func (p *Probe) open(ctx context.Context, m message, keep func(whole []byte, hea
 	if err != nil {
 		return nil, fmt.Errorf("%s is not reached: %w. Try: a service that runs, and its address", p.Request.URL.Host, err)
 	}
-	_ = conn.SetDeadline(time.Now().Add(silence)) // it fails only on a connection that has ended
+	_ = conn.SetDeadline(time.Now().Add(silence)) // an error means that the connection has ended, which the next write or read reports
 	w := &wire{conn: conn, stop: context.AfterFunc(ctx, func() { conn.Close() })}
 	n := len(whole) - keep(whole, head)
 	w.rest = whole[n:]
 	if _, err := conn.Write(whole[:n]); err != nil {
-		w.rest = nil // an answer, if one comes, says more
+		w.rest = nil // the server may have answered early: its answer says more than the error
 	}
 	return w, nil
 }
@@ -158,7 +158,7 @@ func (w *wire) read(method string) answer {
 	}
 }
 
-// nothing holds back no byte.
+// nothing holds back no bytes.
 func nothing([]byte, int) int { return 0 }
 
 // half holds back half of the body.

@@ -26,7 +26,7 @@ func (a answer) String() string {
 	return strconv.Itoa(a.status)
 }
 
-// isFinal reports whether a client would stop to retry.
+// isFinal reports whether a client would not retry after this answer.
 func (a answer) isFinal() bool {
 	switch a.status {
 	case 0, http.StatusConflict, http.StatusLocked, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -35,7 +35,7 @@ func (a answer) isFinal() bool {
 	return a.status < 500
 }
 
-// equal compares the bytes only of a service that stores them.
+// equal reports whether two answers are equal. Their bytes are compared only if the service stores answers.
 func (a answer) equal(b answer, isStored bool) bool {
 	return a.status == b.status && (!isStored || bytes.Equal(a.body, b.body))
 }
@@ -45,7 +45,8 @@ const (
 	silence   = 30 * time.Second
 )
 
-// newClient follows no redirect, and uses no proxy and no connection twice: net/http would send again by itself there.
+// newClient returns a client that follows no redirects, uses no proxy, and uses each connection once: on a kept connection net/http may repeat a
+// request by itself.
 func newClient(host string) *http.Client {
 	return &http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true, DisableCompression: true, DialContext: probe.Dialer(host).DialContext},
@@ -79,13 +80,13 @@ func (r *run) send(ctx context.Context, key string) (answer, error) {
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, mostBytes))
-	if err != nil { // it was cut
+	if err != nil { // the answer was cut off
 		return answer{}, ctx.Err()
 	}
 	return answer{resp.StatusCode, body}, nil
 }
 
-const tries = 3 // before a key counts as stuck, however slow the machine is
+const tries = 3 // attempts before a key counts as stuck, even on a slow machine
 
 // retry sends the request again until an answer is final.
 func (r *run) retry(ctx context.Context, key string) (a answer, isAnswered bool, err error) {

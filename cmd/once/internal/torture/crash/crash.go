@@ -43,7 +43,7 @@ type run struct {
 	isStored bool            // a retry gets the bytes of the first answer
 	counted  int64           // number of effects at the last count
 	last     point           // of the last kill
-	took     []time.Duration // requests that were not killed
+	took     []time.Duration // durations of requests without a kill
 }
 
 // Run runs the command, and ends it. It fails if no statement is possible.
@@ -122,7 +122,7 @@ func (r *run) learn(ctx context.Context) (isOver bool, err error) {
 	return effects > r.unit || r.usual.status != again.status, nil
 }
 
-// longestFirst is how long the first count may fail.
+// longestFirst is how long the first count may be repeated.
 const longestFirst = 3 * time.Second
 
 // first counts the effects before the first request. A command may listen before it has made its tables.
@@ -137,7 +137,7 @@ func (r *run) first(ctx context.Context) (n int64, err error) {
 	}
 }
 
-// eachPacket kills at each packet of a request, one after the other, until a request has no further packet.
+// eachPacket kills the service at each packet of a request, one kill for each request, until a request has no further packet.
 func (r *run) eachPacket(ctx context.Context) error {
 	for n := 1; ; n++ {
 		isStruck := false
@@ -174,7 +174,7 @@ func (r *run) byTheClock(ctx context.Context) error {
 	return nil
 }
 
-// count counts the effects. New ones since the last count belong to the key before.
+// count returns the number of effects. New effects since the last count belong to the previous key.
 func (r *run) count(ctx context.Context) (int64, error) {
 	n, err := r.Effects(ctx)
 	if err != nil {
@@ -284,14 +284,14 @@ func (r *run) pause(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-r.process.Ended():
-		if ctx.Err() != nil { // the command ends as well
+		if ctx.Err() != nil { // the command ends with ctx
 			return ctx.Err()
 		}
 		return fmt.Errorf("the command has ended by itself%s. Try: the same command in a shell", r.said())
 	}
 }
 
-// said is the last output of the command.
+// said returns the end of the output of the command.
 func (r *run) said() string {
 	if text := r.process.Said(); text != "" {
 		return ": " + text

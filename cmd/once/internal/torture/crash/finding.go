@@ -49,7 +49,7 @@ var (
 	different = &cause{"different", probe.Deviation, "store status and body of the answer in the transaction of the effect, and give them to each retry"}
 )
 
-// seen is the outcome of one key.
+// seen has the observations about one key.
 type seen struct {
 	first, final, again answer
 	isAnswered          bool // final is an answer, and not another refusal
@@ -74,7 +74,7 @@ func (r *run) judge(s seen) (*cause, string) {
 	return nil, ""
 }
 
-// find reports a cause. A known cause only gets the point.
+// find adds a finding, or adds the point to an existing finding with the same cause.
 func (r *run) find(c *cause, p point, says string) {
 	i := slices.IndexFunc(r.report.Findings, func(f *Finding) bool { return f.Cause == c.name })
 	if i < 0 {

@@ -22,7 +22,7 @@ type kind int
 const (
 	never  kind = iota
 	before      // the packet is passed on to the database
-	after       // its answer has come, and before it is given to the command
+	after       // the database has answered, and the command has not got the answer yet
 	clock
 )
 
@@ -54,7 +54,7 @@ type trap struct {
 // link is a connection of the command to its database.
 type link struct {
 	life int
-	owes int // the arming whose packet was passed on here and has no answer yet
+	owes int // the arming during which it has passed on a packet that is not answered yet; 0 if it waits for no answer
 }
 
 func (t *trap) arm(p point, kill func()) {
@@ -84,7 +84,7 @@ func (t *trap) disarm() bool {
 	return t.isStruck
 }
 
-// strike kills under the lock: until the command is gone, nothing is passed on.
+// strike kills the command. It holds the lock meanwhile, so no packet is passed on until the command has ended.
 func (t *trap) strike() {
 	t.isArmed, t.isStruck = false, true
 	t.life++
@@ -102,7 +102,7 @@ func (t *trap) passes(l *link, isToServer bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case l.life != t.life: // of a command that is dead
+	case l.life != t.life: // the command of this connection was killed
 		return false
 	case !t.isArmed:
 		return true
@@ -123,7 +123,7 @@ func (t *trap) passes(l *link, isToServer bool) bool {
 	return false
 }
 
-// Proxy passes on what the command and its database say.
+// Proxy passes on all bytes between the command and its database.
 type Proxy struct{ Listen, Target string }
 
 // serve listens until ctx ends. It returns a function that waits until no connection is left.
@@ -138,7 +138,7 @@ func (p Proxy) serve(ctx context.Context, t *trap) (wait func(), err error) {
 		for {
 			conn, err := l.Accept()
 			if err != nil {
-				return // it is closed
+				return // the listener is closed
 			}
 			group.Go(func() { p.pass(ctx, t, conn) })
 		}
@@ -148,10 +148,10 @@ func (p Proxy) serve(ctx context.Context, t *trap) (wait func(), err error) {
 
 func (p Proxy) pass(ctx context.Context, t *trap, command net.Conn) {
 	defer command.Close()
-	host, _, _ := net.SplitHostPort(p.Target) // it was checked
+	host, _, _ := net.SplitHostPort(p.Target) // it cannot fail, because the target was checked before
 	server, err := probe.Dialer(host).DialContext(ctx, "tcp", p.Target)
 	if err != nil {
-		return // and the command says that its database is not reached
+		return // the command then says that its database cannot be reached
 	}
 	defer server.Close()
 	stop := context.AfterFunc(ctx, func() { command.Close(); server.Close() })
