@@ -22,7 +22,7 @@ import (
 const patience = 2 * time.Second
 
 // errLocked says that a statement was given up after its patience.
-var errLocked = errors.New("the outcomes of deliveries cannot be written: another transaction has locked rows of the outbox, or the database is slow")
+var errLocked = errors.New("the relay cannot write the outcomes of deliveries: another transaction has locked rows of the outbox, or the database is slow")
 
 // finishing is how many statements of a class run at the same time: one writes while another waits for its
 // commit. With more, each statement would have fewer rows, and the statements would wait for each other's pages
@@ -420,7 +420,7 @@ func (r *Relay) write(ended context.Context, most time.Duration, fn func(context
 		case err == nil:
 			return nil
 		case over:
-			return fmt.Errorf("%w (%w). Try: end a transaction that has touched once_outbox and stays open, such as one of a person", errLocked, err)
+			return fmt.Errorf("%w (%w). Try: find the open transaction that has changed once_outbox, and end it", errLocked, err)
 		}
 		if ended.Err() != nil {
 			if until.IsZero() {
@@ -438,7 +438,7 @@ func (r *Relay) write(ended context.Context, most time.Duration, fn func(context
 // read.
 func (r *Relay) tellFull(ctx context.Context, t *topic) {
 	if r.board.newlyFull(t) {
-		r.tell(ctx, Event{Type: EventStopped, Err: fmt.Errorf("topic %q has %d failing messages in one part of the outbox: no others of it are read. Try: once outbox list --topic, and once outbox skip", t.name, maxFailing)})
+		r.tell(ctx, Event{Type: EventStopped, Err: fmt.Errorf("topic %q has %d failing messages in one part of the outbox, so the relay reads no other messages of the topic in this part. Try: once outbox list --topic, and once outbox skip", t.name, maxFailing)})
 	}
 }
 

@@ -132,7 +132,7 @@ func (h *Hooks[TX]) Relay(cfg RelayConfig) *Relay {
 // the errors to the observer and waits. If Run returns an error, the relay cannot work at all.
 func (r *Relay) Run(ctx context.Context) error {
 	if !r.running.CompareAndSwap(false, true) {
-		return errors.New("webhook: this relay is running. Try: call Run once, or make another Relay")
+		return errors.New("webhook: this relay is already running. Try: call Run once, or make another Relay")
 	}
 	defer r.running.Store(false)
 	if err := r.check(ctx); err != nil {
@@ -188,7 +188,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	case errors.Is(failed, store.ErrNotMigrated): // since check has seen them
 		return notMigrated(failed)
 	case failed != nil:
-		return fmt.Errorf("webhook: the relay cannot hold its parts: %w. Try: Run again", failed)
+		return fmt.Errorf("webhook: the relay cannot hold its parts of the deliveries: %w. Try: call Run again", failed)
 	}
 	return nil
 }
@@ -209,7 +209,7 @@ func (r *Relay) check(ctx context.Context) error {
 }
 
 func notMigrated(err error) error {
-	return fmt.Errorf("webhook: the relay cannot work: %w. Try: Migrate of the store with webhook.Migrations, or once migrate up --only webhook", err)
+	return fmt.Errorf("webhook: the relay cannot read its tables: %w. Try: call Migrate of the store with webhook.Migrations, or run once migrate up --only webhook", err)
 }
 
 // Wake makes the relay look for deliveries immediately, if this process has sent an event since the last call

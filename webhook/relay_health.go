@@ -119,7 +119,7 @@ func (s *stater) run(ctx context.Context) {
 }
 
 // errLocked says that another transaction changes an endpoint, or sends to it: on MySQL at REPEATABLE READ a Send locks it.
-var errLocked = &store.Error{Kind: store.KindRetry, Err: errors.New("the endpoint is locked")}
+var errLocked = &store.Error{Kind: store.KindRetry, Err: errors.New("another transaction has locked the endpoint")}
 
 // writeState writes the state of an endpoint, and warns its owner.
 func (r *Relay) writeState(ctx context.Context, d *delivery) error {
