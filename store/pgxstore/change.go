@@ -94,7 +94,7 @@ func checkKeep(c store.Change) error {
 	return nil
 }
 
-var errKeep = errors.New("pgxstore: a change that keeps the fingerprint, the request, the trace and the name of a record must expect a fence")
+var errKeep = errors.New("pgxstore: store.Change.KeepRequest is set, but Expect.Fence is 0, so the change has no stored record whose request it could keep. Try: the fence of the stored record")
 
 func queueHeld(b *pipeline, holds []store.Hold) {
 	if len(holds) > 0 {
@@ -218,7 +218,7 @@ func readRows(br pgx.BatchResults, each func(pgx.Rows) error) error {
 
 // errNotCommitted is for a COMMIT that was answered by ROLLBACK.
 func errNotCommitted(tag pgconn.CommandTag) error {
-	return &pgconn.PgError{Severity: "ERROR", Code: "25P02", Message: "COMMIT answered " + tag.String()}
+	return &pgconn.PgError{Severity: "ERROR", Code: "25P02", Message: "the server has answered COMMIT with " + tag.String()}
 }
 
 // failure classifies the error of b at statement number failed. If the tables have changed, it drops the
