@@ -16,9 +16,9 @@ import (
 )
 
 // errUnseen and errReset end an HTTP/2 attempt before net/http can repeat it.
-var errUnseen = errors.New("retryhttp: the server has not taken the request (HTTP/2 REFUSED_STREAM or GOAWAY)")
+var errUnseen = errors.New("retryhttp: the server has refused the request without processing it (HTTP/2 REFUSED_STREAM or GOAWAY)")
 
-var errReset = errors.New("retryhttp: the server has reset the request (HTTP/2), and net/http does not tell whether it has looked at it before")
+var errReset = errors.New("retryhttp: the server has reset the HTTP/2 stream of the request, and net/http does not report whether the server has processed the request")
 
 // notRewound is what net/http says when the connection that it had chosen for a request was
 // dead before a byte of it was sent, and the request has a body but no GetBody.

@@ -10,7 +10,7 @@ import (
 )
 
 // ErrHeld says that another process, or another part of this one, has the file open.
-var ErrHeld = errors.New("the file is open in another process")
+var ErrHeld = errors.New("another process has the file open")
 
 // Supported reports whether the system has such a lock. Where it has none, [Open] and
 // [Create] fail with [errors.ErrUnsupported].
@@ -25,7 +25,7 @@ func Open(path string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 		if isLink(path, err) {
-			return nil, fmt.Errorf("%s is a symbolic link, which another file may be put behind. Try: the path of the file itself", path)
+			return nil, fmt.Errorf("%s is a symbolic link, which may point to another file later. Try: the path of the file itself", path)
 		}
 		if err != nil {
 			return nil, err
@@ -60,7 +60,7 @@ func take(f *os.File, path string) (current bool, err error) {
 		return false, err
 	}
 	if !info.Mode().IsRegular() {
-		return false, fmt.Errorf("%s is no regular file", path)
+		return false, fmt.Errorf("%s is not a regular file", path)
 	}
 	if err := lock(f); err != nil {
 		return false, err

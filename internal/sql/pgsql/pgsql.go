@@ -21,7 +21,7 @@ import (
 const MaxJoins = 1000
 
 // ErrMaxJoins refuses the join after MaxJoins.
-var ErrMaxJoins = fmt.Errorf("%d joined operations hold their claims in this transaction, each with a lock of the server. Try: commit the transaction in between, or once.Do for each", MaxJoins)
+var ErrMaxJoins = fmt.Errorf("this transaction already holds the claims of %d operations of once.Join, and each claim is a lock of the server. Try: commit after fewer operations, or call once.Do for each operation", MaxJoins)
 
 // LockID is the advisory lock of an operation: 64 bits, so that two operations
 // practically never share one. If they do, one of them gets "in flight".

@@ -23,7 +23,7 @@ func OnConn(fn func() error) (err error) {
 		if !is || !strings.Contains(nothing.Error(), "nil pointer") { // another bug, which is not hidden
 			panic(r)
 		}
-		err = fmt.Errorf("sqlguard: %w: it was closed meanwhile: %w", driver.ErrBadConn, nothing)
+		err = fmt.Errorf("sqlguard: %w: the connection was closed by another goroutine: %w", driver.ErrBadConn, nothing)
 	}()
 	return fn()
 }

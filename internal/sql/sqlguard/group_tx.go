@@ -29,7 +29,7 @@ type GroupTx interface {
 // with which one begins.
 const GroupSavepoint = "once_part"
 
-var errSavepoint = errors.New("refused, because the savepoint of that name is once's own. Try: another name")
+var errSavepoint = errors.New("the statement was not sent, because once itself uses a savepoint with this name. Try: another name")
 
 type groupTxKey struct{}
 

@@ -105,7 +105,7 @@ func (t *Txn) Claims(n int) int { return int(t.real().claims.Add(int64(n))) }
 
 // ErrCommitForbidden is the error of a COMMIT between ForbidCommit and AllowCommit. The
 // transaction has been rolled back.
-var ErrCommitForbidden = errors.New("once: the transaction ends with the handler, and was rolled back. Try: return from the handler without tx.Commit")
+var ErrCommitForbidden = errors.New("once: the handler has called tx.Commit, so the transaction was rolled back. Try: return from the handler without tx.Commit; once commits after the handler")
 
 // ForbidCommit has a COMMIT refused, which rolls back, until AllowCommit is called: a handler
 // has the transaction, and must not end it. It returns whether COMMIT was forbidden already:
