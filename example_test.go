@@ -204,7 +204,7 @@ func ExampleNewEncrypter() {
 	fmt.Println(err)
 	// Output:
 	// amount=1000 <nil>
-	// once: stored data cannot be decrypted: the key is wrong, or the data is damaged or was moved from another row
+	// once: the stored data cannot be decrypted: the encryption key is wrong, the data is damaged, or the data was copied from another row
 }
 
 func ExampleLogSampled() {

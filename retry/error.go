@@ -50,7 +50,7 @@ func (e *Error) Error() string {
 
 var advice = map[Reason]string{
 	ReasonOverBudget: "call again later; if most calls succeed, check the budgets with retry.Budgets()",
-	ReasonNotSafe:    "send the request with an idempotency key, and use the same key for all attempts",
+	ReasonNotSafe:    "an idempotency key that is the same in all attempts",
 	ReasonNotWhole:   "set Request.GetBody, so that the body can be read again",
 	ReasonExpired:    "find out the outcome of the first attempt before you use another key",
 }
