@@ -129,7 +129,7 @@ func (c *call[TX]) exec(ctx context.Context, h handler[TX]) verdict {
 	}
 }
 
-var errNested = errors.New("this call runs inside the handler of another operation of the same engine: it would wait for a second connection, and would commit separately. Try: once.Join")
+var errNested = errors.New("this call runs inside the handler of another operation of the same engine. It would need a second connection, and would commit separately. Try: once.Join")
 
 // follow waits for the leader of a flight. ok is false if the caller must join a flight again. The caller waits no longer for the news that
 // the operation runs than it would wait for the store itself: for a look-up, a connection and an answer.

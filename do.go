@@ -75,15 +75,15 @@ func answer[T, TX any](limit int64, fn func(context.Context, TX) (T, error), val
 func marshal(v any, limit int64) ([]byte, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return nil, fmt.Errorf("the value cannot be stored: %w", err)
+		return nil, fmt.Errorf("the value of the handler cannot be encoded as JSON: %w", err)
 	}
 	if int64(len(b)) > limit {
-		return nil, &toolarge.Error{Bytes: int64(len(b)), Max: limit, Try: "a table of your own for what is large, and its key as the value; or a larger Config.MaxResult"}
+		return nil, &toolarge.Error{Bytes: int64(len(b)), Max: limit, Try: "store the large data in a separate table and return its key as the value, or set a larger Config.MaxResult"}
 	}
 	return b, nil
 }
 
-var errNilFailure = errors.New("the handler has returned a nil *once.Failure as its error, which is not nil. Try: return nil, or var err error in place of var f *once.Failure")
+var errNilFailure = errors.New("the handler has returned a nil *once.Failure as its error, and such an error is not equal to nil. Try: return nil, or declare var err error instead of var f *once.Failure")
 
 // decode turns a verdict into the results of Do, and reports the end of the call. A stored result that cannot be decoded is
 // an error of the call.
@@ -114,7 +114,7 @@ func decodeInto(value any, res store.Result) (final *Failure, err error) {
 		final = new(Failure)
 		return final, json.Unmarshal(res.Body, final)
 	case store.ResultOmitted:
-		return nil, errors.New("the result was not kept: it was too large, or was forgotten")
+		return nil, errors.New("the record has no result: the result was too large to be stored, or was deleted")
 	}
-	return nil, fmt.Errorf("a result of kind %d: stored by a newer version", res.Kind)
+	return nil, fmt.Errorf("the stored result has the unknown kind %d: a newer version of once has stored the result. Try: update this program", res.Kind)
 }

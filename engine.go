@@ -165,22 +165,22 @@ type Engine[TX any] struct {
 // program; [net/http.ServeMux.Handle] panics for the same reason.
 func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	if cfg.Runs < 0 || cfg.Settle < 0 || cfg.Skew < 0 {
-		panic(fmt.Sprintf("once: New: Runs %d, Settle %v and Skew %v must not be negative", cfg.Runs, cfg.Settle, cfg.Skew))
+		panic(fmt.Sprintf("once: New: Config.Runs %d, Config.Settle %v and Config.Skew %v must not be negative", cfg.Runs, cfg.Settle, cfg.Skew))
 	}
 	if cfg.Cache < 0 || cfg.CacheFor < 0 {
-		panic(fmt.Sprintf("once: New: Cache %d and CacheFor %v must not be negative", cfg.Cache, cfg.CacheFor))
+		panic(fmt.Sprintf("once: New: Config.Cache %d and Config.CacheFor %v must not be negative", cfg.Cache, cfg.CacheFor))
 	}
 	if cfg.MaxWaiting < 0 || cfg.MaxWaitingBytes < 0 || cfg.MaxResult < 0 {
-		panic(fmt.Sprintf("once: New: MaxWaiting %d, MaxWaitingBytes %d and MaxResult %d must not be negative", cfg.MaxWaiting, cfg.MaxWaitingBytes, cfg.MaxResult))
+		panic(fmt.Sprintf("once: New: Config.MaxWaiting %d, Config.MaxWaitingBytes %d and Config.MaxResult %d must not be negative", cfg.MaxWaiting, cfg.MaxWaitingBytes, cfg.MaxResult))
 	}
 	if cfg.SlowHandler < 0 {
-		panic(fmt.Sprintf("once: New: SlowHandler %v must not be negative", cfg.SlowHandler))
+		panic(fmt.Sprintf("once: New: Config.SlowHandler %v must not be negative", cfg.SlowHandler))
 	}
 	if negative(cfg.Timeouts) {
-		panic(fmt.Sprintf("once: New: Timeouts must not be negative: %+v", cfg.Timeouts))
+		panic(fmt.Sprintf("once: New: Config.Timeouts must not be negative: %+v", cfg.Timeouts))
 	}
 	if err := cfg.RequireNamespace.check(); cfg.RequireNamespace != (Namespace{}) && err != nil {
-		panic("once: New: RequireNamespace: " + err.Error())
+		panic("once: New: Config.RequireNamespace: " + err.Error())
 	}
 	cfg.Retain = or(cfg.Retain, defaultRetain)
 	cfg.Runs = or(cfg.Runs, defaultRuns)
@@ -190,10 +190,10 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	cfg.MaxResult = or(cfg.MaxResult, defaultMaxResult)
 	cfg.Timeouts.Acquire = or(cfg.Timeouts.Acquire, defaultAcquire)
 	if cfg.Retain < cfg.minRetain() {
-		panic(fmt.Sprintf("once: New: Retain is %v, at least %v is needed to settle a lost commit", cfg.Retain, cfg.minRetain()))
+		panic(fmt.Sprintf("once: New: Config.Retain is %v, and must be at least %v, so that a record does not expire before the outcome of a lost commit is known", cfg.Retain, cfg.minRetain()))
 	}
 	if cfg.Skew >= cfg.Retain {
-		panic(fmt.Sprintf("once: New: with a Skew of %v and a Retain of %v every retry would be too old", cfg.Skew, cfg.Retain))
+		panic(fmt.Sprintf("once: New: Config.Skew is %v, and must be shorter than Config.Retain, which is %v: otherwise every retry is too old", cfg.Skew, cfg.Retain))
 	}
 	alarms := cfg.Observer == nil || cfg.Observer == Warnings
 	switch {
@@ -205,7 +205,7 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	tracer, _ := cfg.Observer.(Tracer)
 	_, irrevocable := store.As[ability.Irrevocable](s)
 	if irrevocable && cfg.Shared != nil {
-		panic("once: New: Shared is for operations that are one commit, and not for leases. Try: Config.Cache")
+		panic("once: New: Config.Shared does not work with a store of package lease. Try: Config.Cache")
 	}
 	return &Engine[TX]{
 		store: s, cfg: cfg, alarms: alarms, tracer: tracer, irrevocable: irrevocable,

@@ -204,7 +204,7 @@ func ExampleNewEncrypter() {
 	fmt.Println(err)
 	// Output:
 	// amount=1000 <nil>
-	// once: stored data cannot be decrypted: the key is wrong, or the data is damaged or was moved from another row
+	// once: the stored data cannot be decrypted: the encryption key is wrong, the data is damaged, or the data was copied from another row
 }
 
 func ExampleLogSampled() {
@@ -216,5 +216,5 @@ func ExampleLogSampled() {
 	_, _ = once.Do(context.Background(), engine, op, refund) // a mismatch always is
 	// Output:
 	// refunding
-	// level=WARN msg="once: finished" scope="acme refunds" idempotency_key=6ab9f1eb8f7d3388 payload_hash=7abecabdd4739d89 outcome=mismatch effect="not applied" from_state=done to_state=done error_code=mismatch runs=0 error="the key was used with another Operation.Fingerprint. Try: what was asked the first time, or a key of its own for another intent"
+	// level=WARN msg="once: finished" scope="acme refunds" idempotency_key=6ab9f1eb8f7d3388 payload_hash=7abecabdd4739d89 outcome=mismatch effect="not applied" from_state=done to_state=done error_code=mismatch runs=0 error="an earlier call has used the key with another Operation.Fingerprint. Try: send the same request as the first time, or use a different key for a different intent"
 }

@@ -58,9 +58,9 @@ func (c *call[TX]) join(ctx context.Context, tx TX, h handler[TX]) verdict {
 	return c.execute(ctx, cl, h)
 }
 
-var errSame = errors.New("this Join uses the key of the operation it runs inside. Try: a key of its own")
+var errSame = errors.New("once.Join has the same key as the operation whose handler calls it. Try: a different key for Join")
 
-var errNoJoin = errors.New("this store cannot join a transaction of the caller")
+var errNoJoin = errors.New("the store does not support once.Join, because it cannot use a transaction of the caller. Try: once.Do")
 
 // joinFailed returns the verdict on a handler that has returned the error of an inner Join which has met another call. The whole outer
 // operation can then be tried again.

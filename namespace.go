@@ -34,9 +34,9 @@ func (n Namespace) check() error {
 	for _, p := range []string{n.Prefix, n.Environment, n.Version} {
 		switch {
 		case p == "":
-			return errors.New("prefix, environment and version of a namespace must not be empty")
+			return errors.New("the Prefix, the Environment and the Version of a namespace must not be empty")
 		case strings.Contains(p, ":") || !printable.Is(p):
-			return fmt.Errorf("%q cannot be part of a namespace: no colons, no control characters", p)
+			return fmt.Errorf("%q cannot be part of a namespace, because it contains a colon or a control character, or is not UTF-8", p)
 		}
 	}
 	return nil

@@ -128,7 +128,7 @@ func (e *Engine[TX]) check(op *Operation) error {
 	case op.Scope == "":
 		return errors.New("the scope is empty. Try: tenant plus route, such as \"acme POST /refunds\"")
 	case len(op.Scope) > keyname.MaxScope:
-		return fmt.Errorf("the scope has %d bytes, at most %d are allowed", len(op.Scope), keyname.MaxScope)
+		return fmt.Errorf("the scope has %d bytes, and at most %d are allowed", len(op.Scope), keyname.MaxScope)
 	case !printable.Is(op.Scope):
 		return errors.New("the scope contains control characters or is not UTF-8")
 	case len(op.Attempt.Trace) > traceparent.Max, !printable.Is(op.Attempt.Trace):
@@ -136,11 +136,11 @@ func (e *Engine[TX]) check(op *Operation) error {
 	case len(op.Name) > maxName, !printable.Is(op.Name):
 		return fmt.Errorf("the name has control characters, is not UTF-8 or has more than %d bytes. Try: the kind of work, such as \"POST /refunds\"", maxName)
 	case op.Wait < 0:
-		return errors.New("wait must not be negative")
+		return errors.New("Operation.Wait must not be negative")
 	case op.bounds() != nil:
 		return op.bounds()
 	case op.Retain != 0 && op.Retain < e.cfg.minRetain():
-		return fmt.Errorf("retain is %v, at least %v is needed to settle a lost commit", op.Retain, e.cfg.minRetain())
+		return fmt.Errorf("Operation.Retain is %v, and must be at least %v, so that the record does not expire before the outcome of a lost commit is known", op.Retain, e.cfg.minRetain())
 	case !op.Attempt.FirstSent.IsZero() && time.Until(op.Attempt.FirstSent) > e.skew(op):
 		return fmt.Errorf("%w: %v", wire.ErrFuture, op.Attempt.FirstSent)
 	case e.cfg.RequireNamespace != Namespace{} && !e.cfg.RequireNamespace.owns(op.Key):
@@ -153,9 +153,9 @@ func (e *Engine[TX]) check(op *Operation) error {
 func (op *Operation) bounds() error {
 	switch {
 	case negative(op.Timeouts):
-		return errors.New("timeouts must not be negative")
+		return errors.New("Operation.Timeouts must not be negative")
 	case op.Isolation > store.Serializable:
-		return fmt.Errorf("there is no isolation %d. Try: store.ReadCommitted, store.RepeatableRead or store.Serializable; database/sql counts otherwise", op.Isolation)
+		return fmt.Errorf("the isolation level %d does not exist. Try: store.ReadCommitted, store.RepeatableRead or store.Serializable, which have other numbers than the levels of database/sql", op.Isolation)
 	}
 	return nil
 }

@@ -210,6 +210,6 @@ func (c *call[TX]) stateNow(ctx context.Context) (state store.State, known bool)
 	return rec.State, true
 }
 
-var errMayHaveCommitted = errors.New("the handler has run a procedure or dynamic SQL, which may have committed, and the store cannot be asked. Try: the same key again")
+var errMayHaveCommitted = errors.New("the handler has run a procedure or dynamic SQL, which may have committed the transaction, and the store is not available to find this out. Try: call again with the same key")
 
-var errCommitted = errors.New("the handler has committed the transaction itself, so its writes may be committed. Try: no COMMIT in procedures and dynamic SQL that a handler runs")
+var errCommitted = errors.New("the handler has ended its transaction itself, so its writes may be committed without a record. Try: remove COMMIT from the procedures and the dynamic SQL that the handler runs")

@@ -172,7 +172,7 @@ func (s *shared) drop(ctx context.Context, id store.ID) error {
 		return s.cache.Replace(ctx, sharedKey(id), nil, time.Now().Add(s.hold)) //nolint:wrapcheck // below
 	})
 	if err != nil {
-		return fmt.Errorf("once: Config.Shared did not receive the note that a result is forgotten, and may return that result for up to %v: %w. Try: forget it again", s.life, err)
+		return fmt.Errorf("once: the result was not deleted from the cache Config.Shared, which may return the result for up to %v: %w. Try: forget the result again", s.life, err)
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func (s *shared) admits() bool {
 	return true
 }
 
-var errNoSharedAnswer = errors.New("it has not answered in time")
+var errNoSharedAnswer = errors.New("the shared cache (Config.Shared) has not answered in time")
 
 // ask calls f, and waits for it no longer than timeout, even if f continues. It notes whether f has answered. If the caller goes away before
 // the answer, this counts as a failure, too: callers give up because they have to wait.

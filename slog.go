@@ -26,7 +26,7 @@ func Log(l *slog.Logger) Observer { return logObserver{l: l} }
 // warnings and errors.
 func LogSampled(l *slog.Logger, n int) Observer {
 	if n < 1 {
-		panic(fmt.Sprintf("once: LogSampled: one in %d. Try: 1, which writes everything", n))
+		panic(fmt.Sprintf("once: LogSampled: the number %d is not positive. Try: 1, which logs every event", n))
 	}
 	return logObserver{l: l, oneIn: uint64(n)}
 }

@@ -83,4 +83,4 @@ func (e *Engine[TX]) void(ctx context.Context, op Operation) (store.Record, erro
 	return rec, err
 }
 
-var errUndoLeased = errors.New("work under a lease is several commits, which no single transaction undoes. Try: a saga, whose steps have an undo each")
+var errUndoLeased = errors.New("work under a lease has several commits, so one transaction cannot undo it. Try: a saga, in which each step has an undo")

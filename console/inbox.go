@@ -246,7 +246,7 @@ func (q *request) inboxSkip(by operate.By) (string, error) {
 func (q *request) planStartAt() (plan, error) {
 	seq, err := q.number()
 	if err == nil && seq == 0 {
-		err = &refusal{"the number of the message is missing at which the key shall begin. Try: type the number, or use the link next to a message"}
+		err = &refusal{"the number of the message at which the key begins is missing. Try: type the number, or use the link next to a message"}
 	}
 	if err != nil {
 		return plan{}, err

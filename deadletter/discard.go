@@ -56,7 +56,7 @@ func (l *Letters) discard(ctx context.Context, r sqlplane.Runner, f Filter, list
 	}
 	marker, err := json.Marshal(map[string]string{headerSkipReason: reason})
 	if err != nil {
-		return fmt.Errorf("deadletter: the reason: %w", err)
+		return fmt.Errorf("deadletter: the reason is not valid: %w", err)
 	}
 	for _, one := range list {
 		statements := []store.Statement{l.statement(

@@ -42,12 +42,12 @@ func (f Filter) where(d sqlplane.Dialect) (text string, args []any, err error) {
 		f.State = StateDead
 	case StateDead, StateApplied, StateStale, StateDiscarded:
 	default:
-		return "", nil, fmt.Errorf("deadletter: there is no state %q. Try: dead, applied, stale or discarded", f.State)
+		return "", nil, fmt.Errorf("deadletter: the state %q does not exist. Try: dead, applied, stale or discarded", f.State)
 	}
 	switch f.Origin {
 	case "", letter.OriginInbox, letter.OriginOutbox:
 	default:
-		return "", nil, fmt.Errorf("deadletter: there is no origin %q. Try: inbox or outbox", f.Origin)
+		return "", nil, fmt.Errorf("deadletter: the origin %q does not exist. Try: inbox or outbox", f.Origin)
 	}
 	text, args = "state = ?", []any{string(f.State)}
 	for _, c := range [...]struct{ column, value string }{

@@ -131,7 +131,7 @@ func checkSigned(who, reason string) error {
 			return fmt.Errorf("deadletter: %s contains control characters, begins or ends with a blank, or is not UTF-8. Try: one line of text", field.name)
 		}
 		if len(field.value) > maxSigned {
-			return fmt.Errorf("deadletter: %s has %d bytes, at most %d are allowed. Try: a shorter one", field.name, len(field.value), maxSigned)
+			return fmt.Errorf("deadletter: %s has %d bytes, and at most %d are allowed. Try: a shorter text", field.name, len(field.value), maxSigned)
 		}
 	}
 	return nil

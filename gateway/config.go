@@ -232,19 +232,19 @@ func isName(s string) bool {
 func (c *Config) check() error {
 	switch {
 	case !isName(c.Name):
-		return fmt.Errorf("Config.Name is %q: at most %d letters, digits, '-', '_' and '.' are needed, so that services that share a store share no keys. Try: the name of the service, such as payments", c.Name, maxName)
+		return fmt.Errorf("Config.Name is %q, and must have 1 to %d letters, digits, '-', '_' and '.'. The name keeps the keys of different services apart. Try: the name of the service, such as payments", c.Name, maxName)
 	case c.Upstream == nil || c.Upstream.Host == "":
 		return errors.New("Config.Upstream is missing. Try: http://127.0.0.1:3000")
 	case c.Upstream.Scheme != "http" && c.Upstream.Scheme != "https" && c.Upstream.Scheme != schemeH2C:
 		return fmt.Errorf("Config.Upstream has the scheme %q. Try: http, https or h2c", c.Upstream.Scheme)
 	case c.Upstream.Path != "" && c.Upstream.Path != "/" || c.Upstream.RawQuery != "":
-		return fmt.Errorf("Config.Upstream %q has a path or a query. Try: scheme, host and port alone", c.Upstream)
+		return fmt.Errorf("Config.Upstream %q has a path or a query. Try: only the scheme, the host and the port", c.Upstream)
 	case c.Principal == nil:
-		return errors.New("Config.Principal is missing: callers would share keys and answers. Try: HeaderPrincipal, or oncehttp.SharedPrincipal if there is only one caller")
+		return errors.New("Config.Principal is missing, so all callers would share their keys and answers. Try: HeaderPrincipal, or oncehttp.SharedPrincipal if there is only one caller")
 	case c.Store == nil && c.Receipts == nil:
-		return errors.New("Config has neither Store nor Receipts, so that nothing would be remembered. Try: one of them")
+		return errors.New("Config.Store and Config.Receipts are both missing, so the gateway could not remember requests. Try: set one of the two fields")
 	case c.Store == nil && c.Quota != nil:
-		return errors.New("Config.Quota bounds what is stored, and without a Store nothing is. Try: a Store, or no Quota")
+		return errors.New("Config.Quota limits the stored data, but Config.Store is missing. Try: set Config.Store, or leave Config.Quota out")
 	case min(c.Idle, c.ReceiptsKept) < 0 || c.ReceiptsAtOnce < 0:
 		return errors.New("Config.Idle, ReceiptsKept and ReceiptsAtOnce must not be negative")
 	}
@@ -274,20 +274,20 @@ func (r *Route) check(c *Config) error {
 	case PolicyStop, PolicyRetry, PolicyFail:
 	case PolicyCheck:
 		if c.Receipts == nil {
-			return fmt.Errorf("route %q: policy check needs Config.Receipts", r.Pattern)
+			return fmt.Errorf("route %q: the policy check needs Config.Receipts. Try: set Config.Receipts, or use another policy", r.Pattern)
 		}
 	case PolicyForwardSameKey:
 		if r.UpstreamKeepsKeys <= 0 {
-			return fmt.Errorf("route %q: policy forward_same_key needs UpstreamKeepsKeys: a service that has forgotten a key executes again", r.Pattern)
+			return fmt.Errorf("route %q: the policy forward_same_key needs UpstreamKeepsKeys, because a service that has forgotten a key executes the request again. Try: set UpstreamKeepsKeys to the time for which the service remembers keys", r.Pattern)
 		}
 	default:
-		return fmt.Errorf("route %q: there is no policy %q. Try: stop, check, forward_same_key, retry or fail", r.Pattern, r.OnUnknown)
+		return fmt.Errorf("route %q: the policy %q does not exist. Try: stop, check, forward_same_key, retry or fail", r.Pattern, r.OnUnknown)
 	}
 	switch {
 	case c.Store == nil && r.OnUnknown != PolicyStop && r.OnUnknown != PolicyCheck:
-		return fmt.Errorf("route %q: without a Store the receipt decides, and policy %q cannot. Try: leaving it out", r.Pattern, r.OnUnknown)
+		return fmt.Errorf("route %q: without Config.Store only the receipt decides, so the policy %q is not possible. Try: leave the policy out", r.Pattern, r.OnUnknown)
 	case min(r.UpstreamKeepsKeys, r.FailAfter, r.Timeout, r.BodyTimeout, r.Wait, r.Retain) < 0 || min(r.MaxRequest, r.MaxStored) < 0 || max(r.MaxRequest, r.MaxStored) > 1<<40:
-		return fmt.Errorf("route %q: durations and sizes must not be negative, and sizes at most 1 TiB", r.Pattern)
+		return fmt.Errorf("route %q: a duration or a size is negative, or a size is larger than 1 TiB", r.Pattern)
 	}
 	if c.Store == nil {
 		if r.Retain == 0 {
@@ -296,7 +296,7 @@ func (r *Route) check(c *Config) error {
 		// A key that outlives its receipt would find no receipt, and the gateway would forward the request
 		// again.
 		if r.Retain > c.ReceiptsKept {
-			return fmt.Errorf("route %q: keys are kept for %v, and receipts for %v. Try: receipts that are kept at least as long as keys", r.Pattern, r.Retain, c.ReceiptsKept)
+			return fmt.Errorf("route %q: the gateway keeps keys for %v, but receipts for only %v. Try: a Config.ReceiptsKept that is at least as long", r.Pattern, r.Retain, c.ReceiptsKept)
 		}
 	}
 	if r.Timeout == 0 {

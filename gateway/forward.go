@@ -34,7 +34,7 @@ type forward struct {
 
 var errTimeout = errors.New("the service has not answered in time (Route.Timeout)")
 
-var errSwitched = errors.New("the service has switched protocols, where an answer was due")
+var errSwitched = errors.New("the service has switched protocols (status 101) instead of answering the request")
 
 // maxFresh limits how often the gateway sends a request again because the service had closed a connection of
 // the pool.

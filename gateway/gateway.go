@@ -87,7 +87,7 @@ func (g *Gateway) Close() { g.client.CloseIdleConnections() }
 // ServeHTTP implements [http.Handler].
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Opaque != "" { // for example "POST http:pay": the service may read the target as a path, and no route would match
-		http.Error(w, "the target of the request is no path", http.StatusBadRequest)
+		http.Error(w, "the target of the request is not a path", http.StatusBadRequest)
 		return
 	}
 	if g.hides(r.URL.Path) {

@@ -104,16 +104,16 @@ func TestConfigErrors(t *testing.T) {
 	t.Parallel()
 	newGateway(t, "http://127.0.0.1:1", func(c *gateway.Config) {
 		for what, change := range map[string]func(*gateway.Config){
-			"Config.Name is":                    func(c *gateway.Config) { c.Name = "a b" },
-			"Config.Upstream is missing":        func(c *gateway.Config) { c.Upstream = nil },
-			"Config.Principal is missing":       func(c *gateway.Config) { c.Principal = nil },
-			"neither Store nor Receipts":        func(c *gateway.Config) { c.Store = nil },
-			"check needs Config.Receipts":       onRoute(func(r *gateway.Route) { r.OnUnknown = gateway.PolicyCheck }),
-			"needs UpstreamKeepsKeys":           onRoute(func(r *gateway.Route) { r.OnUnknown = gateway.PolicyForwardSameKey }),
-			`there is no policy "hold"`:         onRoute(func(r *gateway.Route) { r.OnUnknown = "hold" }),
-			"sizes at most 1 TiB":               onRoute(func(r *gateway.Route) { r.MaxStored = math.MaxInt64 }),
-			"durations and sizes must not be n": onRoute(func(r *gateway.Route) { r.Wait = -1 }),
-			"receipts that are kept at least": func(c *gateway.Config) {
+			"Config.Name is":                                    func(c *gateway.Config) { c.Name = "a b" },
+			"Config.Upstream is missing":                        func(c *gateway.Config) { c.Upstream = nil },
+			"Config.Principal is missing":                       func(c *gateway.Config) { c.Principal = nil },
+			"Config.Store and Config.Receipts are both missing": func(c *gateway.Config) { c.Store = nil },
+			"check needs Config.Receipts":                       onRoute(func(r *gateway.Route) { r.OnUnknown = gateway.PolicyCheck }),
+			"needs UpstreamKeepsKeys":                           onRoute(func(r *gateway.Route) { r.OnUnknown = gateway.PolicyForwardSameKey }),
+			`the policy "hold" does not exist`:                  onRoute(func(r *gateway.Route) { r.OnUnknown = "hold" }),
+			"a size is larger than 1 TiB":                       onRoute(func(r *gateway.Route) { r.MaxStored = math.MaxInt64 }),
+			"a duration or a size is negative":                  onRoute(func(r *gateway.Route) { r.Wait = -1 }),
+			"Config.ReceiptsKept that is at least": func(c *gateway.Config) {
 				c.Store, c.Receipts, c.ReceiptsKept, c.Routes[0].Retain = nil, &memory{}, time.Hour, 2*time.Hour
 			},
 			"parsing": onRoute(func(r *gateway.Route) { r.Pattern = "POST /{" }),

@@ -23,12 +23,12 @@ const maxVoided = 3
 const settleTime = 5 * time.Second
 
 var (
-	errOtherRequest = errors.New("the receipt is that of another request under the same key")
-	errForgotten    = errors.New("the operation was first sent so long ago that its receipt may be gone")
-	errStreamed     = errors.New("gateway: the client has a part of an answer already")
-	errTombstone    = errors.New("the receipt is a tombstone")
-	errNoReceipts   = errors.New("the service has answered a request of this route and has written no receipt, so that a missing receipt proves nothing")
-	errNoRequest    = errors.New("gateway: the request is not kept: its client sends it again")
+	errOtherRequest = errors.New("the receipt belongs to another request with the same key")
+	errForgotten    = errors.New("the first attempt of the operation is so old that its receipt may be deleted")
+	errStreamed     = errors.New("gateway: the client has already received a part of an answer")
+	errTombstone    = errors.New("the receipt is a tombstone: the service refuses this operation from now on")
+	errNoReceipts   = errors.New("the service has answered a request of this route without writing a receipt, so a missing receipt does not prove that an operation was not executed")
+	errNoRequest    = errors.New("gateway: the gateway does not store requests, so only the client can send the request again")
 )
 
 // serve answers a request with a key: it forwards the request, or answers from the record or the receipt.

@@ -167,7 +167,7 @@ func (rt *route) ask(ctx context.Context) (leave func(), err error) {
 	case rt.asking <- struct{}{}:
 		return func() { <-rt.asking }, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%d questions of this route to the receipts are under way: %w", cap(rt.asking), ctx.Err())
+		return nil, fmt.Errorf("the route already asks for %d receipts, which is the maximum: %w", cap(rt.asking), ctx.Err())
 	}
 }
 

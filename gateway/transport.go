@@ -56,7 +56,7 @@ type countedConn struct {
 	sealed  bool
 }
 
-var errSealed = errors.New("gateway: nothing more is written to this connection")
+var errSealed = errors.New("gateway: the gateway writes no more data to this connection, because its request was ended")
 
 // Write implements [net.Conn].
 func (c *countedConn) Write(p []byte) (int, error) {

@@ -156,8 +156,8 @@ func (w *witness) missed(ctx context.Context, operation string) {
 		return
 	}
 	w.mark(ctx, "missing", missingKept)
-	w.log().ErrorContext(ctx, "the service has answered a request with a success, and its receipt is missing: unknown outcomes of this route are not forwarded again, until a receipt is seen. "+
-		"Try: the insert of the receipt in each transaction of the route, and the primary of the database with these receipts in the configuration of the gateway",
+	w.log().ErrorContext(ctx, "the service has answered a request with success, but its receipt is missing, so the gateway does not forward unknown outcomes of this route again until it finds a receipt. "+
+		"Try: insert the receipt in each transaction of the route, and set the primary of the database with these receipts in the configuration of the gateway",
 		slog.String("route", w.name), slog.String("operation", operation))
 }
 
@@ -190,6 +190,6 @@ func (w *witness) mark(ctx context.Context, what string, retain time.Duration) b
 	if err == nil || store.KindOf(err) == store.KindTaken {
 		return true
 	}
-	w.log().WarnContext(ctx, "gateway: what was found out about the receipts of a route is not stored", slog.String("route", w.name), slog.Any("error", err))
+	w.log().WarnContext(ctx, "gateway: the gateway could not store whether the service writes receipts for a route", slog.String("route", w.name), slog.Any("error", err))
 	return false
 }

@@ -43,9 +43,9 @@ func forward(cfg *Config, w http.ResponseWriter, r *http.Request, region string)
 
 var (
 	errNoURL    = errors.New("Config.URL has no URL for the region")
-	errTooLong  = errors.New("the answer is longer than Config.MaxBody")
-	errHalf     = errors.New("the answer ends with its connection, so it is not known whether it is complete")
-	errSwitched = errors.New("the region has switched protocols, where an answer was due")
+	errTooLong  = errors.New("the answer of the region is longer than Config.MaxBody")
+	errHalf     = errors.New("the answer of the region has no length and ends with its connection, so it is perhaps not complete")
+	errSwitched = errors.New("the region has switched protocols (status 101) instead of answering the request")
 )
 
 // send sends a request once, and reads the whole answer.
@@ -93,12 +93,12 @@ func notAnswered(w http.ResponseWriter, r *http.Request, region string, err erro
 	// Without a connection, the region has received nothing.
 	unsent := errors.As(err, &dial) && dial.Op == "dial"
 	if unsent || isRepeatable(r) {
-		oncehttp.WriteProblem(w, problem(http.StatusServiceUnavailable, ProblemUnavailable, region, "The region where this tenant lives cannot be asked now."))
+		oncehttp.WriteProblem(w, problem(http.StatusServiceUnavailable, ProblemUnavailable, region, "The region of this tenant is not available now."))
 		return
 	}
 	oncehttp.WriteProblem(w, oncehttp.Problem{
 		Status: http.StatusBadGateway, Code: ProblemLost, Extra: map[string]any{"home": region},
-		Detail: "The region where this tenant lives has not answered. It may have executed the request, which has no key.",
+		Detail: "The region of this tenant has not answered. The region may have executed the request, and the request has no idempotency key.",
 	})
 }
 

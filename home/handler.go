@@ -68,7 +68,7 @@ func Handler(cfg Config, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		// A request is forwarded once at most. Otherwise it could circulate between regions whose maps differ.
 		case len(hops) > 0:
-			p := problem(http.StatusMisdirectedRequest, ProblemMisdirected, home.Region, "The regions do not agree yet where this tenant lives.")
+			p := problem(http.StatusMisdirectedRequest, ProblemMisdirected, home.Region, "The regions of this service do not yet agree which of them owns this tenant.")
 			p.Extra["home_epoch"] = home.Epoch
 			oncehttp.WriteProblem(w, p)
 		default:

@@ -30,7 +30,7 @@ type Map struct {
 func NewMap(regions ...string) *Map {
 	regions = slices.Sorted(slices.Values(regions))
 	if len(regions) == 0 || slices.Contains(regions, "") || len(slices.Compact(slices.Clone(regions))) < len(regions) {
-		panic(fmt.Sprintf("home: NewMap: %q is not a list of different regions", regions))
+		panic(fmt.Sprintf("home: NewMap: the list of regions %q is empty, or contains an empty or duplicate name", regions))
 	}
 	return &Map{regions: regions, pins: map[string]Pin{}}
 }

@@ -113,10 +113,10 @@ func (m Mover) Move(ctx context.Context, tenant, to string) error {
 	}
 	switch {
 	case from < 0:
-		return fmt.Errorf("home: no region owns %s, and none is moving it. Try: set owned of one row of once_home by hand, in the region that has its data", tenant)
+		return fmt.Errorf("home: no region owns the tenant %s, and no region is moving it. Try: set the column owned of its row in once_home by hand, in the region that has its data", tenant)
 	case list[from].Moving == to:
 	case list[from].Moving != "":
-		return fmt.Errorf("home: the move of %s to %s has not ended. Try: once home move %s %s", tenant, list[from].Moving, tenant, list[from].Moving)
+		return fmt.Errorf("home: the move of tenant %s to region %s has not ended. Try: once home move %s %s", tenant, list[from].Moving, tenant, list[from].Moving)
 	case list[from].Region == to:
 		return m.publish(ctx, tenant, Pin{to, list[from].Epoch})
 	}
@@ -127,13 +127,13 @@ func (m Mover) Move(ctx context.Context, tenant, to string) error {
 func (m Mover) check(tenant, to string) error {
 	switch {
 	case m.Regions[to] == nil:
-		return fmt.Errorf("home: the region %q has no database here. Try: one of %q", to, slices.Sorted(maps.Keys(m.Regions)))
+		return fmt.Errorf("home: this program has no database for the region %q. Try: one of %q", to, slices.Sorted(maps.Keys(m.Regions)))
 	case TenantOf(url.PathEscape(tenant)) != tenant || tenant == "" || owner.Of(tenant+"/") != "" || len(tenant) > 255:
-		return fmt.Errorf("home: %q cannot be a tenant. Try: a name without blanks and slashes that no package has reserved", tenant)
+		return fmt.Errorf("home: %q cannot be the name of a tenant. Try: a name without blanks and slashes that no package of once reserves", tenant)
 	}
 	for _, db := range m.Regions {
 		if d := db.Dialect(); d != m.Regions[to].Dialect() || owned[d] == "" {
-			return errors.New("home: tenants move between databases of one kind, PostgreSQL or SQLite")
+			return errors.New("home: a tenant can move only between two PostgreSQL databases or between two SQLite databases")
 		}
 	}
 	return nil

@@ -67,7 +67,7 @@ func New[TX any](s store.Store[TX], regions *Map) *Store[TX] {
 		func() { h.owned, ok = owned[h.seen.Dialect()] },
 	} {
 		if found(); !ok {
-			panic(fmt.Sprintf("home: New: a %T is no store on PostgreSQL or SQLite. Try: pgxstore or sqlstore", s))
+			panic(fmt.Sprintf("home: New: the store %T does not use PostgreSQL or SQLite. Try: pgxstore or sqlstore", s))
 		}
 	}
 	return h
@@ -120,9 +120,9 @@ type NotHomeError struct {
 
 func (e *NotHomeError) Error() string {
 	if e.Region == "" {
-		return fmt.Sprintf("home: the tenant %.40q does not live in this region. Try: once home show", e.Tenant)
+		return fmt.Sprintf("home: the tenant %.40q belongs to another region, or no region owns it. Try: once home show", e.Tenant)
 	}
-	return fmt.Sprintf("home: the tenant %.40q lives in %s, or is moved there. Try: the same key again", e.Tenant, e.Region)
+	return fmt.Sprintf("home: the tenant %.40q belongs to the region %s, or is moving to it. Try: send the same request again, with the same key", e.Tenant, e.Region)
 }
 
 // refused returns a [NotHomeError] if err comes from the check, and otherwise err.

@@ -106,7 +106,7 @@ func (m Mover) within(ctx context.Context, region string, fn func(t tx) error) e
 	return db.Within(ctx, store.ReadCommitted, func(_ context.Context, r sqlplane.Runner) error { return fn(tx{r, db.Dialect()}) })
 }
 
-var errOvertaken = errors.New("home: another move of the tenant has been here meanwhile. Try: once home show, and then again")
+var errOvertaken = errors.New("home: another move has changed the tenant at the same time. Try: once home show, and then move the tenant again")
 
 // exec runs a statement. If rows is not 0, the statement must affect exactly that many rows.
 func (t tx) exec(ctx context.Context, rows int, query string, args ...any) error {

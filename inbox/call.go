@@ -12,12 +12,12 @@ import (
 
 // ErrHandlerTimeout says that a handler has not returned within Config.HandlerTimeout. The transaction of the
 // handler was rolled back.
-var ErrHandlerTimeout = errors.New("inbox: the handler has not returned within Config.HandlerTimeout. Try: a handler that returns when its context ends, or a longer HandlerTimeout")
+var ErrHandlerTimeout = errors.New("inbox: the handler has not returned within Config.HandlerTimeout. Try: a handler that returns when its context ends, or a longer Config.HandlerTimeout")
 
 // longestGrace is how long a handler may still run after its time limit, so that it can react to its ended context.
 const longestGrace = time.Second
 
-var errGoexit = errors.New("the handler has ended its goroutine (runtime.Goexit). Try: return an error")
+var errGoexit = errors.New("the handler has called runtime.Goexit. Try: return an error instead")
 
 // call runs the handler in a separate goroutine. A panic, runtime.Goexit and a timeout of the handler
 // therefore fail the message, and do not stop the consumer. A handler that does not return after its time limit
@@ -101,5 +101,5 @@ type panicError struct {
 }
 
 func (e *panicError) Error() string {
-	return fmt.Sprintf("the handler panics: %v\n%s", e.value, e.stack)
+	return fmt.Sprintf("the handler panicked: %v\n%s", e.value, e.stack)
 }

@@ -14,7 +14,7 @@ import (
 
 // ErrDeadLettered is the error of [Do] if the message is a dead letter: the message was given up, so it has no
 // result. Acknowledge the message.
-var ErrDeadLettered = errors.New("inbox: the message was given up, and is a dead letter. Try: once deadletter list --letters")
+var ErrDeadLettered = errors.New("inbox: the inbox has given the message up, and the message is a dead letter. Try: once deadletter list --letters")
 
 // Do is like [Inbox.Handle], but the handler returns a result. Use Do if the caller must answer each
 // delivery with the result. A duplicate gets the result of the first delivery, decoded from JSON, as long as
@@ -28,7 +28,7 @@ var ErrDeadLettered = errors.New("inbox: the message was given up, and is a dead
 func Do[T, TX any](ctx context.Context, in *Inbox[TX], m message.Message, fn func(ctx context.Context, tx TX, m message.Message) (T, error)) (once.Result[T], error) {
 	var r once.Result[T]
 	if in.cfg.Order != AnyOrder {
-		return r, errors.New("inbox: Do stores results, which only an inbox without an order can do. Try: an inbox with Config.Order AnyOrder, or Handle in place of Do")
+		return r, errors.New("inbox: Do stores results, and only an inbox with Config.Order AnyOrder can store results. Try: Config.Order AnyOrder, or Handle instead of Do")
 	}
 	var value T
 	outcome, err := in.Handle(ctx, m, func(ctx context.Context, tx TX, m message.Message) (err error) {
@@ -64,7 +64,7 @@ func Do[T, TX any](ctx context.Context, in *Inbox[TX], m message.Message, fn fun
 	if k == nil { // Handle has seen the row; a replica may lag, or a sweep may have deleted the row since then
 		return r, fmt.Errorf("inbox: the result of message %s cannot be read now. Try: call Do again", m.ID)
 	}
-	err = errors.New("the result was not kept")
+	err = errors.New("the result of the message was not stored")
 	if k.result != nil {
 		err = json.Unmarshal(k.result, &r.Value)
 	}

@@ -28,18 +28,18 @@ const (
 	classTooLarge  = "too_large" // the payload is longer than Config.MaxPayload
 )
 
-var errSameID = errors.New("a message with the same source and ID, but with another body, topic, key or type, was handled before. Try: a sender that gives every message an ID of its own")
+var errSameID = errors.New("an earlier message has the same source and ID, but another body, topic, key or type. Try: a sender that gives every message a different ID")
 
 func errJump(seq, at, most int64) error {
-	return fmt.Errorf("the Seq of the message, %d, is more than %d (Config.MaxJump) above %d, the last Seq of its key. If it were applied, every later message with a smaller Seq would be dropped as too old. Try: if the sender really skips that many numbers, a larger Config.MaxJump and a redrive; if not, discard the dead letter", seq, most, at)
+	return fmt.Errorf("the Seq of the message is %d, which is more than %d (Config.MaxJump) above the last Seq of its key, %d. The inbox does not apply such a message, because it would then drop all later messages with a smaller Seq. Try: discard the dead letter if the Seq is wrong; if the sender really skips so many numbers, set a larger Config.MaxJump and redrive the dead letter", seq, most, at)
 }
 
 func errReusedSeq(seq int64) error {
-	return fmt.Errorf("another message with the same Seq %d was applied before, so this message was not applied. Try: find out why the sender has used the number twice; its database may have lost commits", seq)
+	return fmt.Errorf("the inbox has already applied another message of the key with the same Seq %d, so it does not apply this message. Try: find out why the sender has used the number twice; its database may have lost commits", seq)
 }
 
 func errTooLarge(size, most int) error {
-	return fmt.Errorf("the payload has %d bytes, at most %d are allowed (message.MaxPayload), so the payload was not stored. Try: a larger Config.MaxPayload, then have the sender send the message again", size, most)
+	return fmt.Errorf("the payload has %d bytes, at most %d are allowed (message.MaxPayload), so the payload was not stored. Try: set a larger Config.MaxPayload, and then have the sender send the message again", size, most)
 }
 
 // Refuse makes a dead letter of a message that cannot be handled, for example because it cannot be decoded. The
@@ -48,7 +48,7 @@ func errTooLarge(size, most int) error {
 // same message makes the same dead letter.
 func (in *Inbox[TX]) Refuse(ctx context.Context, m message.Message, class string, reason error) error {
 	if reason == nil {
-		reason = errors.New("it was refused")
+		reason = errors.New("the message was refused")
 	}
 	if class == "" {
 		class = classMalformed

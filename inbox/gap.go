@@ -144,7 +144,7 @@ func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq in
 		if !at.dead {
 			f, err := in.failingAt(ctx, r, s, seq)
 			if err == nil && f.Attempts > 0 {
-				err = fmt.Errorf("%w: the message %s; if it were skipped, it would be lost. Try: repair the handler; when all attempts have failed the message is a dead letter, which you can discard", ErrNotNext, f)
+				err = fmt.Errorf("%w: the message %s, and a skip would lose it. Try: repair the handler, or wait until all attempts have failed: then the message is a dead letter, which you can discard", ErrNotNext, f)
 			}
 			if err != nil {
 				return err
@@ -177,7 +177,7 @@ func (in *Inbox[TX]) StartAt(ctx context.Context, source, topic, key string, seq
 		}
 		at := positions[s]
 		if at.seq >= seq {
-			return fmt.Errorf("inbox: StartAt: the key has applied messages up to Seq %d already, and cannot be set back to %d, because messages would be applied twice", at.seq, seq)
+			return fmt.Errorf("inbox: StartAt: the inbox has already applied messages of the key up to Seq %d, so the key cannot be set back to %d: messages would be applied twice", at.seq, seq)
 		}
 		// The key already begins at seq, so a repeated call changes nothing.
 		if at.seq == seq-1 {
@@ -203,7 +203,7 @@ const maxSigned = 500
 // checkSigned checks the name and the reason of an operator.
 func checkSigned(who, reason string) error {
 	for _, field := range [...]struct{ name, value, try string }{
-		{"name (who)", who, "the name of the person or service that asks for it"}, {"reason", reason, "why, such as the number of a ticket"},
+		{"name (who)", who, "the name of the person or service that asks for it"}, {"reason", reason, "a reason, such as the number of a ticket"},
 	} {
 		if strings.TrimSpace(field.value) == "" {
 			return fmt.Errorf("inbox: the field %s is empty. Try: %s", field.name, field.try)
@@ -227,7 +227,7 @@ func (in *Inbox[TX]) audit(ctx context.Context, r sqlplane.Runner, action string
 // target checks the key and the Seq that an operator has given, and returns the stream of the key.
 func (in *Inbox[TX]) target(source, topic, key string, seq int64) (stream, error) {
 	if in.cfg.Order != InOrder {
-		return stream{}, errors.New("inbox: this inbox applies messages in any order, so that no key waits for a message. Try: an inbox with Config.Order InOrder")
+		return stream{}, errors.New("inbox: this inbox does not apply messages in the order of their Seq, so no key waits for a message. Try: an inbox with Config.Order InOrder")
 	}
 	// The ID is not used; checked requires one.
 	m, err := in.cfg.checked(message.Message{ID: "-", Source: source, Topic: topic, Key: key, Seq: seq})
@@ -235,7 +235,7 @@ func (in *Inbox[TX]) target(source, topic, key string, seq int64) (stream, error
 	case err != nil:
 		return stream{}, fmt.Errorf("inbox: %w", err)
 	case key == "" || seq < 1:
-		return stream{}, fmt.Errorf("inbox: key %q with Seq %d is not a message of a key. Try: a key and a Seq that Inbox.Gaps returns", key, seq)
+		return stream{}, fmt.Errorf("inbox: the key %q is empty or the Seq %d is not positive. Try: a key and a Seq that Inbox.Gaps returns", key, seq)
 	}
 	return stream{m.Source, topic, key}, nil
 }

@@ -171,7 +171,7 @@ func (in *Inbox[TX]) sealed(m *message.Message) (headers, payload []byte, err er
 		headers, payload, err = seal.Message(in.cfg.Encrypter, in.label(m), headers, m.Payload)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("inbox: message %s: %w", m.ID, err)
+		return nil, nil, fmt.Errorf("inbox: message %s cannot be encrypted for storage: %w", m.ID, err)
 	}
 	return headers, payload, nil
 }
@@ -185,7 +185,7 @@ func (in *Inbox[TX]) open(m *message.Message, headers, payload []byte, encrypted
 		m.Headers, err = seal.DecodeHeaders(headers)
 	}
 	if err != nil {
-		return fmt.Errorf("inbox: message %s: %w", m.ID, err)
+		return fmt.Errorf("inbox: the stored message %s cannot be decrypted: %w", m.ID, err)
 	}
 	m.Payload = payload
 	return nil

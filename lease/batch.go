@@ -49,7 +49,7 @@ func InBatch[T any](ctx context.Context, r *Run, phase string, fn func(b *once.B
 // that case.
 func (r *Run) mayWrite(phase string) error {
 	if c := r.saved.Call; c != nil && (!c.Tx || !c.repeats(time.Now())) {
-		return fmt.Errorf("phase %q cannot begin: it was begun as a call, or has ended its transaction itself: %w. Try: different names for calls and other phases", phase, ErrUnknown)
+		return fmt.Errorf("phase %q cannot begin: an earlier run has begun a call with this name, or the function of the phase has ended its transaction itself: %w. Try: different names for calls and for other phases", phase, ErrUnknown)
 	}
 	return nil
 }

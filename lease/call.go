@@ -54,7 +54,7 @@ func CallWith[T any](ctx context.Context, r *Run, phase string, request []byte, 
 func makeCall[T any](ctx context.Context, r *Run, c call, request []byte, fn func(ctx context.Context, key string, request []byte) (T, error), policy CallPolicy) (value T, err error) {
 	phase := c.phase
 	if policy.Check.find != nil && policy.Check.of != reflect.TypeFor[T]() {
-		return value, fmt.Errorf("%w: phase %q returns %v, and its Check finds %v. Try: the same type", ErrMisused, phase, reflect.TypeFor[T](), policy.Check.of)
+		return value, fmt.Errorf("%w: call %q returns the type %v, but its Check returns the type %v. Try: one type for both", ErrMisused, phase, reflect.TypeFor[T](), policy.Check.of)
 	}
 	leave, err := r.enter(phase)
 	if err != nil {
@@ -248,12 +248,12 @@ func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Con
 func (c *call) resumes(begun *intent, frozen, request []byte) error {
 	switch {
 	case begun.Tx:
-		return fmt.Errorf("call %q is not made: a phase of this name has ended its transaction itself: %w. Try: another name", c.phase, ErrUnknown)
+		return fmt.Errorf("call %q is not made: an earlier phase with this name has ended its transaction itself: %w. Try: another name for the call", c.phase, ErrUnknown)
 	case !begun.repeats(time.Now()): // the call is not sent again
 	case c.freezes && frozen == nil && len(request) > 0:
-		return fmt.Errorf("call %q is not made: %w: it was begun by Call, whose request is not known, and CallWith has another one for the same key: %w. Try: Call under this name, until what it has begun has ended", c.phase, ErrMisused, ErrUnknown)
+		return fmt.Errorf("call %q is not made: %w: an earlier run has begun this call with lease.Call, which does not store the request, so lease.CallWith could send another request with the same key: %w. Try: lease.Call for this name until all operations that have begun this call have ended", c.phase, ErrMisused, ErrUnknown)
 	case !c.freezes && len(frozen) > 0:
-		return fmt.Errorf("call %q is not made: %w: it was begun by CallWith, and Call sends another request than the frozen one under the same key: %w. Try: CallWith under this name, until what it has begun has ended", c.phase, ErrMisused, ErrUnknown)
+		return fmt.Errorf("call %q is not made: %w: an earlier run has begun this call with lease.CallWith, which has stored the request, but lease.Call could send another request with the same key: %w. Try: lease.CallWith for this name until all operations that have begun this call have ended", c.phase, ErrMisused, ErrUnknown)
 	}
 	return nil
 }
@@ -262,7 +262,7 @@ func (c *call) resumes(begun *intent, frozen, request []byte) error {
 // not that failure, but the answer that the service gave then.
 const codeDuplicate = "PROVIDER.duplicate"
 
-var errNoAnswer = errors.New("no answer to an earlier attempt was stored")
+var errNoAnswer = errors.New("the record has no answer to an earlier attempt of the call")
 
 // begin commits the intent.
 func (c *call) begin(ctx context.Context, request []byte) error {
@@ -328,7 +328,7 @@ func (c *call) save(next saved, err error) error {
 	if err != nil {
 		// The call has happened, so nothing may make it again, and no Check may void it.
 		r.saved.Call.Repeat, r.saved.Call.Check = false, false
-		return fmt.Errorf("call %q was answered, and its answer is not saved: %w: %w", c.phase, ErrUnknown, err)
+		return fmt.Errorf("the service has answered call %q, but the answer is not saved: %w: %w", c.phase, ErrUnknown, err)
 	}
 	r.saved = next
 	return nil
@@ -342,7 +342,7 @@ func (c *call) find(ctx context.Context, cause error) error {
 		return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, cause)
 	case !r.saved.Call.checks(now), !r.saved.Call.isYounger(sure(c.policy.CheckedFor), now):
 		// Both times count: the one of the policy when the call was begun, and the one of the policy now.
-		return fmt.Errorf("call %q: %w: it is so old that the service may have forgotten it: %w", c.phase, ErrUnknown, cause)
+		return fmt.Errorf("call %q: %w: the call is so old that the service may have forgotten its key: %w", c.phase, ErrUnknown, cause)
 	}
 	// Set before the question, so that a question without an answer also counts for AskEvery.
 	r.saved.Call.Asked = now

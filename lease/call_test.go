@@ -87,7 +87,7 @@ func TestAdviceForUnknown(t *testing.T) {
 	s := memstore.New()
 	_, err := once.Do(t.Context(), node(s), op, fails(lease.CallPolicy{}))
 	wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
-	if strings.Contains(err.Error(), "same key again") || !strings.Contains(err.Error(), "lease.Resolve") {
+	if strings.Contains(err.Error(), "with the same key") || !strings.Contains(err.Error(), "lease.Resolve") {
 		t.Error(err)
 	}
 }

@@ -91,15 +91,15 @@ const (
 func (c Completer) Run(ctx context.Context) error {
 	switch {
 	case c.Store == nil, len(c.Handlers) == 0:
-		return errors.New("lease: a Completer needs Store and Handlers")
+		return errors.New("lease: Completer.Run: Completer.Store is nil or Completer.Handlers is empty. Try: set both fields")
 	case c.Encrypter == nil && !c.AskOnly:
-		return errors.New("lease: a Completer needs Encrypter: without the requests of the operations it cannot execute them. Try: the Config.Encrypter of the engine")
+		return errors.New("lease: Completer.Run: Completer.Encrypter is nil, so the Completer cannot decrypt the requests of the operations. Try: the Encrypter of once.Config")
 	case c.Every < 0, c.CheckEvery < 0, c.Concurrency < 0:
-		return errors.New("lease: Every, CheckEvery and Concurrency of a Completer must not be negative")
+		return errors.New("lease: Completer.Run: Every, CheckEvery and Concurrency must not be negative. Try: 0 for the default")
 	}
 	lister, ok := store.As[upkeep.Lister](c.Store.ops)
 	if !ok {
-		return errors.New("lease: the store cannot list unfinished operations (upkeep.Lister)")
+		return errors.New("lease: Completer.Run: the store cannot list unfinished operations, because it does not implement upkeep.Lister. Try: pgxstore or sqlstore")
 	}
 	if c.Every == 0 {
 		c.Every = min(DefaultEvery, c.Store.cfg.TTL)
@@ -122,7 +122,7 @@ func (c Completer) Run(ctx context.Context) error {
 	for {
 		began := time.Now()
 		if err := w.round(ctx); err != nil && ctx.Err() == nil {
-			c.Log.Warn("operations whose lease is over cannot be listed", "error", err)
+			c.Log.Warn("the completer could not list the operations whose lease has expired, and tries again later", "error", err)
 		}
 		// A slow poll burdens the database, so the pause after it grows with it, up to the TTL.
 		costs := min(lookShare*time.Since(began), c.Store.cfg.TTL)
@@ -218,7 +218,7 @@ func (c *completing) knows(e upkeep.Entry) bool {
 	}
 	if !c.strange[e.Name] {
 		c.strange[e.Name] = true
-		c.Log.Info("operations are due whose name has no handler in this Completer: another program may have it", "name", e.Name, "scope", e.Scope)
+		c.Log.Info("the completer has found operations with a name that has no entry in Completer.Handlers, and leaves them to other programs", "name", e.Name, "scope", e.Scope)
 	}
 	return false
 }
@@ -335,7 +335,7 @@ func (c *completing) resumed(e upkeep.Entry, err error, ended bool) {
 	case once.CodeOf(err) == once.CodeUnknown:
 		c.Log.Error("the outcome of an operation is unknown", "scope", e.Scope, "idempotency_key", keyname.Hashes(e.Key)[0], "since", e.Since, "error", err)
 	case !ended:
-		c.Log.Warn("an operation whose lease is over could not be finished", "scope", e.Scope, "idempotency_key", keyname.Hashes(e.Key)[0], "error", err)
+		c.Log.Warn("the completer could not finish an operation whose lease has expired, and tries again later", "scope", e.Scope, "idempotency_key", keyname.Hashes(e.Key)[0], "error", err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -350,7 +350,7 @@ func (c *completing) hasTold(id store.ID) bool {
 	return c.tried[id].told
 }
 
-var errGoexit = errors.New("the handler has ended its goroutine (runtime.Goexit). Try: return an error")
+var errGoexit = errors.New("the handler has called runtime.Goexit. Try: return an error instead")
 
 // resumeSafely calls resume, and returns a panic or the end of the goroutine as an error.
 func (c *completing) resumeSafely(ctx context.Context, id store.ID) error {
@@ -361,7 +361,7 @@ func (c *completing) resumeSafely(ctx context.Context, id store.ID) error {
 		defer func() {
 			// Recovered, because a panic would end the processes of all nodes, one after the other.
 			if p := recover(); p != nil {
-				err = fmt.Errorf("panic: %v", p)
+				err = fmt.Errorf("the handler panicked: %v", p)
 			}
 			ended <- err
 		}()
@@ -386,7 +386,7 @@ func (c *completing) resume(ctx context.Context, id store.ID) error {
 	}
 	// An empty request may be one that was not kept. With it, the handler would do something else.
 	if len(rec.Request) == 0 && !c.AskOnly {
-		return errors.New("its request was not kept. Try: Config.Encrypter of the engine, and Operation.Request (oncehttp.Config.CaptureRequest)")
+		return errors.New("the record of the operation has no request, so the operation cannot be executed again. Try: once.Config.Encrypter and Operation.Request (over HTTP, oncehttp.Config.CaptureRequest)")
 	}
 	op := once.Operation{Scope: id.Scope, Key: id.Key, Name: rec.Name, Attempt: once.Attempt{Trace: rec.Trace}, Retain: s.Retain}
 	if len(rec.Fingerprint) == len(op.Fingerprint) {
@@ -396,7 +396,7 @@ func (c *completing) resume(ctx context.Context, id store.ID) error {
 		return c.Handlers[rec.Name](context.WithValue(ctx, reconciling{}, id), op)
 	}
 	if op.Request, err = c.Encrypter.Decrypt(rec.Request, seal.Label(id.Scope, id.Key)); err != nil {
-		return fmt.Errorf("its request cannot be decrypted: %w", err)
+		return fmt.Errorf("the stored request of the operation cannot be decrypted: %w", err)
 	}
 	return c.Handlers[rec.Name](context.WithValue(ctx, reconciling{}, id), op)
 }
@@ -407,7 +407,7 @@ type reconciling struct{}
 
 func reconciles(ctx context.Context) bool { return ctx.Value(reconciling{}) != nil }
 
-var errHashedKey = errors.New("a Completer cannot work for an engine with HashKeys: it knows the hash of the key, and would execute another operation. Try: an engine without HashKeys")
+var errHashedKey = errors.New("a Completer cannot resume operations of an engine with Config.HashKeys: the store has only the hash of the key, and the engine would hash it again. Try: an engine without HashKeys")
 
 // mayResume refuses an operation that the Completer would execute from the beginning instead of continuing it. With HashKeys, the
 // engine hashes the stored hash once more, and finds no record.

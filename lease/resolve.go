@@ -102,7 +102,7 @@ func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolut
 }
 
 // errOvertaken says that the record has changed between the read and the write.
-var errOvertaken = errors.New("another process has changed the operation at the same time. Try: again")
+var errOvertaken = errors.New("another process has changed the operation at the same time. Try: resolve the operation again")
 
 // once compares the decision with the record, and writes the decision. again says that an earlier write of it may have been
 // applied.
@@ -163,17 +163,17 @@ func (how Resolution) compare(rec store.Record, s saved) (stands bool, err error
 		if s.Was[i].Sum == how.sum() {
 			return true, nil
 		}
-		return taken("the call %s was decided otherwise before: %s. Try: lease.ProgressOf, which tells what is unknown now", how.CallID, s.Was[i].What)
+		return taken("an earlier decision about the call %s was different: %s. Try: lease.ProgressOf, which returns the call whose outcome is unknown now", how.CallID, s.Was[i].What)
 	}
 	if !isUnknown(rec, s) {
-		return taken("the operation is %s, not unknown. Try: lease.ProgressOf, which tells what is unknown", rec.State)
+		return taken("the state of the operation is %s, and only an unknown operation can be resolved. Try: lease.ProgressOf, which returns the state of the operation", rec.State)
 	}
 	if now := callID(rec, s); now != how.CallID {
 		what := "the operation as it is now, " + now
 		if s.Call != nil {
 			what = s.Call.String() + ", " + now
 		}
-		return taken("%q is not what is unknown: that is %s. Try: look at it, and decide that", how.CallID, what)
+		return taken("the decision is about the call ID %q, but the unknown outcome is that of %s. Try: lease.ProgressOf, and the CallID that it returns", how.CallID, what)
 	}
 	return false, nil
 }
@@ -205,21 +205,21 @@ func (how Resolution) check() error {
 	}
 	switch {
 	case how.CallID == "":
-		return errors.New("the decision does not name the call that it is about. Try: Resolution.CallID, as lease.ProgressOf returns it")
+		return errors.New("Resolution.CallID is empty. Try: the CallID that lease.ProgressOf returns")
 	case set != 1:
-		return fmt.Errorf("%d ways to resolve the operation are given. Try: one of CallValue, Result, Answer, Failure and RunAgain", set)
+		return fmt.Errorf("a Resolution must have exactly one of CallValue, Result, Answer, Failure and RunAgain, and this one has %d. Try: set one of these fields", set)
 	case how.KeyVoided && !how.RunAgain:
-		return errors.New("the decision has KeyVoided without RunAgain. Try: both")
+		return errors.New("the Resolution has KeyVoided without RunAgain. Try: set both fields")
 	case how.Retain < 0:
-		return fmt.Errorf("a Retain of %v keeps nothing. Try: once.Forever", how.Retain)
+		return fmt.Errorf("Resolution.Retain is %v, and must not be negative. Try: once.Forever", how.Retain)
 	case how.Retain != 0 && (how.RunAgain || how.CallValue != nil):
-		return errors.New("the decision has a Retain, which is for the end of an operation, and this one goes on. Try: no Retain")
+		return errors.New("the Resolution has a Retain, but the operation continues: Retain is only for a decision that ends the operation. Try: leave Retain out")
 	case how.Failure != nil && len(how.Failure.Detail) > 0 && !json.Valid(how.Failure.Detail):
-		return errors.New("the Detail of the failure is not JSON. Try: a JSON string")
+		return errors.New("the Detail of Resolution.Failure is not valid JSON. Try: a JSON string")
 	case how.Result != nil && !json.Valid(how.Result), how.CallValue != nil && !json.Valid(how.CallValue):
-		return errors.New("the value is not JSON. Try: JSON, as the program would have returned it")
+		return errors.New("the Result or CallValue of the Resolution is not valid JSON. Try: the JSON of the value that the program would have returned")
 	case how.Answer != nil && (how.Answer.Kind != store.ResultValue || how.Answer.Status < 200 || how.Answer.Status > 599):
-		return fmt.Errorf("an answer of status %d cannot be one over HTTP. Try: 200 to 599, and Failure for a failure", how.Answer.Status)
+		return fmt.Errorf("Resolution.Answer has status %d or is not a value: an HTTP answer has a status from 200 to 599. Try: such a status, or Resolution.Failure for a failure", how.Answer.Status)
 	}
 	return nil
 }
@@ -248,9 +248,9 @@ func (how Resolution) change(s saved) (c store.Change, err error) {
 func (how Resolution) goesOn(s saved, was decided) (c store.Change, err error) {
 	switch {
 	case s.Call == nil && how.CallValue != nil:
-		return c, errors.New("the operation has no call that could have returned a value. Try: Result")
+		return c, errors.New("the Resolution has a CallValue, but the operation has no call whose outcome is unknown. Try: Resolution.Result")
 	case how.KeyVoided && (s.Call == nil || s.Call.Tx):
-		return c, errors.New("the operation has no call whose key could be voided. Try: RunAgain alone")
+		return c, errors.New("the Resolution has KeyVoided, but the operation has no call whose outcome is unknown. Try: RunAgain without KeyVoided")
 	case s.Call == nil && s.isEmpty(): // an engine without leases has begun the work: the operation is released, and begins again
 		return c, nil
 	case s.Call == nil:
@@ -275,7 +275,7 @@ func (how Resolution) audited(ops store.Operations, id store.ID, rec store.Recor
 	}
 	db, ok := store.As[sqlplane.Database](ops)
 	if !ok {
-		return nil, errors.New("the store has no tables, and so no audit. Try: Resolution without Who")
+		return nil, errors.New("the store has no SQL tables, so it cannot store the name of the person who decides. Try: a Resolution without Who")
 	}
 	e := audit.Entry{
 		Who: how.Who, Action: "resolve", Scope: id.Scope, KeyHash: keyname.Hashes(id.Key)[0], Reason: how.Reason,

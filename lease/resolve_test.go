@@ -69,7 +69,7 @@ func TestResolveAnUnknownOutcome(t *testing.T) {
 				must(t, err)
 				must(t, lease.Resolve(t.Context(), s, id, tt.how))
 				other := lease.Resolution{CallID: tt.how.CallID, Failure: &once.Failure{Code: "other"}}
-				if err := lease.Resolve(t.Context(), s, id, other); store.KindOf(err) != store.KindTaken || !strings.Contains(err.Error(), "decided otherwise") {
+				if err := lease.Resolve(t.Context(), s, id, other); store.KindOf(err) != store.KindTaken || !strings.Contains(err.Error(), "was different") {
 					t.Errorf("another decision about the same call: %v", err)
 				}
 				if after, err := s.Read(t.Context(), id); err != nil || after.Fence != before.Fence {

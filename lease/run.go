@@ -52,7 +52,7 @@ var (
 	// ErrUnknown is in the chain of an error if a call may have taken effect, and nothing proves whether it
 	// has. ErrUnknown is also returned if a phase has ended its transaction itself, for example by calling a
 	// procedure that commits.
-	ErrUnknown = errors.New("the outcome is not known")
+	ErrUnknown = errors.New("the outcome is unknown")
 
 	// ErrVoided is in the chain of the error of a call that was made, but has not taken effect and never will:
 	// the Check of the call has returned [Voided]. Another Call of the same phase, also in this run, uses
@@ -60,7 +60,7 @@ var (
 	ErrVoided = errors.New("the call has not taken effect and never will")
 
 	// ErrMisused is in the chain of an error if the code of the handler has a mistake.
-	ErrMisused = errors.New("phases are misused")
+	ErrMisused = errors.New("the handler misuses its phases")
 )
 
 // enter begins a phase. The caller must call leave when the phase ends.
@@ -70,7 +70,7 @@ func (r *Run) enter(name string) (leave func(), err error) {
 	}
 	// Not Lock: phases that run concurrently are a mistake, and waiting would hide it.
 	if !r.phase.TryLock() {
-		return nil, fmt.Errorf("%w: phase %q begins before another one has ended. Try: one after the other", ErrMisused, name)
+		return nil, fmt.Errorf("%w: phase %q begins before another phase of the operation has ended. Try: run the phases one after the other", ErrMisused, name)
 	}
 	switch {
 	case r.own.HasEnded() && !r.own.IsClosed():
@@ -78,13 +78,13 @@ func (r *Run) enter(name string) (leave func(), err error) {
 	case r.own.IsClosed():
 		err = fmt.Errorf("%w: phase %q begins after the handler has returned", ErrMisused, name)
 	case slices.Contains(r.given, name): // a second phase of this name would get the value of the first, and would not run
-		err = fmt.Errorf("%w: there are two phases %q in one run of the handler. Try: a name of its own for each, such as that of the row that it is about", ErrMisused, name)
+		err = fmt.Errorf("%w: the handler has two phases with the name %q in one run. Try: a separate name for each phase, such as the key of its row", ErrMisused, name)
 	case r.lost != nil:
-		err = fmt.Errorf("phase %q: an earlier write may still be applied: %w", name, r.lost)
+		err = fmt.Errorf("phase %q cannot begin: an earlier write of this run may still be applied: %w", name, r.lost)
 	case r.saved.Call != nil && r.saved.Call.Phase != name && !r.saved.has(name):
 		// The code after the call may depend on its outcome, so no new phase may begin. A phase that has ended
 		// only returns its value.
-		err = fmt.Errorf("phase %q cannot begin: %q was begun: %w", name, r.saved.Call.Phase, ErrUnknown)
+		err = fmt.Errorf("phase %q cannot begin: an earlier run has begun phase %q: %w", name, r.saved.Call.Phase, ErrUnknown)
 	}
 	if err != nil {
 		r.phase.Unlock()
@@ -108,7 +108,7 @@ func (r *Run) tellUnreached(ctx context.Context, call string) {
 		return
 	}
 	log := cmp.Or(r.s.cfg.Log, slog.Default())
-	log.WarnContext(ctx, "phases of an operation have ended and the program has not come to them. If they have other names in it, they are executed again. Try: the names of before",
+	log.WarnContext(ctx, "the handler has not reached phases that an earlier run has finished. If the program has renamed these phases, they are executed again. Try: the earlier names of the phases",
 		"scope", r.id.Scope, "idempotency_key", keyname.Hashes(r.id.Key)[0], "phases", r.unreached, "call", call)
 	r.unreached = nil
 }
@@ -121,13 +121,13 @@ const maxName = 255
 func checkName(name string) error {
 	switch {
 	case name == "":
-		return errors.New("a phase needs a name")
+		return errors.New("the name of a phase is empty. Try: a name such as charge")
 	case len(name) > maxName:
-		return fmt.Errorf("the name of a phase has %d bytes, at most %d can be stored. Try: the key of the row that it is about, not the row", len(name), maxName)
+		return fmt.Errorf("the name of a phase has %d bytes, and at most %d are allowed. Try: the key of a row in the name, not the row", len(name), maxName)
 	case !utf8.ValidString(name):
-		return fmt.Errorf("the name %q of a phase is not UTF-8. Try: hexadecimal for bytes", name)
+		return fmt.Errorf("the name %q of a phase is not valid UTF-8. Try: hexadecimal digits for binary data", name)
 	case strings.ContainsFunc(name, unicode.IsControl):
-		return fmt.Errorf("the name %q of a phase has control characters. Try: a name of one line", name)
+		return fmt.Errorf("the name %q of a phase has control characters. Try: a name without line breaks and tabs", name)
 	}
 	return nil
 }

@@ -220,7 +220,7 @@ func decode[T any](r *Run, p phase) (value T, err error) {
 		return value, p.Failure
 	}
 	if err := json.Unmarshal(p.Value, &value); err != nil {
-		return value, fmt.Errorf("phase %q has saved a value of another type: %w. Try: a new name for a phase that returns something else", p.Name, err)
+		return value, fmt.Errorf("phase %q has saved a value that cannot be decoded into the type that the phase returns now: %w. Try: a new name for a phase that returns another type", p.Name, err)
 	}
 	return value, nil
 }
@@ -240,9 +240,9 @@ func earlier[T any](r *Run, p phase) (value T, err error) {
 		return value, nil
 	}
 	again := *p.Begun
-	again.ID, again.Repeat, again.Refused = r.callID(p.Name), false, "it is not what the program saves of the call, such as "+formOf[T]()
+	again.ID, again.Repeat, again.Refused = r.callID(p.Name), false, "the program saves another JSON form of the result of the call, such as "+formOf[T]()
 	r.saved = r.saved.without(p.Name).begun(again)
-	return *new(T), fmt.Errorf("phase %q: %w: the value that a person has given was refused: %s", p.Name, ErrUnknown, again.Refused)
+	return *new(T), fmt.Errorf("phase %q: %w: the program has refused the value that a person has stored for the call: %s", p.Name, ErrUnknown, again.Refused)
 }
 
 // sameJSON reports whether a and b are the same JSON value.

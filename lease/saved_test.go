@@ -44,19 +44,19 @@ func TestMaxSaved(t *testing.T) {
 		}, once.CodeFailed, once.EffectNotApplied, store.StateAbsent, "lease.Config.MaxSaved", 0},
 		{"an answer", func(ctx context.Context, _ *memstore.Store, r *lease.Run) (string, error) {
 			return lease.CallWith(ctx, r, "charge", nil, call(large), lease.CallPolicy{SafeToRepeat: true})
-		}, once.CodeUnknown, once.EffectInDoubt, store.StateUnknown, `call "charge" was answered, and its answer is not saved`, 1},
+		}, once.CodeUnknown, once.EffectInDoubt, store.StateUnknown, `the service has answered call "charge", but the answer is not saved`, 1},
 		{"a failure", func(ctx context.Context, _ *memstore.Store, r *lease.Run) (string, error) {
 			return lease.CallWith(ctx, r, "charge", nil, func(context.Context, string, []byte) (string, error) {
 				calls++
 				return "", &once.Failure{Code: "declined", Message: large}
 			}, lease.CallPolicy{SafeToRepeat: true})
-		}, once.CodeUnknown, once.EffectInDoubt, store.StateUnknown, `call "charge" was answered, and its answer is not saved`, 1},
+		}, once.CodeUnknown, once.EffectInDoubt, store.StateUnknown, `the service has answered call "charge", but the answer is not saved`, 1},
 		{"what a check finds", func(ctx context.Context, _ *memstore.Store, r *lease.Run) (string, error) {
 			return lease.CallWith(ctx, r, "charge", nil, func(context.Context, string, []byte) (string, error) {
 				calls++
 				return "", errors.New("timeout")
 			}, lease.CallPolicy{SafeToRepeat: true, Check: lease.Check(func(context.Context, string) (string, lease.Finding, error) { return large, lease.Happened, nil })})
-		}, once.CodeUnknown, once.EffectInDoubt, store.StateUnknown, `call "charge" was answered, and its answer is not saved`, 1},
+		}, once.CodeUnknown, once.EffectInDoubt, store.StateUnknown, `the service has answered call "charge", but the answer is not saved`, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := memstore.New()

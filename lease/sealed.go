@@ -12,7 +12,7 @@ import (
 // If the engine has an Encrypter, the results of phases and the frozen requests are encrypted in the record. The names of phases and
 // the codes of failures are not encrypted, because people and other programs read them without the key.
 
-var errNoEncrypter = errors.New("it is encrypted, and the engine has no Encrypter. Try: the Config.Encrypter with which it was saved")
+var errNoEncrypter = errors.New("the data is encrypted, but the engine has no Encrypter. Try: the once.Config.Encrypter that the earlier run had")
 
 // label binds encrypted data to its operation, its phase and its kind.
 func (r *Run) label(kind, phase string) []byte {
@@ -45,7 +45,7 @@ func (r *Run) open(p phase) (phase, error) {
 	}
 	plain, err := r.decrypt(p.Sealed, "outcome", p.Name)
 	if err != nil {
-		return p, fmt.Errorf("the saved result of phase %q cannot be read: %w", p.Name, err)
+		return p, fmt.Errorf("the saved result of phase %q cannot be decrypted: %w", p.Name, err)
 	}
 	if p.Failure == nil {
 		p.Value = plain
@@ -62,7 +62,7 @@ func (r *Run) freeze(c *intent, request []byte) (err error) {
 		return nil
 	}
 	if c.Request, err = r.opts.Encrypter.Encrypt(request, r.label("request", c.Phase)); err != nil {
-		return fmt.Errorf("its request cannot be encrypted: %w", err)
+		return fmt.Errorf("the request of the call cannot be encrypted: %w", err)
 	}
 	c.Sealed = true
 	return nil
@@ -76,7 +76,7 @@ func (r *Run) frozen(c *intent) (request []byte, err error) {
 	request, err = r.decrypt(c.Request, "request", c.Phase)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("its frozen request cannot be read: %w", err)
+		return nil, fmt.Errorf("the stored request of the call cannot be decrypted: %w", err)
 	case request == nil:
 		// nil would mean that the call has no frozen request.
 		request = []byte{}

@@ -90,15 +90,15 @@ func New(ops store.Operations, cfg Config) *Store {
 	}
 	switch {
 	case cfg.TTL < ShortestTTL:
-		panic(fmt.Sprintf("lease: New: TTL is %v, at least %v is needed", cfg.TTL, ShortestTTL))
+		panic(fmt.Sprintf("lease: New: Config.TTL is %v, and must be at least %v", cfg.TTL, ShortestTTL))
 	case cfg.MaxDuration < cfg.TTL:
-		panic(fmt.Sprintf("lease: New: MaxDuration is %v, shorter than the TTL of %v", cfg.MaxDuration, cfg.TTL))
+		panic(fmt.Sprintf("lease: New: Config.MaxDuration is %v, and must not be shorter than the TTL of %v", cfg.MaxDuration, cfg.TTL))
 	case cfg.MaxSaved < 0, cfg.AskEvery < 0:
-		panic("lease: New: MaxSaved and AskEvery must not be negative")
+		panic("lease: New: Config.MaxSaved and Config.AskEvery must not be negative")
 	}
 	renewer, ok := store.As[store.Renewer](ops)
 	if !ok {
-		panic("lease: New: the store cannot renew leases (store.Renewer)")
+		panic("lease: New: the store cannot renew leases, because it does not implement store.Renewer. Try: pgxstore, sqlstore, dynamostore or redisstore")
 	}
 	s := &Store{ops: ops, cfg: cfg}
 	s.heart = held.NewHeart(ops, renewer, cfg.TTL, cfg.MaxDuration)
@@ -134,9 +134,9 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 	return s.ops.Swap(ctx, c)
 }
 
-var errNoKey = errors.New("work under a lease needs an operation with scope and key: without a record there is nothing to hold")
+var errNoKey = errors.New("work under a lease needs an operation with a scope and a key, because the lease is stored in the record of the operation. Try: set Operation.Scope and Operation.Key")
 
-var errBatch = errors.New("a batch under a lease, whose writes are done in phases. Try: once.Do, and lease.InBatch for the writes")
+var errBatch = errors.New("once.DoBatch does not work under a lease, where all writes are made in phases. Try: once.Do, and lease.InBatch for the writes")
 
 // Begin implements [store.Store].
 func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[*Run], store.Record, error) {

@@ -19,7 +19,7 @@ type Tracer interface {
 	PhaseStart(ctx context.Context, p Phase) (_ context.Context, end func(error))
 }
 
-var errPanic = errors.New("the function of the phase has panicked")
+var errPanic = errors.New("the function of the phase panicked")
 
 // trace runs a phase and shows it to Config.Tracer.
 func (r *Run) trace(ctx context.Context, p Phase, run func(context.Context) error) (err error) {

@@ -39,7 +39,7 @@ func InTx[T, TX any](ctx context.Context, r *Run, s store.Store[TX], phase strin
 		return value, err
 	}
 	if !isSame(s, r.s.ops) {
-		return value, fmt.Errorf("%w: phase %q would write to another store than the one that the lease is kept in, and could not commit with it. Try: the store that lease.New was given, or Call", ErrMisused, phase)
+		return value, fmt.Errorf("%w: phase %q writes to a store that does not contain the lease, so both cannot commit in one transaction. Try: the store that was passed to lease.New, or lease.Call", ErrMisused, phase)
 	}
 	t := transaction[T, TX]{run: r, store: s, phase: phase, fn: fn}
 	if err := r.trace(ctx, Phase{Name: phase}, t.untilCommitted); err != nil {
@@ -202,7 +202,7 @@ func (t *transaction[T, TX]) isEnded() bool {
 
 // unknown returns the error of a phase if fn has ended its transaction.
 func (t *transaction[T, TX]) unknown(err error) error {
-	return fmt.Errorf("phase %q has ended its transaction itself, in a procedure or dynamic SQL, or has written to tables that cannot be rolled back: its writes may be committed: %w: %w", t.phase, ErrUnknown, err)
+	return fmt.Errorf("the writes of phase %q may be committed: the phase has ended its transaction itself (in a procedure or dynamic SQL), or has written to tables that cannot be rolled back: %w: %w", t.phase, ErrUnknown, err)
 }
 
 // isApplied finds out whether a commit without an answer was applied, or whether fn had ended the transaction before.

@@ -72,9 +72,9 @@ func NewQuota(s any, cfg QuotaConfig) *Quota {
 	m, ok := dialect.Measurer(s)
 	switch {
 	case !ok:
-		panic(fmt.Sprintf("limit: NewQuota: a %T cannot tell how much is stored.\nTry: a store in an SQL database; elsewhere MaxStored and a shorter Retain of oncehttp.Config bound it.", s))
+		panic(fmt.Sprintf("limit: NewQuota: the store %T cannot report how much is stored.\nTry: a store in an SQL database. For other stores, use MaxStored and a shorter Retain of oncehttp.Config.", s))
 	case cfg.Bytes <= 0 || cfg.Every < 0:
-		panic(fmt.Sprintf("limit: NewQuota: Bytes %d and Every %v.\nTry: Bytes that one principal may have stored, such as 100 << 20, and no Every, which is a minute.", cfg.Bytes, cfg.Every))
+		panic(fmt.Sprintf("limit: NewQuota: Bytes %d must be positive, and Every %v must not be negative.\nTry: Bytes such as 100 << 20, and 0 for Every, which means one minute.", cfg.Bytes, cfg.Every))
 	}
 	cfg.Every = cmp.Or(cfg.Every, defaultQuotaEvery)
 	return &Quota{cfg: cfg, measurer: m, counted: map[string]int64{}, added: map[string]int64{}, made: time.Now()}
@@ -151,7 +151,7 @@ func (q *Quota) end(ctx context.Context, err error, began time.Time) {
 	q.since, q.failing, q.due = nil, err != nil, began.Add(q.cfg.Every)
 	q.mu.Unlock()
 	if first {
-		q.log().WarnContext(ctx, "limit: the stored bytes of principals cannot be counted, and soon no request is refused for them. Try: whether the database is reached", slog.Any("error", err))
+		q.log().WarnContext(ctx, "limit: the quota cannot count the stored bytes of the principals, and soon refuses no more requests. Try: check that the database is reachable", slog.Any("error", err))
 	}
 }
 
@@ -211,7 +211,7 @@ func (q *Quota) full(scope string) (after time.Duration, full bool) {
 // transports, such as package oncehttp, call Add.
 func (q *Quota) Add(ctx context.Context, scope string, bytes int) {
 	if q.forgotten() {
-		q.log().WarnContext(ctx, "limit: the stored bytes of principals are not counted, and no request is refused for them. Try: go quota.Run(ctx)")
+		q.log().WarnContext(ctx, "limit: the quota does not count the stored bytes of the principals, and refuses no requests. Try: go quota.Run(ctx)")
 	}
 	p, n := principalOf(scope), int64(upkeep.RecordSize+bytes)
 	q.mu.Lock()

@@ -32,11 +32,11 @@ func Refusals() []Refusal { return []Refusal{exceeded, overloaded} }
 var (
 	exceeded = Refusal{
 		Code: CodeExceeded, Status: http.StatusTooManyRequests, Title: "Too many requests",
-		Detail: "You have more requests waiting than your share. This one was not begun. Send it again after Retry-After.",
+		Detail: "Too many of your requests are waiting. This request was not begun. Send it again after the time in Retry-After.",
 	}
 	overloaded = Refusal{
 		Code: CodeOverloaded, Status: http.StatusServiceUnavailable, Title: "Overloaded",
-		Detail: "The server has too much to do, and has not begun with this request. Send it again after Retry-After.",
+		Detail: "The server is overloaded. This request was not begun. Send it again after the time in Retry-After.",
 	}
 )
 

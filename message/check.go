@@ -22,7 +22,7 @@ func (m *Message) Check() error {
 		}
 	}
 	if m.Seq < 0 {
-		return fmt.Errorf("the Seq is %d. Try: 1, 2, 3, ... or 0 for none", m.Seq)
+		return fmt.Errorf("the Seq %d is negative. Try: 1, 2, 3, ..., or 0 for a message without a number", m.Seq)
 	}
 	return nil
 }
@@ -32,7 +32,7 @@ func (m *Message) Check() error {
 func CheckText(name, s string, most int) error {
 	switch {
 	case len(s) > most:
-		return fmt.Errorf("the %s has %d bytes, at most %d are allowed. Try: a shorter one, such as a hash of it", name, len(s), most)
+		return fmt.Errorf("the %s has %d bytes, and at most %d are allowed. Try: a shorter text, such as a hash", name, len(s), most)
 	case !printable.Is(s):
 		return fmt.Errorf("the %s %q contains control characters or is not UTF-8. Try: printable text", name, printable.Short(s))
 	}
@@ -50,7 +50,7 @@ func headersSize(h map[string]string) (n int) {
 // CheckHeadersSize returns an error if the names and values of h have more than most bytes together.
 func CheckHeadersSize(h map[string]string, most int) error {
 	if n := headersSize(h); n > most {
-		return fmt.Errorf("the headers have %d bytes, at most %d are allowed. Try: the payload", n, most)
+		return fmt.Errorf("the headers have %d bytes, and at most %d are allowed. Try: move data from the headers to the payload", n, most)
 	}
 	return nil
 }
@@ -67,13 +67,13 @@ func CheckHeaders(h map[string]string) (map[string]string, error) {
 		key := strings.ToLower(name)
 		switch _, twice := lower[key]; {
 		case !isToken(name):
-			return nil, fmt.Errorf("the header name %q is not one of HTTP. Try: letters, digits and hyphens", printable.Short(name))
+			return nil, fmt.Errorf("the header name %q is not a valid HTTP header name. Try: letters, digits and hyphens", printable.Short(name))
 		case IsOfDelivery(key):
-			return nil, fmt.Errorf("the header %q belongs to the delivery. Try: another name", name)
+			return nil, fmt.Errorf("the header %q is reserved for the delivery of messages. Try: another name", name)
 		case twice:
-			return nil, fmt.Errorf("the header %q is there twice, in capitals and in lower case. Try: one of them", name)
+			return nil, fmt.Errorf("the message has the header %q twice, because header names do not distinguish upper case and lower case. Try: remove one of the two headers", name)
 		case !isHeaderValue(value):
-			return nil, fmt.Errorf("the value of the header %q contains control characters, begins or ends with a blank, or is not UTF-8. Try: printable text, or the payload", name)
+			return nil, fmt.Errorf("the value of the header %q contains control characters, begins or ends with a blank, or is not UTF-8. Try: printable text, or move the value to the payload", name)
 		}
 		lower[key] = value
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/oncelib/once/internal/rpc"
 )
 
-var errNoMessage = errors.New("onceconnect: not a protobuf message. Try: Config.Protects, to leave methods with other codecs out")
+var errNoMessage = errors.New("onceconnect: the request or the answer is not a protobuf message. Try: exclude methods with other codecs with Config.Protects")
 
 // marshal returns the bytes by which requests are compared.
 func marshal(message any) ([]byte, error) {
@@ -49,7 +49,7 @@ func outputOf(method string) string {
 func messageFrom(a rpc.Answer) (proto.Message, error) {
 	t, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(a.Type))
 	if err != nil {
-		return nil, fmt.Errorf("onceconnect: the stored answer is a %s: %w. Try: a server that has its type linked in", a.Type, err)
+		return nil, fmt.Errorf("onceconnect: the stored answer has the protobuf type %s, which this program does not know: %w. Try: a program that imports the Go package of this type", a.Type, err)
 	}
 	m := t.New().Interface()
 	return m, proto.Unmarshal(a.Body, m)

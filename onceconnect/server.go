@@ -82,8 +82,8 @@ func SharedPrincipal() func(context.Context, connect.AnyRequest) string {
 // Configs differ, the inner one refuses the call with internal, because its Config would have no effect; nothing is executed then.
 func NewInterceptor[TX any](e *once.Engine[TX], cfg Config) connect.Interceptor {
 	if cfg.Principal == nil {
-		panic("onceconnect: Config.Principal is not set, so that all callers would share their keys and answers.\n" +
-			"Try: a function that returns the authenticated account, or onceconnect.SharedPrincipal() if there is only one.")
+		panic("onceconnect: Config.Principal is not set, so all callers would share their keys and answers.\n" +
+			"Try: a function that returns the authenticated account, or onceconnect.SharedPrincipal() if there is only one account.")
 	}
 	if err := rpc.CheckUndoes(e, cfg.Undoes); err != nil {
 		panic("onceconnect: " + err.Error())
@@ -129,7 +129,7 @@ func harmless(s connect.Spec) bool { return s.IdempotencyLevel != connect.Idempo
 func Undone[M proto.Message](ctx context.Context) M {
 	a, ok := rpc.UndoneOf(ctx)
 	if !ok {
-		panic("onceconnect: Undone: this call undoes nothing.\nTry: a method of Config.Undoes.")
+		panic("onceconnect: Undone: the method of this call is not listed in Config.Undoes, so the call undoes no other call.\nTry: add the method to Config.Undoes.")
 	}
 	m, err := messageFrom(a)
 	if err != nil {
@@ -137,7 +137,7 @@ func Undone[M proto.Message](ctx context.Context) M {
 	}
 	message, ok := m.(M)
 	if !ok {
-		panic(fmt.Sprintf("onceconnect: Undone: the message is a %T.\nTry: onceconnect.Undone[%[1]T](ctx).", m))
+		panic(fmt.Sprintf("onceconnect: Undone: the message has the type %T.\nTry: onceconnect.Undone[%[1]T](ctx).", m))
 	}
 	return message
 }

@@ -52,7 +52,7 @@ func outputOf(method string) string {
 func messageFrom(a rpc.Answer) (proto.Message, error) {
 	t, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(a.Type))
 	if err != nil {
-		return nil, fmt.Errorf("oncegrpc: the stored answer is a %s: %w. Try: a server that has its type linked in", a.Type, err)
+		return nil, fmt.Errorf("oncegrpc: the stored answer has the protobuf type %s, which this program does not know: %w. Try: a program that imports the Go package of this type", a.Type, err)
 	}
 	m := t.New().Interface()
 	return m, proto.Unmarshal(a.Body, m)

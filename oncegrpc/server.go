@@ -81,8 +81,8 @@ func SharedPrincipal() func(context.Context) string {
 // because its Config would have no effect; nothing is executed then.
 func UnaryServerInterceptor[TX any](e *once.Engine[TX], cfg Config) grpc.UnaryServerInterceptor {
 	if cfg.Principal == nil {
-		panic("oncegrpc: Config.Principal is not set, so that all callers would share their keys and answers.\n" +
-			"Try: a function that returns the authenticated account, or oncegrpc.SharedPrincipal() if there is only one.")
+		panic("oncegrpc: Config.Principal is not set, so all callers would share their keys and answers.\n" +
+			"Try: a function that returns the authenticated account, or oncegrpc.SharedPrincipal() if there is only one account.")
 	}
 	if err := rpc.CheckUndoes(e, cfg.Undoes); err != nil {
 		panic("oncegrpc: " + err.Error())
@@ -126,7 +126,7 @@ func hasSideEffects(method string) bool { return !rpc.Own(method) && !harmless(m
 func Undone[M proto.Message](ctx context.Context) M {
 	a, ok := rpc.UndoneOf(ctx)
 	if !ok {
-		panic("oncegrpc: Undone: this call undoes nothing.\nTry: a method of Config.Undoes.")
+		panic("oncegrpc: Undone: the method of this call is not listed in Config.Undoes, so the call undoes no other call.\nTry: add the method to Config.Undoes.")
 	}
 	m, err := messageFrom(a)
 	if err != nil {
@@ -134,7 +134,7 @@ func Undone[M proto.Message](ctx context.Context) M {
 	}
 	message, ok := m.(M)
 	if !ok {
-		panic(fmt.Sprintf("oncegrpc: Undone: the message is a %T.\nTry: oncegrpc.Undone[%[1]T](ctx).", m))
+		panic(fmt.Sprintf("oncegrpc: Undone: the message has the type %T.\nTry: oncegrpc.Undone[%[1]T](ctx).", m))
 	}
 	return message
 }
@@ -214,4 +214,4 @@ func errorOf(p *rpc.Problem) error {
 	return &problemError{p, s}
 }
 
-var errNoMessage = errors.New("oncegrpc: not a protobuf message. Try: Config.Protects, to leave methods with other codecs out")
+var errNoMessage = errors.New("oncegrpc: the request or the answer is not a protobuf message. Try: exclude methods with other codecs with Config.Protects")

@@ -174,7 +174,7 @@ func (w *spoolWriter) Write(p []byte) (n int, err error) {
 type spoolError struct{ err error }
 
 func (e *spoolError) Error() string {
-	return fmt.Sprintf("the body of a request cannot be kept in a file (%v).\nTry: room in %s, another TMPDIR, or a larger Config.MaxMemory", e.err, os.TempDir())
+	return fmt.Sprintf("the body of a request cannot be stored in a temporary file (%v).\nTry: free space in %s, another TMPDIR, or a larger Config.MaxMemory", e.err, os.TempDir())
 }
 
 // body is a request body that was already read. As with net/http, it cannot be read after the handler has returned, because its buffer may then

@@ -67,14 +67,14 @@ func (c *Compare) readsBody() bool { return len(c.JSON)+len(c.JSONExcept)+len(c.
 // invalid returns the reason if c is not valid, or "".
 func (c *Compare) invalid(p *Preset) string {
 	if len(c.JSON) > 0 && len(c.JSONExcept) > 0 {
-		return "Compare.JSON and Compare.JSONExcept are both set.\nTry: JSON alone, which names all that is compared."
+		return "Compare.JSON and Compare.JSONExcept are both set.\nTry: only Compare.JSON, which lists all compared fields."
 	}
 	for _, name := range canonicalNames(c.Headers) {
 		switch {
 		case name == "":
 			return "Compare.Headers has an empty name."
 		case slices.Contains(canonicalNames(p.KeyHeaders), name), slices.Contains(perAttempt, name):
-			return fmt.Sprintf("Compare.Headers has %s, which differs between two attempts or is the key: every retry would be refused.\nTry: leaving it out.", name)
+			return fmt.Sprintf("Compare.Headers contains %s, which is the key or differs between two attempts, so every retry would be refused.\nTry: leave this header out.", name)
 		}
 	}
 	if slices.Contains(slices.Concat(c.Query, c.Form), "") {
@@ -91,7 +91,7 @@ func invalidPointers(field string, pointers []string) string {
 		if p, err := jsonpointer.Parse(s); err != nil {
 			return fmt.Sprintf("%s has %q, which is not a JSON Pointer: %v.\nTry: a slash before each name, such as \"/card/number\".", field, s, err)
 		} else if len(p) == 0 {
-			return field + " has \"\", which is the whole body.\nTry: leaving it out."
+			return field + " contains \"\", which means the whole body.\nTry: leave this pointer out."
 		}
 	}
 	return ""

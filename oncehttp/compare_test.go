@@ -290,21 +290,21 @@ func TestMismatchSaysWhatIsCompared(t *testing.T) {
 // TestInvalidRoutes: what cannot be meant is refused at start.
 func TestInvalidRoutes(t *testing.T) {
 	for want, c := range map[string]oncehttp.Config{
-		"Compare.JSON and Compare.JSONExcept":  {Compare: oncehttp.Compare{JSON: []string{"/a"}, JSONExcept: []string{"/b"}}},
-		`"amount", which is not a JSON`:        {Compare: oncehttp.Compare{JSON: []string{"amount"}}},
-		`"/~", which is not a JSON`:            {Compare: oncehttp.Compare{JSONExcept: []string{"/~"}}},
-		`"", which is the whole body`:          {Redact: []string{""}},
-		"Redact has":                           {Redact: []string{"token"}},
-		"Compare.Headers has Once-Attempt":     {Compare: oncehttp.Compare{Headers: []string{"once-attempt"}}},
-		"Compare.Headers has Authorization":    {Compare: oncehttp.Compare{Headers: []string{"authorization"}}},
-		"Compare.Headers has Idempotency-Key":  {Compare: oncehttp.Compare{Headers: []string{"Idempotency-Key"}}},
-		"Compare.Headers has an empty name":    {Compare: oncehttp.Compare{Headers: []string{""}}},
-		"Compare.Query or Compare.Form":        {Compare: oncehttp.Compare{Form: []string{""}}},
-		"what Compare chooses of a body":       {Compare: oncehttp.Compare{JSON: []string{"/a"}}, MaxMemory: 1},
-		"KeyFormat has the bounds 9 and 8":     {KeyFormat: oncehttp.KeyFormat{MinLength: 9, MaxLength: 8}},
-		"KeyFormat has the bounds 0 and 256":   {KeyFormat: oncehttp.KeyFormat{MaxLength: 256}},
-		"KeyFormat has the bounds -1 and 255":  {KeyFormat: oncehttp.KeyFormat{MinLength: -1}},
-		"KeyFormat has UUID and bounds of the": {KeyFormat: oncehttp.KeyFormat{UUID: true, MinLength: 1}},
+		"Compare.JSON and Compare.JSONExcept":      {Compare: oncehttp.Compare{JSON: []string{"/a"}, JSONExcept: []string{"/b"}}},
+		`"amount", which is not a JSON`:            {Compare: oncehttp.Compare{JSON: []string{"amount"}}},
+		`"/~", which is not a JSON`:                {Compare: oncehttp.Compare{JSONExcept: []string{"/~"}}},
+		`"", which means the whole body`:           {Redact: []string{""}},
+		"Redact has":                               {Redact: []string{"token"}},
+		"Compare.Headers contains Once-Attempt":    {Compare: oncehttp.Compare{Headers: []string{"once-attempt"}}},
+		"Compare.Headers contains Authorization":   {Compare: oncehttp.Compare{Headers: []string{"authorization"}}},
+		"Compare.Headers contains Idempotency-Key": {Compare: oncehttp.Compare{Headers: []string{"Idempotency-Key"}}},
+		"Compare.Headers has an empty name":        {Compare: oncehttp.Compare{Headers: []string{""}}},
+		"Compare.Query or Compare.Form":            {Compare: oncehttp.Compare{Form: []string{""}}},
+		"a Compare of body fields":                 {Compare: oncehttp.Compare{JSON: []string{"/a"}}, MaxMemory: 1},
+		"KeyFormat has the bounds 9 and 8":         {KeyFormat: oncehttp.KeyFormat{MinLength: 9, MaxLength: 8}},
+		"KeyFormat has the bounds 0 and 256":       {KeyFormat: oncehttp.KeyFormat{MaxLength: 256}},
+		"KeyFormat has the bounds -1 and 255":      {KeyFormat: oncehttp.KeyFormat{MinLength: -1}},
+		"KeyFormat has UUID and bounds of the":     {KeyFormat: oncehttp.KeyFormat{UUID: true, MinLength: 1}},
 	} {
 		c.Principal = oncehttp.SharedPrincipal()
 		if got := panicOf(func() { oncehttp.NewRoute(once.New(memstore.New(), once.Config{}), c) }); !strings.Contains(got, want) {

@@ -162,7 +162,7 @@ func TestParsedForm(t *testing.T) {
 		if p := got.problem(t); got.status != 500 || p.Code != problemFormParsed || p.Retryable || p.SafeNewKey || strings.Contains(got.body, "Try:") {
 			t.Errorf("multipart: %+v", got)
 		}
-		if e := s.log.last(); e.Err == nil || !strings.Contains(e.Err.Error(), "Try: put what parses forms inside") {
+		if e := s.log.last(); e.Err == nil || !strings.Contains(e.Err.Error(), "Try: put this middleware inside") {
 			t.Errorf("the observer is told of %+v", e)
 		}
 	}

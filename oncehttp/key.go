@@ -51,14 +51,14 @@ func (f *KeyFormat) check(key string) error {
 	case key == "": // without a key there is nothing to check
 		return nil
 	case f.UUID && !isUUID(key):
-		return refuse("The idempotency key must be a UUID in lower case, with its hyphens and nothing around it, such as 8e03978e-40d5-43e8-bc93-6894a57f9324.")
+		return refuse("The idempotency key must be a UUID in lower case with hyphens and without other characters, such as 8e03978e-40d5-43e8-bc93-6894a57f9324.")
 	// Only the UUIDs of all zeros and of all ones repeat their first digit 32 times, and both come from faulty clients.
 	case f.UUID && strings.Count(key, key[:1]) == 32:
-		return refuse("The idempotency key is the UUID that stands for none. Make one for each intent.")
+		return refuse("The idempotency key is a UUID of 32 equal digits, which cannot be a key. Make a new key for each intent.")
 	case len(key) < f.MinLength:
-		return refuse(fmt.Sprintf("The idempotency key has %d bytes, at least %d are needed: a short key is one that another intent can have, too.", len(key), f.MinLength))
+		return refuse(fmt.Sprintf("The idempotency key has %d bytes, and at least %d are needed, because two intents could have the same short key.", len(key), f.MinLength))
 	case f.MaxLength > 0 && len(key) > f.MaxLength:
-		return refuse(fmt.Sprintf("The idempotency key has %d bytes, at most %d are allowed.", len(key), f.MaxLength))
+		return refuse(fmt.Sprintf("The idempotency key has %d bytes, and at most %d are allowed.", len(key), f.MaxLength))
 	}
 	if f.Check != nil {
 		if err := f.Check(key); err != nil {

@@ -29,7 +29,7 @@ func TestKeyFormat(t *testing.T) {
 			[]string{strings.ToUpper(uuid), strings.Replace(uuid, "e", "E", 1), "{" + uuid + "}", strings.ReplaceAll(uuid, "-", ""), "urn:uuid:" + uuid, uuid + "0", uuid[1:], "g" + uuid[1:], `" ` + uuid[1:] + `"`, "'" + uuid + "'", strings.Replace(uuid, "-", "0", 1), "order-1", "%38" + uuid[1:]},
 			"UUID in lower case",
 		},
-		"UUIDs that stand for none": {oncehttp.KeyFormat{UUID: true}, nil, []string{"00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"}, "stands for none"},
+		"UUIDs that stand for none": {oncehttp.KeyFormat{UUID: true}, nil, []string{"00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"}, "cannot be a key"},
 		"at least":                  {oncehttp.KeyFormat{MinLength: 4}, []string{"abcd", `"abcd"`}, []string{"abc", `"abc"`, " abc "}, "at least 4 are needed"},
 		"at most":                   {oncehttp.KeyFormat{MaxLength: 4}, []string{"abcd", `"abcd"`, `"ab\"d"`}, []string{"abcde"}, "at most 4 are allowed"},
 		"own":                       {oncehttp.KeyFormat{Check: own}, []string{"ord_1"}, []string{"1"}, "such as ord_1"},

@@ -25,7 +25,7 @@ import (
 func Middleware[TX any](e *once.Engine[TX], cfg Config) func(http.Handler) http.Handler {
 	rt := NewRoute(e, cfg)
 	if isLeased(e) && cfg.Optional {
-		panic("oncehttp: Config.Optional lets requests without a key through, and work under a lease needs one.\nTry: another route for what needs no key.")
+		panic("oncehttp: Config.Optional accepts requests without a key, but work under a lease needs a key.\nTry: a separate route for requests without a key.")
 	}
 	return func(next http.Handler) http.Handler {
 		return &server[TX]{Route: rt, engine: e, next: next}
@@ -109,9 +109,9 @@ func (s *server[TX]) exec(ctx context.Context, x *Exchange) (store.Record, bool,
 func (s *server[TX]) nested(r *http.Request, batch bool) {
 	switch {
 	case s.batch && !batch:
-		panic("oncehttp: a BatchHandler inside of a Middleware or Handler of the same engine: the transaction is open, and nothing is left to declare.\nTry: BatchHandler alone, or Handler in place of it.")
+		panic("oncehttp: a BatchHandler cannot run inside of a Middleware or Handler of the same engine, because the transaction is already open.\nTry: only BatchHandler, or Handler instead of BatchHandler.")
 	case s.everyMethod && batch && !s.batch:
-		panic("oncehttp: a Handler inside of a BatchHandler of the same engine: there is no transaction before it returns.\nTry: Handler in place of the BatchHandler.")
+		panic("oncehttp: a Handler cannot run inside of a BatchHandler of the same engine, because a BatchHandler has no open transaction.\nTry: Handler instead of BatchHandler.")
 	case !s.everyMethod && !s.plan.keyed(r.Method): // without the outer operation the request would also pass without a transaction
 		return
 	}

@@ -99,7 +99,7 @@ func (m *multipartFile) withoutBoundary(contentType string) (string, error) {
 	return mime.FormatMediaType(mediaType, params), err
 }
 
-var errNotMultipart = errors.New("oncehttp: the boundary also stands where it separates nothing")
+var errNotMultipart = errors.New("oncehttp: the body contains the boundary of the multipart form at a place where it does not separate two parts")
 
 // pieces calls do with the beginning and the end of each part. A boundary after a LF without CR is an error.
 func (m *multipartFile) pieces(do func(from, to int64) error) error {

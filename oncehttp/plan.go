@@ -123,22 +123,22 @@ func invalid(cfg *Config) string {
 	p := cfg.Preset
 	switch {
 	case cfg.Principal == nil:
-		return "Config.Principal is not set, so that all callers would share their keys and answers.\n" +
-			"Try: a function that returns the authenticated account, or oncehttp.SharedPrincipal() if there is only one."
+		return "Config.Principal is not set, so all callers would share their keys and answers.\n" +
+			"Try: a function that returns the authenticated account, or oncehttp.SharedPrincipal() if there is only one account."
 	case len(p.Methods) == 0:
-		return "the preset has no methods.\nTry: oncehttp.DefaultPreset() and change what differs."
+		return "Config.Preset has no methods.\nTry: start with oncehttp.DefaultPreset(), and change single fields."
 	case len(p.KeyHeaders) == 0 && cfg.Key == nil && cfg.FormField == "":
-		return "there is no source of keys.\nTry: Preset.KeyHeaders, Config.FormField or Config.Key."
+		return "the configuration does not say where a request has its key.\nTry: set Preset.KeyHeaders, Config.FormField or Config.Key."
 	case min(cfg.Wait, cfg.Retain) < 0 || min(cfg.MaxRequest, cfg.MaxMemory, cfg.MaxResponse, cfg.MaxStored) < 0:
-		return "Wait, Retain, MaxRequest, MaxMemory, MaxResponse and MaxStored must not be negative."
+		return "Config.Wait, Retain, MaxRequest, MaxMemory, MaxResponse and MaxStored must not be negative."
 	case cfg.MaxMemory < cfg.MaxRequest && (cfg.CaptureRequest || cfg.FormField != "" || p.Body != nil || cfg.Compare.readsBody()):
-		return "Config.MaxMemory is below MaxRequest, and CaptureRequest, FormField, Preset.Body and what Compare chooses of a body need the whole body in memory.\nTry: leaving MaxMemory out, or them."
+		return "Config.MaxMemory is smaller than MaxRequest, but CaptureRequest, FormField, Preset.Body and a Compare of body fields need the whole body in memory.\nTry: leave MaxMemory out, or leave the other fields out."
 	case min(cfg.Timeouts.Acquire, cfg.Timeouts.Lock, cfg.Timeouts.Statement, cfg.Timeouts.Idle) < 0:
-		return "Timeouts must not be negative."
+		return "Config.Timeouts must not be negative."
 	case len(cfg.Undoes) > maxUndoes || !printable.Is(cfg.Undoes):
 		return fmt.Sprintf("Undoes has control characters, is not UTF-8 or has more than %d bytes.\nTry: the route to undo, such as \"POST /deposits\".", maxUndoes)
 	case cfg.Isolation > store.Serializable:
-		return fmt.Sprintf("there is no Isolation %d.\nTry: store.ReadCommitted, store.RepeatableRead or store.Serializable; database/sql counts otherwise.", cfg.Isolation)
+		return fmt.Sprintf("the isolation level %d does not exist.\nTry: store.ReadCommitted, store.RepeatableRead or store.Serializable, which have other numbers than the levels of database/sql.", cfg.Isolation)
 	}
 	if wrong := cmp.Or(cfg.Compare.invalid(p), invalidPointers("Redact", cfg.Redact), cfg.KeyFormat.invalid()); wrong != "" {
 		return wrong
@@ -146,7 +146,7 @@ func invalid(cfg *Config) string {
 	for _, m := range p.Methods {
 		switch m {
 		case "", http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodConnect:
-			return fmt.Sprintf("method %q cannot be protected by a key.\nTry: leave it out of Preset.Methods.", m)
+			return fmt.Sprintf("the method %q cannot be protected by a key.\nTry: remove the method from Preset.Methods.", m)
 		}
 	}
 	for status, v := range p.Verdicts {

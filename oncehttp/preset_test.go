@@ -102,19 +102,19 @@ func TestInvalidConfig(t *testing.T) {
 		return oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Preset: p}
 	}
 	for name, cfg := range map[string]oncehttp.Config{
-		"no principal":      {},
-		"negative wait":     {Principal: oncehttp.SharedPrincipal(), Wait: -1},
-		"isolation":         {Principal: oncehttp.SharedPrincipal(), Isolation: store.Isolation(sql.LevelSerializable)},
-		"negative size":     {Principal: oncehttp.SharedPrincipal(), MaxStored: -1},
-		"no methods":        {Principal: oncehttp.SharedPrincipal(), Preset: &oncehttp.Preset{}},
-		"HEAD":              change(func(p *oncehttp.Preset) { p.Methods = []string{"POST", "HEAD"} }),
-		"no source of keys": change(func(p *oncehttp.Preset) { p.KeyHeaders = nil }),
-		"class 1":           change(func(p *oncehttp.Preset) { p.Verdicts[1] = oncehttp.VerdictCommit }),
-		"status 100":        change(func(p *oncehttp.Preset) { p.Verdicts[100] = oncehttp.VerdictCommit }),
-		"status 1000":       change(func(p *oncehttp.Preset) { p.Verdicts[1000] = oncehttp.VerdictCommit }),
-		"verdict 3":         change(func(p *oncehttp.Preset) { p.Verdicts[2] = 3 }),
-		"unknown code":      change(func(p *oncehttp.Preset) { p.Problems = map[oncehttp.ProblemCode]int{"X": 400} }),
-		"status of a code":  change(func(p *oncehttp.Preset) { p.Problems = map[oncehttp.ProblemCode]int{oncehttp.ProblemStale: 200} }),
+		"no principal":                {},
+		"negative wait":               {Principal: oncehttp.SharedPrincipal(), Wait: -1},
+		"isolation":                   {Principal: oncehttp.SharedPrincipal(), Isolation: store.Isolation(sql.LevelSerializable)},
+		"negative size":               {Principal: oncehttp.SharedPrincipal(), MaxStored: -1},
+		"no methods":                  {Principal: oncehttp.SharedPrincipal(), Preset: &oncehttp.Preset{}},
+		"HEAD":                        change(func(p *oncehttp.Preset) { p.Methods = []string{"POST", "HEAD"} }),
+		"where a request has its key": change(func(p *oncehttp.Preset) { p.KeyHeaders = nil }),
+		"class 1":                     change(func(p *oncehttp.Preset) { p.Verdicts[1] = oncehttp.VerdictCommit }),
+		"status 100":                  change(func(p *oncehttp.Preset) { p.Verdicts[100] = oncehttp.VerdictCommit }),
+		"status 1000":                 change(func(p *oncehttp.Preset) { p.Verdicts[1000] = oncehttp.VerdictCommit }),
+		"verdict 3":                   change(func(p *oncehttp.Preset) { p.Verdicts[2] = 3 }),
+		"unknown code":                change(func(p *oncehttp.Preset) { p.Problems = map[oncehttp.ProblemCode]int{"X": 400} }),
+		"status of a code":            change(func(p *oncehttp.Preset) { p.Problems = map[oncehttp.ProblemCode]int{oncehttp.ProblemStale: 200} }),
 	} {
 		for _, make := range []func(){
 			func() { oncehttp.Middleware(once.New(memstore.New(), once.Config{}), cfg) },

@@ -145,10 +145,10 @@ func (p *plan) problem(code ProblemCode) Problem {
 		prob.Code = name
 	}
 	if code == ProblemKeyMissing && p.Undoes != "" {
-		prob.Title, prob.Detail = wire.UndoesHeader+" missing", "This operation needs the header "+wire.UndoesHeader+": the idempotency key of what it undoes."
+		prob.Title, prob.Detail = wire.UndoesHeader+" missing", "This operation needs the header "+wire.UndoesHeader+": the idempotency key of the operation that it undoes."
 	}
 	if code == ProblemMismatch {
-		prob.Detail = "This idempotency key has come with a different request before. " + p.comparedWords() + " A retry must be the same in all of them; a different intent needs a key of its own."
+		prob.Detail = "An earlier request with this idempotency key was different. " + p.comparedWords() + " A retry must be equal in all these parts. A different intent needs a different key."
 	}
 	prob.Type = p.problemType(string(prob.Code))
 	if status, differs := p.preset.Problems[code]; differs {
@@ -181,7 +181,7 @@ var problems = map[ProblemCode]Problem{
 		Status: 400, Title: "Once-First-Sent invalid",
 		Detail: "Once-First-Sent is " + wire.FirstSentForm,
 	},
-	ProblemBodyUnreadable: {Status: 400, Title: "Request body incomplete", Retryable: true, Detail: "The request ended before its body did."},
+	ProblemBodyUnreadable: {Status: 400, Title: "Request body incomplete", Retryable: true, Detail: "The request has ended before its body was complete."},
 	ProblemBodyTooLarge:   {Status: 413, Title: "Request body too large"},
 	ProblemInFlight: {
 		Status: 409, Title: "Operation in flight", Retryable: true,
@@ -192,23 +192,23 @@ var problems = map[ProblemCode]Problem{
 	},
 	ProblemUnknown: {
 		Status: 409, Title: "Outcome unknown",
-		Detail: "This operation may have taken effect outside of this service. It is not executed again. When a check or a person has found out what has happened, the same request gets the answer.",
+		Detail: "This operation may have taken effect outside of this service. It is not executed again. When a check or a person has found out the outcome, the same request gets the answer.",
 	},
 	ProblemStale: {
 		Status: 412, Title: "Retry too old",
-		Detail: "Nothing is known of this operation, and its first attempt is so old that its outcome may be forgotten. It was not executed now; whether it was then, only its effects can tell.",
+		Detail: "The service has no record of this operation, and its first attempt is so old that the record may be deleted. This request was not executed. Check whether the first attempt has taken effect.",
 	},
 	ProblemResultUnavailable: {
 		Status: 409, Title: "Result unavailable",
-		Detail: "This operation was executed, but its answer was not kept. It will not be executed again.",
+		Detail: "This operation was executed, but its answer is not stored. The operation will not be executed again.",
 	},
 	problemUndone: {
 		Status: 409, Title: "Operation undone",
-		Detail: "This operation was undone before it was executed. It was not executed, and is not executed any more.",
+		Detail: "An undo of this operation has arrived before the operation. The operation was not executed, and will not be executed.",
 	},
 	problemStoredBytes: {
-		Status: 429, Title: "Too much is stored", Retryable: true,
-		Detail: "You have as many answers stored as you may. This request was not begun. Send it again, with the same idempotency key, when earlier answers are not kept any more, or ask for a larger quota.",
+		Status: 429, Title: "Too many answers stored", Retryable: true,
+		Detail: "Your quota of stored answers is used up. This request was not begun. Send it again, with the same idempotency key, when earlier answers have expired, or ask for a larger quota.",
 	},
 	ProblemConflict: {
 		Status: 503, Title: "Conflict with concurrent work", Retryable: true,

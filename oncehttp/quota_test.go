@@ -181,7 +181,7 @@ func TestQuotaThatCannotCount(t *testing.T) {
 		wantStatus(t, s.spend("acme", "new"), 429)
 		pass(time.Minute)
 		wantStatus(t, s.spend("acme", "new"), 200)
-		if n := strings.Count(s.log.String(), "cannot be counted"); n != 1 || !strings.Contains(s.log.String(), "Try: ") {
+		if n := strings.Count(s.log.String(), "cannot count the stored bytes"); n != 1 || !strings.Contains(s.log.String(), "Try: ") {
 			t.Errorf("%d warnings: %s", n, s.log.String())
 		}
 		m.down.Store(false)
@@ -273,9 +273,9 @@ func TestInvalidQuota(t *testing.T) {
 	hidden := once.New[*memstore.Tx](struct{ store.Store[*memstore.Tx] }{memstore.New()}, once.Config{})
 	well := once.New(memstore.New(), once.Config{})
 	for name, make := range map[string]func(){
-		"cannot tell how much is stored": func() { limit.NewQuota(hidden.Store(), limit.QuotaConfig{Bytes: 1}) },
-		"Bytes 0":                        func() { limit.NewQuota(well.Store(), limit.QuotaConfig{}) },
-		"Every -1s":                      func() { limit.NewQuota(well.Store(), limit.QuotaConfig{Bytes: 1, Every: -time.Second}) },
+		"cannot report how much is stored": func() { limit.NewQuota(hidden.Store(), limit.QuotaConfig{Bytes: 1}) },
+		"Bytes 0":                          func() { limit.NewQuota(well.Store(), limit.QuotaConfig{}) },
+		"Every -1s":                        func() { limit.NewQuota(well.Store(), limit.QuotaConfig{Bytes: 1, Every: -time.Second}) },
 	} {
 		func() {
 			defer func() {

@@ -29,7 +29,7 @@ type recorder struct {
 	handlerReturned bool
 }
 
-var errClosed = errors.New("oncehttp: write after the handler has returned")
+var errClosed = errors.New("oncehttp: the handler has written to its response after it had returned")
 
 var (
 	_ http.Flusher  = (*recorder)(nil)
@@ -187,7 +187,7 @@ func (rec *recorder) SetWriteDeadline(time.Time) error { return notSupported("Se
 func (rec *recorder) EnableFullDuplex() error { return notSupported("EnableFullDuplex") }
 
 func notSupported(method string) error {
-	return fmt.Errorf("oncehttp: %s: the answer of a protected handler is held back until the commit: %w", method, http.ErrNotSupported)
+	return fmt.Errorf("oncehttp: %s is not possible, because the answer of a protected handler is sent only after the commit: %w", method, http.ErrNotSupported)
 }
 
 // finish completes the answer after the handler has returned.

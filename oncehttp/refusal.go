@@ -23,9 +23,9 @@ func (e *refusal) Error() string { return "oncehttp: " + e.text }
 
 var (
 	errTooLarge = &refusal{problemResponseTooLarge, "the answer is larger than Config.MaxResponse"}
-	errParsed   = &refusal{problemFormParsed, "a multipart body was parsed before the middleware has seen it.\nTry: put what parses forms inside of the middleware"}
-	errConsumed = &refusal{problemBodyConsumed, "the body was read or closed before the middleware has seen it, and another one could pass for a retry.\nTry: put what reads bodies inside of the middleware, or let it put back what it has read (r.Body = io.NopCloser(bytes.NewReader(body)))"}
-	errStreamed = &refusal{problemStreaming, "a protected handler cannot stream: its answer is held back until the commit"}
+	errParsed   = &refusal{problemFormParsed, "another middleware has parsed the multipart body before oncehttp.\nTry: put this middleware inside of the middleware of oncehttp"}
+	errConsumed = &refusal{problemBodyConsumed, "another middleware has read or closed the body before oncehttp, so oncehttp cannot compare the body with a retry.\nTry: put this middleware inside of the middleware of oncehttp, or let it restore the body (r.Body = io.NopCloser(bytes.NewReader(body)))"}
+	errStreamed = &refusal{problemStreaming, "a protected handler cannot stream, because its answer is sent only after the commit"}
 )
 
 // WriteProblem answers the request with p, as the Preset of the route writes problems.
@@ -142,7 +142,7 @@ func (x *Exchange) timedOut(err error) bool {
 type notStoredError struct{ status int }
 
 func (e *notStoredError) Error() string {
-	return fmt.Sprintf("oncehttp: an answer that is not stored: status %d", e.status)
+	return fmt.Sprintf("oncehttp: the answer of the handler, with status %d, is not stored", e.status)
 }
 
 // Cause returns the cause that the attempt log stores for this error.

@@ -35,20 +35,20 @@ func Resume[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter
 	p := compile(cfg, e.Config().Retain)
 	switch engine := e.Config(); {
 	case !isLeased(e):
-		panic("oncehttp: Resume: the engine is not one of package lease: nothing is left of work that stops.\nTry: lease.New as the store of the engine.")
+		panic("oncehttp: Resume: the store of the engine is not a store of package lease, so no unfinished work is stored.\nTry: lease.New as the store of the engine.")
 	case engine.Encrypter == nil:
-		panic("oncehttp: Resume: the engine does not keep requests.\nTry: Config.Encrypter of the engine.")
+		panic("oncehttp: Resume: the engine does not store requests, because it has no Encrypter.\nTry: Config.Encrypter of the engine.")
 	case engine.HashKeys:
-		panic("oncehttp: Resume: the engine does not store keys.\nTry: an engine without HashKeys.")
+		panic("oncehttp: Resume: the engine stores only hashes of the keys.\nTry: an engine without HashKeys.")
 	}
 	if !cfg.CaptureRequest {
-		panic("oncehttp: Resume: Config.CaptureRequest is not set, so that the requests of the route are not kept.\nTry: set it, for the route and for Resume.")
+		panic("oncehttp: Resume: Config.CaptureRequest is not set, so the requests of the route are not stored.\nTry: set CaptureRequest for the route and for Resume.")
 	}
 	next := &withTx{func(w http.ResponseWriter, r *http.Request) { h(w, r, Tx[TX](r.Context())) }}
 	return func(ctx context.Context, op once.Operation) error {
 		x, err := p.restore(op, next)
 		if err != nil {
-			return fmt.Errorf("oncehttp: Resume of an operation in scope %q: %w", op.Scope, err)
+			return fmt.Errorf("oncehttp: Resume cannot resume an operation in scope %q: %w", op.Scope, err)
 		}
 		x.engine = e
 		_, _, err = e.Exec(ctx, x.resumed(op), func(ctx context.Context, tx TX) (once.Answer, error) { return x.execute(ctx, tx) })
@@ -71,7 +71,7 @@ func (routes Routes) Resume(ctx context.Context, op once.Operation) error {
 	_, route, _ := wire.ParseScope(op.Scope)
 	resume := routes[route]
 	if resume == nil {
-		return fmt.Errorf("oncehttp: no route of Routes resumes the operations of scope %q. Try: an entry for %q", op.Scope, route)
+		return fmt.Errorf("oncehttp: Routes has no entry for the operations of scope %q. Try: an entry for %q", op.Scope, route)
 	}
 	return resume(ctx, op)
 }
@@ -80,15 +80,15 @@ func (routes Routes) Resume(ctx context.Context, op once.Operation) error {
 func (p *plan) restore(op once.Operation, next *withTx) (*Exchange, error) {
 	principal, route, ok := wire.ParseScope(op.Scope)
 	if !ok {
-		return nil, errors.New("the scope does not name a principal and a route. Try: another Resume for operations that no request has begun")
+		return nil, errors.New("the scope does not consist of a principal and a route. Try: a separate function for operations that do not come from a request")
 	}
 	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(op.Request)))
 	if err != nil {
-		return nil, fmt.Errorf("its request cannot be read: %w", err)
+		return nil, fmt.Errorf("the stored request cannot be read: %w", err)
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return nil, fmt.Errorf("the body of its request cannot be read: %w", err)
+		return nil, fmt.Errorf("the body of the stored request cannot be read: %w", err)
 	}
 	x := &Exchange{plan: p, w: noClient{}, r: r, next: next, keyed: true, key: op.Key, principal: principal, body: inMemory(body)}
 	// Config.Route names routes in its own way, so such a name is not a pattern.
@@ -99,7 +99,7 @@ func (p *plan) restore(op once.Operation, next *withTx) (*Exchange, error) {
 	}
 	// The request must belong to the operation. With another Config its scope would be another one.
 	if wire.Scope(principal, p.routeOf(r)) != op.Scope {
-		return nil, fmt.Errorf("its request is one of %q. Try: the Config of the route; Config.Route for a route behind http.StripPrefix, or of a router with patterns of its own; and a shorter principal if the scope ends in a hash", p.routeOf(r))
+		return nil, fmt.Errorf("the stored request belongs to the route %q. Try: the Config of this route; Config.Route for a route behind http.StripPrefix or in another router; a shorter principal if the scope ends with a hash", p.routeOf(r))
 	}
 	return x, nil
 }

@@ -154,7 +154,7 @@ func TestResumeRefuses(t *testing.T) {
 	forgets := cfg
 	forgets.CaptureRequest = false
 	for want, make := range map[string]func(){
-		"engine is not one of package lease": func() {
+		"not a store of package lease": func() {
 			oncehttp.Resume(once.New(memstore.New(), once.Config{Encrypter: box}), cfg, func(http.ResponseWriter, *http.Request, *memstore.Tx) {})
 		},
 		"Try: Config.Encrypter":            func() { oncehttp.Resume(leased(once.Config{}), cfg, never) },
@@ -179,12 +179,12 @@ func TestResumeRefuses(t *testing.T) {
 	routes := oncehttp.Routes{"POST /orders": oncehttp.Resume(e, cfg, never)}
 	request := []byte("POST /orders HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab")
 	for want, op := range map[string]once.Operation{
-		`an entry for "POST /refunds"`:    {Scope: "acme POST /refunds", Request: request},
-		`an entry for ""`:                 {Scope: "nightly-report", Request: request},
-		"request cannot be read":          {Scope: "acme POST /orders", Request: []byte("what a job has kept")},
-		"body of its request cannot":      {Scope: "acme POST /orders", Request: request[:len(request)-1]},
-		`its request is one of "POST /r"`: {Scope: "acme POST /orders", Request: []byte("POST /r HTTP/1.1\r\nHost: x\r\n\r\n")},
-		`its request is one of "POST /o`:  {Scope: "acme POST /orders", Request: []byte("POST /orders/ HTTP/1.1\r\nHost: x\r\n\r\n")},
+		`an entry for "POST /refunds"`:                      {Scope: "acme POST /refunds", Request: request},
+		`an entry for ""`:                                   {Scope: "nightly-report", Request: request},
+		"request cannot be read":                            {Scope: "acme POST /orders", Request: []byte("what a job has kept")},
+		"body of the stored request cannot":                 {Scope: "acme POST /orders", Request: request[:len(request)-1]},
+		`the stored request belongs to the route "POST /r"`: {Scope: "acme POST /orders", Request: []byte("POST /r HTTP/1.1\r\nHost: x\r\n\r\n")},
+		`the stored request belongs to the route "POST /o`:  {Scope: "acme POST /orders", Request: []byte("POST /orders/ HTTP/1.1\r\nHost: x\r\n\r\n")},
 	} {
 		op.Key = "k"
 		err := routes.Resume(t.Context(), op)

@@ -48,7 +48,7 @@ type Route struct {
 // NewRoute returns the route of cfg, for requests that e executes. It panics if cfg is invalid.
 func NewRoute[TX any](e *once.Engine[TX], cfg Config) *Route {
 	if isLeased(e) && cfg.Undoes != "" {
-		panic("oncehttp: Config.Undoes on an engine of package lease: its work is several commits, which no single one undoes.\nTry: a saga, whose steps have an undo each.")
+		panic("oncehttp: Config.Undoes does not work with an engine of package lease: its work has several commits, so one transaction cannot undo it.\nTry: a saga, in which each step has an undo.")
 	}
 	return &Route{
 		plan: compile(cfg, e.Config().Retain), engine: e, cached: e.Cached, isDone: e.IsDone, read: e.ReadRecord,

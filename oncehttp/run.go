@@ -110,12 +110,12 @@ func Tx[TX any](ctx context.Context) TX {
 		if tx, test := testtx.Of(ctx).(TX); test { // a transaction of oncetest.WithTx
 			return tx
 		}
-		panic("oncehttp: Tx: this context has no transaction.\n" +
-			"Try: the context of a request that has passed Middleware, of a method that is keyed (Preset.Methods).")
+		panic("oncehttp: Tx: the context has no transaction.\n" +
+			"Try: the context of a request that has passed Middleware and whose method is in Preset.Methods.")
 	}
 	tx, ok := r.tx.(TX)
 	if !ok {
-		panic(fmt.Sprintf("oncehttp: Tx: the transaction is a %T.\nTry: oncehttp.Tx[%[1]T](ctx).", r.tx))
+		panic(fmt.Sprintf("oncehttp: Tx: the transaction has the type %T.\nTry: oncehttp.Tx[%[1]T](ctx).", r.tx))
 	}
 	return tx
 }
@@ -145,7 +145,7 @@ func Principal(ctx context.Context) (principal string, ok bool) {
 // does nothing. It panics if v is not one of the three verdicts.
 func Decide(ctx context.Context, v Verdict) {
 	if v > VerdictCommit {
-		panic(fmt.Sprintf("oncehttp: Decide: %d is not a verdict. Try: VerdictDiscard, VerdictAnswerOnly or VerdictCommit", v))
+		panic(fmt.Sprintf("oncehttp: Decide: the verdict %d does not exist. Try: VerdictDiscard, VerdictAnswerOnly or VerdictCommit", v))
 	}
 	if r, ok := runOf(ctx); ok {
 		r.note(func() { r.decided, r.verdict = true, v })
@@ -175,7 +175,7 @@ func (r *run) note(do func()) {
 // 500, which does not say whether writes were applied, and err is logged by [slog.Default].
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	if err == nil {
-		err = errors.New("oncehttp: Fail was called without an error")
+		err = errors.New("oncehttp: Fail was called with a nil error")
 	}
 	final := (*once.Failure)(nil)
 	switch {
@@ -184,7 +184,7 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	case final == nil:
 		err = errNilFailure
 	case len(final.Detail) > 0 && !json.Valid(final.Detail):
-		err, final = errors.New("oncehttp: Fail was given a *once.Failure whose Detail is not JSON"), nil
+		err, final = errors.New("oncehttp: Fail was called with a *once.Failure whose Detail is not valid JSON"), nil
 	}
 	run, ok := runOf(r.Context())
 	switch {
@@ -198,13 +198,13 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 		WriteProblem(w, failed(final))
 		return
 	}
-	slog.ErrorContext(r.Context(), "oncehttp: Fail was called outside of an operation: nothing was rolled back", "error", err) // no engine and thus no observer is known here
+	slog.ErrorContext(r.Context(), "oncehttp: Fail was called outside of an operation, so it has rolled nothing back", "error", err) // no engine and thus no observer is known here
 	p := new(plan).problem(ProblemHandlerFailed)
 	p.Retryable, p.Detail = false, "The request has failed. It is not known whether it has taken effect."
 	WriteProblem(w, p)
 }
 
-var errNilFailure = errors.New("oncehttp: Fail was given a nil *once.Failure as an error. Try: var err error in place of var f *once.Failure")
+var errNilFailure = errors.New("oncehttp: Fail was called with a nil *once.Failure as its error. Try: var err error instead of var f *once.Failure")
 
 // end replaces the answer of the run with the problem for a failure.
 func (r *run) end(f *once.Failure) {

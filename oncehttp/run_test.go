@@ -105,8 +105,8 @@ func TestNestedBatch(t *testing.T) {
 	}{
 		"middleware in a batch":   {within(middleware(inside)), ""},
 		"batch in a batch":        {within(batch), ""},
-		"batch in the middleware": {middleware(batch), "BatchHandler inside of a Middleware"},
-		"handler in a batch":      {within(oncehttp.Handler(e, cfg, func(http.ResponseWriter, *http.Request, *memstore.Tx) {})), "Handler inside of a BatchHandler"},
+		"batch in the middleware": {middleware(batch), "BatchHandler cannot run inside of a Middleware"},
+		"handler in a batch":      {within(oncehttp.Handler(e, cfg, func(http.ResponseWriter, *http.Request, *memstore.Tx) {})), "Handler cannot run inside of a BatchHandler"},
 	} {
 		var got response
 		p := panicOf(func() { got = roundTrip(c.handler, "POST", "/", "", name) })

@@ -42,7 +42,7 @@ const problemNotFound ProblemCode = "NOT_FOUND.operation"
 func StatusHandler[TX any](e *once.Engine[TX], cfg Config, of func(r *http.Request) (route, key string)) http.Handler {
 	p := compile(cfg, e.Config().Retain)
 	if of == nil {
-		panic("oncehttp: StatusHandler: of is nil.\nTry: a function that takes the key out of the path.")
+		panic("oncehttp: StatusHandler: the argument of is nil.\nTry: a function that returns the operation of a request, with the key from the path.")
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &Exchange{plan: p, w: w, r: r}
@@ -69,7 +69,7 @@ func StatusHandler[TX any](e *once.Engine[TX], cfg Config, of func(r *http.Reque
 		case err != nil, rec.State == store.StateAbsent: // a key that is not valid cannot name an operation
 			x.WriteProblem(Problem{
 				Type: p.problemType(string(problemNotFound)), Code: problemNotFound, Status: http.StatusNotFound, Title: "No such operation",
-				Detail: "Nothing is known of this operation. It was not executed to its end, or is being executed now, or was forgotten.",
+				Detail: "The service has no record of this operation. The operation has not ended, is running now, or its record was deleted.",
 			})
 		default:
 			tell(w, rec)

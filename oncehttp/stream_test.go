@@ -67,7 +67,7 @@ func TestStreamingControlsAreRefused(t *testing.T) {
 			"Hijack": hijack, "Hijacker": direct, "SetReadDeadline": c.SetReadDeadline(time.Now()),
 			"SetWriteDeadline": c.SetWriteDeadline(time.Now()), "EnableFullDuplex": c.EnableFullDuplex(),
 		} {
-			if !errors.Is(err, http.ErrNotSupported) || !strings.Contains(err.Error(), "held back until the commit") {
+			if !errors.Is(err, http.ErrNotSupported) || !strings.Contains(err.Error(), "sent only after the commit") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -26,9 +26,9 @@ func OpenArchive(dir string) (*Archive, error) {
 	_, err := archive.Segments(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return nil, fmt.Errorf("%s is no archive, or its manifest is lost: %w. Try: the DIR that once sweep --archive was given", words.Shown(dir), err)
+		return nil, fmt.Errorf("the directory %s is not an archive, or its manifest is missing: %w. Try: the directory that was passed to once sweep --archive", words.Shown(dir), err)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("%w. Try: a user who may read %s", err, words.Shown(dir))
+		return nil, fmt.Errorf("%w. Try: a user with the right to read %s", err, words.Shown(dir))
 	case err != nil:
 		return nil, err //nolint:wrapcheck // it is of package archive
 	}
@@ -74,7 +74,7 @@ func (a *Archive) Find(ctx context.Context, scope, key string) ([]Operation, err
 	seen := map[string]bool{}
 	for e, err := range archive.Records(a.dir) {
 		if err := errors.Join(err, ctx.Err()); err != nil {
-			return found, fmt.Errorf("%w. Try: once archive verify %s", err, words.Quoted(a.dir))
+			return found, fmt.Errorf("the archive cannot be read: %w. Try: once archive verify %s", err, words.Quoted(a.dir))
 		}
 		if e.Table == "" && names[e.Key] && (scope == "" || scope == e.Scope) && !seen[e.Scope+"\x00"+string(e.Nonce)] {
 			seen[e.Scope+"\x00"+string(e.Nonce)] = true // an archive can contain a record twice, because a sweep can be killed between the write and the delete
@@ -100,7 +100,7 @@ func (a *Archive) FindRows(ctx context.Context, table, scope, key string) ([]Arc
 	seen := map[string]bool{}
 	for e, err := range archive.Records(a.dir) {
 		if err := errors.Join(err, ctx.Err()); err != nil {
-			return found, fmt.Errorf("%w. Try: once archive verify %s", err, words.Quoted(a.dir))
+			return found, fmt.Errorf("the archive cannot be read: %w. Try: once archive verify %s", err, words.Quoted(a.dir))
 		}
 		if e.Table == table && table != "" && e.Key == key && (scope == "" || scope == e.Scope) && !seen[e.Scope+"\x00"+string(e.Row)] {
 			seen[e.Scope+"\x00"+string(e.Row)] = true // an archive can contain a record twice

@@ -36,7 +36,7 @@ type Access struct {
 // database user may not write. The caller decides whether the read is allowed then.
 func (a *Keys) Looked(ctx context.Context, by By, access Access) error {
 	if by.Who == "" {
-		return errors.New("operate: By.Who is empty. Try: the name of the person or service that reads")
+		return errors.New("operate: By.Who is empty. Try: the name of the person or service that reads the audit")
 	}
 	action, hash := "list", ""
 	if access.Key != "" {

@@ -9,7 +9,7 @@ import (
 // cursor is the position after which a list continues: the operation with this scope and key.
 type cursor struct{ scope, key string }
 
-var errCursor = errors.New("operate: not a cursor. Try: what the last page has printed as its next one, in full")
+var errCursor = errors.New("operate: the cursor of the page is not valid. Try: copy the complete cursor that the previous page has returned")
 
 // String returns the cursor as one word that encodes the length of the scope, the scope, and the key.
 func (c cursor) String() string {

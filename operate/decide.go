@@ -82,7 +82,7 @@ func checkValue(ctx context.Context, ops store.Operations, id store.ID, d lease.
 	return &store.Error{Kind: store.KindMisused, Err: errForward}
 }
 
-var errForward = errors.New("the call is the forward of a gateway, and its operation ends with the answer of the service. Try: --result FILE --status 201")
+var errForward = errors.New("the call is a request that a gateway has forwarded, so the decision must contain the answer of the service. Try: --result FILE --status 201")
 
 // Record returns the stored record of an operation. If no record exists, its State is [store.StateAbsent].
 func (a *Keys) Record(ctx context.Context, id store.ID) (store.Record, error) {

@@ -25,10 +25,10 @@ type ForgetRequest struct {
 
 // These are errors of [Keys.Forget]. After ErrCache the data is erased from the database; after the other errors nothing has changed.
 var (
-	ErrNothing = errors.New("operate: nothing is stored under this key in this scope. Try: Keys.Find, which looks in every scope")
-	ErrRunning = errors.New("operate: the operation is running or waits to go on, and its owner needs the stored data. Try: again when it has ended")
-	ErrCache   = errors.New("operate: the operation is forgotten in the database, and a cache was not reached, which may still return its answer. Try: Forget again")
-	ErrUnknown = errors.New("operate: the outcome of the operation is unknown, and the stored data is needed to find it out. Try: lease.Resolve, then again")
+	ErrNothing = errors.New("operate: the scope has no operation with this key. Try: Keys.Find, which searches all scopes")
+	ErrRunning = errors.New("operate: the operation has not ended, and its owner still needs the stored data. Try: forget the operation after its end")
+	ErrCache   = errors.New("operate: the data of the operation is deleted from the database, but a cache was not reached and may still return the answer. Try: Forget again")
+	ErrUnknown = errors.New("operate: the outcome of the operation is unknown, and a person needs the stored data to find the outcome out. Try: lease.Resolve, and then Forget again")
 )
 
 // Forget erases the stored data of a finished operation: its answer, its captured request, its trace, the data of its recovery points, and the

@@ -128,7 +128,7 @@ type ResumeAnswer struct {
 type HostsError struct{ Hosts []string }
 
 func (e *HostsError) Error() string {
-	return fmt.Sprintf("operate: the journal has intents for %d hosts, and ResumeRequest.Header would tell them all a secret. Try: ResumeRequest.Host", len(e.Hosts))
+	return fmt.Sprintf("operate: the journal has intents for %d hosts, and each host would receive the secrets of ResumeRequest.Header. Try: set ResumeRequest.Host", len(e.Hosts))
 }
 
 // Resume sends intents again, each with its original key, and closes each intent whose outcome is known after that. See [journal.Resume].
@@ -191,7 +191,7 @@ func (j *oneHost) List(ctx context.Context) ([]journal.Intent, error) {
 
 func (r ResumeRequest) prepare(req *http.Request, in journal.Intent) error {
 	if r.Retain == 0 && in.Expires.IsZero() && time.Since(in.Since) > 23*time.Hour { // an expiry that is only guessed must not hold the intent for ever
-		return errors.New("it is old, and the journal does not say for how long the server remembers its key. Try: --retention 72h, if that is how long")
+		return errors.New("the intent is older than 23 hours, and the journal does not know how long the server remembers its key. Try: --retention 72h, if the server remembers keys for 72 hours")
 	}
 	for name, lines := range r.Header {
 		req.Header[name] = lines

@@ -38,7 +38,7 @@ func (by By) check() error {
 	case by.Who == "":
 		return errors.New("operate: By.Who is empty. Try: the name of the person or service that asks for it")
 	case strings.TrimSpace(by.Reason) == "":
-		return errors.New("operate: By.Reason is empty. Try: why, such as the number of a ticket")
+		return errors.New("operate: By.Reason is empty. Try: a reason, such as the number of a ticket")
 	}
 	return nil
 }

@@ -133,7 +133,7 @@ var sagaStates = map[string]string{
 func (s *Sagas) List(ctx context.Context, f SagaFilter) (p Page[Saga], err error) {
 	in, ok := sagaStates[f.State]
 	if !ok {
-		return p, fmt.Errorf("operate: there is no state %q. Try: stuck, waiting, running, completed or compensated", f.State)
+		return p, fmt.Errorf("operate: the state %q does not exist. Try: stuck, waiting, running, completed or compensated", f.State)
 	}
 	asked := KeyFilter{Window: f.Window, is: in, ScopePrefix: string(owner.Saga), Name: f.Definition, Since: f.Since, Before: f.Before, Most: f.Most}
 	switch f.State { // an index has only the sagas that have not ended

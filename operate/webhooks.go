@@ -73,7 +73,7 @@ var endpointStates = map[string]string{
 func (w *Webhooks) Endpoints(ctx context.Context, f EndpointFilter) (p Page[Endpoint], err error) {
 	in, ok := endpointStates[f.State]
 	if !ok {
-		return p, errors.New("operate: there is no state " + f.State + ". Try: active, failing, open or disabled")
+		return p, errors.New("operate: the state " + f.State + " does not exist. Try: active, failing, open or disabled")
 	}
 	args, end := []any{f.After}, ""
 	if f.Tenant != "" { // a tenant has some hundred endpoints at most
@@ -192,7 +192,7 @@ func (w *Webhooks) Deliveries(ctx context.Context, endpoint string, f DeliveryFi
 	switch state := webhook.DeliveryState(f.State); state {
 	case "", webhook.DeliveryWaiting, webhook.DeliveryStopped, webhook.DeliveryDelivered:
 	default:
-		return p, errors.New("operate: there is no state " + f.State + ". Try: waiting, stopped or delivered")
+		return p, errors.New("operate: the state " + f.State + " does not exist. Try: waiting, stopped or delivered")
 	}
 	e, err := w.Endpoint(ctx, endpoint)
 	if err != nil {

@@ -31,11 +31,11 @@ func (c *Config) checked(m message.Message, trace string) (message.Message, erro
 	case m.Type == "":
 		return m, errors.New("the type is empty. Try: the name of the event, such as \"refund.succeeded\"")
 	case m.Type == message.TypeSkipped:
-		return m, fmt.Errorf("the type %q is that of messages that were skipped. Try: another type", message.TypeSkipped)
+		return m, fmt.Errorf("the type %q is reserved for skipped messages. Try: another type", message.TypeSkipped)
 	case !isUUID(m.ID):
 		return m, fmt.Errorf("the ID %q is not a UUID. Try: once.NewKey, or no ID", printable.Short(m.ID))
 	case len(m.Payload) > c.MaxPayload:
-		return m, fmt.Errorf("the payload has %d bytes, at most %d are allowed. Try: a reference to the data in place of the data, or Config.MaxPayload", len(m.Payload), c.MaxPayload)
+		return m, fmt.Errorf("the payload has %d bytes, and at most %d are allowed. Try: a reference to the data instead of the data, or a larger Config.MaxPayload", len(m.Payload), c.MaxPayload)
 	}
 	if err := m.Check(); err != nil {
 		return m, err

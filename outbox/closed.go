@@ -32,7 +32,7 @@ func endIfClosed(end context.CancelCauseFunc, errs []error) {
 // closedCause returns the error of Run if endIfClosed has ended ctx, and nil otherwise.
 func closedCause(ctx context.Context) error {
 	if err := context.Cause(ctx); IsClosed(err) {
-		return fmt.Errorf("outbox: the relay has ended, because its publisher cannot deliver messages any more: %w", err)
+		return fmt.Errorf("outbox: the relay has ended, because its publisher is closed: %w", err)
 	}
 	return nil
 }

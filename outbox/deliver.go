@@ -97,7 +97,7 @@ func outage(items []*item) error {
 	for _, it := range items {
 		it.outcome = outcomeLeft
 	}
-	return Unavailable(fmt.Errorf("all of %d messages have failed: %w", failed, last))
+	return Unavailable(fmt.Errorf("the publisher has delivered none of %d messages, so the relay waits before it tries the topic again; the last error: %w", failed, last))
 }
 
 // publishItems publishes messages of one topic, and sets the outcome of each item. The result down is an error
@@ -208,11 +208,11 @@ func (r *Relay) answer(ended context.Context, messages []message.Message, all fu
 	// In a goroutine, because Publish may ignore its context and never return.
 	go func() {
 		// runtime.Goexit runs the deferred function without a panic. Then this error remains.
-		errs := all(errors.New("Publish has ended its goroutine (runtime.Goexit). Try: return an error"))
+		errs := all(errors.New("Publish has called runtime.Goexit. Try: return an error instead"))
 		ctx, end := r.traced(ctx, messages)
 		defer func() {
 			if p := recover(); p != nil {
-				errs = all(fmt.Errorf("Publish panics: %v", p))
+				errs = all(fmt.Errorf("Publish panicked: %v", p))
 			}
 			end(errs)
 			answered <- errs
@@ -223,7 +223,7 @@ func (r *Relay) answer(ended context.Context, messages []message.Message, all fu
 		case told == nil:
 			errs = nil
 		case len(told) != n:
-			errs = all(fmt.Errorf("Publish has returned %d errors for %d messages. Try: one for each, or nil", len(told), n))
+			errs = all(fmt.Errorf("Publish has returned %d errors for %d messages. Try: return one error for each message, or nil if all messages were delivered", len(told), n))
 		default:
 			for i, err := range told {
 				errs[i] = readable(err)
@@ -254,7 +254,7 @@ func readable(err error) (same error) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			same = fmt.Errorf("Publish has returned an error of type %T, whose methods panic: %v. Try: nil itself for a message that was delivered, not a nil pointer", err, p)
+			same = fmt.Errorf("Publish has returned an error of type %T, whose methods panic: %v. Try: return a plain nil for a delivered message, not a nil pointer", err, p)
 		}
 	}()
 	_ = err.Error()
@@ -264,7 +264,7 @@ func readable(err error) (same error) {
 	return err
 }
 
-var errSilent = errors.New("Publish has not returned after its time was over. Try: a Publisher that returns when its context ends")
+var errSilent = errors.New("Publish has not returned after its context has ended. Try: a Publisher that returns when its context ends")
 
 // A destination can ask for a pause with a date that is years away, so these constants limit the pause.
 const (

@@ -58,10 +58,10 @@ type Filter struct {
 }
 
 // ErrNotFound says that no message has this ID.
-var ErrNotFound = errors.New("it was delivered, or its transaction has not committed")
+var ErrNotFound = errors.New("the message was delivered, or its transaction has not committed")
 
 func notFound(id string) error {
-	return fmt.Errorf("outbox: no message has the ID %s: %w. Try: once outbox list", id, ErrNotFound)
+	return fmt.Errorf("outbox: the table has no message with the ID %s: %w. Try: once outbox list", id, ErrNotFound)
 }
 
 // List returns messages, the oldest first. To get the next page, pass next as Filter.After; 0 means that no
@@ -73,7 +73,7 @@ func (b *Box[TX]) List(ctx context.Context, f Filter) (list []Entry, next int64,
 		f.Limit = 50
 	}
 	if f.Key != "" && f.Topic == "" {
-		return nil, 0, errors.New("outbox: Filter.Key without Filter.Topic. Try: the topic of the key")
+		return nil, 0, errors.New("outbox: Filter.Key is set, but Filter.Topic is empty. Try: set Filter.Topic to the topic of the key")
 	}
 	query, args := "o.id > ?", []any{f.After}
 	and := func(cond string, values ...any) {
@@ -95,7 +95,7 @@ func (b *Box[TX]) List(ctx context.Context, f Filter) (list []Entry, next int64,
 	case StateDelivered:
 		table = "once_outbox_sent"
 	default:
-		return nil, 0, fmt.Errorf("outbox: there is no state %q. Try: waiting, blocked, failing, stopped or delivered", f.State)
+		return nil, 0, fmt.Errorf("outbox: the state %q does not exist. Try: waiting, blocked, failing, stopped or delivered", f.State)
 	}
 	if f.Topic != "" {
 		and("o.topic = ?", f.Topic)
@@ -143,7 +143,7 @@ const mostOfKey = 25
 func (b *Box[TX]) Blocked(ctx context.Context, topic, after string, limit, most int) (list []Entry, next string, err error) {
 	var last [2]string
 	if after != "" && json.Unmarshal([]byte(after), &last) != nil {
-		return nil, "", errors.New("outbox: this is not what Blocked has returned as next. Try: to begin with the first page")
+		return nil, "", errors.New("outbox: the position of the page is not valid, because Blocked has not returned it. Try: begin with the first page")
 	}
 	keys, cut, err := b.failedKeys(ctx, topic, last, most/2)
 	if err != nil {
@@ -174,7 +174,7 @@ func (b *Box[TX]) Blocked(ctx context.Context, topic, after string, limit, most 
 	if cut {
 		text, err := json.Marshal(last)
 		if err != nil {
-			return nil, "", fmt.Errorf("outbox: a key of %q: %w", last[0], err)
+			return nil, "", fmt.Errorf("outbox: a key of topic %q cannot be encoded as JSON: %w", last[0], err)
 		}
 		next = string(text)
 	}

@@ -23,7 +23,7 @@ import (
 const patience = 2 * time.Second
 
 // errLocked says that a statement was cancelled when its patience had passed.
-var errLocked = errors.New("the outcomes of deliveries cannot be written: another transaction has locked rows of the outbox, or the database is slow")
+var errLocked = errors.New("the relay cannot write the outcomes of deliveries: another transaction has locked rows of the outbox, or the database is slow")
 
 // finishing is how many statements of a class run at the same time: one statement writes while another one
 // waits for its commit. With more of them, each statement would have fewer rows, and the statements would
@@ -431,7 +431,7 @@ func (r *Relay) write(ended context.Context, most time.Duration, fn func(context
 		case err == nil:
 			return nil
 		case over:
-			return fmt.Errorf("%w (%w). Try: end a transaction that has touched once_outbox and stays open, such as one of a person", errLocked, err)
+			return fmt.Errorf("%w (%w). Try: find the open transaction that has changed once_outbox, and end it", errLocked, err)
 		}
 		if ended.Err() != nil {
 			// After one TTL another process may hold the parts, and the statements would change nothing.
@@ -450,7 +450,7 @@ func (r *Relay) write(ended context.Context, most time.Duration, fn func(context
 // messages of the topic.
 func (r *Relay) tellFull(ctx context.Context, t *topic) {
 	if r.board.newlyFull(t) {
-		r.tell(ctx, Event{Type: EventStopped, Err: fmt.Errorf("topic %q has %d failing messages in one part of the outbox: no others of it are read. Try: once outbox list --topic, and once outbox skip", t.name, maxFailing)})
+		r.tell(ctx, Event{Type: EventStopped, Err: fmt.Errorf("topic %q has %d failing messages in one part of the outbox, so the relay reads no other messages of the topic in this part. Try: once outbox list --topic, and once outbox skip", t.name, maxFailing)})
 	}
 }
 

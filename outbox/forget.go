@@ -27,7 +27,7 @@ func (b *Box[TX]) Forget(ctx context.Context, topic, key, reason string) (f Forg
 		return Forgotten{}, err
 	}
 	if key == "" {
-		return Forgotten{}, errors.New("outbox: the key is empty: messages without one have nothing in common. Try: a key that once outbox list has shown")
+		return Forgotten{}, errors.New("outbox: the key is empty, and messages without a key cannot be chosen together. Try: a key that once outbox list has shown")
 	}
 	part, earlier := int64(partOf(topic, key)), int64(earlierPartOf(topic, key))
 	err = b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r sqlplane.Runner) error {

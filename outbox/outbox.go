@@ -66,10 +66,10 @@ func New[TX any](s sqlplane.SQL[TX], cfg Config) *Box[TX] {
 		err = checkSource(cfg.Source)
 	}
 	if err == nil && (cfg.RetainDelivered < 0 || cfg.MaxPayload < 0) {
-		err = fmt.Errorf("negative RetainDelivered %v or MaxPayload %d", cfg.RetainDelivered, cfg.MaxPayload)
+		err = fmt.Errorf("Config.RetainDelivered %v and Config.MaxPayload %d must not be negative", cfg.RetainDelivered, cfg.MaxPayload)
 	}
 	if err == nil && cfg.Archive != nil && cfg.RetainDelivered == 0 {
-		err = errors.New("an Archive without RetainDelivered gets nothing: messages are deleted when they are delivered. Try: RetainDelivered of a day")
+		err = errors.New("Config.Archive is set, but Config.RetainDelivered is 0: each message is deleted when it is delivered, so the archive would get no messages. Try: a RetainDelivered of one day")
 	}
 	if err != nil {
 		panic("outbox: New: " + err.Error())

@@ -172,7 +172,7 @@ func checkTarget(topic, key string) error {
 
 func checkReason(reason string) error {
 	if reason == "" {
-		return errors.New("outbox: the reason is empty. Try: why, such as the number of a ticket")
+		return errors.New("outbox: the reason is empty. Try: a reason, such as the number of a ticket")
 	}
 	if _, err := message.CheckHeaders(map[string]string{"reason": reason}); err != nil { // it becomes a header of the marker
 		return errors.New("outbox: the reason contains control characters, begins or ends with a blank, or is not UTF-8. Try: one line of text")

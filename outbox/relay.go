@@ -159,7 +159,7 @@ func newRelay(db sqlplane.Database, p Publisher, cfg RelayConfig) *Relay {
 func (r *Relay) Run(ctx context.Context) error {
 	// Two runs would share the board and the finishers of this relay.
 	if !r.running.CompareAndSwap(false, true) {
-		return errors.New("outbox: this relay is running. Try: call Run once, or make another Relay")
+		return errors.New("outbox: this relay is already running. Try: call Run once, or make another Relay")
 	}
 	defer r.running.Store(false)
 	// Without the tables no retry would help, so the service learns of it at once.
@@ -213,7 +213,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	case errors.Is(failed, store.ErrNotMigrated): // since check has seen them
 		return r.notMigrated(failed)
 	case failed != nil:
-		return fmt.Errorf("outbox: the relay cannot hold its parts: %w. Try: Run again", failed)
+		return fmt.Errorf("outbox: the relay cannot hold its parts of the outbox: %w. Try: call Run again", failed)
 	}
 	return closedCause(ctx)
 }
@@ -270,9 +270,9 @@ func (r *Relay) check(ctx context.Context) error {
 
 func (r *Relay) notMigrated(err error) error {
 	if r.cfg.DeadLetters {
-		return fmt.Errorf("outbox: the relay cannot work: %w. Try: Migrate of the store with outbox.Migrations and deadletter.Migrations, or once migrate up --only outbox,deadletter", err)
+		return fmt.Errorf("outbox: the relay cannot work: %w. Try: call Migrate of the store with outbox.Migrations and deadletter.Migrations, or run once migrate up --only outbox,deadletter", err)
 	}
-	return fmt.Errorf("outbox: the relay cannot work: %w. Try: Migrate of the store with outbox.Migrations, or once migrate up --only outbox", err)
+	return fmt.Errorf("outbox: the relay cannot work: %w. Try: call Migrate of the store with outbox.Migrations, or run once migrate up --only outbox", err)
 }
 
 // statementTime bounds one statement, in case the server stops answering.

@@ -10,10 +10,10 @@ import (
 )
 
 // ErrNotDelivered says that a message still waits for its delivery, so that it cannot be sent again.
-var ErrNotDelivered = errors.New("it is not delivered yet. Try: once outbox resume, if its delivery has failed")
+var ErrNotDelivered = errors.New("the message is not delivered yet. Try: once outbox resume, if the delivery has failed")
 
 // ErrErased says that a message was delivered and its row is kept, but that its content was erased.
-var ErrErased = errors.New("its payload and headers were erased, or it never had any. Try: add a new message")
+var ErrErased = errors.New("the payload and headers of the message were erased, or the message never had them. Try: add a new message")
 
 // Resend delivers a message again. The message must have been delivered, and must be kept: see
 // Config.RetainDelivered. The message has the same ID, number and content as before, so that an inbox that

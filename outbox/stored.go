@@ -46,7 +46,7 @@ func (s *stored) open(e once.Encrypter) (m message.Message, err error) {
 		m.Headers, err = seal.DecodeHeaders(headers)
 	}
 	if err != nil {
-		return message.Message{}, fmt.Errorf("outbox: message %s of topic %s: %w", m.ID, m.Topic, err)
+		return message.Message{}, fmt.Errorf("outbox: the stored message %s of topic %s cannot be read: %w", m.ID, m.Topic, err)
 	}
 	return m, nil
 }

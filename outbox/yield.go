@@ -15,7 +15,7 @@ const (
 	awayTTLs   = 6
 )
 
-var errBarren = errors.New("this relay has reached no destination for a while, and another one delivers: it gives its parts up, and tries again later. Try: the network of this process")
+var errBarren = errors.New("this relay cannot reach any destination, but another relay delivers messages, so this relay releases its parts of the outbox and tries again later. Try: check the network of this process")
 
 // yield signals giveUp each time when this process should release its parts. It works until ctx ends.
 func (r *Relay) yield(ctx context.Context, giveUp func()) {

@@ -74,7 +74,7 @@ type Sweeper struct {
 func New(s store.Operations, cfg Config) *Sweeper {
 	sweeper, ok := store.As[upkeep.Sweeper](s)
 	if !ok {
-		panic(fmt.Sprintf("retention: New: %T cannot sweep. Try: a store with the method Sweep, or with Unwrap if it wraps one", s))
+		panic(fmt.Sprintf("retention: New: the store %T has no method Sweep. Try: a store with the method Sweep; a store that wraps another store needs the method Unwrap", s))
 	}
 	if cfg.Batch < 0 || cfg.Rate < 0 || cfg.Every < 0 {
 		panic(fmt.Sprintf("retention: New: Batch %d, Rate %d and Every %v must not be negative", cfg.Batch, cfg.Rate, cfg.Every))
@@ -121,7 +121,7 @@ func (s *Sweeper) Sweep(ctx context.Context) (rows int, err error) {
 // patience bounds one batch, because a sweep that hangs must not look like a sweep that works.
 const patience = time.Minute
 
-var errSlow = errors.New("retention: a batch has taken too long")
+var errSlow = errors.New("retention: a batch of the sweep has taken too long")
 
 func (s *Sweeper) batch(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, time.Duration, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSlow)

@@ -49,9 +49,9 @@ func (e *Error) Error() string {
 }
 
 var advice = map[Reason]string{
-	ReasonOverBudget: "later; if most calls succeed, look at retry.Budgets()",
-	ReasonNotSafe:    "an idempotency key, one for all attempts of the same intent",
-	ReasonNotWhole:   "a body that can be read again, with Request.GetBody",
+	ReasonOverBudget: "call again later; if most calls succeed, check the budgets with retry.Budgets()",
+	ReasonNotSafe:    "an idempotency key that is the same in all attempts",
+	ReasonNotWhole:   "set Request.GetBody, so that the body can be read again",
 	ReasonExpired:    "find out the outcome of the first attempt before you use another key",
 }
 

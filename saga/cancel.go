@@ -56,7 +56,7 @@ func cancel(id store.ID, rec store.Record, s *saved, reason string) (changes boo
 	case rec.State == store.StateRunning && !rec.LeaseExpired && b != nil && !b.Call.Repeat && !b.Call.Check && !b.Call.Cancel:
 		return false, &once.Error{
 			Code: once.CodeInFlight, Effect: once.EffectNotApplied, Scope: id.Scope, Key: id.Key, After: time.Second,
-			Err: fmt.Errorf("call %q is under way, and only the node that makes it can tell its outcome", b.full()),
+			Err: fmt.Errorf("call %q is in flight, and only the process that makes the call can find out its outcome. Try: cancel the saga again later", b.full()),
 		}
 	}
 	// The caller wants a new beginning: earlier tries do not count for the undo.
@@ -92,4 +92,4 @@ func (r *Runner[TX]) changeIn(ctx context.Context, tx TX, id ID, how func(rec st
 	return &once.Error{Code: once.CodeConflict, Effect: once.EffectNotApplied, Scope: id.store().Scope, Key: id.Key, Err: errOvertaken}
 }
 
-var errOvertaken = errors.New("the saga has changed at the same time. Try: again")
+var errOvertaken = errors.New("another process has changed the saga at the same time. Try: send the same decision again")

@@ -70,11 +70,11 @@ func (d Decision) check() error {
 	case d.Action != ActionRetry && d.Action != ActionCancel && d.Action != ActionWake && !isAbout:
 		return fmt.Errorf("saga: there is no action %q. Try: one of retry, skip, force, cancel and wake", d.Action)
 	case isAbout != (d.Step != ""):
-		return fmt.Errorf("saga: the decision to %s a saga has the step %q. Try: a step for skip and force, and none for the others", d.Action, d.Step)
+		return fmt.Errorf("saga: a Decision with the action %q has the step %q. Try: set Step for skip and force, and leave it out for the other actions", d.Action, d.Step)
 	case (d.Value != nil || d.Call != "") && d.Action != ActionForce:
-		return fmt.Errorf("saga: the decision to %s a saga has a value or a call. Try: force", d.Action)
+		return fmt.Errorf("saga: a Decision with the action %q has a Value or a Call, which only the action force allows. Try: leave Value and Call out", d.Action)
 	case d.Value != nil && !json.Valid(d.Value):
-		return errors.New("saga: the value is not JSON. Try: JSON, as the step would have returned it")
+		return errors.New("saga: Decision.Value is not valid JSON. Try: the JSON of the value that the step would have returned")
 	}
 	return nil
 }
@@ -211,18 +211,18 @@ func (p *deciding) apply(rec store.Record, s *saved) (changes bool, detail strin
 	switch p.Action {
 	case ActionCancel:
 		if changes, err = cancel(p.id.store(), rec, s, p.Reason); !changes {
-			return false, "the saga has turned before", err
+			return false, "the saga had turned before this decision", err
 		}
-		return true, "the saga turns: what has taken effect is undone", nil
+		return true, "the saga turns: its steps are undone", nil
 	case ActionWake:
 		if rec.State != store.StateWaiting && rec.State != store.StateRunning {
-			return false, "", p.mismatch("is %s, and does not wait. Try: retry, if it is stuck", rec)
+			return false, "", p.mismatch("is %s, so it does not wait for a wake. Try: the action retry, if the saga is stuck", rec)
 		}
 		return true, "the saga goes on now", nil
 	case ActionRetry, ActionSkip, ActionForce:
 	}
 	if rec.State != store.StateUnknown {
-		return false, "", p.mismatch("is %s, and not stuck. Try: a look at its status", rec)
+		return false, "", p.mismatch("is %s, and not stuck, so there is nothing to decide. Try: look at the status of the saga", rec)
 	}
 	switch p.Action { //nolint:exhaustive // see above
 	case ActionSkip:
@@ -232,14 +232,14 @@ func (p *deciding) apply(rec store.Record, s *saved) (changes bool, detail strin
 			return false, "", p.mismatch("is %s, and %w", rec, err)
 		}
 	default:
-		detail = "the saga goes on where it is"
+		detail = "the saga continues at the place where it was stuck"
 	}
 	// After a decision the saga gets the full number of tries.
 	s.Stuck, s.Tries = "", 0
 	return true, detail, err
 }
 
-var errOtherCall = errors.New("it is stuck at another call than the one that is decided about. Try: a look at its status")
+var errOtherCall = errors.New("Decision.Call names another call than the call whose outcome is unknown now. Try: look at the status of the saga, and decide about the call that it shows")
 
 func (p *deciding) mismatch(format string, rec store.Record, more ...any) error {
 	id := p.id.store()
@@ -254,9 +254,9 @@ func (p *deciding) skip(s *saved) (string, error) {
 	i := s.find(p.Step)
 	switch {
 	case s.Turn == nil:
-		return "", errors.New("saga: the saga has not turned, so that nothing is to be undone. Try: force for the outcome of a call, or cancel")
+		return "", errors.New("saga: the action skip is only for a saga that undoes its steps, and this saga has not turned. Try: the action force for the outcome of a call, or cancel")
 	case i < 0 || s.Steps[i].State != stateDone && s.Steps[i].State != stateCalling:
-		return "", fmt.Errorf("saga: step %q is not one that is to be undone. Try: a step that the status lists as done or calling", p.Step)
+		return "", fmt.Errorf("saga: the action skip cannot skip step %q, because the saga does not have to undo this step. Try: a step that has the state done or calling in the status of the saga", p.Step)
 	}
 	b := s.Steps[i]
 	b.State = stateSkipped
@@ -268,7 +268,7 @@ func (p *deciding) skip(s *saved) (string, error) {
 func (p *deciding) force(s *saved) (string, error) {
 	i := s.find(p.Step)
 	if i < 0 || s.Steps[i].State != stateCalling || s.Steps[i].Call == nil {
-		return "", fmt.Errorf("saga: step %q is not a call whose outcome is unknown. Try: a step that the status lists as calling", p.Step)
+		return "", fmt.Errorf("saga: the action force needs a call whose outcome is unknown, and step %q is not such a call. Try: a step that has the state calling in the status of the saga", p.Step)
 	}
 	// The status has shown the key of the call. With another key, the decision is about an earlier attempt.
 	b := s.Steps[i]
@@ -315,7 +315,7 @@ func (p *deciding) audited(rec store.Record) ([]store.Statement, error) {
 	}
 	db, ok := store.As[sqlplane.Database](p.ops)
 	if !ok {
-		return nil, errors.New("saga: the store has no tables, and so no audit. Try: a Decision without Who")
+		return nil, errors.New("saga: the store has no SQL tables, so it cannot store the name of the person who decides. Try: a Decision without Who")
 	}
 	detail := StateOf(rec.State, rec.Result.Kind) + "; " + p.said
 	if s, err := decodeSaved(rec); err == nil && s.Stuck != "" {

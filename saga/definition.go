@@ -82,7 +82,7 @@ func New[In, Out any](name string, flow func(ctx Context, in In) (Out, error), s
 			panic(fmt.Sprintf("saga: New %q: two steps have the name %q", name, st.name))
 		}
 		if st.last && st.result != reflect.TypeFor[Out]() {
-			panic(fmt.Sprintf("saga: New %q: the last step %q returns %v, and the flow %v. Try: the same type", name, st.name, st.result, reflect.TypeFor[Out]()))
+			panic(fmt.Sprintf("saga: New %q: the last step %q returns the type %v, but the flow returns the type %v. Try: one type for both", name, st.name, st.result, reflect.TypeFor[Out]()))
 		}
 		d.steps[st.name] = st
 	}
@@ -122,18 +122,18 @@ func (d *definition) asked(in json.RawMessage) []byte {
 // take runs a step for a flow, and converts its input and its result.
 func take[In, Out any](ctx Context, s *step, key string, in In) (out Out, err error) {
 	if ctx.run == nil {
-		return out, errors.New("saga: a step outside of a flow. Try: the context that the flow was given")
+		return out, errors.New("saga: a step was called outside of a flow. Try: pass the saga.Context of the flow to the step")
 	}
 	raw, err := json.Marshal(in)
 	if err != nil {
-		return out, ctx.run.stop(stuckf("the input of step %q cannot be stored: %v", fullName(s.name, key), err))
+		return out, ctx.run.stop(stuckf("the input of step %q cannot be encoded as JSON: %v", fullName(s.name, key), err))
 	}
 	result, err := ctx.run.take(ctx, s, key, raw)
 	if err != nil {
 		return out, err
 	}
 	if err := json.Unmarshal(result, &out); err != nil && !errors.Is(err, io.EOF) {
-		return out, ctx.run.stop(stuckf("the result of step %q cannot be read: %v", fullName(s.name, key), err))
+		return out, ctx.run.stop(stuckf("the stored result of step %q cannot be decoded: %v", fullName(s.name, key), err))
 	}
 	return out, nil
 }

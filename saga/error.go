@@ -16,7 +16,9 @@ func Again(d time.Duration) error { return &againError{d} }
 
 type againError struct{ after time.Duration }
 
-func (e *againError) Error() string { return fmt.Sprintf("not yet: again in %v", e.after) }
+func (e *againError) Error() string {
+	return fmt.Sprintf("the step or the flow cannot continue yet, and runs again in %v", e.after)
+}
 
 // Codes of failures with which a saga ends although no step has returned "no".
 const (
@@ -29,10 +31,10 @@ const (
 var (
 	// ErrStuck is in the chain of the error of a saga that cannot continue until a person decides. See
 	// [Decide].
-	ErrStuck = errors.New("the saga is stuck, and a person decides")
+	ErrStuck = errors.New("the saga is stuck until a person decides")
 
 	// ErrPivot is in the chain of the error when a saga is cancelled after its pivot.
-	ErrPivot = errors.New("the saga has passed its pivot, and only goes forward")
+	ErrPivot = errors.New("the saga has passed its pivot, so it cannot be cancelled")
 
 	// ErrEnded is in the chain of the error of a call that tries to change a saga which has ended.
 	ErrEnded = errors.New("the saga has ended")
@@ -43,9 +45,9 @@ var (
 
 // These are the reasons why a run of a saga stops. The saga continues on another node, or later.
 var (
-	errLost   = errors.New("another node has the saga")
-	errExists = errors.New("the saga exists")
-	errStop   = errors.New("this node takes no more steps")
+	errLost   = errors.New("another process runs the saga now")
+	errExists = errors.New("a saga with this ID exists already")
+	errStop   = errors.New("this process shuts down and begins no more steps")
 )
 
 // stuckError says why a saga cannot continue.
@@ -58,9 +60,9 @@ func stuckf(format string, args ...any) error { return &stuckError{fmt.Sprintf(f
 // panicError is a panic in the user's code.
 type panicError struct{ value any }
 
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+func (e *panicError) Error() string { return fmt.Sprintf("the function panicked: %v", e.value) }
 
-var errGoexit = errors.New("the function has ended its goroutine (runtime.Goexit). Try: return an error")
+var errGoexit = errors.New("the function has called runtime.Goexit. Try: return an error instead")
 
 // protect runs code of the user in a separate goroutine. A panic and runtime.Goexit become errors, so that no transaction stays
 // open.

@@ -66,7 +66,7 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	level, more := slog.LevelWarn, []slog.Attr{slog.Any("error", e.Err)}
 	switch e.Type { //nolint:exhaustive // the others are in order
 	case EventStuck:
-		level, said, more = slog.LevelError, "a saga is stuck: a person decides", []slog.Attr{slog.Any("why", e.Err)}
+		level, said, more = slog.LevelError, "a saga is stuck until a person decides", []slog.Attr{slog.Any("why", e.Err)}
 	case EventRetried:
 		said = "a step of a saga has failed and is tried again"
 		if e.Undo {
@@ -74,14 +74,14 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 		}
 		more = append([]slog.Attr{slog.String("step", fullName(e.Step, e.StepKey)), slog.Int("tries", e.Tries)}, more...)
 	case EventChanged:
-		level, said = slog.LevelInfo, "a saga goes on with another version of its definition"
+		level, said = slog.LevelInfo, "a saga continues with another version of its definition"
 		more = []slog.Attr{slog.String("was", e.Was), slog.String("is", e.Is)}
 	case EventLeft:
-		said = "a saga cannot be run by this node and is left to another one"
+		said = "this process cannot run the saga, and leaves it to another process"
 	case EventInterrupted:
-		said = "a saga was not run to its end on this node"
+		said = "a run of a saga was interrupted in this process, and continues later"
 	case EventDatabase:
-		said = "a look for sagas that are due has failed"
+		said = "the runner could not read the due sagas from the database, and tries again later"
 	default:
 		return
 	}

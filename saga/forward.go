@@ -19,7 +19,7 @@ import (
 func (r *run) take(ctx context.Context, st *step, key string, in json.RawMessage) (json.RawMessage, error) {
 	// A second step at the same time would change the state of the saga while the first one commits it.
 	if !r.flow.TryLock() {
-		return nil, fmt.Errorf("saga: step %q begins before another one has ended, or after the flow has returned. Try: one after the other", st.name)
+		return nil, fmt.Errorf("saga: step %q begins before another step of the saga has ended, or after the flow has returned. Try: run the steps one after the other", st.name)
 	}
 	defer r.flow.Unlock()
 	full := fullName(st.name, key)
@@ -49,18 +49,18 @@ func (r *run) take(ctx context.Context, st *step, key string, in json.RawMessage
 		}
 		return b.Result, nil
 	}
-	return nil, r.stop(stuckf("the flow has reached step %q, which is %s already", full, b.State))
+	return nil, r.stop(stuckf("the flow has reached step %q, but the state of this step is %s, so the flow cannot run it", full, b.State))
 }
 
 // permits returns an error if the flow must not run the step.
 func (r *run) permits(st *step, full string) error {
 	switch {
 	case r.def.steps[st.name] != st:
-		return stuckf("step %q is not among the steps of the saga. Try: saga.New with it", full)
+		return stuckf("the flow runs step %q, which was not passed to saga.New. Try: pass the step to saga.New", full)
 	case checkName(full) != nil:
 		return stuckf("%v", checkName(full))
 	case r.reached[full]:
-		return stuckf("the flow takes step %q twice. Try: DoKey, with a key for each time", full)
+		return stuckf("the flow runs step %q twice. Try: DoKey, with a different key for each run of the step", full)
 	case r.final != nil:
 		return errors.New("saga: the saga has ended with its last step")
 	}
@@ -70,7 +70,7 @@ func (r *run) permits(st *step, full string) error {
 // begins returns an error if a new step must not begin now.
 func (r *run) begins(full string) error {
 	if before := r.unreached(); before != "" { // the flow has left the path of an earlier run
-		return stuckf("step %q would begin, and this time the flow has not come to step %q, which it had taken before. Try: the earlier program, and another name for the new saga", full, before)
+		return stuckf("step %q cannot begin, because the flow has not reached step %q, which an earlier run of the flow has begun. Try: deploy the earlier program again, and use another name for the changed saga", full, before)
 	}
 	switch {
 	case r.n.isStopping():
@@ -98,7 +98,7 @@ func (r *run) failed(st *step, b begun, err error) error {
 		b.State, b.Failure, b.Result, b.Call = stateFailed, f, nil, nil
 		next := r.saved.with(b)
 		if err := next.fits(); err != nil {
-			return r.stop(stuckf("what step %q has answered is not stored: %v", b.full(), err))
+			return r.stop(stuckf("the failure that step %q has returned cannot be stored: %v", b.full(), err))
 		}
 		r.saved, r.said = next, true // it is stored with the next commit
 		return f
@@ -181,7 +181,7 @@ func (r *run) batch(ctx context.Context, fn func(*once.Batch) (end, error)) erro
 
 func (r *run) fits(s saved, full string) error {
 	if err := s.fits(); err != nil {
-		return stuckf("step %q is not stored: %v", full, err)
+		return stuckf("the input or the result of step %q cannot be stored: %v", full, err)
 	}
 	return nil
 }
@@ -304,7 +304,7 @@ func (r *run) answered(b *begun, out json.RawMessage) error {
 	b.State, b.Result = stateDone, out
 	next := r.saved.with(b.kept())
 	if err := next.fits(); err != nil {
-		return stuckf("call %q was answered, and its answer is not stored: %v", b.full(), err)
+		return stuckf("the service has answered call %q, but the answer cannot be stored: %v", b.full(), err)
 	}
 	r.saved = next
 	return nil
@@ -324,18 +324,18 @@ func (b begun) kept() begun {
 func (r *run) unknown(st *step, b *begun, err error) error {
 	// A saga cannot turn if its pivot has taken effect, or may have taken effect.
 	if st.cancel != nil && b.Call.Cancel && !b.Pivot && r.saved.passedPivot() == "" {
-		return &turnError{once.Failure{Code: CodeUnknown, Message: fmt.Sprintf("the outcome of call %q is not known: %v", b.full(), err)}}
+		return &turnError{once.Failure{Code: CodeUnknown, Message: fmt.Sprintf("the outcome of call %q is unknown: %v", b.full(), err)}}
 	}
-	return stuckf("the outcome of call %q is not known, and nothing says that it may be made again: %v", b.full(), err)
+	return stuckf("the outcome of call %q is unknown, and the definition of the step does not allow a second attempt: %v", b.full(), err)
 }
 
-var errNoAnswer = errors.New("no answer to an earlier attempt was stored")
+var errNoAnswer = errors.New("the record has no answer to an earlier attempt of the call")
 
 // resume continues a call that an earlier run has begun, on this node or another one.
 func (r *run) resume(ctx context.Context, st *step, b *begun) error {
 	switch {
 	case st.kind != kindCall || b.Call == nil:
-		return stuckf("step %q was begun as a call, but is not a call in this program", b.full())
+		return stuckf("an earlier version of the program has begun step %q as a call, but in this program the step is not a call. Try: a program in which the step is a call", b.full())
 	case r.n.isStopping():
 		return errStop
 	}
@@ -383,5 +383,5 @@ func (r *run) ask(ctx context.Context, st *step, b *begun) (found bool, err erro
 		b.State, b.Call = "", &c
 		return false, nil
 	}
-	return false, fmt.Errorf("the service does not tell what became of call %q", b.full())
+	return false, fmt.Errorf("the Check of call %q could not find out the outcome", b.full())
 }

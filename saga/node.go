@@ -101,9 +101,9 @@ func (c Config) withDefaults() Config {
 	t.Acquire, t.Lock, t.Statement, t.Idle = or(t.Acquire, 5*time.Second), or(t.Lock, 5*time.Second), or(t.Statement, c.StepTimeout), or(t.Idle, c.StepTimeout)
 	switch {
 	case c.TTL < lease.ShortestTTL:
-		panic(fmt.Sprintf("saga: NewRunner: TTL is %v, at least %v is needed", c.TTL, lease.ShortestTTL))
+		panic(fmt.Sprintf("saga: NewRunner: Config.TTL is %v, and must be at least %v", c.TTL, lease.ShortestTTL))
 	case min(c.MaxDuration, c.StepTimeout, c.Backoff, c.MaxBackoff, c.Retain, c.Every) < 0, min(c.Attempts, c.UndoAttempts, c.Concurrency) < 0:
-		panic(fmt.Sprintf("saga: NewRunner: no setting may be negative: %+v", c))
+		panic(fmt.Sprintf("saga: NewRunner: a setting of Config is negative: %+v", c))
 	}
 	return c
 }

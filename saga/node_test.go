@@ -176,7 +176,7 @@ func TestUndosAreSeen(t *testing.T) {
 		<-time.After(time.Second / 2)
 		saw("waiting", 1, "a done, b done, c failed")
 		down.Store(false)
-		g.wantStuck(<-told, `the undo of step "a" says no`, "account.closed", "the account is closed")
+		g.wantStuck(<-told, `the undo of step "a" has returned a final failure`, "account.closed", "the account is closed")
 		saw("stuck", 0, "a done, b undone, c failed")
 		gone.Store(false)
 		if err := g.decide(retry); err != nil {

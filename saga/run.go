@@ -87,7 +87,7 @@ func (r *run) forward(ctx context.Context) error {
 	})
 	// A step that is still running could commit, while this goroutine decides about the same state.
 	if !r.flow.TryLock() {
-		return r.stick(ctx, "the flow has returned while one of its steps was under way")
+		return r.stick(ctx, "the flow has returned while one of its steps was still running")
 	}
 	defer r.flow.Unlock()
 	switch unreached := r.unreached(); {
@@ -97,7 +97,7 @@ func (r *run) forward(ctx context.Context) error {
 		err = r.halt
 	// A panic is no choice of another path: the flow is tried again, and may reach the step then.
 	case unreached != "" && !errors.As(err, new(*panicError)):
-		err = stuckf("the flow has returned, and this time it has not come to step %q, which it had taken before. Try: the earlier program, and another name for the new saga", unreached)
+		err = stuckf("the flow has returned without step %q, which an earlier run of the flow has begun. Try: deploy the earlier program again, and use another name for the changed saga", unreached)
 	case err == nil:
 		return r.write(ctx, end{saved: r.saved, state: store.StateDone, result: store.Result{Body: out}})
 	}
@@ -139,7 +139,7 @@ type turnError struct{ cause once.Failure }
 func (e *turnError) Error() string { return e.cause.Error() }
 
 func lateError(deadline time.Duration) error {
-	return &turnError{once.Failure{Code: CodeDeadline, Message: fmt.Sprintf("the saga has not ended in %v", deadline)}}
+	return &turnError{once.Failure{Code: CodeDeadline, Message: fmt.Sprintf("the saga has not ended before its deadline, which is %v after its start", deadline)}}
 }
 
 // isLate reports whether the saga must turn because of its deadline.
@@ -193,7 +193,7 @@ func (r *run) turn(ctx context.Context, cause once.Failure) error {
 // again makes the saga try the failed step later. If all tries are used, the saga turns.
 func (r *run) again(ctx context.Context, failed *failedError) error {
 	if r.saved.Tries++; r.saved.Tries >= failed.most {
-		return r.turn(ctx, once.Failure{Code: CodeExhausted, Message: fmt.Sprintf("%s has failed %d times, the last time with: %v", failed.step.full(), r.saved.Tries, failed.err)})
+		return r.turn(ctx, once.Failure{Code: CodeExhausted, Message: fmt.Sprintf("%s has failed %d times, and the last error is: %v", failed.step.full(), r.saved.Tries, failed.err)})
 	}
 	r.tell(ctx, Event{Type: EventRetried, Step: failed.step.Name, StepKey: failed.step.Key, Tries: r.saved.Tries, Err: failed.err})
 	return r.park(ctx, r.n.backoff(r.saved.Tries))

@@ -37,7 +37,7 @@ func NewRunner[TX any](s store.Store[TX], cfg Config, definitions ...AnyDefiniti
 	renewer, renews := store.As[store.Renewer](s)
 	writer, writes := store.As[upkeep.Writer[TX]](s)
 	if !renews || !writes {
-		panic("saga: NewRunner: the store cannot renew leases, or cannot write in a transaction of the user (store.Renewer, upkeep.Writer)")
+		panic("saga: NewRunner: the store must implement store.Renewer and upkeep.Writer. Try: pgxstore or sqlstore")
 	}
 	n := &node{ops: s, cfg: cfg, defs: map[string]*definition{}}
 	var names []string
@@ -48,7 +48,7 @@ func NewRunner[TX any](s store.Store[TX], cfg Config, definitions ...AnyDefiniti
 		}
 		for _, st := range d.steps {
 			if st.tx != nil && st.tx != reflect.TypeFor[TX]() {
-				panic(fmt.Sprintf("saga: NewRunner: step %q of saga %q needs a %v, and the store has transactions of %v", st.name, d.name, st.tx, reflect.TypeFor[TX]()))
+				panic(fmt.Sprintf("saga: NewRunner: step %q of saga %q needs a transaction of type %v, but the transactions of the store have the type %v", st.name, d.name, st.tx, reflect.TypeFor[TX]()))
 			}
 		}
 		n.defs[d.name] = d
@@ -83,10 +83,10 @@ func (r *Runner[TX]) Stats() Stats { return r.stats() }
 // before.
 func (r *Runner[TX]) Run(ctx context.Context) error {
 	if _, err := r.due.look(ctx, 1, 1); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("saga: the runner cannot work: %w. Try: Migrate of the store with saga.Migrations", err)
+		return fmt.Errorf("saga: the runner cannot read the due sagas: %w. Try: call Migrate of the store with saga.Migrations", err)
 	}
 	if r.ran.Swap(true) { // two Runs would share the sagas of this runner, and the end of one Run would stop the sagas of the other
-		return errors.New("saga: the runner runs, or has ended. Try: saga.NewRunner")
+		return errors.New("saga: Run of this runner was called before. Try: a new runner from saga.NewRunner")
 	}
 	defer r.works.Wait()
 	defer r.stopping.Store(true)

@@ -312,7 +312,7 @@ func TestTooMuchToSave(t *testing.T) {
 			g.Errorf("%v", err)
 		}
 		_, err := g.do(d)
-		g.wantStuck(err, `"a"`, "page of rows")
+		g.wantStuck(err, `"a"`, "one step for many rows")
 		if g.counted("a") != 0 {
 			g.Error("it is committed")
 		}

@@ -181,7 +181,7 @@ func (s saved) fits() error {
 		}
 	}
 	if n > MaxSaved {
-		return &toolarge.Error{Bytes: int64(n), Max: MaxSaved, Try: "smaller inputs and results, such as the keys of rows; and a step for a page of rows, not for each row"}
+		return &toolarge.Error{Bytes: int64(n), Max: MaxSaved, Try: "smaller inputs and results, such as the keys of rows, or one step for many rows"}
 	}
 	return nil
 }
@@ -192,7 +192,7 @@ func decodeSaved(rec store.Record) (s saved, err error) {
 		return s, nil // the record was forgotten, and has no state
 	}
 	if err := json.Unmarshal(rec.Data, &s); err != nil {
-		return s, fmt.Errorf("saga: the stored state cannot be read: %w", err)
+		return s, fmt.Errorf("saga: the stored state of the saga cannot be decoded: %w", err)
 	}
 	return s, nil
 }

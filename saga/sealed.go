@@ -59,12 +59,12 @@ func (s saved) seal(e once.Encrypter, id store.ID) (saved, error) {
 		s.Sealed, err = e.Encrypt(plain, label(id, "secrets"))
 	}
 	if err != nil {
-		return s, fmt.Errorf("saga: the state cannot be encrypted: %w", err)
+		return s, fmt.Errorf("saga: the state of the saga cannot be encrypted: %w", err)
 	}
 	return s, nil
 }
 
-var errNoEncrypter = errors.New("it is encrypted, and there is no Encrypter. Try: the Config.Encrypter with which it was saved")
+var errNoEncrypter = errors.New("the data of the saga is encrypted, and this program has no Encrypter. Try: the Config.Encrypter that the saga had when its data was stored")
 
 // open reverts seal.
 func (s saved) open(e once.Encrypter, id store.ID) (saved, error) {
@@ -77,7 +77,7 @@ func (s saved) open(e once.Encrypter, id store.ID) (saved, error) {
 		err = json.Unmarshal(plain, &x)
 	}
 	if err != nil {
-		return s, fmt.Errorf("saga: the stored state cannot be read: %w", err)
+		return s, fmt.Errorf("saga: the stored state of the saga cannot be decrypted: %w", err)
 	}
 	s.Sealed, s.Input = nil, x.Input
 	if s.Turn != nil && x.Turn != nil { // a person without the encryption key may have turned the saga
@@ -109,7 +109,7 @@ func sealResult(e once.Encrypter, id store.ID, r store.Result) (store.Result, er
 	}
 	body, err := e.Encrypt(r.Body, label(id, "result"))
 	if err != nil {
-		return store.Result{}, fmt.Errorf("saga: the result cannot be encrypted: %w", err)
+		return store.Result{}, fmt.Errorf("saga: the result of the saga cannot be encrypted: %w", err)
 	}
 	r.Body = body
 	return r, nil

@@ -76,7 +76,7 @@ func handleOf[TX, In, Out any](r *Runner[TX], d *Definition[In, Out], id ID, in 
 	h := &Handle[Out]{n: r.node, def: d.definition, id: id.store(), work: r.works.Go}
 	err := id.check()
 	if err == nil && r.defs[d.name] != d.definition {
-		err = fmt.Errorf("saga: %q is not among the definitions of the runner. Try: saga.NewRunner with it", d.name)
+		err = fmt.Errorf("saga: the definition %q was not passed to saga.NewRunner. Try: pass the definition to saga.NewRunner", d.name)
 	}
 	if err == nil {
 		h.in, err = json.Marshal(in)
@@ -97,7 +97,7 @@ func (h *Handle[Out]) failed(code once.Code, effect once.Effect, err error) erro
 // compare returns an error if the record comes from a start with another input or definition.
 func (h *Handle[Out]) compare(rec store.Record) error {
 	if len(rec.Fingerprint) > 0 && !bytes.Equal(rec.Fingerprint, h.def.asked(h.in)) {
-		return h.failed(once.CodeMismatch, once.EffectNotApplied, errors.New("a saga was started under this ID with another input, or by another definition"))
+		return h.failed(once.CodeMismatch, once.EffectNotApplied, errors.New("a saga with this ID exists already, and has another input or another definition. Try: another ID"))
 	}
 	return nil
 }
@@ -130,11 +130,11 @@ func (h *Handle[Out]) Result(ctx context.Context) (out Out, err error) {
 		return out, h.failed(once.CodeUnavailable, once.EffectNotApplied, fmt.Errorf("%w. Try: call Result after the transaction that started the saga has committed", ErrNothing))
 	}
 	if rec.Result.Kind == store.ResultOmitted {
-		return out, h.failed(once.CodeNoResult, once.EffectInDoubt, errors.New("the saga has ended, and its outcome is forgotten"))
+		return out, h.failed(once.CodeNoResult, once.EffectInDoubt, errors.New("the saga has ended, and its result was deleted from the record"))
 	}
 	body, err := openResult(h.n.cfg.Encrypter, h.id, rec)
 	if err != nil {
-		return out, h.failed(once.CodeNoResult, once.EffectInDoubt, fmt.Errorf("the result cannot be read: %w", err))
+		return out, h.failed(once.CodeNoResult, once.EffectInDoubt, fmt.Errorf("the stored result of the saga cannot be decoded: %w", err))
 	}
 	if rec.Result.Kind == store.ResultFailure {
 		f := new(once.Failure)
@@ -144,7 +144,7 @@ func (h *Handle[Out]) Result(ctx context.Context) (out Out, err error) {
 		return out, f
 	}
 	if err := json.Unmarshal(body, &out); err != nil {
-		return out, h.failed(once.CodeNoResult, once.EffectApplied, fmt.Errorf("the result cannot be read: %w", err))
+		return out, h.failed(once.CodeNoResult, once.EffectApplied, fmt.Errorf("the stored result of the saga cannot be decoded: %w", err))
 	}
 	return out, nil
 }

@@ -77,7 +77,7 @@ func newStep(name string, k kind, result reflect.Type) *step {
 		panic("saga: " + err.Error())
 	}
 	if strings.Contains(name, "/") {
-		panic(fmt.Sprintf("saga: the name %q of a step has a slash, which comes before the key of a step. Try: a name without it", name))
+		panic(fmt.Sprintf("saga: the name %q of a step contains a slash, which separates the name of a step from its key. Try: a name without a slash", name))
 	}
 	return &step{name: name, kind: k, result: result}
 }
@@ -91,9 +91,9 @@ func checkName(name string) error {
 	case name == "":
 		return errors.New("a step or a saga has no name")
 	case len(name) > maxName:
-		return fmt.Errorf("the name %.40q... has %d bytes, at most %d can be stored. Try: the key of a row, not the row", name, len(name), maxName)
+		return fmt.Errorf("the name %.40q... has %d bytes, and at most %d are allowed. Try: the key of a row in the name, not the row", name, len(name), maxName)
 	case !utf8.ValidString(name), strings.ContainsFunc(name, unicode.IsControl):
-		return fmt.Errorf("the name %q has control characters or is not UTF-8. Try: printable text", name)
+		return fmt.Errorf("the name %q has control characters or is not valid UTF-8. Try: printable text", name)
 	}
 	return nil
 }
@@ -103,10 +103,10 @@ func decoded[In, Out any](in, result json.RawMessage, fn func(In, Out) error) er
 	var i In
 	var o Out
 	if err := json.Unmarshal(in, &i); err != nil {
-		return stuckf("the stored input of a step cannot be read: %v", err)
+		return stuckf("the stored input of a step cannot be decoded: %v", err)
 	}
 	if err := json.Unmarshal(result, &o); err != nil {
-		return stuckf("the stored result of a step cannot be read: %v", err)
+		return stuckf("the stored result of a step cannot be decoded: %v", err)
 	}
 	return fn(i, o)
 }
@@ -115,7 +115,7 @@ func decoded[In, Out any](in, result json.RawMessage, fn func(In, Out) error) er
 func encoded[In, Out any](in json.RawMessage, fn func(In) (Out, error)) (json.RawMessage, error) {
 	var i In
 	if err := json.Unmarshal(in, &i); err != nil {
-		return nil, stuckf("the input of a step cannot be read: %v", err)
+		return nil, stuckf("the input of a step or a flow cannot be decoded: %v", err)
 	}
 	out, err := fn(i)
 	if err != nil {
@@ -123,7 +123,7 @@ func encoded[In, Out any](in json.RawMessage, fn func(In) (Out, error)) (json.Ra
 	}
 	b, err := json.Marshal(out)
 	if err != nil {
-		return nil, stuckf("the result of a step cannot be stored: %v", err)
+		return nil, stuckf("the result of a step or a flow cannot be encoded as JSON: %v", err)
 	}
 	return b, nil
 }

@@ -121,7 +121,7 @@ func (t *transaction[TX]) adopt(ctx context.Context, rec store.Record) error {
 // ended returns the error of a step that has ended its transaction itself. Its writes may be committed without the record of the
 // step.
 func (t *transaction[TX]) ended() error {
-	return stuckf("step %q has ended its transaction itself, or has written to tables that cannot be rolled back: what it has written may be committed", t.full)
+	return stuckf("the writes of step %q may be committed: the step has ended its transaction itself, or has written to tables that cannot be rolled back", t.full)
 }
 
 // ifEnded returns the change that is stored if fn ends its transaction where the store cannot see it.

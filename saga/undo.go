@@ -55,10 +55,10 @@ func (r *run) undoFailed(ctx context.Context, b begun, err error) error {
 		return r.park(ctx, again.after)
 	case failureIn(err) != nil && store.KindOf(err) == store.KindOther:
 		// The refusal of an undo is final, so another try would not help.
-		return r.stick(ctx, fmt.Sprintf("the undo of step %q says no: %v", b.full(), err))
+		return r.stick(ctx, fmt.Sprintf("the undo of step %q has returned a final failure: %v", b.full(), err))
 	}
 	if r.saved.Tries++; r.saved.Tries >= r.n.cfg.UndoAttempts {
-		return r.stick(ctx, fmt.Sprintf("the undo of step %q has failed %d times, the last time with: %v", b.full(), r.saved.Tries, err))
+		return r.stick(ctx, fmt.Sprintf("the undo of step %q has failed %d times, and the last error is: %v", b.full(), r.saved.Tries, err))
 	}
 	r.tell(ctx, Event{Type: EventRetried, Step: b.Name, StepKey: b.Key, Undo: true, Tries: r.saved.Tries, Err: err})
 	return r.park(ctx, r.n.backoff(r.saved.Tries))
@@ -72,7 +72,7 @@ func (r *run) undoStep(ctx context.Context, i int) error {
 	case !b.Undo && (!b.Pivot || b.State != stateCalling):
 		return r.setState(b, stateKept) // without an undo, the outcome of the step does not matter
 	case st == nil:
-		return stuckf("step %q may have to be undone, and this program does not have it. Try: a program that has it", b.full())
+		return stuckf("step %q must perhaps be undone, but the saga in this program has no such step. Try: a program whose saga has the step", b.full())
 	}
 	if b.State == stateCalling {
 		if err := r.resolve(ctx, st, b); err != nil {
@@ -135,7 +135,7 @@ func (r *run) undo(ctx context.Context, st *step, b begun) error {
 			return undone(), nil
 		})
 	case st.undoCall == nil && st.cancel == nil:
-		return stuckf("step %q has to be undone, and has no undo in this program. Try: a program that has it", b.full())
+		return stuckf("step %q must be undone, but has no undo in this program. Try: a program in which the step has an undo", b.full())
 	}
 	if err := r.durable(ctx); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (r *run) resolve(ctx context.Context, st *step, b begun) error {
 	}
 	switch {
 	case b.Call == nil || st.kind != kindCall:
-		return stuckf("step %q was begun as a call, but is not a call in this program", b.full())
+		return stuckf("an earlier version of the program has begun step %q as a call, but in this program the step is not a call. Try: a program in which the step is a call", b.full())
 	case st.cancel != nil && !b.Pivot: // a cancel is correct, whatever the outcome of the call is
 		ctx, cancel := r.bounded(ctx, st)
 		defer cancel()
@@ -173,7 +173,7 @@ func (r *run) resolve(ctx context.Context, st *step, b begun) error {
 	case b.Call.repeats(time.Now()):
 		return r.redo(ctx, st, b)
 	case st.check == nil || !b.Call.Check:
-		return stuckf("the outcome of call %q is not known, so it is not undone: %v", b.full(), errNoAnswer)
+		return stuckf("the outcome of call %q is unknown, so the saga cannot undo the call: %v", b.full(), errNoAnswer)
 	}
 	switch found, err := r.ask(ctx, st, &b); {
 	case err != nil, found:

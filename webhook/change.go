@@ -54,7 +54,7 @@ func (es *Endpoints) Rotate(ctx context.Context, tenant, id string, to Rotation)
 	}
 	_, err := NewSigner(to.Secret)
 	if err == nil && (to.Overlap < 0 || to.Overlap > maxOverlap) {
-		err = fmt.Errorf("the overlap is %v. Try: 24 h, at most %v", to.Overlap, maxOverlap)
+		err = fmt.Errorf("the overlap is %v, and must be between 0 and %v. Try: 24h", to.Overlap, maxOverlap)
 	}
 	if err != nil {
 		return Endpoint{}, "", fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -69,7 +69,7 @@ func (es *Endpoints) Rotate(ctx context.Context, tenant, id string, to Rotation)
 		case to.Overlap == 0:
 			s.secret, s.old, s.overlap = to.Secret, "", 0
 		case s.old != "":
-			return fmt.Errorf("%w until %s. Try: later, or no overlap", ErrRotating, s.OldSecretUntil.Format(time.RFC3339))
+			return fmt.Errorf("%w until %s. Try: rotate after that time, or use an overlap of 0", ErrRotating, s.OldSecretUntil.Format(time.RFC3339))
 		default:
 			s.secret, s.old, s.overlap = to.Secret, s.secret, to.Overlap
 		}

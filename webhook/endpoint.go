@@ -115,11 +115,11 @@ func (e *endpointRow) open(c *Config) error {
 		e.Headers, err = seal.DecodeHeaders(headers)
 	}
 	if err != nil {
-		return fmt.Errorf("webhook: the headers of endpoint %s: %w", e.ID, err)
+		return fmt.Errorf("webhook: the stored headers of endpoint %s cannot be read: %w", e.ID, err)
 	}
 	secret, err := c.open(e.secret, e.encrypted, secretLabel(e.ID))
 	if err != nil {
-		return fmt.Errorf("webhook: the secret of endpoint %s: %w", e.ID, err)
+		return fmt.Errorf("webhook: the stored secret of endpoint %s cannot be read: %w", e.ID, err)
 	}
 	e.PublicKey = publicKeyOf(string(secret))
 	return nil

@@ -22,11 +22,11 @@ func (c *Config) checkedEndpoint(ctx context.Context, e Endpoint) (Endpoint, err
 	var err error
 	switch {
 	case len(e.URL) > maxURL:
-		err = fmt.Errorf("the URL has %d bytes, at most %d are allowed", len(e.URL), maxURL)
+		err = fmt.Errorf("the URL has %d bytes, and at most %d are allowed", len(e.URL), maxURL)
 	case e.Concurrency < 0 || e.Concurrency > maxConcurrency:
-		err = fmt.Errorf("the concurrency is %d. Try: 1 to %d deliveries at a time, or 0 for the default", e.Concurrency, maxConcurrency)
+		err = fmt.Errorf("the concurrency is %d, which is not allowed. Try: 1 to %d deliveries at a time, or 0 for the default", e.Concurrency, maxConcurrency)
 	case e.Ordered && e.Concurrency > 1:
-		err = fmt.Errorf("the concurrency is %d, and an endpoint with an order gets one delivery at a time. Try: no concurrency", e.Concurrency)
+		err = fmt.Errorf("the concurrency is %d, but an ordered endpoint gets one delivery at a time. Try: leave the concurrency out", e.Concurrency)
 	default:
 		err = cmp.Or(checkRate(e.Rate), message.CheckText("description", e.Description, maxDescription))
 	}
@@ -51,7 +51,7 @@ func checkRate(r float64) error {
 	if r == 0 || r >= least && r <= most {
 		return nil
 	}
-	return fmt.Errorf("the rate is %v. Try: %v to %.0f deliveries per second, or 0 for no limit", r, least, most)
+	return fmt.Errorf("the rate is %v, which is not allowed. Try: %v to %.0f deliveries per second, or 0 for no limit", r, least, most)
 }
 
 // checkedHeaders returns the headers with names in lower case.
@@ -62,7 +62,7 @@ func checkedHeaders(h map[string]string) (map[string]string, error) {
 	}
 	for name := range lower {
 		if isReserved(name) {
-			err = fmt.Errorf("the header %q is set by the relay. Try: another name", name)
+			err = fmt.Errorf("an endpoint cannot have the header %q, because the relay sets this header. Try: another name for the header", name)
 		}
 	}
 	return lower, err

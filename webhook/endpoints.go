@@ -68,7 +68,7 @@ func (es *Endpoints) Create(ctx context.Context, e Endpoint) (created Endpoint, 
 			return err
 		}
 		if n >= es.cfg.MaxEndpoints {
-			return fmt.Errorf("%w: %d. Try: delete one, or Config.MaxEndpoints", ErrTooMany, n)
+			return fmt.Errorf("%w: there are %d. Try: delete an endpoint, or a larger Config.MaxEndpoints", ErrTooMany, n)
 		}
 		if err := es.insert(ctx, r, e, secret); err != nil {
 			return err

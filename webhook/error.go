@@ -7,7 +7,7 @@ import "errors"
 var (
 	// ErrNotFound says that the tenant has no such endpoint, or that the endpoint has no such event.
 	// ErrNotFound is also returned for an endpoint of another tenant.
-	ErrNotFound = errors.New("webhook: there is no such endpoint or event of this tenant")
+	ErrNotFound = errors.New("webhook: the tenant has no endpoint or event with this ID")
 
 	// ErrInvalid says that a setting of an endpoint is not valid. The text of the error says which
 	// setting.
@@ -22,11 +22,11 @@ var (
 
 	// ErrChanged says that the endpoint was changed after the caller had read it: the endpoint now has
 	// another version.
-	ErrChanged = errors.New("webhook: the endpoint was changed by another one. Try: read it, and change it again")
+	ErrChanged = errors.New("webhook: another caller has changed the endpoint at the same time. Try: read the endpoint, and change it again")
 
 	// ErrRotating says that requests are still signed with the previous secret as well.
-	ErrRotating = errors.New("webhook: the secret before this one still signs")
+	ErrRotating = errors.New("webhook: the secret cannot be rotated, because the previous secret is still valid")
 
 	// ErrDisabled says that the endpoint is disabled.
-	ErrDisabled = errors.New("webhook: the endpoint is disabled. Try: Enable")
+	ErrDisabled = errors.New("webhook: the endpoint is disabled. Try: enable the endpoint")
 )

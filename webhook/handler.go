@@ -43,7 +43,7 @@ const maxRequest = 64 << 10
 // with one.
 func (h *Hooks[TX]) Handler(prefix string, tenantOf func(*http.Request) string) http.Handler {
 	if prefix != "" && (prefix[0] != '/' || strings.HasSuffix(prefix, "/") || strings.ContainsAny(prefix, "{}")) {
-		panic(fmt.Sprintf("webhook: Handler: the prefix is %q. Try: such as \"/webhooks\"", prefix))
+		panic(fmt.Sprintf("webhook: Handler: the prefix %q must begin with a slash, and must not end with a slash or contain braces. Try: such as \"/webhooks\"", prefix))
 	}
 	a := &api{h.Endpoints(), tenantOf, h.cfg.ShowAnswersOf}
 	mux := http.NewServeMux()
@@ -89,7 +89,7 @@ func (a *api) serve(serve func(*call) (any, error)) http.Handler {
 		w.Header().Set("Cache-Control", "no-store")
 		c := &call{r: r, tenant: a.tenantOf(r), id: r.PathValue("id"), event: r.PathValue("event"), status: http.StatusOK}
 		if c.tenant == "" {
-			writeProblem(w, problem{Status: http.StatusUnauthorized, Code: "unauthenticated", Detail: "It is not known whose endpoints are meant."})
+			writeProblem(w, problem{Status: http.StatusUnauthorized, Code: "unauthenticated", Detail: "The request has no tenant, so its endpoints cannot be found."})
 			return
 		}
 		// A form on another site can send no JSON, so this check refuses such a form.
@@ -351,12 +351,12 @@ func (a *api) deliveries(c *call) (any, error) {
 	query := c.r.URL.Query()
 	f := DeliveryFilter{State: DeliveryState(query.Get("state")), Before: query.Get("before")}
 	if !slices.Contains([]DeliveryState{"", DeliveryWaiting, DeliveryStopped, DeliveryDelivered}, f.State) {
-		return nil, &malformedError{fmt.Errorf("the state is %q. Try: waiting, stopped or delivered", f.State)}
+		return nil, &malformedError{fmt.Errorf("the state %q does not exist. Try: waiting, stopped or delivered", f.State)}
 	}
 	if limit := query.Get("limit"); limit != "" {
 		n, err := strconv.Atoi(limit)
 		if err != nil || n < 1 || n > mostListed {
-			return nil, &malformedError{fmt.Errorf("the limit is %q. Try: 1 to %d", limit, mostListed)}
+			return nil, &malformedError{fmt.Errorf("the limit is %q, which is not allowed. Try: a number from 1 to %d", limit, mostListed)}
 		}
 		f.Limit = n
 	}

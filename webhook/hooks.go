@@ -92,13 +92,13 @@ func New[TX any](s sqlplane.SQL[TX], cfg Config) *Hooks[TX] {
 func (c *Config) check() error {
 	switch {
 	case c.Encrypter == nil && !c.PlainSecrets:
-		return errors.New("Config.Encrypter is not set, so that each reader of the database could sign webhooks. Try: once.NewEncrypter, or PlainSecrets")
+		return errors.New("Config.Encrypter is not set, so the secrets would be stored as plain text, and each reader of the database could sign webhooks. Try: once.NewEncrypter, or Config.PlainSecrets if this is acceptable")
 	case c.Encrypter != nil && c.PlainSecrets:
-		return errors.New("there is an Encrypter, and PlainSecrets. Try: one of them")
+		return errors.New("Config.Encrypter and Config.PlainSecrets are both set. Try: set one of them")
 	case c.MaxEndpoints < 0 || c.MaxEndpoints > mostEndpoints:
-		return fmt.Errorf("MaxEndpoints is %d. Try: 1 to %d", c.MaxEndpoints, mostEndpoints)
+		return fmt.Errorf("Config.MaxEndpoints is %d, which is not allowed. Try: 1 to %d", c.MaxEndpoints, mostEndpoints)
 	case c.MaxData < 0 || c.Retain < 0:
-		return fmt.Errorf("negative MaxData %d or Retain %v", c.MaxData, c.Retain)
+		return fmt.Errorf("Config.MaxData %d and Config.Retain %v must not be negative", c.MaxData, c.Retain)
 	}
 	return nil
 }

@@ -37,9 +37,9 @@ func (v *Verifier) check(retain time.Duration, of map[string]time.Duration) erro
 	}
 	switch {
 	case v.form.id.isZero():
-		return errors.New("the Scheme has no ID, so that a second delivery would be applied again. Try: Scheme.ID, or Verifier.Verify in a handler of your own")
+		return errors.New("the Scheme has no ID, so the inbox could not recognize a second delivery of the same event. Try: Scheme.ID, or Verifier.Verify in your own handler")
 	case retain < v.form.redelivery:
-		return fmt.Errorf("the inbox knows an ID for %v, but %s sends again for %v, and the event would be applied twice. Try: inbox.Config.Retain, or RetainOf[%q]",
+		return fmt.Errorf("the inbox remembers an ID for %v, but %s sends an event again for %v, so an event could be applied twice. Try: a longer inbox.Config.Retain, or RetainOf[%q]",
 			retain, v.Source, v.form.redelivery, v.Source)
 	}
 	return nil
@@ -66,7 +66,7 @@ func (v *Verifier) decode(r *http.Request, body []byte) ([]message.Message, erro
 		ID: f.id.read(r.Header, body), Source: v.Source, Topic: v.Source, Type: f.typ.read(r.Header, body), Payload: body, Headers: headersOf(r.Header),
 	}
 	if m.ID == "" {
-		return nil, fmt.Errorf("the event has no ID where events of %s have one", printable.Short(v.Source))
+		return nil, fmt.Errorf("the request has no event ID at the place where %s sends the ID of an event", printable.Short(v.Source))
 	}
 	return []message.Message{m}, nil
 }

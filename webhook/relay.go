@@ -135,7 +135,7 @@ func (h *Hooks[TX]) Relay(cfg RelayConfig) *Relay {
 func (r *Relay) Run(ctx context.Context) error {
 	// Two runs would share the board and the settlers of this relay.
 	if !r.running.CompareAndSwap(false, true) {
-		return errors.New("webhook: this relay is running. Try: call Run once, or make another Relay")
+		return errors.New("webhook: this relay is already running. Try: call Run once, or make another Relay")
 	}
 	defer r.running.Store(false)
 	if err := r.check(ctx); err != nil {
@@ -194,7 +194,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	case errors.Is(failed, store.ErrNotMigrated): // the tables were deleted after the check
 		return notMigrated(failed)
 	case failed != nil:
-		return fmt.Errorf("webhook: the relay cannot hold its parts: %w. Try: Run again", failed)
+		return fmt.Errorf("webhook: the relay cannot hold its parts of the deliveries: %w. Try: call Run again", failed)
 	}
 	return nil
 }
@@ -215,7 +215,7 @@ func (r *Relay) check(ctx context.Context) error {
 }
 
 func notMigrated(err error) error {
-	return fmt.Errorf("webhook: the relay cannot work: %w. Try: Migrate of the store with webhook.Migrations, or once migrate up --only webhook", err)
+	return fmt.Errorf("webhook: the relay cannot read its tables: %w. Try: call Migrate of the store with webhook.Migrations, or run once migrate up --only webhook", err)
 }
 
 // Wake makes the relay look for deliveries immediately, if this process has sent an event since the last call

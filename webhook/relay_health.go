@@ -124,7 +124,7 @@ func (s *stater) run(ctx context.Context) {
 
 // errLocked says that another transaction has locked the row of an endpoint, for example a change of the
 // endpoint. On MySQL at REPEATABLE READ, Send locks it as well.
-var errLocked = &store.Error{Kind: store.KindRetry, Err: errors.New("the endpoint is locked")}
+var errLocked = &store.Error{Kind: store.KindRetry, Err: errors.New("another transaction has locked the endpoint")}
 
 // writeState writes the state of an endpoint, and warns its owner.
 func (r *Relay) writeState(ctx context.Context, d *delivery) error {

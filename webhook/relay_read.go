@@ -153,7 +153,7 @@ func (e *storedEndpoint) open(r *Relay) (*settings, error) {
 			return err
 		}
 		if s.headers, err = seal.DecodeHeaders(heads); err != nil {
-			return fmt.Errorf("webhook: the headers of endpoint %s: %w", e.uid, err)
+			return fmt.Errorf("webhook: the stored headers of endpoint %s cannot be read: %w", e.uid, err)
 		}
 		secret, err := r.hooks.open(e.secret, e.encrypted, secretLabel(e.uid))
 		if err != nil {

@@ -30,8 +30,8 @@ const (
 )
 
 // errRowsLocked says that outcomes of deliveries cannot be written.
-var errRowsLocked = errors.New("the outcomes of deliveries cannot be written: another transaction has locked rows of once_webhook_delivery, or the database is slow. " +
-	"Try: end a transaction that has touched once_webhook_delivery and stays open, such as one of a person")
+var errRowsLocked = errors.New("the relay cannot write the outcomes of deliveries: another transaction has locked rows of once_webhook_delivery, or the database is slow. " +
+	"Try: find the open transaction that has changed once_webhook_delivery, and end it")
 
 func (d *delivery) lane() int {
 	if d.answer.delivered() && d.state == nil {

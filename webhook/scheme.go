@@ -91,7 +91,7 @@ func keysOf(function string, h func() hash.Hash, secrets []string) (keys []*key)
 		}
 	}
 	if len(keys) == 0 {
-		panic("webhook: " + function + ": there is no secret, or it is empty. Try: the signing secret that the sender shows for this endpoint")
+		panic("webhook: " + function + ": the secret is missing or empty. Try: the signing secret that the sender shows for this endpoint")
 	}
 	return keys
 }
@@ -178,7 +178,7 @@ func (s Scheme) form() (form, error) {
 		name, rest, closed := strings.Cut(rest, "}")
 		kind, known := marks[name]
 		if !closed || !known {
-			return f, fmt.Errorf("the text %q of Signed has a mark that is not {body}, {timestamp} or {id}", s.Signed)
+			return f, fmt.Errorf("the text %q of Signed has an unknown placeholder. Try: only {body}, {timestamp} and {id}", s.Signed)
 		}
 		seen[kind]++
 		f.parts, signed = append(f.parts, part{kind: kind}), rest
@@ -193,15 +193,15 @@ func (s Scheme) check(seen map[partKind]int, f *form) error {
 	case s.Header == "":
 		return errors.New("the Header is empty. Try: the name of the header with the signature")
 	case s.Encoding > Base64:
-		return fmt.Errorf("there is no encoding %d. Try: Hex or Base64", s.Encoding)
+		return fmt.Errorf("the encoding %d does not exist. Try: Hex or Base64", s.Encoding)
 	case strings.ContainsAny(s.Prefix, f.separators) || strings.ContainsAny(f.stampItem, f.separators):
-		return errors.New("the Prefix or the Timestamp contains a comma, a semicolon or a blank, which separate signatures")
+		return errors.New("the Prefix or the Timestamp contains a comma, a semicolon or a blank, but these characters separate signatures. Try: remove the character")
 	case seen[partBody] != 1:
-		return fmt.Errorf("the text %q of Signed does not have {body} once. Try: \"{body}\", or \"{timestamp}.{body}\"", s.Signed)
+		return fmt.Errorf("the text %q of Signed must contain {body} exactly once. Try: \"{body}\", or \"{timestamp}.{body}\"", s.Signed)
 	case (seen[partStamp] > 0) != (s.Timestamp != ""):
-		return fmt.Errorf("the Timestamp is %q, and Signed is %q. Try: both with the timestamp, or both without: a time that is not signed proves nothing", s.Timestamp, s.Signed)
+		return fmt.Errorf("the Timestamp is %q and Signed is %q, but either both or none of them must have a timestamp, because an unsigned timestamp proves nothing. Try: add {timestamp} to Signed, or leave Timestamp out", s.Timestamp, s.Signed)
 	case f.stamp.path != "" || seen[partID] > 0 && f.id.header == "":
-		return errors.New("a Timestamp, and an ID that is in Signed, are in a header. Try: the name of that header")
+		return errors.New("the name of the header for the Timestamp, or for the ID that Signed contains, is missing. Try: the name of that header")
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func (c *Config) statements(ctx context.Context, d sqlplane.Dialect, op *current
 	// All events are checked before the first one is stored, so an invalid event changes nothing.
 	for i, e := range events {
 		if strings.HasPrefix(e.Type, ofPackage) {
-			err = fmt.Errorf("the type %q begins with %q, as those of this package do. Try: another word", printable.Short(e.Type), ofPackage)
+			err = fmt.Errorf("the type %q begins with %q, which is reserved for package webhook. Try: another first word", printable.Short(e.Type), ofPackage)
 		}
 		if err == nil {
 			e, err = c.checked(e)
@@ -182,9 +182,9 @@ func (c *Config) checked(e Event) (Event, error) {
 	case err != nil:
 		return e, err
 	case !isID(e.ID):
-		return e, fmt.Errorf("the ID %q is not one. Try: at most %d letters, digits, _ and -, or no ID", printable.Short(e.ID), maxID)
+		return e, fmt.Errorf("the event ID %q is not valid. Try: at most %d letters, digits, _ and -, or no ID", printable.Short(e.ID), maxID)
 	case len(e.Data) > c.MaxData && !strings.HasPrefix(e.Type, ofPackage):
-		return e, fmt.Errorf("the data has %d bytes, at most %d are allowed. Try: a reference to it, or Config.MaxData", len(e.Data), c.MaxData)
+		return e, fmt.Errorf("the data has %d bytes, and at most %d are allowed. Try: a reference to the data, or a larger Config.MaxData", len(e.Data), c.MaxData)
 	}
 	return e, checkType(e.Type)
 }
@@ -200,7 +200,7 @@ func newID(prefix string) string { return prefix + strings.ReplaceAll(once.NewKe
 
 func checkTenant(tenant string) error {
 	if tenant == "" {
-		return errors.New("the tenant is empty. Try: the customer whose endpoints are meant; one name if there is one customer")
+		return errors.New("the tenant is empty. Try: the name of the customer who owns the endpoints, or one fixed name if there is only one customer")
 	}
 	return message.CheckText("tenant", tenant, message.MaxText)
 }

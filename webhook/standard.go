@@ -48,7 +48,7 @@ func Standard(secrets ...string) *Verifier {
 		}
 	}
 	if len(f.keys)+len(f.publicKeys) == 0 {
-		panic("webhook: Standard: there is no secret, or it is empty. Try: the signing secret that the sender shows for this endpoint")
+		panic("webhook: Standard: the secret is missing or empty. Try: the signing secret that the sender shows for this endpoint")
 	}
 	return &Verifier{Source: "webhook", form: f}
 }
@@ -65,11 +65,11 @@ func (f *form) addKey(secret string) error {
 	text, public := strings.CutPrefix(secret, publicKeyName)
 	switch {
 	case strings.HasPrefix(secret, privatePrefix):
-		return errors.New("it is a private key, which only the sender has. Try: the public key, which begins with " + publicKeyName)
+		return errors.New("the secret is a private key, which only the sender may have. Try: the public key, which begins with " + publicKeyName)
 	case public:
 		bytes, err := base64.StdEncoding.DecodeString(text)
 		if err != nil || len(bytes) != ed25519.PublicKeySize {
-			return fmt.Errorf("it is no public key. Try: %s and %d bytes in base64", publicKeyName, ed25519.PublicKeySize)
+			return fmt.Errorf("the secret is not a valid public key. Try: %s, followed by %d bytes in base64", publicKeyName, ed25519.PublicKeySize)
 		}
 		f.publicKeys = append(f.publicKeys, publicKey(bytes))
 		return nil
@@ -85,7 +85,7 @@ func (f *form) addKey(secret string) error {
 func secretBytes(secret string) ([]byte, error) {
 	bytes, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, secretPrefix))
 	if err != nil || len(bytes) < minSecret || len(bytes) > maxSecret {
-		return nil, fmt.Errorf("it is no secret of Standard Webhooks. Try: %s and %d to %d bytes in base64; other senders have functions of their own, such as Stripe", secretPrefix, minSecret, maxSecret)
+		return nil, fmt.Errorf("the secret does not have the format of Standard Webhooks. Try: %s, followed by %d to %d bytes in base64, or the function of another sender, such as webhook.Stripe", secretPrefix, minSecret, maxSecret)
 	}
 	return bytes, nil
 }
@@ -136,14 +136,14 @@ func NewSigner(secrets ...string) (*Signer, error) {
 		}
 	}
 	if len(secrets) == 0 || len(secrets) > maxSignatures {
-		return nil, fmt.Errorf("webhook: NewSigner: there are %d secrets. Try: one, or two while it is replaced", len(secrets))
+		return nil, fmt.Errorf("webhook: NewSigner: %d secrets are given. Try: one secret, or two secrets during a rotation", len(secrets))
 	}
 	return s, nil
 }
 
 func (s *Signer) add(secret string) error {
 	if strings.HasPrefix(secret, publicKeyName) {
-		return errors.New("it is a public key, which signs nothing. Try: the private key, which begins with " + privatePrefix)
+		return errors.New("the secret is a public key, which cannot sign. Try: the private key, which begins with " + privatePrefix)
 	}
 	text, private := strings.CutPrefix(secret, privatePrefix)
 	if !private {
@@ -151,12 +151,12 @@ func (s *Signer) add(secret string) error {
 	}
 	bytes, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(bytes) != ed25519.PrivateKeySize {
-		return fmt.Errorf("it is no private key. Try: %s and %d bytes in base64, the seed and the public key", privatePrefix, ed25519.PrivateKeySize)
+		return fmt.Errorf("the secret is not a valid private key. Try: %s, followed by %d bytes in base64, which are the seed and the public key", privatePrefix, ed25519.PrivateKeySize)
 	}
 	priv := ed25519.NewKeyFromSeed(bytes[:ed25519.SeedSize])
 	// A key with a wrong second half would sign, but no receiver could verify the signature.
 	if !priv.Equal(ed25519.PrivateKey(bytes)) {
-		return errors.New("it is no private key: its second half is not the public key of its first half")
+		return errors.New("the secret is not a valid private key: its second half is not the public key of its first half")
 	}
 	s.privates = append(s.privates, func(text []byte) []byte { return ed25519.Sign(priv, text) })
 	return nil
@@ -167,10 +167,10 @@ func (s *Signer) add(secret string) error {
 // send exactly the bytes of body.
 func (s *Signer) Sign(header http.Header, id string, at time.Time, body []byte) error {
 	if id == "" || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r == '.' || r > '~' }) {
-		return fmt.Errorf("webhook: Sign: the id %q is empty, or has a dot, a blank or a character that is not ASCII. Try: a UUID", id)
+		return fmt.Errorf("webhook: Sign: the ID %q is empty, or contains a dot, a blank or a character that is not ASCII. Try: a UUID", id)
 	}
 	if at.Unix() < 0 {
-		return errors.New("webhook: Sign: the time is before 1970. Try: that of this delivery")
+		return errors.New("webhook: Sign: the time is before 1970. Try: the time of this delivery")
 	}
 	what := signed{id: id, stamp: strconv.FormatInt(at.Unix(), 10), body: body}
 	signatures := make([]byte, 0, 128)

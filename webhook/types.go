@@ -26,7 +26,7 @@ func checkType(t string) error {
 	}
 	segments := strings.Split(t, ".")
 	if len(t) > maxType || len(segments) > maxSegments || slices.ContainsFunc(segments, func(s string) bool { return !isSegment(s) }) {
-		return fmt.Errorf("the type %q is not one. Try: at most %d words of letters, digits, _ and -, with dots between them, %d bytes in all, such as \"refund.succeeded\"",
+		return fmt.Errorf("the type %q is not valid. Try: at most %d words of letters, digits, _ and -, separated by dots, with at most %d bytes, such as \"refund.succeeded\"",
 			printable.Short(t), maxSegments, maxType)
 	}
 	return nil
@@ -55,9 +55,9 @@ func checkPatterns(list []string) (patterns []string, err error) {
 	}
 	switch {
 	case len(patterns) == 0:
-		return nil, fmt.Errorf("there are no types. Try: such as %q, %q, or %q for all", "refund.succeeded", "refund.*", everything)
+		return nil, fmt.Errorf("the list of types is empty. Try: such as %q, %q, or %q for all types", "refund.succeeded", "refund.*", everything)
 	case len(patterns) > maxTypes || bytes > maxPatterns:
-		return nil, fmt.Errorf("there are %d types with %d bytes. Try: at most %d with %d, or a pattern such as %q", len(patterns), bytes, maxTypes, maxPatterns, "refund.*")
+		return nil, fmt.Errorf("the list has %d types with %d bytes, which is too much. Try: at most %d types with %d bytes, or a pattern such as %q", len(patterns), bytes, maxTypes, maxPatterns, "refund.*")
 	}
 	return patterns, nil
 }

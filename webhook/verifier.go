@@ -14,11 +14,11 @@ import (
 var (
 	// ErrSignature says that the request was not signed with one of the secrets.
 	ErrSignature = errors.New("webhook: the signature is missing or wrong. " +
-		"Try: the secret of this endpoint, and the raw bytes of the body, before a middleware has parsed or decompressed them")
+		"Try: check the secret of this endpoint, and verify the body before any middleware parses or decompresses it")
 
 	// ErrStale says that the signature is right, but the signed time is too old or in the future: the
 	// request is a copy of an old request, or a clock is wrong.
-	ErrStale = errors.New("webhook: the timestamp is too old, or in the future. Try: the clock of this host, or Verifier.Tolerance")
+	ErrStale = errors.New("webhook: the timestamp of the request is too old, or in the future. Try: check the clock of this host, or set a larger Verifier.Tolerance")
 )
 
 const (

@@ -339,7 +339,7 @@ func resolvesForward(t *testing.T, db, key string) {
 	resolve := []string{"keys", "resolve", key, "--scope", "global service POST /slow", "--call", calling(t, db, key), "--reason", "found", "--db", db}
 	for _, yes := range []string{"--yes=false", "--yes"} {
 		o := run(t, append(resolve, "--call-result", result, yes)...).want(t, 1)
-		if o.stdout != "" || !strings.Contains(o.stderr, "the forward of a gateway") || !strings.HasSuffix(o.stderr, "\nTry: --result FILE --status 201\n") {
+		if o.stdout != "" || !strings.Contains(o.stderr, "a request that a gateway has forwarded") || !strings.HasSuffix(o.stderr, "\nTry: --result FILE --status 201\n") {
 			t.Errorf("%s: %s%s", yes, o.stdout, o.stderr)
 		}
 	}

@@ -176,7 +176,7 @@ func TestJournalRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := run(t, "journal", "resume", "--file", path).want(t, 1)
-	if !strings.Contains(o.stderr, "open in another process") || !strings.Contains(o.stderr, "\nTry: ") {
+	if !strings.Contains(o.stderr, "another process has") || !strings.Contains(o.stderr, "\nTry: ") {
 		t.Errorf("%s", o.stderr)
 	}
 	run(t, "journal", "list", "--file", path).want(t, 0)

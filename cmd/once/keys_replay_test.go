@@ -158,7 +158,7 @@ func TestExportOnEveryDatabase(t *testing.T) {
 		if r := parsed(t, file); string(r.Body) != "\x00b" || r.Host != "a.example" || r.Operation.Key != keyname.Hashed("k") || !strings.HasSuffix(o.stdout, "  PUT /, 2 bytes\n") {
 			t.Errorf("%+v\n%s", r, o.stdout)
 		}
-		if o := run(t, "keys", "export", "job", "--db", url, "--key-file", keyOf(t, 7), "--file", file+"2").want(t, 1); !strings.Contains(o.stderr, "none of package oncehttp") {
+		if o := run(t, "keys", "export", "job", "--db", url, "--key-file", keyOf(t, 7), "--file", file+"2").want(t, 1); !strings.Contains(o.stderr, "not captured by package oncehttp") {
 			t.Errorf("%+v", o)
 		}
 	})

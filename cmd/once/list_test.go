@@ -195,7 +195,7 @@ globex%  old  -     expired  value   5      2026-01-31T12:00:00Z  2026-01-31T12:
 			t.Errorf("%+v, %v", page, err)
 		}
 		golden(t, list("-o", "json", "--scope", "nobody").want(t, 0).stdout, "{\n  \"items\": []\n}\n")
-		if o := list("--after", "nonsense").want(t, 1); !strings.Contains(o.stderr, "not a cursor") {
+		if o := list("--after", "nonsense").want(t, 1); !strings.Contains(o.stderr, "the cursor of the page is not valid") {
 			t.Error(o.stderr)
 		}
 	})

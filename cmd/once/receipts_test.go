@@ -50,7 +50,7 @@ body         3 bytes
 			t.Errorf("the body is shown without --payload: %s", o.stdout)
 		}
 		says(3, "does not say that it was not executed", "show", "op-4")
-		says(2, "is no operation", "show", "op 4")
+		says(2, "is not the ID of an operation", "show", "op 4")
 
 		says(0, "would forget", "forget", "op-1")
 		says(0, "3 bytes", "show", "op-1")
@@ -59,7 +59,7 @@ body         3 bytes
 		says(0, "201", "show", "op-1")
 		says(3, "no receipt", "forget", "op-4", "--yes")
 
-		says(2, "less than an hour", "sweep", "--retain", "59m", "--yes")
+		says(2, "less than one hour", "sweep", "--retain", "59m", "--yes")
 		says(0, "would delete: 2 receipts", "sweep", "--retain", "24h")
 		says(0, `"rows": 0`, "sweep", "--retain", (time.Since(begun) + 24*time.Hour).String(), "-o", "json", "--yes")
 		files := filepath.Join(t.TempDir(), "archive")

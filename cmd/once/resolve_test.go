@@ -264,11 +264,11 @@ func TestKeysResolveRefuses(t *testing.T) {
 			{"idle --run-again", "the operation continues without a person"},
 			{"absent --run-again", "nothing is stored"},
 			{"foreign --run-again", "cannot be read"},
-			{"plain --run-again --voided", "no call whose key could be voided"},
-			{"unknown --result " + file, "is not JSON"},
-			{"unknown --call-result " + file, "is not JSON"},
-			{"other --run-again", `"00000000" is not what is unknown: that is call charge, `},
-			{"plain --call-result " + json1, "no call that could have returned a value"},
+			{"plain --run-again --voided", "KeyVoided, but the operation has no call"},
+			{"unknown --result " + file, "is not valid JSON"},
+			{"unknown --call-result " + file, "is not valid JSON"},
+			{"other --run-again", `the call ID "00000000", but the unknown outcome is that of call charge, `},
+			{"plain --call-result " + json1, "CallValue, but the operation has no call"},
 			{"unknown --result " + file + ".none", "no such file"},
 		} {
 			key, _, _ := strings.Cut(c.args, " ")

@@ -52,7 +52,7 @@ func parseAnswer(text []byte, operation string) (r gateway.Receipt, found bool, 
 	}
 	// A cache or a proxy may have returned the answer to another question.
 	if a.Operation != operation {
-		return r, false, fmt.Errorf("the answer is of the operation %q", a.Operation)
+		return r, false, fmt.Errorf("the answer is about another operation, %q", a.Operation)
 	}
 	bare := a.Fingerprint == "" && a.Status == 0 && len(a.Header) == 0 && len(a.Body) == 0
 	switch {
@@ -61,9 +61,9 @@ func parseAnswer(text []byte, operation string) (r gateway.Receipt, found bool, 
 	case a.State == stateTombstone && bare:
 		return gateway.Receipt{Operation: operation, Tombstone: true}, true, nil
 	case a.State != stateCommitted:
-		return r, false, fmt.Errorf("the state is %q, with status %d", a.State, a.Status)
+		return r, false, fmt.Errorf("the answer has the state %q and the status %d, which do not belong together", a.State, a.Status)
 	case a.Status < 200 || a.Status > 599:
-		return r, false, fmt.Errorf("the status of a receipt is %d", a.Status)
+		return r, false, fmt.Errorf("the answer has the status %d, and the status of a receipt must be from 200 to 599", a.Status)
 	}
 	r = gateway.Receipt{Operation: operation, Fingerprint: a.Fingerprint, Status: a.Status}
 	if len(a.Body) > 0 {
@@ -83,7 +83,7 @@ func decodeAnswer(text []byte) (a answer, err error) {
 	fields := map[string]any{"operation": &a.Operation, "state": &a.State, "fingerprint": &a.Fingerprint, "status": &a.Status, "header": &a.Header, "body": &a.Body}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if begin, err := dec.Token(); err != nil || begin != json.Delim('{') {
-		return a, errors.Join(errors.New("the answer is no object"), err)
+		return a, errors.Join(errors.New("the answer is not a JSON object"), err)
 	}
 	for dec.More() {
 		name, err := dec.Token()
@@ -92,7 +92,7 @@ func decodeAnswer(text []byte) (a answer, err error) {
 		}
 		field := fields[name.(string)] //nolint:forcetypeassert // the name of a field is a string
 		if field == nil {
-			return a, fmt.Errorf("the field %q is unknown, or there twice", name)
+			return a, fmt.Errorf("the answer has the unknown or duplicate field %q", name)
 		}
 		// Each name may occur only once.
 		delete(fields, name.(string)) //nolint:forcetypeassert // see above
@@ -104,7 +104,7 @@ func decodeAnswer(text []byte) (a answer, err error) {
 		return a, err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return a, errors.New("something follows the answer")
+		return a, errors.New("more data follows the JSON object of the answer")
 	}
 	return a, nil
 }

@@ -52,9 +52,9 @@ func NewClient(endpoint string, cfg ClientConfig) (*Client, error) {
 	u, err := url.Parse(endpoint)
 	switch {
 	case err != nil:
-		return nil, errors.New("receipt: the endpoint is not a URL. Try: http://127.0.0.1:3000/once-receipt")
+		return nil, errors.New("receipt: the address of the endpoint is not a URL. Try: http://127.0.0.1:3000/once-receipt")
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.RawQuery != "", u.Fragment != "":
-		return nil, fmt.Errorf("receipt: %s is no endpoint. Try: http://127.0.0.1:3000/once-receipt", u.Redacted())
+		return nil, fmt.Errorf("receipt: the URL %s is not a possible endpoint. Try: http://127.0.0.1:3000/once-receipt", u.Redacted())
 	case cfg.Timeout < 0 || cfg.MaxAnswer < 0:
 		return nil, fmt.Errorf("receipt: Timeout %v and MaxAnswer %d must not be negative", cfg.Timeout, cfg.MaxAnswer)
 	}
@@ -77,7 +77,7 @@ func (c *Client) Look(ctx context.Context, operation string) (r gateway.Receipt,
 func (c *Client) Settle(ctx context.Context, operation string) (gateway.Receipt, error) {
 	r, found, err := c.ask(ctx, http.MethodPost, operation)
 	if err == nil && !found {
-		err = fmt.Errorf("receipt: %s: neither a receipt nor a tombstone is there after POST", c.url.Redacted())
+		err = fmt.Errorf("receipt: %s: the endpoint has answered POST with neither a receipt nor a tombstone", c.url.Redacted())
 	}
 	return r, err
 }
@@ -117,11 +117,11 @@ func (c *Client) send(req *http.Request) ([]byte, error) {
 		return nil, fmt.Errorf("the endpoint has answered %s", answer.Status)
 	}
 	if media, _, err := mime.ParseMediaType(answer.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return nil, fmt.Errorf("the answer is of type %q. Try: is this the endpoint for receipts?", answer.Header.Get("Content-Type"))
+		return nil, fmt.Errorf("the answer has the content type %q, not application/json. Try: check that the URL is the endpoint for receipts", answer.Header.Get("Content-Type"))
 	}
 	text, err := io.ReadAll(io.LimitReader(answer.Body, c.cfg.MaxAnswer+1))
 	if err == nil && int64(len(text)) > c.cfg.MaxAnswer {
-		err = fmt.Errorf("the answer is longer than %d bytes. Try: a larger MaxAnswer", c.cfg.MaxAnswer)
+		err = fmt.Errorf("the answer of the endpoint is longer than %d bytes. Try: a larger MaxAnswer", c.cfg.MaxAnswer)
 	}
 	return text, err
 }

@@ -14,7 +14,7 @@ import (
 //	GET  /once-receipt/OPERATION   looks: {"operation": "...", "state": "committed", "status": 201, "body": "BASE64"}
 //	POST /once-receipt/OPERATION   settles: state is "committed" or "tombstone"
 //
-// The last element of the path is the ID of the operation. If the outcome is unclear, the answer is 503. The
+// The last element of the path is the ID of the operation. If the outcome of the operation is unknown, the answer is 503. The
 // endpoint shows stored answers, and a POST keeps an operation from committing: make it reachable for gateways
 // only.
 func Handler(r gateway.Receipts) http.Handler {
@@ -24,7 +24,7 @@ func Handler(r gateway.Receipts) http.Handler {
 		found := true
 		operation := path.Base(req.URL.Path)
 		if checkOperation(operation) != nil {
-			http.Error(w, "the path does not end with an operation", http.StatusBadRequest)
+			http.Error(w, "the path does not end with the ID of an operation", http.StatusBadRequest)
 			return
 		}
 		switch req.Method {
@@ -34,7 +34,7 @@ func Handler(r gateway.Receipts) http.Handler {
 			got, err = r.Settle(req.Context(), operation)
 		default:
 			w.Header().Set("Allow", "GET, POST")
-			http.Error(w, "GET looks, POST settles", http.StatusMethodNotAllowed)
+			http.Error(w, "only GET and POST are allowed", http.StatusMethodNotAllowed)
 			return
 		}
 		var text []byte
@@ -45,7 +45,7 @@ func Handler(r gateway.Receipts) http.Handler {
 			}
 		}
 		if err != nil {
-			slog.WarnContext(req.Context(), "once: what became of an operation is unclear", "operation", operation, "error", err)
+			slog.WarnContext(req.Context(), "once: the receipt of an operation could not be read or settled", "operation", operation, "error", err)
 			http.Error(w, "the outcome is unclear", http.StatusServiceUnavailable)
 			return
 		}

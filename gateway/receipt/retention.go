@@ -19,7 +19,7 @@ const MinRetain = time.Hour
 
 const (
 	sweepBatch = 500 // rows of one transaction
-	tooShort   = "receipt: the retention is less than an hour, and the request of a receipt may be on its way for that long. Try: at least the retention of the keys"
+	tooShort   = "receipt: the retention is less than one hour, but a request can be in flight for one hour. Try: at least the retention of the keys"
 )
 
 // Sweep deletes the receipts and tombstones that are older than retain by the clock of the database, in small

@@ -114,7 +114,7 @@ func (t *Table) Check(ctx context.Context) error {
 	return nil
 }
 
-var errReplica = errors.New("this server is a replica or read-only: that it has no receipt proves nothing. Try: the address of the primary")
+var errReplica = errors.New("this server is a replica or read-only, so a missing receipt does not prove that an operation was not executed. Try: the address of the primary")
 
 // Look implements [gateway.Receipts].
 func (t *Table) Look(ctx context.Context, operation string) (r gateway.Receipt, found bool, err error) {
@@ -165,9 +165,9 @@ func (t *Table) Settle(ctx context.Context, operation string) (gateway.Receipt, 
 	case found:
 		return r, nil
 	case buried != nil:
-		return gateway.Receipt{}, fmt.Errorf("receipt: settle: the outcome is unclear: %w", buried)
+		return gateway.Receipt{}, fmt.Errorf("receipt: settle: the outcome of the operation is unknown: %w", buried)
 	}
-	return gateway.Receipt{}, fmt.Errorf("receipt: settle: neither a receipt nor a tombstone is there: %w", errReplica)
+	return gateway.Receipt{}, fmt.Errorf("receipt: settle: the table has neither a receipt nor a tombstone of the operation: %w", errReplica)
 }
 
 // selectReceipt selects a receipt, without a body that is longer than allowed.
@@ -180,11 +180,11 @@ func (t *Table) read(row sqlplane.Row) (r Row, err error) {
 		return r, err
 	}
 	if size > int64(t.maxBody) {
-		return r, fmt.Errorf("the body of the receipt of %s has %d bytes, more than %d. Try: a larger MaxBody", r.Operation, size, t.maxBody)
+		return r, fmt.Errorf("the body of the receipt of operation %s has %d bytes, and at most %d are allowed. Try: a larger MaxBody", r.Operation, size, t.maxBody)
 	}
 	if len(header) > 0 {
 		if r.Header, err = parseHeader(header); err != nil {
-			return r, fmt.Errorf("the header of the receipt of %s: %w", r.Operation, err)
+			return r, fmt.Errorf("the stored header of the receipt of operation %s cannot be read: %w", r.Operation, err)
 		}
 	}
 	return r, nil
@@ -221,7 +221,7 @@ func parseHeader(text []byte) (http.Header, error) {
 // single segment of a URL.
 func checkOperation(operation string) error {
 	if operation == "" || len(operation) > MaxOperation || operation == "." || operation == ".." || strings.ContainsFunc(operation, isUnsafe) {
-		return fmt.Errorf("receipt: %q is no operation. Try: a UUID, or at most %d letters, digits, '-', '_', '.' and ':'", operation, MaxOperation)
+		return fmt.Errorf("receipt: %q is not the ID of an operation. Try: a UUID, or at most %d letters, digits, '-', '_', '.' and ':'", operation, MaxOperation)
 	}
 	return nil
 }

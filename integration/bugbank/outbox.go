@@ -84,7 +84,7 @@ var outboxMutants = []Mutant{
 	},
 	{
 		Name:  "a publisher that ends its goroutine has delivered",
-		Edits: []Edit{{In: "outbox.(*Relay).answer", Old: "errs := all(errors.New(\"Publish has ended its goroutine (runtime.Goexit). Try: return an error\"))", New: "var errs []error"}},
+		Edits: []Edit{{In: "outbox.(*Relay).answer", Old: "errs := all(errors.New(\"Publish has called runtime.Goexit. Try: return an error instead\"))", New: "var errs []error"}},
 		Tests: in("outbox", "TestPublisherEndsItsGoroutine"),
 	},
 	{

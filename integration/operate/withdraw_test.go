@@ -101,7 +101,7 @@ func TestWithdrawalThatFails(t *testing.T) {
 		f.meanwhile = func() { f.at = 2 } // and the next call, too
 		db, j := faultyTable(t, g, faultyConnector{plain.Driver(), g.DSN, f})
 		defer func() { _ = db.Close() }()
-		if _, err := j.Begin(t.Context(), intentOf("k")); !contains(err, "the intent may have been stored") || f.count != 2 {
+		if _, err := j.Begin(t.Context(), intentOf("k")); !contains(err, "the intent was perhaps stored") || f.count != 2 {
 			t.Errorf("%v after %d calls", err, f.count)
 		}
 	})

@@ -114,7 +114,7 @@ func TestInnoDBSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		settings := map[string]string{
-			"?autocommit=0": "Try: no autocommit",
+			"?autocommit=0": "Try: autocommit=1",
 			"?" + on.level + "=%27READ-UNCOMMITTED%27": "Try: READ-COMMITTED",
 			"?" + on.level + "=%27SERIALIZABLE%27":     "",
 			"?clientFoundRows=true&sql_mode=%27%27&time_zone=%27%2B13:00%27&charset=latin1&parseTime=true&multiStatements=true": "",
@@ -127,7 +127,7 @@ func TestInnoDBSettings(t *testing.T) {
 			settings["?sql_require_primary_key=1"] = ""
 			settings["?sql_generate_invisible_primary_key=1"] = ""
 		} else {
-			settings["?sql_mode=%27EMPTY_STRING_IS_NULL%27"] = "Try: a sql_mode without it"
+			settings["?sql_mode=%27EMPTY_STRING_IS_NULL%27"] = "Try: a sql_mode without EMPTY_STRING_IS_NULL"
 		}
 		for parameters, want := range settings {
 			db, err := sqlstore.Open("mysql", dsn+parameters)

@@ -61,7 +61,7 @@ func (d *Delivery) Decode(raw message.Message, decode func() (message.Message, e
 	d.Message = raw
 	defer func() {
 		if p := recover(); p != nil {
-			d.Malformed = fmt.Errorf("the decoder panics: %v\n%s", p, debug.Stack())
+			d.Malformed = fmt.Errorf("the decoder of the message panicked: %v\n%s", p, debug.Stack())
 		}
 	}()
 	d.Message, d.Malformed = decode()

@@ -52,7 +52,7 @@ type Config struct {
 func (c Config) withDefaults() (Config, error) {
 	for _, number := range []*int{&c.Concurrency, &c.Batch, &c.Prefetch, &c.PrefetchBytes} {
 		if *number < 0 {
-			return c, errors.New("a negative Concurrency, Batch, Prefetch or PrefetchBytes. Try: leave it out")
+			return c, errors.New("Concurrency, Batch, Prefetch or PrefetchBytes is negative. Try: leave the field out")
 		}
 	}
 	setDefault(&c.Concurrency, DefaultConcurrency)
@@ -268,7 +268,7 @@ func (p *Pool) Run(ctx context.Context, take func(ctx context.Context) error) er
 	return errors.Join(errs...)
 }
 
-var errDrained = errors.New("consume: the consumer is stopping, and its Drain time is over")
+var errDrained = errors.New("consume: the consumer is stopping, and the time that Drain allows is over")
 
 // end wakes the workers after their context has ended.
 func (p *Pool) end() {
@@ -323,7 +323,7 @@ func (p *Pool) extend(ctx context.Context) {
 // refuse makes a dead letter of a message that could not be decoded.
 func (p *Pool) refuse(ctx context.Context, d *Delivery) inbox.Result {
 	if err := p.sink.Refuse(ctx, d.Message, "malformed", d.Malformed); err != nil {
-		return inbox.Result{Err: fmt.Errorf("consume: store a message that cannot be decoded: %w", err)}
+		return inbox.Result{Err: fmt.Errorf("consume: a message that cannot be decoded could not be stored as a dead letter: %w", err)}
 	}
 	return inbox.Result{Outcome: inbox.DeadLettered}
 }

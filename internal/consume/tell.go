@@ -51,13 +51,13 @@ func (p *Pool) tell(ctx context.Context) {
 		oldest := p.Backlog().ReadyOldest
 		was := waits
 		if waits = !oldest.Since.IsZero() && now.Sub(oldest.Since) > tellAfter; waits && !was {
-			p.cfg.Log.Warn("once: consumer: a message that is ready waits for a handler. Try: look at what handlers do, or set a larger Concurrency",
+			p.cfg.Log.Warn("once: consumer: a message waits for a long time, because all handlers are busy. Try: check why the handlers are slow, or set a larger Concurrency",
 				"source", oldest.Source, "topic", oldest.Topic, "key", oldest.Key, "since", oldest.Since)
 		}
 		n := p.sink.Hanging()
 		was = hangs
 		if hangs = n >= max(1, p.cfg.Concurrency/2); hangs && !was {
-			p.cfg.Log.Error("once: consumer: handlers that hang take half of the places. Try: handlers that return when their context ends; a new process ends these",
+			p.cfg.Log.Error("once: consumer: handlers that do not return occupy half of Config.Concurrency. Try: restart this process, and make the handlers return when their context ends",
 				"hanging", n, "concurrency", p.cfg.Concurrency)
 		}
 	}

@@ -136,7 +136,7 @@ func (p *Pool) handle(ctx context.Context, batch []*Delivery) []inbox.Result {
 	return results
 }
 
-var errGoexit = errors.New("consume: the handler has ended its goroutine (runtime.Goexit). Try: return an error")
+var errGoexit = errors.New("consume: the handler has called runtime.Goexit. Try: return an error instead")
 
 // apply passes messages to the sink in a separate goroutine, because a handler may end its goroutine. The worker stays.
 func (p *Pool) apply(ctx context.Context, messages []message.Message) []inbox.Result {
@@ -259,9 +259,9 @@ func (p *Pool) tellPressure(changed bool, results []inbox.Result) {
 	switch {
 	case !changed:
 	case p.pressure.refusals == 0:
-		p.cfg.Log.Info("once: consumer: the database takes messages again")
+		p.cfg.Log.Info("once: consumer: the consumer continues, because the database accepts messages again")
 	default:
-		p.cfg.Log.Warn("once: consumer: the database takes no messages now, the consumer pauses. Try: look at the database, or set a smaller Concurrency",
+		p.cfg.Log.Warn("once: consumer: the consumer pauses, because the database accepts no messages now. Try: check the database, or set a smaller Concurrency",
 			"concurrency", p.pressure.limit(), "error", results[0].Err)
 	}
 }

@@ -60,7 +60,7 @@ func (o *Owner) Swap(ctx context.Context, c store.Change) error {
 
 // ErrMayApply is in the chain of an error of [Owner.Swap] if the change may still be applied later, although another owner was
 // seen.
-var ErrMayApply = errors.New("an earlier try was not answered, and may be applied later")
+var ErrMayApply = errors.New("the store has not answered an earlier attempt to write, and this write may still be applied")
 
 // IsApplied finds out whether the write after the adopted one was applied. If it was, rec is the record of this write, in any
 // state. IsApplied does not adopt it. An error says that the store has not answered in [SettleTime].

@@ -124,7 +124,7 @@ func (p *publication) finish(r result) {
 	case r.err != nil:
 		p.failed = true
 		// The error of the earlier message is only quoted, so that Permanent does not apply to the later messages.
-		why := fmt.Errorf("the message was not sent, because an earlier one of its key has failed: %v", r.err) //nolint:errorlint // as above
+		why := fmt.Errorf("the message was not sent, because an earlier message of its key has failed: %v", r.err) //nolint:errorlint // as above
 		for ; next != 0; next = p.next[next] {
 			p.errs[next] = why
 		}

@@ -50,7 +50,7 @@ func Check(ctx context.Context, scope string) error {
 type ReservedError struct{ prefix Prefix }
 
 func (e *ReservedError) Error() string {
-	return fmt.Sprintf("the scope begins with %q, which is reserved for the package of that name. Try: another beginning, such as the tenant; and the operations and commands of that package for what it has stored", string(e.prefix))
+	return fmt.Sprintf("the scope begins with %q, which is reserved for the package of this name. Try: another scope, such as one that begins with the tenant. For operations of that package, use its functions and commands", string(e.prefix))
 }
 
 // Range is a range of scopes in byte order: from From, and before Before. An empty text means no bound.

@@ -103,7 +103,7 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var tooLarge *http.MaxBytesError
 	if err != nil && !errors.As(err, &tooLarge) {
 		// The status is not 400, because the event may be valid. It was cut on its way.
-		writeProblem(w, problem{Status: http.StatusRequestTimeout, Code: codeUnreadable, Detail: "The request ended before its body did.", Retryable: true})
+		writeProblem(w, problem{Status: http.StatusRequestTimeout, Code: codeUnreadable, Detail: "The request has ended before its body was complete.", Retryable: true})
 		return
 	}
 	if rc.cfg.Verify != nil {
@@ -135,7 +135,7 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (rc *receiver) errTooLarge() error {
-	return fmt.Errorf("the event is larger than %d bytes. Try: a reference to the data in place of the data, or inbox.Config.MaxPayload", rc.maxPayload)
+	return fmt.Errorf("the event is larger than %d bytes. Try: a reference to the data instead of the data, or a larger inbox.Config.MaxPayload", rc.maxPayload)
 }
 
 // apply applies messages and answers.
@@ -206,7 +206,7 @@ func topicOf(r *http.Request) (topic string, err error) {
 	if lines := r.Header[TopicHeader]; len(lines) == 1 {
 		topic = cloudevent.Unescape(lines[0])
 	} else if len(lines) > 1 {
-		return "", fmt.Errorf("the header %s is there twice. Try: one of them", TopicHeader)
+		return "", fmt.Errorf("the request has the header %s twice. Try: remove one of the two headers", TopicHeader)
 	}
 	if topic == "" {
 		topic = r.URL.Path
@@ -261,11 +261,11 @@ func writeFailure(w http.ResponseWriter, err error) {
 func writeUnverified(w http.ResponseWriter, r *http.Request, err error) {
 	_, after := retry.Classify(err)
 	if after > 0 || ofDatabase(err) || r.Context().Err() != nil {
-		writeProblem(w, problem{Status: http.StatusServiceUnavailable, Code: codeStore, Detail: "It could not be checked who has sent the event. Send it again.", Retryable: true, after: after})
+		writeProblem(w, problem{Status: http.StatusServiceUnavailable, Code: codeStore, Detail: "The receiver could not check the sender of the event. Send the event again.", Retryable: true, after: after})
 		return
 	}
 	w.Header().Set("WWW-Authenticate", "Signature")
-	writeProblem(w, problem{Status: http.StatusUnauthorized, Code: codeUnverified, Detail: "It is not known who has sent the event: its signature is missing or wrong."})
+	writeProblem(w, problem{Status: http.StatusUnauthorized, Code: codeUnverified, Detail: "The sender of the event is unknown, because the signature is missing or wrong."})
 }
 
 // ofDatabase reports whether err concerns all events, and not only this event.

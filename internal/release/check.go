@@ -27,7 +27,7 @@ func (s *snapshot) check() error {
 			return err
 		}
 		if !strings.Contains(string(list), fmt.Sprintf("%x  %s\n", sha256.Sum256(archive), t.archive())) {
-			return fmt.Errorf("%s does not have the sum of %s", sums, t.archive())
+			return fmt.Errorf("the file %s does not have the checksum that %s lists", sums, t.archive())
 		}
 		files, err := t.unpack(archive)
 		if err == nil {
@@ -53,22 +53,22 @@ func (t target) complete(files []packed) error {
 		want["completions/"+name] = true
 	}
 	if len(files) == 0 || files[0].name != t.binary() {
-		return errors.New("the binary is not the first file")
+		return errors.New("the binary is not the first file of the archive")
 	}
 	if t.system != "windows" && files[0].mode.Perm() != binaryMode {
-		return fmt.Errorf("the binary has the mode %o, and cannot be started", files[0].mode.Perm())
+		return fmt.Errorf("the binary has the file mode %o, so users cannot start it", files[0].mode.Perm())
 	}
 	if n := len(files[0].text); n > mostBytes {
-		return fmt.Errorf("the binary has %.1f MB, and %.1f at most are promised", megabytes(n), megabytes(mostBytes))
+		return fmt.Errorf("the binary has %.1f MB, and must have at most %.1f MB", megabytes(n), megabytes(mostBytes))
 	}
 	for _, f := range files {
 		if !want[f.name] || len(f.text) == 0 {
-			return fmt.Errorf("%q is empty, or does not belong here", f.name)
+			return fmt.Errorf("the file %q of the archive is empty, or does not belong to a release", f.name)
 		}
 		delete(want, f.name)
 	}
 	if len(want) > 0 {
-		return fmt.Errorf("missing: %v", want)
+		return fmt.Errorf("the archive has no files %v", want)
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func (t target) runsThere(binary []byte) error {
 		}
 		is = f.Machine == map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[t.processor]
 		if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
-			return errors.New("the binary is not static. Try: CGO_ENABLED=0")
+			return errors.New("the binary is not linked statically. Try: build with CGO_ENABLED=0")
 		}
 	case "darwin":
 		f, err := macho.NewFile(r)
@@ -101,7 +101,7 @@ func (t target) runsThere(binary []byte) error {
 		is = f.Machine == map[string]uint16{"amd64": pe.IMAGE_FILE_MACHINE_AMD64, "arm64": pe.IMAGE_FILE_MACHINE_ARM64}[t.processor]
 	}
 	if !is {
-		return fmt.Errorf("the binary is not one of %s", t)
+		return fmt.Errorf("the binary was built for another system or processor than %s", t)
 	}
 	return nil
 }
@@ -119,10 +119,10 @@ func (s *snapshot) runsHere(binary []byte) error {
 	}
 	says, err := exec.CommandContext(s.ctx, once, "version").CombinedOutput()
 	if err != nil || !strings.HasPrefix(string(says), "once ") {
-		return fmt.Errorf("once version: %w: %s", errors.Join(err, errors.New("it does not start")), says)
+		return fmt.Errorf("once version: %w: %s", errors.Join(err, errors.New("the binary does not start")), says)
 	}
 	if strings.Contains(string(says), "(devel)") {
-		return fmt.Errorf("once version does not tell which it is. Try: a clone, because go build finds no revision in a linked worktree (git worktree): %s", says)
+		return fmt.Errorf("the command once version does not print a version: %s. Try: build in a clone, because go build finds no revision in a linked worktree (git worktree)", says)
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (s *snapshot) checkImage() error {
 		{last, ":nonroot\n"}, {last, `ENTRYPOINT ["/once"]`},
 	} {
 		if !strings.Contains(want.where, want.what) {
-			return fmt.Errorf("deploy/Dockerfile does not have %q", want.what)
+			return fmt.Errorf("deploy/Dockerfile does not contain the line %q", want.what)
 		}
 	}
 	return nil

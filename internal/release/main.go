@@ -48,5 +48,5 @@ func run(ctx context.Context, w io.Writer, args []string) error {
 		}
 		return r.proxy(args[len(args)-1])
 	}
-	return fmt.Errorf("%q is no command. Try: go run ./internal/release use, go run ./internal/release proxy v0.1.0 DIR, go run ./internal/release tag v0.1.0, or go run ./internal/release snapshot dist", args)
+	return fmt.Errorf("the command %q does not exist. Try: go run ./internal/release use, go run ./internal/release proxy v0.1.0 DIR, go run ./internal/release tag v0.1.0, or go run ./internal/release snapshot dist", args)
 }

@@ -112,7 +112,7 @@ func (r *release) goMod(folder string) (string, error) {
 		edit = append(edit, "-dropreplace="+modulePath(f))
 		if regexp.MustCompile(`(?m)^(require)?\s+` + regexp.QuoteMeta(modulePath(f)) + ` v`).Match(text) {
 			if slices.Contains(unreleased, f) {
-				return "", fmt.Errorf("%s requires %s, which is not released", modulePath(folder), modulePath(f))
+				return "", fmt.Errorf("the module %s requires %s, which is not released", modulePath(folder), modulePath(f))
 			}
 			edit = append(edit, "-require="+modulePath(f)+"@"+r.version)
 		}
@@ -122,7 +122,7 @@ func (r *release) goMod(folder string) (string, error) {
 	}
 	edited, err := os.ReadFile(file.Name())
 	if err == nil && strings.Contains(string(edited), "replace ") {
-		err = fmt.Errorf("%s/go.mod replaces a module that is no sibling. Try: a version of it that is released", folder)
+		err = fmt.Errorf("%s/go.mod replaces a module that is not part of this repository. Try: a released version of this module", folder)
 	}
 	return string(edited), err
 }
@@ -200,7 +200,7 @@ func copyFile(w io.Writer, name string) error {
 // neither the working tree nor its branch.
 func (r *release) tag(w io.Writer) error {
 	if dirty, err := git(r.ctx, r.tree, nil, "status", "--porcelain"); err != nil || dirty != "" {
-		return errors.Join(err, errors.New("the tree has changes that are not committed. Try: commit them, or git stash"))
+		return errors.Join(err, errors.New("the working tree has uncommitted changes. Try: commit them, or git stash"))
 	}
 	changes, err := os.ReadFile(filepath.Join(r.tree, "CHANGELOG.md"))
 	if err != nil {
@@ -259,7 +259,7 @@ func (r *release) tag(w io.Writer) error {
 func tells(changes, version string) error {
 	section := "## " + strings.TrimPrefix(version, "v")
 	if !strings.Contains(changes, "\n"+section+"\n") {
-		return fmt.Errorf("CHANGELOG.md has no section %q. Try: move the entries of Unreleased into it, and commit that", section)
+		return fmt.Errorf("CHANGELOG.md has no section %q. Try: move the entries of the section Unreleased into it, and commit the change", section)
 	}
 	return nil
 }

@@ -121,7 +121,7 @@ func (s *snapshot) clear() error {
 	}
 	for _, f := range there {
 		if f.Name() != sums && !slices.ContainsFunc(targets, func(t target) bool { return t.archive() == f.Name() }) {
-			return fmt.Errorf("%s has %s, which no snapshot has made. Try: an empty folder", s.dir, f.Name())
+			return fmt.Errorf("the folder %s contains %s, which is not part of a snapshot. Try: an empty folder", s.dir, f.Name())
 		}
 		if err := os.Remove(filepath.Join(s.dir, f.Name())); err != nil {
 			return err

@@ -85,7 +85,7 @@ func TestSnapshotChecks(t *testing.T) {
 	must(t, s.checkImage())
 	must(t, os.WriteFile(filepath.Join(s.dir, s.targets[0].archive()), nil, fileMode))
 	must(t, os.WriteFile(filepath.Join(s.dir, sums), []byte("0  once_linux_amd64.tar.gz\n"), fileMode))
-	if err := s.check(); err == nil || !strings.Contains(err.Error(), "does not have the sum") {
+	if err := s.check(); err == nil || !strings.Contains(err.Error(), "does not have the checksum") {
 		t.Errorf("a wrong sum: %v", err)
 	}
 	must(t, os.WriteFile(filepath.Join(s.dir, "thesis.txt"), nil, fileMode))

@@ -59,7 +59,7 @@ func (c *Client) key(ctx context.Context, s Sent) (string, error) {
 	key, given := ctx.Value(keyOfContext{}).(string)
 	for _, k := range s.Keys {
 		if parsedKey(k) != parsedKey(s.Keys[0]) || given && parsedKey(k) != key {
-			return "", errors.New("once: the call has two idempotency keys. Try: a context of its own for each intent")
+			return "", errors.New("once: the call has two idempotency keys. Try: a separate context for each intent")
 		}
 	}
 	switch {
@@ -74,7 +74,7 @@ func (c *Client) key(ctx context.Context, s Sent) (string, error) {
 		return "", err
 	}
 	if strings.ContainsFunc(key, func(r rune) bool { return r > 0x7e }) {
-		return "", errors.New("once: the key has characters other than ASCII, which no metadata can carry. Try: once.DeriveKey of other parts")
+		return "", errors.New("once: the key has characters that are not ASCII, and metadata cannot contain them. Try: a key from once.NewKey or once.DeriveKey")
 	}
 	if wire.NeedsQuotes(key) {
 		key = wire.QuoteKey(key)

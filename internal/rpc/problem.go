@@ -97,13 +97,13 @@ var firstSentInvalid = Problem{
 var problems = map[once.Code]Problem{
 	once.CodeInvalid:     {Code: InvalidArgument, Message: "The idempotency key cannot be used."},
 	once.CodeInFlight:    {Code: Aborted, Retryable: true, Message: "A call with this idempotency key is being executed. Make the same call again, later."},
-	once.CodeMismatch:    {Code: FailedPrecondition, Message: "This idempotency key has come with a different call before. The method and the message are compared, and no metadata. A retry must be the same in both; a different intent needs a key of its own."},
-	once.CodeUnknown:     {Code: FailedPrecondition, Message: "This operation may have taken effect outside of this service. It is not executed again. When a check or a person has found out what has happened, the same call gets the answer."},
-	once.CodeStale:       {Code: FailedPrecondition, Message: "Nothing is known of this operation, and its first attempt is so old that its outcome may be forgotten."},
+	once.CodeMismatch:    {Code: FailedPrecondition, Message: "An earlier call with this idempotency key was different. The method and the message are compared, and no metadata. A retry must have the same method and message. A different intent needs a different key."},
+	once.CodeUnknown:     {Code: FailedPrecondition, Message: "This operation may have taken effect outside of this service. It is not executed again. When a check or a person has found out the outcome, the same call gets the answer."},
+	once.CodeStale:       {Code: FailedPrecondition, Message: "The service has no record of this operation, and its first attempt is so old that the record may be deleted."},
 	once.CodeFailed:      {Code: Internal, Retryable: true, Message: notApplied},
 	once.CodeAborted:     {Code: Internal, Retryable: true, Message: notApplied},
 	once.CodeConflict:    {Code: Unavailable, Retryable: true, Message: notApplied},
 	once.CodeUnavailable: {Code: Unavailable, Retryable: true, Message: "It is not known whether this call has taken effect. Make the same call again, with the same idempotency key: it takes effect once."},
-	once.CodeNoResult:    {Code: FailedPrecondition, Message: "This operation was executed, but its answer was not kept. It will not be executed again."},
+	once.CodeNoResult:    {Code: FailedPrecondition, Message: "This operation was executed, but its answer is not stored. The operation will not be executed again."},
 	once.CodeMisuse:      {Code: Internal, Message: "The service has a defect. It is not known whether this operation has taken effect."},
 }

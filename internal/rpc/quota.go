@@ -13,7 +13,7 @@ const reasonStoredBytes = "STORED_BYTES"
 
 var overQuotaProblem = Problem{
 	Code: ResourceExhausted, Reason: reasonStoredBytes, Retryable: true,
-	Message: "You have as many answers stored as you may. This call was not begun. Make the same call again, with the same idempotency key, when earlier answers are not kept any more, or ask for a larger quota.",
+	Message: "Your quota of stored answers is used up. This call was not begun. Make the same call again, with the same idempotency key, when earlier answers have expired, or ask for a larger quota.",
 }
 
 // overQuota returns the problem of a call that begins an operation although its principal has used up the quota, or nil.

@@ -109,7 +109,7 @@ func (s *Server[TX]) operation(c Call) (op once.Operation, p *Problem) {
 	case len(lines) == 0 && name == UndoesHeader:
 		return op, &Problem{
 			Code: InvalidArgument, Reason: reasonMissing, SafeNewKey: true,
-			Message: "This call needs metadata " + UndoesHeader + ": the idempotency key of what it undoes.",
+			Message: "This call needs metadata " + UndoesHeader + ": the idempotency key of the call that it undoes.",
 		}
 	case len(lines) == 0:
 		return op, &Problem{

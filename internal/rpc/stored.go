@@ -67,7 +67,7 @@ func decode(r store.Result) (a Answer, err error) {
 				return Answer{Type: f.Value, Body: r.Body}, nil
 			}
 		}
-		return a, fmt.Errorf("the stored result is no message: it has no %s", typeField)
+		return a, fmt.Errorf("the stored result is not a protobuf message, because it has no %s", typeField)
 	case store.ResultFailure:
 		var f once.Failure
 		if err = json.Unmarshal(r.Body, &f); err == nil {
@@ -76,5 +76,5 @@ func decode(r store.Result) (a Answer, err error) {
 		}
 		return a, err
 	}
-	return a, errors.New("the result was not kept: larger than Config.MaxStored, or forgotten")
+	return a, errors.New("the record has no result: the result was larger than Config.MaxStored, or was deleted")
 }

@@ -17,7 +17,7 @@ const reasonUndone = "UNDONE"
 
 var undoneProblem = Problem{
 	Code: FailedPrecondition, Reason: reasonUndone,
-	Message: "This operation was undone before it was executed. It was not executed, and is not executed any more.",
+	Message: "An undo of this operation has arrived before the operation. The operation was not executed, and will not be executed.",
 }
 
 // key returns the lines of metadata that contain the key of a call, and the name of this metadata.
@@ -66,7 +66,7 @@ func (s *Server[TX]) findUndone(ctx context.Context, c Call, undo once.Operation
 // CheckUndoes returns an error if the engine does not support methods that undo others.
 func CheckUndoes[TX any](e *once.Engine[TX], undoes map[string]string) error {
 	if _, leased := store.As[ability.Irrevocable](e.Store()); leased && len(undoes) > 0 {
-		return errors.New("the engine is one of package lease: its work is several commits, which no single one undoes. Try: no Config.Undoes, and a saga, whose steps have an undo each")
+		return errors.New("Config.Undoes does not work with an engine of package lease: its work has several commits, so one transaction cannot undo it. Try: a saga, in which each step has an undo, instead of Config.Undoes")
 	}
 	return nil
 }

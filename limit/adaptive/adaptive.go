@@ -24,7 +24,7 @@ type Capacity struct {
 // number. New panics if least is below 1 or above most.
 func New(least, most int) *Capacity {
 	if least < 1 || most < least {
-		panic(fmt.Sprintf("adaptive: New(%d, %d): at least 1, and no more than the most.\nTry: adaptive.New(4, 200)", least, most))
+		panic(fmt.Sprintf("adaptive: New(%d, %d): the first limit must be at least 1, and must not be larger than the second limit.\nTry: adaptive.New(4, 200)", least, most))
 	}
 	first := min(max(least, 20), most)
 	return Of(adaptivelimiter.NewBuilder[any]().WithLimits(uint(least), uint(most), uint(first)).Build())

@@ -115,7 +115,7 @@ func (d *decoder) readAttribute(name, value string, escaped bool) {
 		value = Unescape(value)
 	}
 	if d.has(name) {
-		d.failf("the header %s%s is there twice. Try: one of them", d.label, printable.Short(name))
+		d.failf("the request has the header %s%s twice. Try: remove one of the two headers", d.label, printable.Short(name))
 		value = ""
 	}
 	d.attributes[name] = value
@@ -176,7 +176,7 @@ func (d *decoder) setTime(value string) {
 	}
 	at, err := time.Parse(time.RFC3339Nano, strings.ToUpper(value))
 	if at = at.UTC(); err != nil || at.Year() < 1 || at.Year() > 9999 {
-		d.failf("the attribute %stime %q is no time of RFC 3339. Try: such as 2026-01-01T00:00:00Z", d.label, printable.Short(value))
+		d.failf("the attribute %stime %q is not a time of RFC 3339. Try: such as 2026-01-01T00:00:00Z", d.label, printable.Short(value))
 		return
 	}
 	d.m.CreatedAt = at
@@ -189,7 +189,7 @@ func (d *decoder) setSeq(value string) {
 	}
 	seq, err := strconv.ParseUint(value, 10, 63)
 	if err != nil || seq == 0 {
-		d.failf("the attribute %ssequence %q is no number from 1 to %d. Try: the number of the message within its key, or no sequence", d.label, printable.Short(value), uint64(1<<63-1))
+		d.failf("the attribute %ssequence %q is not a number from 1 to %d. Try: the number of the message within its key, or no sequence", d.label, printable.Short(value), uint64(1<<63-1))
 		return
 	}
 	d.m.Seq = int64(seq)
@@ -218,7 +218,7 @@ func (d *decoder) setTrace(trace string) {
 func (d *decoder) plain() {
 	switch {
 	case len(d.keys) > 1 || len(d.natsIDs) > 1:
-		d.failf("the header that names the message is there twice. Try: one Idempotency-Key")
+		d.failf("the request has the header with the ID of the message twice. Try: one header Idempotency-Key")
 	case len(d.keys) == 1:
 		key, err := wire.ParseKey(d.keys[0], false)
 		if err != nil {

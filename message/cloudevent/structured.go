@@ -65,7 +65,7 @@ func (d *decoder) isBare(body []byte) (has bool) {
 // readStructured reads an event in JSON. The content type of the message becomes the content type of the data.
 func (d *decoder) readStructured(body []byte) {
 	if !utf8.Valid(body) { // replacement characters would make two different IDs equal
-		d.failf("the body is no CloudEvent in JSON: it is not UTF-8. Try: UTF-8, and data_base64 for bytes")
+		d.failf("the body is not a CloudEvent in JSON, because it is not valid UTF-8. Try: UTF-8, and data_base64 for binary data")
 		return
 	}
 	var data, base64Data json.RawMessage
@@ -81,7 +81,7 @@ func (d *decoder) readStructured(body []byte) {
 		return d.readMember(name, value)
 	})
 	if err != nil {
-		d.failf("the body is no CloudEvent in JSON: %w. Try: one object with specversion, id, source, type and data", err)
+		d.failf("the body is not a CloudEvent in JSON: %w. Try: one object with specversion, id, source, type and data", err)
 		return
 	}
 	delete(d.m.Headers, contentType)
@@ -91,7 +91,7 @@ func (d *decoder) readStructured(body []byte) {
 		d.failf("the event has both data and data_base64. Try: one of them")
 	case base64Data != nil:
 		if d.m.Payload, err = decodeBase64(base64Data); err != nil {
-			d.failf("data_base64 is not in base64: %w. Try: padded base64 in a string", err)
+			d.failf("data_base64 is not valid base64: %w. Try: padded base64 in a string", err)
 		}
 	case data == nil:
 		d.m.Payload = nil
@@ -120,7 +120,7 @@ func (d *decoder) readMember(name string, value json.RawMessage) error {
 			return err
 		}
 		if strings.ContainsRune(text, utf8.RuneError) && strings.Contains(strings.ToLower(string(value)), `\ud`) { // half of a surrogate pair would become a replacement character, as above
-			return fmt.Errorf("the attribute %q has half of a surrogate pair", printable.Short(name))
+			return fmt.Errorf("the attribute %q contains an incomplete surrogate pair of Unicode", printable.Short(name))
 		}
 		d.attributes[name] = text
 	case '{', '[':
@@ -140,8 +140,8 @@ func decodeBase64(value json.RawMessage) ([]byte, error) {
 }
 
 var (
-	errNoObject = errors.New("it is no object")
-	errMore     = errors.New("text follows the object")
+	errNoObject = errors.New("the JSON value is not an object")
+	errMore     = errors.New("more text follows the JSON object")
 )
 
 // eachMember calls f for each member of the object in body that is not null. A repeated name is an error, because two readers could see
@@ -163,7 +163,7 @@ func eachMember(body []byte, f func(name string, value json.RawMessage) error) e
 			return err
 		}
 		if known[name] {
-			return fmt.Errorf("%q is there twice", printable.Short(name))
+			return fmt.Errorf("the object has the member %q twice", printable.Short(name))
 		}
 		known[name] = true
 		if string(value) == "null" {

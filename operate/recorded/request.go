@@ -89,7 +89,7 @@ func IsSecret(name string) bool {
 // FromCapture parses a request that package oncehttp has captured. The result does not have headers that [IsSecret] recognises, nor the headers that
 // redact names.
 func FromCapture(plain []byte, redact []string) (Request, error) {
-	notHTTP := errors.New("the request that was kept is none of package oncehttp")
+	notHTTP := errors.New("the stored request was not captured by package oncehttp")
 	in := bufio.NewReader(bytes.NewReader(plain))
 	text := textproto.NewReader(in)
 	line, err := text.ReadLine()
@@ -133,10 +133,10 @@ func Parse(file []byte) (Request, error) {
 	case r.Version != version:
 		return r, fmt.Errorf("the file has version %d, but this release of once reads version %d. Try: the release of once that has written the file", r.Version, version)
 	case err != nil:
-		return r, fmt.Errorf("%w. Try: the file exactly as once keys export has written it", err)
+		return r, fmt.Errorf("the request in the file is not valid: %w. Try: the unchanged file that once keys export has written", err)
 	}
 	if err := r.check(); err != nil {
-		return r, fmt.Errorf("%w. Try: the file exactly as once keys export has written it", err)
+		return r, fmt.Errorf("the request in the file is not valid: %w. Try: the unchanged file that once keys export has written", err)
 	}
 	return r, nil
 }
@@ -145,24 +145,24 @@ func Parse(file []byte) (Request, error) {
 func (r *Request) check() error {
 	switch {
 	case !isToken(r.Method):
-		return fmt.Errorf("%q is no method", r.Method)
+		return fmt.Errorf("%q is not an HTTP method", r.Method)
 	case !strings.HasPrefix(r.Path, "/"), strings.ContainsFunc(r.Path, func(c rune) bool { return c <= ' ' || c == 0x7f }):
-		return fmt.Errorf("%q is no path", r.Path)
+		return fmt.Errorf("%q is not the path of a URL", r.Path)
 	case r.ID == "", !isToken(r.ID):
-		return fmt.Errorf("%q is no id", r.ID)
+		return fmt.Errorf("%q is not the ID of a request", r.ID)
 	}
 	if _, err := exactly(r.Path); err != nil {
-		return fmt.Errorf("%q is no path", r.Path)
+		return fmt.Errorf("%q is not the path of a URL", r.Path)
 	}
 	if u, err := url.Parse("//" + r.Host); err != nil || u.Host != r.Host || u.Hostname() == "" {
-		return fmt.Errorf("%q is no host", r.Host)
+		return fmt.Errorf("%q is not a host", r.Host)
 	}
 	for name, lines := range r.Headers {
 		if !isToken(name) {
-			return fmt.Errorf("%q is no name of a header", name)
+			return fmt.Errorf("%q is not the name of a header", name)
 		}
 		if slices.ContainsFunc(lines, func(line string) bool { return strings.ContainsAny(line, "\r\n\x00") }) {
-			return fmt.Errorf("the header %s has a line break in it", name)
+			return fmt.Errorf("the header %s contains a line break or a zero byte", name)
 		}
 	}
 	return nil

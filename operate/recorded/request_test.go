@@ -83,13 +83,13 @@ func TestParseRefuses(t *testing.T) {
 	for name, spoil := range map[string]func(*recorded.Request){
 		"was not written by once keys export": func(r *recorded.Request) { r.Format = "har" },
 		"version 2":                           func(r *recorded.Request) { r.Version = 2 },
-		"no method":                           func(r *recorded.Request) { r.Method = "PO ST" },
-		"no path":                             func(r *recorded.Request) { r.Path = "http://api.example/" },
-		`" HTTP/1.1\r\nX: y" is no path`:      func(r *recorded.Request) { r.Path = " HTTP/1.1\r\nX: y" },
-		"no id":                               func(r *recorded.Request) { r.ID = "a\r\nb" },
-		"no host":                             func(r *recorded.Request) { r.Host = "a/b" },
-		`"" is no host`:                       func(r *recorded.Request) { r.Host = "" },
-		"no name of a header":                 func(r *recorded.Request) { r.Headers["a b"] = nil },
+		"not an HTTP method":                  func(r *recorded.Request) { r.Method = "PO ST" },
+		"not the path of a URL":               func(r *recorded.Request) { r.Path = "http://api.example/" },
+		`" HTTP/1.1\r\nX: y" is not the path`: func(r *recorded.Request) { r.Path = " HTTP/1.1\r\nX: y" },
+		"not the ID of a request":             func(r *recorded.Request) { r.ID = "a\r\nb" },
+		"not a host":                          func(r *recorded.Request) { r.Host = "a/b" },
+		`"" is not a host`:                    func(r *recorded.Request) { r.Host = "" },
+		"not the name of a header":            func(r *recorded.Request) { r.Headers["a b"] = nil },
 		"a line break":                        func(r *recorded.Request) { r.Headers["A"] = []string{"x\r\nB: y"} },
 	} {
 		r := exported(t)

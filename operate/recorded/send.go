@@ -66,7 +66,7 @@ func exactly(path string) (*url.URL, error) {
 	}
 	u = &url.URL{Opaque: path} // net/url would escape the path in another way
 	if u.RequestURI() != path {
-		return nil, fmt.Errorf("%q cannot be sent as it is", path)
+		return nil, fmt.Errorf("the path %q cannot be sent unchanged", path)
 	}
 	return u, nil
 }

@@ -143,7 +143,7 @@ func (d *Destination) publish(t *testing.T, messages []message.Message) {
 func (d *Destination) checkLength(t *testing.T, errs []error, messages []message.Message) {
 	t.Helper()
 	if errs != nil && len(errs) != len(messages) {
-		t.Fatalf("Publish returns %d errors for %d messages", len(errs), len(messages))
+		t.Fatalf("Publish has returned %d errors for %d messages", len(errs), len(messages))
 	}
 }
 
@@ -163,7 +163,7 @@ func (d *Destination) check(t *testing.T, messages []message.Message, errs []err
 	for i, m := range messages {
 		place, here := arrived[m.ID]
 		if !here && (errs == nil || errs[i] == nil) {
-			t.Errorf("message %d is confirmed, and has not arrived", i)
+			t.Errorf("Publish has confirmed message %d, but the message has not arrived", i)
 		}
 		if m.Key == "" {
 			continue
@@ -175,7 +175,7 @@ func (d *Destination) check(t *testing.T, messages []message.Message, errs []err
 				t.Errorf("message %d of key %s has arrived before message %d", i, m.Key, before)
 			}
 			if errs != nil && errs[before] != nil && errs[i] == nil {
-				t.Errorf("message %d of key %s is confirmed, although message %d has failed: %v", i, m.Key, before, errs[before])
+				t.Errorf("Publish has confirmed message %d of key %s, although the earlier message %d of the key has failed: %v", i, m.Key, before, errs[before])
 			}
 		}
 		last[at] = i
@@ -248,7 +248,7 @@ func (d *Destination) largeBatch(t *testing.T) {
 
 func (d *Destination) rejected(t *testing.T) {
 	if d.Reject == nil {
-		t.Skip("the destination refuses no message")
+		t.Skip("Destination.Reject is nil, so the test has no message that the destination refuses")
 	}
 	d.Received(t)
 	messages := d.batch(60, 5)
@@ -260,11 +260,11 @@ func (d *Destination) rejected(t *testing.T) {
 		of := m.Key == messages[refused].Key && i >= refused
 		switch {
 		case errs == nil || of != (errs[i] != nil):
-			t.Fatalf("message %d, whose key has the refused message: %v; errors: %v", i, of, errs)
+			t.Fatalf("message %d has the key of the refused message, and its error is: %v; all errors: %v", i, of, errs)
 		case of && outbox.IsUnavailable(errs[i]):
-			t.Errorf("message %d is refused, and the error says that the destination cannot be reached: %v", i, errs[i])
+			t.Errorf("the destination refuses message %d, but the error says that the destination is not available: %v", i, errs[i])
 		case i > refused && retry.IsPermanent(errs[i]):
-			t.Errorf("message %d only follows the refused one, and the error is permanent: %v", i, errs[i])
+			t.Errorf("message %d only follows the refused message of its key, but its error is permanent: %v", i, errs[i])
 		}
 	}
 	var later []message.Message
@@ -286,7 +286,7 @@ func (d *Destination) contextHasEnded(t *testing.T) {
 	d.check(t, messages, errs)
 	for i := range messages {
 		if errs == nil || errs[i] == nil {
-			t.Fatalf("message %d is confirmed in a context that has ended", i)
+			t.Fatalf("Publish has confirmed message %d although its context had ended", i)
 		}
 	}
 }
@@ -337,7 +337,7 @@ func (d *Destination) concurrent(t *testing.T) {
 
 func (d *Destination) unreachable(t *testing.T) {
 	if d.Break == nil {
-		t.Skip("the destination cannot be broken")
+		t.Skip("Destination.Break is nil, so the test cannot make the destination unavailable")
 	}
 	d.Received(t)
 	messages := d.batch(40, 8)
@@ -349,7 +349,7 @@ func (d *Destination) unreachable(t *testing.T) {
 	d.checkLength(t, errs, messages)
 	for i := range messages {
 		if errs == nil || !outbox.IsUnavailable(errs[i]) {
-			t.Fatalf("message %d is not Unavailable, although the destination is; errors: %v", i, errs)
+			t.Fatalf("the destination is not available, but the error of message %d is not outbox.Unavailable; errors: %v", i, errs)
 		}
 	}
 	for waiting := messages; len(waiting) > 0; { // the client may need some calls until it has a connection again
@@ -360,7 +360,7 @@ func (d *Destination) unreachable(t *testing.T) {
 			switch {
 			case err == nil:
 			case !outbox.IsUnavailable(err) || t.Context().Err() != nil:
-				t.Fatalf("after the destination has come back: %v", err)
+				t.Fatalf("after the destination is available again: %v", err)
 			default:
 				failed = append(failed, waiting[i])
 			}

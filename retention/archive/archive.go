@@ -62,7 +62,7 @@ func open(dir string, fs files) (_ *Writer, err error) {
 	w := &Writer{dir: dir, fs: fs}
 	w.manifest, err = fs.open(w.path(manifestName))
 	if errors.Is(err, lockedfile.ErrHeld) {
-		return nil, fmt.Errorf("archive: %s is being written by another process: %w. Try: a directory of its own for each process", dir, err)
+		return nil, fmt.Errorf("archive: another process writes to the directory %s: %w. Try: a separate directory for each process", dir, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("archive: %w", err)

@@ -24,7 +24,7 @@ func TestNoSecondWriter(t *testing.T) {
 	}
 	refused := func(when string) {
 		t.Helper()
-		if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "written by another process") || !strings.Contains(err.Error(), "Try: ") {
+		if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "another process writes to the directory") || !strings.Contains(err.Error(), "Try: ") {
 			t.Errorf("%s: %v", when, err)
 		}
 	}

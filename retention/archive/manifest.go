@@ -68,9 +68,9 @@ func parse(text []byte) (list []Segment, good int64, err error) {
 		case err != nil && last: // torn, because the machine has lost its power
 			return list, good, nil
 		case err != nil || s.Version < 1 || s.File == "" || s.File != filepath.Base(s.File):
-			return nil, 0, fmt.Errorf("archive: line %d of the manifest is damaged. Try: a copy of it; the segments are whole by themselves", n)
+			return nil, 0, fmt.Errorf("archive: line %d of the manifest is damaged. Try: a copy of the manifest; the other files of the archive can be read without the manifest", n)
 		case s.Version > version:
-			return nil, 0, fmt.Errorf("archive: the manifest is of version %d. Try: a newer release of once", s.Version)
+			return nil, 0, fmt.Errorf("archive: the manifest has version %d, which this program does not know. Try: a newer release of once", s.Version)
 		}
 		list, good = append(list, s), good+int64(end)
 	}

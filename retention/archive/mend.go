@@ -101,7 +101,7 @@ func (w *Writer) replace(text []byte) error {
 func (w *Writer) adopt(name string) error {
 	s, err := inspect(w.path(name))
 	if err != nil {
-		return fmt.Errorf("%s is not listed, and cannot be: %w. Try: move it away; its rows are still in the database", name, err)
+		return fmt.Errorf("the file %s is not listed in the manifest, and cannot be added to it: %w. Try: move the file away; its rows are still in the database", name, err)
 	}
 	s.File, s.Created = name, time.Now().UTC()
 	return w.list(s)

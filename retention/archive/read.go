@@ -75,9 +75,9 @@ func Verify(ctx context.Context, dir string) (list []Segment, damaged []Damage, 
 		switch {
 		case err != nil:
 		case got.Bytes != want.Bytes || got.SHA256 != want.SHA256:
-			err = fmt.Errorf("%d bytes with the sum %s, listed with %d bytes and %s", got.Bytes, got.SHA256, want.Bytes, want.SHA256)
+			err = fmt.Errorf("the file has %d bytes and the checksum %s, but the manifest lists %d bytes and the checksum %s", got.Bytes, got.SHA256, want.Bytes, want.SHA256)
 		case got.Rows != want.Rows || !got.First.Equal(want.First) || !got.Last.Equal(want.Last):
-			err = fmt.Errorf("%d rows that expired from %v to %v, listed with %d from %v to %v", got.Rows, got.First, got.Last, want.Rows, want.First, want.Last)
+			err = fmt.Errorf("the file has %d rows that expired from %v to %v, but the manifest lists %d rows from %v to %v", got.Rows, got.First, got.Last, want.Rows, want.First, want.Last)
 		}
 		if err != nil {
 			damaged = append(damaged, Damage{want, err})
@@ -98,7 +98,7 @@ func notListed(dir string, names []string) (unlisted []Damage, err error) {
 	}
 	for _, name := range names {
 		if strings.HasSuffix(name, segmentEnd) && !listed[name] {
-			unlisted = append(unlisted, Damage{Segment{File: name}, errors.New("not listed: its writer was killed, or its line is damaged. Try: open the archive for writing, as once sweep does; that lists it")})
+			unlisted = append(unlisted, Damage{Segment{File: name}, errors.New("the manifest does not list the file: the process that wrote the file was killed, or the line of the manifest is damaged. Try: run once sweep, which adds the file to the manifest")})
 		}
 	}
 	return unlisted, err

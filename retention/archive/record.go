@@ -54,7 +54,7 @@ type record struct {
 func encode(to io.Writer, e upkeep.Expired) error {
 	for _, s := range []string{e.Scope, e.Key, e.Name, e.RecoveryPoint, e.Table, string(e.Row)} {
 		if !utf8.ValidString(s) {
-			return fmt.Errorf("the row %q %q is not UTF-8 and would not be the same in the archive", e.Scope, e.Key)
+			return fmt.Errorf("the row with the scope %q and the key %q is not valid UTF-8, so the archive cannot store it unchanged", e.Scope, e.Key)
 		}
 	}
 	line, err := json.Marshal(record{
@@ -76,11 +76,11 @@ func decode(from *json.Decoder) (e upkeep.Expired, err error) {
 	case err != nil:
 		return e, err // io.EOF included
 	case r.Version < 1 || r.Key == "":
-		return e, errors.New("not a record of an archive")
+		return e, errors.New("the line is not a record of an archive")
 	case r.Version > version:
-		return e, fmt.Errorf("a record of version %d. Try: a newer release of once", r.Version)
+		return e, fmt.Errorf("the record has version %d, which this program does not know. Try: a newer release of once", r.Version)
 	case r.Kind < 0 || r.Kind > 255:
-		return e, fmt.Errorf("a result of kind %d", r.Kind)
+		return e, fmt.Errorf("the result has the kind %d, which this program does not know", r.Kind)
 	}
 	if r.Table != "" {
 		return upkeep.Expired{ID: store.ID{Scope: r.Scope, Key: r.Key}, At: r.Expired, Table: r.Table, Row: r.Row}, nil

@@ -50,8 +50,8 @@ func half(c gobreaker.Counts) bool {
 }
 
 var (
-	errAbandoned = errors.New("breaker: abandoned")
-	errUnhealthy = errors.New("breaker: unhealthy")
+	errAbandoned = errors.New("breaker: the attempt was abandoned before it had a result")
+	errUnhealthy = errors.New("breaker: the attempt shows that the host is not healthy")
 )
 
 // Allow implements [retry.Breaker]. It returns the errors of gobreaker, such as gobreaker.ErrOpenState.

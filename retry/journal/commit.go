@@ -20,7 +20,7 @@ func (b *batch) add(r *record) error {
 		return err
 	}
 	if len(payload) > maxPayload {
-		return fmt.Errorf("journal: an intent of %d bytes is too large, %d is the most", len(payload), maxPayload)
+		return fmt.Errorf("journal: the intent has %d bytes, and at most %d are allowed", len(payload), maxPayload)
 	}
 	b.payloads = append(b.payloads, payload)
 	return nil
@@ -117,7 +117,7 @@ func (f *File) undo(err error) error {
 	if cut := f.out.Truncate(f.size); cut != nil {
 		return f.fail(errors.Join(err, cut))
 	}
-	return fmt.Errorf("%w. Try: make room on the disk of %s, then the same request again", err, f.path)
+	return fmt.Errorf("%w. Try: free space on the disk of %s, and then send the same request again", err, f.path)
 }
 
 // fail makes all later calls of the journal return err.

@@ -72,7 +72,7 @@ func (f *File) Begin(_ context.Context, in Intent) (Intent, error) {
 	}
 	if b != nil { // the batch may belong to another call that begins the same intent at the same time
 		if err := f.flush(b); err != nil {
-			return in, fmt.Errorf("journal: the intent could not be written down, and its request was not sent: %w", err)
+			return in, fmt.Errorf("journal: the intent could not be stored, so its request was not sent: %w", err)
 		}
 	}
 	f.mu.Lock()
@@ -120,7 +120,7 @@ func (f *File) room(r *record) error {
 	if open < f.cfg.MaxOpen && bytes+r.size() <= f.cfg.MaxBytes {
 		return nil
 	}
-	return fmt.Errorf("%w: %d intents of %d bytes are open, the most are %d intents (Config.MaxOpen) of %d bytes (Config.MaxBytes). Try: journal.Resume, or once journal list and resolve", ErrFull, open, bytes, f.cfg.MaxOpen, f.cfg.MaxBytes)
+	return fmt.Errorf("%w: %d intents with %d bytes are open, and at most %d intents (Config.MaxOpen) with %d bytes (Config.MaxBytes) are allowed. Try: journal.Resume, or once journal list and once journal resolve", ErrFull, open, bytes, f.cfg.MaxOpen, f.cfg.MaxBytes)
 }
 
 // End implements [Journal]. The closing of an intent is flushed to the disk together with the next intent. If the power fails before that flush, the
@@ -132,7 +132,7 @@ func (f *File) End(_ context.Context, in Intent, o Proof) error {
 		return err
 	}
 	if err := f.flush(note); err != nil {
-		return fmt.Errorf("journal: the time until which the key %q may be sent could not be written: %w", in.Key, err)
+		return fmt.Errorf("journal: the expiry of the key %q could not be stored: %w", in.Key, err)
 	}
 	return nil
 }
@@ -190,10 +190,10 @@ func (f *File) resolve(id string) (*batch, error) {
 	case f.err != nil:
 		return nil, f.err
 	case e == nil:
-		return nil, fmt.Errorf("journal: no intent %s is open", id)
+		return nil, fmt.Errorf("journal: the journal has no open intent with the ID %s", id)
 	// The request may still get an answer, and would then close an intent that is gone.
 	case e.begun > 0:
-		return nil, fmt.Errorf("journal: a request of intent %s is under way. Try: when it is over", id)
+		return nil, fmt.Errorf("journal: a request of intent %s is still in flight. Try: resolve the intent after the end of this request", id)
 	}
 	f.next.flush = true
 	return f.next, f.close(e)

@@ -208,7 +208,7 @@ func TestTwoOwnersAreRefused(t *testing.T) {
 	path := newPath(t)
 	f := mustOpen(t, path)
 	_, err := Open(path, Config{})
-	if err == nil || !strings.Contains(err.Error(), "open in another process") || !strings.Contains(err.Error(), "Try: ") {
+	if err == nil || !strings.Contains(err.Error(), "another process has") || !strings.Contains(err.Error(), "Try: ") {
 		t.Errorf("%v", err)
 	}
 	if err := f.Close(); err != nil {

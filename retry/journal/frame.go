@@ -90,7 +90,7 @@ type Damage struct {
 	Bytes  int64 // its length in bytes
 }
 
-var errNone = errors.New("journal: this is no journal, or its beginning is damaged. Try: the right path, or a copy")
+var errNone = errors.New("journal: the file is not a journal, or its beginning is damaged. Try: check the path, or use a copy of the journal")
 
 // parse calls apply with the payload of each frame of a file. If a crash can have caused the damage, parse drops the damaged part. Otherwise it
 // returns an error.
@@ -99,7 +99,7 @@ func parse(file []byte, apply func(payload []byte) error) (damage Damage, err er
 		return damage, nil // mktemp creates an empty file
 	}
 	if len(file) >= len("once journal ") && bytes.HasPrefix(file, []byte("once journal ")) && !bytes.HasPrefix(file, []byte(magic)) {
-		return damage, fmt.Errorf("journal: the file is of another version: %q. Try: the release of once that has written it", file[:min(len(file), 14)])
+		return damage, fmt.Errorf("journal: the file has the format of another version of once: %q. Try: the release of once that has written the file", file[:min(len(file), 14)])
 	}
 	if len(file) < headerSize || !bytes.HasPrefix(file, []byte(magic)) {
 		return damage, errNone
@@ -134,7 +134,7 @@ func parse(file []byte, apply func(payload []byte) error) (damage Damage, err er
 	}
 	// A crash cannot damage flushed records, so intents may be lost, and a person must decide.
 	if damage.Bytes > 0 && damage.Offset < flushed || flushed > int64(len(file)) {
-		return damage, fmt.Errorf("journal: damaged at byte %d, where it had been flushed to the disk: intents may be missing. Try: a copy, or move it away and ask the servers what became of its intents", min(damage.Offset, int64(len(file))))
+		return damage, fmt.Errorf("journal: the file is damaged at byte %d, in a part that was already on the disk, so intents may be missing. Try: use a copy of the file; or move the file away, and ask the servers for the outcomes of its intents", min(damage.Offset, int64(len(file))))
 	}
 	for _, payload := range whole {
 		if err := apply(payload); err != nil {

@@ -142,7 +142,7 @@ func TestTheLastBatchIsMarked(t *testing.T) {
 	if err := os.WriteFile(path+"2", rotten, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(path+"2", Config{}); err == nil || !strings.Contains(err.Error(), "flushed") || !strings.Contains(err.Error(), "Try: ") {
+	if _, err := Open(path+"2", Config{}); err == nil || !strings.Contains(err.Error(), "already on the disk") || !strings.Contains(err.Error(), "Try: ") {
 		t.Errorf("a lost intent is not seen: %v", err)
 	}
 	torn := slices.Clone(killed[:records[1]]) // no caller was told, and nothing was sent

@@ -20,7 +20,7 @@ func allow(more []string) ([]string, error) {
 	names := append([]string{}, kept...)
 	for _, name := range more {
 		if secret(name) {
-			return nil, fmt.Errorf("journal: the header %s is a secret, and is never written down. Try: Options.Prepare, which sets it when an intent is resumed", name)
+			return nil, fmt.Errorf("journal: the header %s may contain a secret, so the journal does not store it. Try: set the header in Options.Prepare when an intent is resumed", name)
 		}
 		names = append(names, textproto.CanonicalMIMEHeaderKey(name))
 	}
@@ -70,7 +70,7 @@ func (c Config) Redact(in Intent) (Intent, error) {
 func bare(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
-		return "", fmt.Errorf("journal: %q is no URL of a request", address)
+		return "", fmt.Errorf("journal: %q is not the URL of a request, because it has no host or cannot be parsed", address)
 	}
 	// A password in the URL must not be stored.
 	u.User, u.Fragment, u.RawFragment = nil, "", ""

@@ -52,7 +52,7 @@ type Journal interface {
 
 var (
 	// ErrMismatch is returned if the key already belongs to an open intent with another request.
-	ErrMismatch = errors.New("journal: the key belongs to another request that is still open. Try: a key of its own for each intent")
+	ErrMismatch = errors.New("journal: another open intent has the same key, but another request. Try: a different key for each intent")
 
 	// ErrGone is returned if an intent that was to be resumed is no longer open.
 	ErrGone = errors.New("journal: the intent is not open any more")

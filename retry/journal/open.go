@@ -47,11 +47,11 @@ func (f *File) take() error {
 	out, err := f.disk.open(f.path)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
-		return fmt.Errorf("journal: no other process can be kept out of %s on this system (%s) or file system: %w. Try: a local disk of a unix system, or journal.OpenTable, which processes may share", f.path, runtime.GOOS, err)
+		return fmt.Errorf("journal: the file %s cannot be locked against other processes on this system (%s) or on its file system: %w. Try: a local disk of a Unix system, or journal.OpenTable, which several processes can share", f.path, runtime.GOOS, err)
 	case errors.Is(err, lockedfile.ErrHeld):
-		return fmt.Errorf("journal: %s is open in another process: %w. Try: end that one first (on Linux \"fuser %s\" names it), or give each process a journal of its own", f.path, err, f.path)
+		return fmt.Errorf("journal: another process has %s open: %w. Try: end the other process first (on Linux, \"fuser %s\" shows it), or give each process a separate journal", f.path, err, f.path)
 	case err != nil:
-		return fmt.Errorf("journal: %w. Try: a folder that exists and that you may write to", err)
+		return fmt.Errorf("journal: the file cannot be opened: %w. Try: a folder that exists and in which this process may write", err)
 	}
 	if err := f.use(out); err != nil {
 		return errors.Join(fmt.Errorf("journal: %w", err), out.Close())
@@ -66,7 +66,7 @@ func (f *File) take() error {
 	// Open writes all records to a new file. They are on the disk then, even if an earlier flush has wrongly reported success. The new file also has
 	// no incomplete record at the end.
 	if err := f.rewrite(); err != nil {
-		return fmt.Errorf("journal: %w. Try: make room, and see that you may write to its folder", err)
+		return fmt.Errorf("journal: the file cannot be rewritten: %w. Try: free space on the disk, and check that this process may write in the folder", err)
 	}
 	return nil
 }
@@ -88,5 +88,5 @@ func (f *File) current() error {
 	if err != nil || is {
 		return err
 	}
-	return fmt.Errorf("%s was removed, or is another file now", f.path)
+	return fmt.Errorf("the file %s was removed or replaced by another file", f.path)
 }

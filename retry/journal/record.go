@@ -34,7 +34,7 @@ const (
 	kindClose = "close"
 )
 
-var errRecord = errors.New("journal: a record that is whole cannot be read. Try: the release of once that has written it")
+var errRecord = errors.New("journal: an undamaged record has an unknown format. Try: the release of once that has written the record")
 
 // encode returns the length of the JSON, the JSON, and the body.
 func (r *record) encode() ([]byte, error) {

@@ -53,7 +53,7 @@ func (r *resumption) send(ctx context.Context, in Intent, trust bool) (e result)
 		e.meets = astray
 	case e.err == nil:
 		e.meets = astray
-		e.err = errors.New("the client does not use this journal. Try: the client whose retryhttp.Transport has it in its field Journal")
+		e.err = errors.New("the client does not use this journal. Try: a client whose retryhttp.Transport has this journal in its field Journal")
 	}
 	if m.outcome == ProofAnswered && !m.unsent {
 		e.meets = answers
@@ -63,7 +63,7 @@ func (r *resumption) send(ctx context.Context, in Intent, trust bool) (e result)
 		m.paid.Refund(retry.ClassUnknown)
 	}
 	if e.err != nil {
-		e.err = fmt.Errorf("journal: the intent with the key %s: %w", in.Key, e.err)
+		e.err = fmt.Errorf("journal: the intent with the key %s was not resumed: %w", in.Key, e.err)
 	}
 	return e
 }
@@ -143,7 +143,7 @@ type resumed struct {
 
 type keyOfResumed struct{}
 
-var errUnpaid = errors.New("journal: the budget of the host is empty")
+var errUnpaid = errors.New("journal: the retry budget of the host is used up, so the request was not sent")
 
 // pay takes the price of the request from the budget. Only the first call has an effect, because a redirect makes the transport call it again.
 func (m *resumed) pay(b *retry.Budget) error {

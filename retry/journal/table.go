@@ -124,7 +124,7 @@ func (t *Table) List(ctx context.Context) ([]Intent, error) {
 func (t *Table) Resolve(ctx context.Context, id string) error {
 	closed, err := t.exec(ctx, "delete from once_intent where id = ?", id)
 	if err == nil && !closed {
-		err = errors.New("no intent " + id + " is open")
+		err = errors.New("the table has no open intent with the ID " + id)
 	}
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)

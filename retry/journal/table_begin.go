@@ -23,7 +23,7 @@ func (t *Table) Begin(ctx context.Context, in Intent) (Intent, error) {
 	case errors.Is(err, ErrMismatch):
 		return in, err
 	case err != nil: // the row may be in the table in spite of the error
-		err = fmt.Errorf("journal: the intent could not be written down, and its request was not sent: %w. Try: does the database answer, and has it been migrated?", err)
+		err = fmt.Errorf("journal: the intent could not be stored, so its request was not sent: %w. Try: check that the database is running, and that its tables are migrated", err)
 		return in, errors.Join(err, t.withdraw(ctx, mine.ID))
 	}
 	return got, nil
@@ -89,7 +89,7 @@ func (t *Table) withdraw(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if _, err := t.exec(ctx, "delete from once_intent where id = ? and calls = 1", id); err != nil {
-		return fmt.Errorf("journal: the intent may have been stored, and then Resume will send it: %w", err)
+		return fmt.Errorf("journal: the intent was perhaps stored, and Resume will then send its request: %w", err)
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func (c *call) judge(a *answer) {
 	if status >= http.StatusBadRequest {
 		if err := c.judgeFailure(a); err != nil {
 			a.resp.Body.Close()
-			a.fail(fmt.Errorf("retryhttp: reading the answer %d: %w", status, err))
+			a.fail(fmt.Errorf("retryhttp: the body of the answer with status %d cannot be read: %w", status, err))
 			return
 		}
 	}

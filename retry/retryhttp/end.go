@@ -65,12 +65,12 @@ func (c *call) gaveUp(reason retry.Reason, last error) *retry.Error {
 			e.Cause = errImpatient
 		}
 	case retry.ReasonExpired:
-		e.Cause = fmt.Errorf("the key was first sent at %s, and is not to be sent after %s", c.since.Format(time.RFC3339), c.expiry().Format(time.RFC3339))
+		e.Cause = fmt.Errorf("the key was first sent at %s, and must not be sent after %s", c.since.Format(time.RFC3339), c.expiry().Format(time.RFC3339))
 	}
 	return e
 }
 
-var errAtMostOnce = errors.New("the request is sent at most once, and the server may have got it. Try: ask the server for the outcome")
+var errAtMostOnce = errors.New("this request may be sent only once, and the server has perhaps received it. Try: ask the server for the outcome")
 
 func ended(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)

@@ -57,7 +57,7 @@ func ExampleGivenUp() {
 	fmt.Println(retryhttp.GivenUp(resp))
 	// Output:
 	// 503
-	// retry: not safe after 1 attempt: HTTP 503 Service Unavailable. Try: an idempotency key, one for all attempts of the same intent
+	// retry: not safe after 1 attempt: HTTP 503 Service Unavailable. Try: an idempotency key that is the same in all attempts
 }
 
 func ExampleTransport() {

@@ -61,13 +61,13 @@ func declared(h http.Header) bool {
 func (t *Transport) keyOf(req *http.Request) (k Key, in string, made bool, err error) {
 	k, given := req.Context().Value(keyOfContext{}).(Key)
 	if given && k.Value == "" {
-		return k, "", false, errors.New("retryhttp: WithKey was given an empty key. Try: once.NewKey()")
+		return k, "", false, errors.New("retryhttp: the key that was passed to WithKey is empty. Try: once.NewKey()")
 	}
 	for _, name := range [...]string{wire.KeyHeader, headerKeyX} {
 		switch value := field(req.Header, name); {
 		case value == "":
 		case given && value != k.Value && value != wire.QuoteKey(k.Value):
-			return k, "", false, errors.New("retryhttp: the request has two different keys, one in its header and one in its context. Try: a context of its own for each intent")
+			return k, "", false, errors.New("retryhttp: the request has two different keys, one in its header and one in its context. Try: a separate context for each intent")
 		default:
 			return Key{value, k.Since}, name, false, nil
 		}
@@ -87,7 +87,7 @@ func (t *Transport) keyOf(req *http.Request) (k Key, in string, made bool, err e
 		return k, "", false, fmt.Errorf("retryhttp: %w", err)
 	}
 	if strings.ContainsFunc(k.Value, func(c rune) bool { return c > 0x7e }) {
-		return k, "", false, errors.New("retryhttp: the key has characters other than ASCII, which no header can carry. Try: once.DeriveKey of other parts")
+		return k, "", false, errors.New("retryhttp: the key has characters that are not ASCII, and an HTTP header cannot contain them. Try: a key from once.NewKey or once.DeriveKey")
 	}
 	if t.Dialect.Quoted || wire.NeedsQuotes(k.Value) {
 		k.Value = wire.QuoteKey(k.Value)

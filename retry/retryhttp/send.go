@@ -49,7 +49,7 @@ func (c *call) send(ctx context.Context) (a answer) {
 	case err != nil && a.resp != nil && a.resp.Body != nil: // Base has returned both, against the rules of RoundTripper
 		a.resp.Body.Close()
 	case err == nil && a.resp == nil:
-		err = errors.New("retryhttp: Base has returned neither an answer nor an error")
+		err = errors.New("retryhttp: Transport.Base has returned neither a response nor an error")
 	case err == nil && a.resp.Body == nil: // stubs in tests do so, and http.Client accepts it
 		a.resp.Body = http.NoBody
 	}
@@ -202,9 +202,9 @@ func rename(h http.Header, from, to string) {
 
 var (
 	// errSlow ends an attempt that has taken too long.
-	errSlow error = slow("retryhttp: no answer in time")
+	errSlow error = slow("retryhttp: the server has not answered this attempt in time")
 
-	errImpatient error = slow("retryhttp: the X-Request-Timeout of the request is over")
+	errImpatient error = slow("retryhttp: the time that the header X-Request-Timeout of the request allows is over")
 )
 
 type slow string
@@ -213,7 +213,7 @@ func (s slow) Error() string      { return string(s) }
 func (slow) Timeout() bool        { return true }
 func (slow) Is(target error) bool { return target == context.DeadlineExceeded }
 
-var errLost = errors.New("retryhttp: another attempt has been answered first")
+var errLost = errors.New("retryhttp: this attempt was cancelled, because another attempt was answered first")
 
 // handed is the body of an answer that the caller has received. Its end or its close ends the attempt.
 type handed struct {

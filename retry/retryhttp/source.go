@@ -117,13 +117,13 @@ func (s *source) whole(ctx context.Context) ([]byte, error) {
 		end()
 	case <-ctx.Done():
 		end()
-		return nil, fmt.Errorf("retryhttp: the body of the request is not there: %w", ended(ctx))
+		return nil, fmt.Errorf("retryhttp: the body of the request was not complete before the context of the request ended: %w", ended(ctx))
 	}
 	if len(text) > maxIntent {
-		return nil, fmt.Errorf("retryhttp: the body of the request is longer than the %d MiB that a journal takes. Try: a Transport without Journal for it", maxIntent>>20)
+		return nil, fmt.Errorf("retryhttp: the body of the request is longer than %d MiB, so the journal cannot store it. Try: a Transport without Journal for this request", maxIntent>>20)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("retryhttp: reading the body of the request, byte %d: %w", len(text), err)
+		return nil, fmt.Errorf("retryhttp: the body of the request cannot be read at byte %d: %w", len(text), err)
 	}
 	s.again = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
 	return text, nil

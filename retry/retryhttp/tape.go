@@ -62,11 +62,11 @@ func (t *tape) record() {
 		case have > t.length:
 			// The byte after the announced length is not a part of the body.
 			n--
-			err = fmt.Errorf("retryhttp: the body of the request is longer than its length of %d bytes", t.length)
+			err = fmt.Errorf("retryhttp: the body of the request is longer than its Content-Length of %d bytes", t.length)
 		case err == io.EOF && have < t.length: //nolint:errorlint // a Reader returns io.EOF itself
 			err = fmt.Errorf("retryhttp: the body of the request ends after %d of %d bytes", have, t.length)
 		case err != nil && err != io.EOF: //nolint:errorlint // as above
-			err = fmt.Errorf("retryhttp: reading the body of the request, byte %d: %w", have, err)
+			err = fmt.Errorf("retryhttp: the body of the request cannot be read at byte %d: %w", have, err)
 		}
 		t.mu.Lock()
 		t.text, t.err = append(t.text, piece[:n]...), err
@@ -89,7 +89,7 @@ type playing struct {
 	once   sync.Once
 }
 
-var errClosed = errors.New("retryhttp: the body of the request is read after it was closed")
+var errClosed = errors.New("retryhttp: the body of the request was read after it was closed")
 
 func (p *playing) Read(into []byte) (int, error) {
 	t := p.tape

@@ -16,9 +16,9 @@ import (
 )
 
 // errUnseen and errReset end an attempt over HTTP/2 before net/http repeats it on its own.
-var errUnseen = errors.New("retryhttp: the server has not taken the request (HTTP/2 REFUSED_STREAM or GOAWAY)")
+var errUnseen = errors.New("retryhttp: the server has refused the request without processing it (HTTP/2 REFUSED_STREAM or GOAWAY)")
 
-var errReset = errors.New("retryhttp: the server has reset the request (HTTP/2), and net/http does not tell whether it has looked at it before")
+var errReset = errors.New("retryhttp: the server has reset the HTTP/2 stream of the request, and net/http does not report whether the server has processed the request")
 
 // notRewound is the text of net/http for a connection that was dead before a byte of the request was sent, if the request has a body but no GetBody.
 const notRewound = "cannot rewind body after connection loss"

@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-var errKeep = errors.New("dynamostore: a change that keeps a part of a record must expect a fence")
+var errKeep = errors.New("dynamostore: store.Change.KeepRequest is set, but Expect.Fence is 0, so the change has no stored record whose request it could keep. Try: the fence of the stored record")
 
 // Swap implements [store.Operations].
 func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) {
@@ -183,5 +183,5 @@ func (s *Store) refused(ctx context.Context, c *store.Change, d *delivery, found
 			return store.Record{}, &store.Error{Kind: store.KindLost, Err: err}
 		}
 	}
-	return rec, &store.Error{Kind: store.KindTaken, Err: fmt.Errorf("the operation is %s, fence %d: %w", rec.State, rec.Fence, err)}
+	return rec, &store.Error{Kind: store.KindTaken, Err: fmt.Errorf("another process has changed the operation: its state is %s and its fence is %d now: %w", rec.State, rec.Fence, err)}
 }

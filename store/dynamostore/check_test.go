@@ -29,11 +29,11 @@ func TestCheckRefusesUnsafeTables(t *testing.T) {
 	}{
 		{name: "a table of once", table: "once"},
 		{name: "in its home", table: "once", home: "eu-west-1"},
-		{name: "replicated", table: "once", replicas: []string{"us-east-1"}, want: `between regions the last writer wins`},
+		{name: "replicated", table: "once", replicas: []string{"us-east-1"}, want: `each region could execute the same operation`},
 		{name: "replicated, in its home", table: "once", home: "eu-west-1", replicas: []string{"us-east-1"}},
 		{name: "replicated, in another region", table: "once", home: "us-east-1", replicas: []string{"us-east-1"}, want: "has its home in us-east-1"},
-		{name: "strong", table: "once", home: "eu-west-1", strong: true, replicas: []string{"us-east-1"}, want: "knows no transactions"},
-		{name: "of another kind", table: effects, want: "is not one of once"},
+		{name: "strong", table: "once", home: "eu-west-1", strong: true, replicas: []string{"us-east-1"}, want: "DynamoDB has no transactions for such tables"},
+		{name: "of another kind", table: effects, want: "does not have the keys and indexes that once needs"},
 		{name: "none", table: "none", want: store.ErrNotMigrated.Error()},
 	} {
 		if c.table != "none" {

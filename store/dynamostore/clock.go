@@ -87,7 +87,7 @@ func (c *clock) estimate() (time.Time, bool) {
 	return t, ok
 }
 
-var errNoDate = errors.New("dynamostore: the answers of the service have no Date")
+var errNoDate = errors.New("dynamostore: the answers of the DynamoDB service have no Date header, so the store does not know the time. Try: check the proxies between this process and DynamoDB")
 
 // now returns the time of the service. If no answer was received lately, now sends a request.
 func (s *Store) now(ctx context.Context) (time.Time, error) {

@@ -85,13 +85,13 @@ func (s *Store) problem(t *types.TableDescription) error {
 	case t.TableStatus != types.TableStatusActive && t.TableStatus != types.TableStatusUpdating:
 		return fmt.Errorf("is %s: %w", t.TableStatus, store.ErrNotMigrated)
 	case len(key) != 1 || aws.ToString(key[0].AttributeName) != "id" || !s.indexed(t):
-		return errors.New("is not one of once. Try: Store.Migrate, or the definition that \"once migrate print --dialect dynamodb\" prints")
+		return errors.New("does not have the keys and indexes that once needs. Try: Store.Migrate, or create the table with the output of \"once migrate print --dialect dynamodb\"")
 	case t.MultiRegionConsistency == types.MultiRegionConsistencyStrong:
-		return errors.New("is a global table with strong consistency between regions, which knows no transactions. Try: a table in one region")
+		return errors.New("is a global table with strong consistency between regions, and DynamoDB has no transactions for such tables. Try: a table in one region")
 	case s.home != "" && s.home != region:
-		return fmt.Errorf("has its home in %s, and this process writes in %s: each region would execute an operation by itself, because conditions hold within one region. Try: package home, which sends requests to the home region", s.home, region)
+		return fmt.Errorf("has its home in region %s, but this process writes in region %s. DynamoDB checks conditions only within one region, so both regions could execute the same operation. Try: package home, which sends requests to the home region", s.home, region)
 	case len(t.Replicas) > 0 && s.home == "":
-		return fmt.Errorf("is replicated to other regions. Conditions and transactions hold within one region; between regions the last writer wins, and an operation could take effect once in each. Try: Store.InHomeRegion(%q), if no process executes in another region", region)
+		return fmt.Errorf("is replicated to other regions. DynamoDB checks conditions only within one region, so each region could execute the same operation. Try: Store.InHomeRegion(%q), if all processes write in this region", region)
 	}
 	return nil
 }

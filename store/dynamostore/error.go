@@ -20,7 +20,7 @@ const (
 	maxTransaction = 4 << 20
 )
 
-var errNotHeld = errors.New("an operation is no longer held")
+var errNotHeld = errors.New("this process no longer owns an operation that the transaction needs: another process has changed the operation")
 
 // kinds maps the error codes of the service that say a write was not applied. All other codes are [store.KindOther].
 var kinds = map[string]store.Kind{
@@ -104,7 +104,7 @@ func (r refusal) explain(err error) error {
 	case r.kind == store.KindTaken:
 		return fmt.Errorf("%w: %w", errNotHeld, err)
 	case missing(err):
-		return fmt.Errorf("%w, or a table of the handler: %w", store.ErrNotMigrated, err)
+		return fmt.Errorf("%w, or a table that the handler writes does not exist: %w", store.ErrNotMigrated, err)
 	case strings.Contains(err.Error(), "size has exceeded"):
 		return &toolarge.Error{Max: maxItem, Try: tryItem, Err: err}
 	}
@@ -112,14 +112,14 @@ func (r refusal) explain(err error) error {
 }
 
 const (
-	tryItem        = "an item or an object in S3 of your own for what is large, and its key as the result"
-	tryTransaction = "fewer or smaller items in one operation, and further operations for the rest"
+	tryItem        = "store the large data in a separate item or in S3, and return its key as the result"
+	tryTransaction = "fewer or smaller items in one operation, and more operations for the rest"
 )
 
 // withinLimits returns an error if the service would refuse the transaction for its size.
 func withinLimits(w writes) error {
 	if len(w.items) > maxItems {
-		err := fmt.Errorf("dynamostore: a transaction has at most %d items, with the record and the checks of held operations; this one has %d. Try: %s", maxItems, len(w.items), tryTransaction)
+		err := fmt.Errorf("dynamostore: a transaction of DynamoDB can have at most %d items, which include the record and the checks of other operations, but this transaction has %d. Try: %s", maxItems, len(w.items), tryTransaction)
 		return &store.Error{Kind: store.KindOther, Err: err}
 	}
 	all := 0

@@ -36,7 +36,7 @@ const (
 	parts      = 16
 )
 
-var errForeign = errors.New("dynamostore: a scope or key is not UTF-8, or has a zero byte")
+var errForeign = errors.New("dynamostore: the scope or the key is not valid UTF-8, or contains a zero byte")
 
 // idOf returns the id of an operation, or an error if its scope or key cannot be stored.
 func idOf(id store.ID) (string, error) {
@@ -52,7 +52,7 @@ func operationOf(it item) (id store.ID, err error) {
 	length, rest, _ := strings.Cut(textOf(it, "id"), ":")
 	n, err := strconv.Atoi(length)
 	if err != nil || n < 0 || n+1 > len(rest) {
-		return id, &store.Error{Kind: store.KindOther, Err: fmt.Errorf("dynamostore: an item has the id %q, which is not of once", textOf(it, "id"))}
+		return id, &store.Error{Kind: store.KindOther, Err: fmt.Errorf("dynamostore: the table has an item with the id %q, which once has not written", textOf(it, "id"))}
 	}
 	return store.ID{Scope: rest[:n], Key: rest[n+1:]}, nil
 }

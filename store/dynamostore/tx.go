@@ -28,9 +28,9 @@ type Tx struct {
 }
 
 var (
-	errOver    = errors.New("dynamostore: the handler has returned, and its items were sent")
-	errNoTable = errors.New("dynamostore: a write without a table, or without an item or key. Try: TableName, and Item or Key")
-	errRefused = errors.New("dynamostore: refused by a test")
+	errOver    = errors.New("dynamostore: the handler has returned, so its transaction accepts no more writes. Try: add all writes before the handler returns")
+	errNoTable = errors.New("dynamostore: a write of the handler has no table, or has no item and no key. Try: set TableName, and Item or Key")
+	errRefused = errors.New("dynamostore: a test has made this write fail")
 )
 
 // Put adds the write of an item to the commit.
@@ -61,7 +61,7 @@ func (t *Tx) add(w types.TransactWriteItem) error {
 	case t.over:
 		return errOver
 	case t.err != nil:
-		return fmt.Errorf("dynamostore: refused, an earlier write has failed: %w", t.err)
+		return fmt.Errorf("dynamostore: the transaction accepts no more writes, because an earlier write has failed: %w", t.err)
 	// Only tests set refuse.
 	case t.refuse != nil && t.refuse():
 		t.err = errRefused
@@ -124,10 +124,10 @@ func writeOf(st store.Statement) (w types.TransactWriteItem, err error) {
 		}
 	}
 	if err := valid(w); err != nil {
-		return w, fmt.Errorf(`dynamostore: %q is not a write of an item. Try: b.Exec("item", types.Put{...}): %w`, st.SQL, err)
+		return w, fmt.Errorf(`dynamostore: the statement %q does not write an item. Try: b.Exec("item", types.Put{...}): %w`, st.SQL, err)
 	}
 	if st.Rows > 1 {
-		return w, fmt.Errorf("%w: dynamostore: one write has one item, not %d", store.ErrRows, st.Rows)
+		return w, fmt.Errorf("%w: dynamostore: a write changes exactly one item, but Statement.Rows is %d", store.ErrRows, st.Rows)
 	}
 	return w, nil
 }

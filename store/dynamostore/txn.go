@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-var errIsolation = errors.New("dynamostore: reads of a handler are committed and no more, while its writes are serializable. Try: no Operation.Isolation, and conditions that check the items which were read")
+var errIsolation = errors.New("dynamostore: DynamoDB has no isolation levels, so Operation.Isolation must not be set. Try: remove Operation.Isolation, and check the items that the handler has read with conditions")
 
 // txn is a transaction that a handler runs in. The service knows nothing of it before Commit.
 type txn struct {

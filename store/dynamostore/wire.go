@@ -26,7 +26,7 @@ type delivery struct {
 
 type deliveryKey struct{}
 
-var errLate = errors.New("no record exists, and the first attempt is older than the retention. Try: look whether it took effect, before you use a new key")
+var errLate = errors.New("the operation has no record, and its first attempt is older than the retention, so the record may have expired. Try: find out whether the operation has taken effect, before you use a new key")
 
 // Do implements dynamodb.HTTPClient.
 func (w *wire) Do(req *http.Request) (*http.Response, error) {

@@ -10,9 +10,9 @@ import (
 )
 
 var (
-	errChanged = errors.New("memstore: a key that was read has changed meanwhile")
-	errRenewed = errors.New("memstore: a lease that was over has been renewed meanwhile")
-	errKeep    = errors.New("memstore: a change that keeps a part of a record must expect a fence")
+	errChanged = errors.New("memstore: another transaction has changed a key that this transaction has read")
+	errRenewed = errors.New("memstore: the expired lease was renewed by its owner during this transaction")
+	errKeep    = errors.New("memstore: store.Change.KeepRequest is set, but Expect.Fence is 0, so the change has no stored record whose request it could keep. Try: the fence of the stored record")
 	errEnded   = errors.New("memstore: the handler has ended the transaction")
 )
 

@@ -11,7 +11,7 @@ import (
 func (t *Tx) exec(s store.Statement) error {
 	key, value, err := arguments(s)
 	if err != nil {
-		return fmt.Errorf("memstore: %q: %w", s.SQL, err)
+		return fmt.Errorf("memstore: the statement %q is not valid: %w", s.SQL, err)
 	}
 	rows := 1
 	switch s.SQL {
@@ -29,12 +29,12 @@ func (t *Tx) exec(s store.Statement) error {
 		t.writes = append(t.writes, cell{key: key, gone: true})
 	}
 	if s.Rows != 0 && s.Rows != rows {
-		return fmt.Errorf("%w: memstore: %q has affected %d rows, not %d", store.ErrRows, s.SQL, rows, s.Rows)
+		return fmt.Errorf("%w: memstore: the statement %q has changed %d rows, not %d", store.ErrRows, s.SQL, rows, s.Rows)
 	}
 	return nil
 }
 
-var errStatement = errors.New(`not a statement. Try: "put" or "insert" with a key and a value, "delete" with a key, all of them strings`)
+var errStatement = errors.New(`memstore has only three statements. Try: "put" or "insert" with a key and a value, or "delete" with a key, where all arguments are strings`)
 
 func arguments(s store.Statement) (key, value string, err error) {
 	wants := 2

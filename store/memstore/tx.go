@@ -43,9 +43,9 @@ type pending struct {
 }
 
 var (
-	errOver   = errors.New("memstore: the transaction is over")
-	errLate   = errors.New("memstore: no record exists, and the first attempt is older than the retention. Try: look whether it took effect, before you use a new key")
-	errExists = errors.New("memstore: the key exists")
+	errOver   = errors.New("memstore: the transaction has ended. Try: use the transaction only before the handler returns")
+	errLate   = errors.New("memstore: the operation has no record, and its first attempt is older than the retention, so the record may have expired. Try: find out whether the operation has taken effect, before you use a new key")
+	errExists = errors.New("memstore: the key exists already")
 )
 
 func (t *Tx) open(s *Store) {
@@ -111,7 +111,7 @@ func (t *Tx) statement(run func() error) error {
 	case t.over:
 		return errOver
 	case t.err != nil:
-		return fmt.Errorf("memstore: refused, an earlier statement has failed: %w", t.err)
+		return fmt.Errorf("memstore: the transaction accepts no more statements, because an earlier statement has failed: %w", t.err)
 	}
 	t.count++
 	if t.err = t.refused(); t.err == nil {
@@ -121,7 +121,7 @@ func (t *Tx) statement(run func() error) error {
 }
 
 // errRefused is the error of a statement that store.BeginOptions.Refuse has failed.
-var errRefused = errors.New("memstore: refused by a test")
+var errRefused = errors.New("memstore: a test has made this statement fail")
 
 // refused returns the error of a statement that a test has asked to fail, or nil.
 func (t *Tx) refused() error {

@@ -76,7 +76,7 @@ func (s Set) read(d sqlplane.Dialect) ([]Migration, error) {
 		return nil, err
 	}
 	if len(paths) == 0 {
-		return nil, fmt.Errorf("no files for the dialect %q. Try: %s, %s or %s", d, sqlplane.PostgreSQL, sqlplane.SQLite, sqlplane.MySQL)
+		return nil, fmt.Errorf("there are no migrations for the dialect %q. Try: %s, %s or %s", d, sqlplane.PostgreSQL, sqlplane.SQLite, sqlplane.MySQL)
 	}
 	list := make([]Migration, len(paths))
 	for i, p := range paths {
@@ -86,7 +86,7 @@ func (s Set) read(d sqlplane.Dialect) ([]Migration, error) {
 		}
 		number, name, _ := strings.Cut(strings.TrimSuffix(path.Base(p), ".sql"), "_")
 		if v, err := strconv.Atoi(number); err != nil || v != i+1 {
-			return nil, fmt.Errorf("%s is not number %d", p, i+1)
+			return nil, fmt.Errorf("the migration file %s must have the number %d, because the numbers of the files must have no gaps", p, i+1)
 		}
 		list[i] = Migration{s.Capability, i + 1, name, string(text)}
 	}

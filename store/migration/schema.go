@@ -136,7 +136,7 @@ func readSchema(ctx context.Context, d sqlplane.Dialect, tx Tx) (schema, error) 
 				return err
 			}
 			if earlier[version] == nil {
-				return fmt.Errorf("the database has version %d in once_migration, this program knows %d. Try: a newer release of once", version, len(earlier))
+				return fmt.Errorf("the table once_migration of the database has version %d, but this program knows only versions up to %d. Try: a newer release of once", version, len(earlier))
 			}
 			for _, m := range earlier[version] {
 				if !slices.Contains(has.versions[m.Capability], m.Version) {
@@ -167,7 +167,7 @@ func (s schema) status(d sqlplane.Dialect, sets []Set) ([]Status, error) {
 	}
 	for _, set := range sets {
 		if newest := slices.Max(append(s.versions[set.Capability], 0)); newest > known[set.Capability] {
-			return nil, fmt.Errorf("migration: the database has version %d of %s, this program knows %d. Try: a newer release of once", newest, set.Capability, known[set.Capability])
+			return nil, fmt.Errorf("migration: the database has version %d of the tables of %s, but this program knows only versions up to %d. Try: a newer release of once", newest, set.Capability, known[set.Capability])
 		}
 	}
 	return status, nil

@@ -138,11 +138,11 @@ type silentError struct {
 }
 
 func (e *silentError) Error() string {
-	text := fmt.Sprintf("pgxstore: the server has not answered within %v (Timeouts)", e.limit)
+	text := fmt.Sprintf("pgxstore: the PostgreSQL server has not answered within %v, the limit that Timeouts sets", e.limit)
 	if e.err != nil {
 		text += ": " + e.err.Error()
 	}
-	return text + ". Try: whether it is there; if it only takes long, a longer Timeouts.Acquire, Lock or Statement"
+	return text + ". Try: check that the server is running; if the server is only slow, a longer Timeouts.Acquire, Lock or Statement"
 }
 
 func (e *silentError) Unwrap() error { return e.err }

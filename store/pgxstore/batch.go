@@ -170,7 +170,7 @@ func checkBatchWrites(writes []store.Statement, simple bool) error {
 			}
 			word = "several statements"
 		}
-		return &store.Error{Kind: store.KindMisused, Err: fmt.Errorf("pgxstore: write %d of a batch is %q. Try: insert, update, delete, merge or select, one in a text; or once.Do", i+1, word)}
+		return &store.Error{Kind: store.KindMisused, Err: fmt.Errorf("pgxstore: write %d of a batch is %q, which a batch does not allow. Try: one insert, update, delete, merge or select in each write, or once.Do instead of a batch", i+1, word)}
 	}
 	return nil
 }

@@ -187,7 +187,7 @@ func (s *Store) acquire(ctx context.Context, opts store.BeginOptions) (*pgxpool.
 	conn, err := s.pooled(own, opts.Waits)
 	// The time of Timeouts.Acquire has ended before the time of the caller, so the pool is the reason.
 	if err != nil && own.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("no connection of the pool was free or could be made within %v: %w. Try: more connections, or shorter handlers", patience, err)
+		err = fmt.Errorf("the pool had no free connection and could not open a new connection within %v: %w. Try: more connections, or shorter handlers", patience, err)
 	}
 	if err != nil {
 		return nil, down(err)
@@ -263,7 +263,7 @@ func (t *txn) closed() {
 // safe, because the statements that begin a transaction apply nothing.
 func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (txn store.Transaction[pgx.Tx], rec store.Record, err error) {
 	if _, known := beginText[opts.Isolation]; !known {
-		return nil, rec, &store.Error{Kind: store.KindMisused, Err: fmt.Errorf("pgxstore: no isolation level %d. Try: one of store.ReadCommitted, store.RepeatableRead, store.Serializable", opts.Isolation)}
+		return nil, rec, &store.Error{Kind: store.KindMisused, Err: fmt.Errorf("pgxstore: the isolation level %d does not exist. Try: store.ReadCommitted, store.RepeatableRead or store.Serializable", opts.Isolation)}
 	}
 	if err := s.unsendable(opts.ID); err != nil {
 		return nil, rec, err

@@ -98,7 +98,7 @@ func checkKeep(c store.Change) error {
 	return nil
 }
 
-var errKeep = errors.New("pgxstore: a change that keeps the fingerprint, the request, the trace and the name of a record must expect a fence")
+var errKeep = errors.New("pgxstore: store.Change.KeepRequest is set, but Expect.Fence is 0, so the change has no stored record whose request it could keep. Try: the fence of the stored record")
 
 // queueHeld queues the check that the caller still holds all leases.
 func queueHeld(b *pipeline, holds []store.Hold) {
@@ -226,7 +226,7 @@ func readRows(br pgx.BatchResults, each func(pgx.Rows) error) error {
 
 // errNotCommitted returns the error of a COMMIT that the server has answered with ROLLBACK.
 func errNotCommitted(tag pgconn.CommandTag) error {
-	return &pgconn.PgError{Severity: "ERROR", Code: "25P02", Message: "COMMIT answered " + tag.String()}
+	return &pgconn.PgError{Severity: "ERROR", Code: "25P02", Message: "the server has answered COMMIT with " + tag.String()}
 }
 
 // failure classifies the error of b at statement number failed. If the tables have changed, failure forgets the

@@ -104,11 +104,11 @@ func (s *Store) unsendable(id store.ID) error {
 	return nil
 }
 
-var errNUL = errors.New("pgxstore: a scope or key with a NUL cannot be stored. Try: one that DeriveKey makes")
+var errNUL = errors.New("pgxstore: the scope or the key contains a zero byte, which PostgreSQL cannot store. Try: a key from once.DeriveKey")
 
 // stale returns the error for an operation without a record that is too old to be executed.
 func stale() error {
-	return &store.Error{Kind: store.KindStale, Err: errors.New("pgxstore: no record exists, and the first attempt is older than the retention. Try: look whether it took effect, before you use a new key")}
+	return &store.Error{Kind: store.KindStale, Err: errors.New("pgxstore: the operation has no record, and its first attempt is older than the retention, so the record may have expired. Try: find out whether the operation has taken effect, before you use a new key")}
 }
 
 // serverError returns the error that the server has reported, or nil.

@@ -59,7 +59,7 @@ func (s *session) open(ctx context.Context, first statement) (sent *sentStatemen
 		return nil, s.refused
 	}
 	if ctx.Err() != nil { // pgx would not send the statement either
-		err = &store.Error{Kind: store.KindOther, Err: fmt.Errorf("pgxstore: a statement was not sent: %w", ctx.Err())}
+		err = &store.Error{Kind: store.KindOther, Err: fmt.Errorf("pgxstore: a statement was not sent, because its context had ended: %w", ctx.Err())}
 		s.traceRefused(ctx, nil, first, err)
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (s *session) traceRefused(ctx context.Context, sent *sentStatement, st stat
 	}
 }
 
-var errNotOpen = error(&store.Error{Kind: store.KindAborted, Err: errors.New("pgxstore: the transaction is not open yet. Try: one statement at a time")})
+var errNotOpen = error(&store.Error{Kind: store.KindAborted, Err: errors.New("pgxstore: the transaction is not open yet, because its first statement was not answered. Try: one statement at a time")})
 
 // travels reports whether st can be part of a pipeline. A text without arguments may contain several statements.
 // A single word is the name of a statement that the user has prepared. Neither can be part of a pipeline.

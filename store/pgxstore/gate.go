@@ -54,7 +54,7 @@ var (
 	errCollided = error(&store.Error{Kind: store.KindMisused, Err: errors.New(
 		"pgxstore: two goroutines use one transaction at the same time. Try: one statement at a time")})
 	errUnderWay = errors.New(
-		"a statement was under way when the handler returned, so that its connection was closed. Try: wait for goroutines before the handler returns")
+		"a statement was still running when the handler returned, so the store has closed the connection. Try: wait for all goroutines before the handler returns")
 )
 
 // cut closes the socket of a connection that another goroutine is using. It sends nothing. pgx ends the running

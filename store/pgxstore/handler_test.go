@@ -170,7 +170,7 @@ func TestHandlersThatMisbehave(t *testing.T) {
 		}},
 		{"calls Commit", "", once.EffectApplied, 1, func(ctx context.Context, tx pgx.Tx, id string) error {
 			insert(ctx, tx, id)
-			if err := tx.Commit(ctx); err == nil || !strings.Contains(err.Error(), "the transaction ends with the handler") {
+			if err := tx.Commit(ctx); err == nil || !strings.Contains(err.Error(), "a handler cannot end its transaction") {
 				t.Error("Commit:", err)
 			}
 			return nil

@@ -148,7 +148,7 @@ var binaryFormat = []int16{pgx.BinaryFormatCode} // for all parameters, or colum
 // y2k is the time from which PostgreSQL counts microseconds.
 var y2k = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
-var errEncode = errors.New("pgxstore: an argument of a type that is not expected") // a mistake in this package, not of the user
+var errEncode = errors.New("pgxstore: an argument of a statement of once has an unexpected type, which is a bug in package pgxstore") // a mistake in this package, not of the user
 
 // encode returns the binary form of an argument of one of the store's own statements, and the unused part of
 // space.
@@ -262,7 +262,7 @@ func (r pipelineResults) Scan(dest ...any) error {
 func (r pipelineResults) decode(row *pgconn.ResultReader, dest []any) error {
 	columns, values := row.FieldDescriptions(), row.Values()
 	if len(values) != len(dest) {
-		return fmt.Errorf("pgxstore: %d columns, %d expected", len(values), len(dest))
+		return fmt.Errorf("pgxstore: the server has returned %d columns, but the caller reads %d columns", len(values), len(dest))
 	}
 	for i, d := range dest {
 		if quick(&columns[i], values[i], d) {

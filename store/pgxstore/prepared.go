@@ -210,7 +210,7 @@ func outdated(pe *pgconn.PgError) bool {
 // statements, only a pooler causes this error.
 func explained(err error) error {
 	if pe := serverError(err); pe != nil && (pe.Code == pgsql.NoStatement || pe.Code == pgsql.DuplicateStatement) {
-		return fmt.Errorf("%w. Try: default_query_exec_mode=exec, or PgBouncer 1.21 with max_prepared_statements, if a pooler in transaction mode is in between", err)
+		return fmt.Errorf("%w. Try: default_query_exec_mode=exec, or PgBouncer 1.21 with max_prepared_statements, if this process connects through a pooler in transaction mode", err)
 	}
 	return err
 }

@@ -17,7 +17,7 @@ import (
 
 // errManaged is the error of Commit and Rollback of a handler's transaction. This transaction ends when the handler
 // returns, with a commit if the handler returns no error.
-var errManaged = errors.New("pgxstore: the transaction ends with the handler. Try: return an error to roll back")
+var errManaged = errors.New("pgxstore: a handler cannot end its transaction, because once commits after the handler. Try: return an error to roll back, or a value to commit")
 
 // tx is the transaction that the handler gets. Only the store ends it. tx keeps track of its savepoints. An error that
 // the server does not know (such as an argument that cannot be encoded) makes the transaction fail like an error of the
@@ -115,7 +115,7 @@ func (t *tx) refuse() error {
 		case l.over.Load():
 			return pgx.ErrTxClosed
 		case l.err != nil:
-			return &store.Error{Kind: store.KindAborted, Err: fmt.Errorf("an earlier statement has failed: %w", l.err)}
+			return &store.Error{Kind: store.KindAborted, Err: fmt.Errorf("the transaction accepts no more statements, because an earlier statement has failed: %w", l.err)}
 		}
 	}
 	return nil
@@ -186,9 +186,9 @@ func (t *tx) Rollback(ctx context.Context) error {
 // If the writes were committed without the record, they could not be undone. After a crash or a lost answer, nothing
 // would show that they were applied.
 var errControl = &store.Error{Kind: store.KindMisused, Err: errors.New(
-	"pgxstore: refused, because it begins or ends the transaction. Try: return an error to roll back, a value to commit; for a part of it tx.Begin")}
+	"pgxstore: the statement begins or ends a transaction, and a handler must not do this. Try: return an error to roll back, or a value to commit. For a savepoint, use tx.Begin")}
 
-var errBatchBegins = errors.New("pgxstore: a batch with BeginTx inside a transaction. Try: a batch without it")
+var errBatchBegins = errors.New("pgxstore: the batch contains a BeginTx, but the handler is already in a transaction. Try: a batch without BeginTx")
 
 func (t *tx) managed() error {
 	if t.over.Load() {

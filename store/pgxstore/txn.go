@@ -99,7 +99,7 @@ func rolledBack(ended bool, err error) error {
 	return nil
 }
 
-var errEnded = errors.New("the handler has ended the transaction by itself. Try: return an error to roll back, a value to commit")
+var errEnded = errors.New("the handler has ended the transaction itself. Try: return an error to roll back, or a value to commit")
 
 // Commit sends the record, the appended statements and COMMIT in one round trip.
 func (t *txn) Commit(ctx context.Context, c store.Change) error {
@@ -159,14 +159,14 @@ func unfit(pc *pgconn.PgConn, user *tx) error {
 	case pc.TxStatus() == 'I':
 		kind, err = store.KindEnded, errEnded
 	case user.err == nil && pc.TxStatus() == 'E':
-		kind, err = store.KindAborted, errors.New("a statement has failed and the handler has returned no error. Try: return it, or put the statement into a savepoint")
+		kind, err = store.KindAborted, errors.New("a statement has failed, but the handler has returned no error. Try: return the error, or put the statement into a savepoint")
 	default:
 		return unfitUse(user)
 	}
 	return &store.Error{Kind: kind, Err: err}
 }
 
-var errOpen = errors.New("rows or batch results were left open. Try: close them before the handler returns")
+var errOpen = errors.New("the handler has returned without closing its rows or batch results. Try: close them before the handler returns")
 
 // unfitUse returns an error if the handler has used the transaction in a way that excludes a commit.
 func unfitUse(user *tx) error {
@@ -174,9 +174,9 @@ func unfitUse(user *tx) error {
 	case user.root.collided():
 		return errCollided
 	case user.err != nil:
-		return &store.Error{Kind: store.KindAborted, Err: fmt.Errorf("a statement has failed and the handler has returned no error: %w", user.err)}
+		return &store.Error{Kind: store.KindAborted, Err: fmt.Errorf("a statement has failed, but the handler has returned no error: %w", user.err)}
 	case user.open > 0:
-		return &store.Error{Kind: store.KindMisused, Err: errors.New("a savepoint was left open. Try: commit or roll back what tx.Begin returned")}
+		return &store.Error{Kind: store.KindMisused, Err: errors.New("the handler has returned with an open savepoint. Try: commit or roll back each transaction that tx.Begin returns")}
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func (s *Store) Warm(ctx context.Context, n int) error {
 		conn.Release()
 	}
 	if failed != nil {
-		return fmt.Errorf("pgxstore: Warm has opened %d of %d connections: %w. Try: whether the server takes so many (max_connections), from this user as well", len(held), n, failed)
+		return fmt.Errorf("pgxstore: Warm has opened %d of %d connections: %w. Try: check the limits of the server (max_connections) and of the database user", len(held), n, failed)
 	}
 	return nil
 }

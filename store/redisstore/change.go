@@ -11,9 +11,9 @@ import (
 )
 
 var (
-	errTables = errors.New("redisstore: Redis keeps no tables, and a change reaches one operation. Try: a database for what commits together")
-	errKeep   = errors.New("redisstore: a change that keeps a part of a record must expect a fence")
-	errLate   = errors.New("no record exists, and the first attempt is older than the retention. Try: look whether it took effect, before you use a new key")
+	errTables = errors.New("redisstore: the Redis store cannot write other data or other operations together with a record. Try: an SQL database or DynamoDB")
+	errKeep   = errors.New("redisstore: store.Change.KeepRequest is set, but Expect.Fence is 0, so the change has no stored record whose request it could keep. Try: the fence of the stored record")
+	errLate   = errors.New("the operation has no record, and its first attempt is older than the retention, so the record may have expired. Try: find out whether the operation has taken effect, before you use a new key")
 )
 
 // Read implements [store.Operations].
@@ -89,7 +89,7 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (rec store.Record, err
 		return rec, &store.Error{Kind: store.KindUnavailable, Err: errBehind}
 	}
 	if rec, err = recordOf(pairsOf(answer[2]), answer[1]); err == nil {
-		err = &store.Error{Kind: store.KindTaken, Err: fmt.Errorf("the operation is %s, fence %d", rec.State, rec.Fence)}
+		err = &store.Error{Kind: store.KindTaken, Err: fmt.Errorf("another process has changed the operation: its state is %s and its fence is %d now", rec.State, rec.Fence)}
 	}
 	return rec, err
 }

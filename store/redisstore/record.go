@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-var errForeign = errors.New("redisstore: a scope or key has a zero byte")
+var errForeign = errors.New("redisstore: the scope or the key contains a zero byte")
 
 // member returns the name of an operation. Names sort by the bytes of scope and key.
 func member(id store.ID) (string, error) {
@@ -70,7 +70,7 @@ func recordOf(f map[string]string, at any) (r store.Record, err error) {
 		err = cmp.Or(err, head.Decode([]byte(f["header"]), &r.Result))
 	}
 	if err != nil {
-		err = &store.Error{Kind: store.KindOther, Err: fmt.Errorf("redisstore: a record is damaged: %w", err)}
+		err = &store.Error{Kind: store.KindOther, Err: fmt.Errorf("redisstore: a stored record cannot be read: %w", err)}
 	}
 	return r, err
 }

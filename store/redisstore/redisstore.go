@@ -72,11 +72,11 @@ func New(rdb *redis.Client, cfg Config) *Store {
 	}
 	switch timeout := rdb.Options().ReadTimeout; {
 	case !cfg.VolatileRecord:
-		panic("redisstore: New: Redis may lose records that it has confirmed, and their operations are then executed again. Try: Config.VolatileRecord, if the calls of your handlers can bear that, or else a database")
+		panic("redisstore: New: Config.VolatileRecord is not set. Redis can lose confirmed records, and operations whose records are lost are executed again. Try: set Config.VolatileRecord if a second execution is acceptable, or use a database")
 	case rdb.Options().MaxRetries > 0:
-		panic("redisstore: New: the client sends commands again by itself, and would take its own record for that of another process. Try: redis.Options{MaxRetries: -1}")
+		panic("redisstore: New: the client repeats commands by itself, so the store could not distinguish its own record from the record of another process. Try: redis.Options{MaxRetries: -1}")
 	case cfg.Replicas > 0 && timeout > 0 && timeout <= replicaWait:
-		panic(fmt.Sprintf("redisstore: New: the client reads for %v, and replicas are waited for %v. Try: a longer redis.Options.ReadTimeout", timeout, replicaWait))
+		panic(fmt.Sprintf("redisstore: New: redis.Options.ReadTimeout is %v, but the store waits %v for the replicas. Try: a longer ReadTimeout", timeout, replicaWait))
 	}
 	return &Store{rdb: rdb, cfg: cfg}
 }
@@ -85,7 +85,7 @@ func New(rdb *redis.Client, cfg Config) *Store {
 func (s *Store) Volatile() string {
 	failover := "fails over to a replica that is behind"
 	if s.cfg.Replicas > 0 {
-		failover = fmt.Sprintf("fails over to a replica that is not one of the %d which have confirmed it", s.cfg.Replicas)
+		failover = fmt.Sprintf("fails over to a replica other than the %d replicas that have confirmed the record", s.cfg.Replicas)
 	}
 	return "An operation that was answered may be forgotten, and is then executed again, when Redis " + failover + ", loses the end of its append-only file or all of it, or evicts keys."
 }
@@ -115,15 +115,15 @@ func (s *Store) problem(info map[string]string) error {
 	replicas, _ := strconv.Atoi(info["connected_slaves"])
 	switch {
 	case version < 7:
-		return fmt.Errorf("speaks version %q. Try: Redis 7 or newer, or Valkey", info["redis_version"])
+		return fmt.Errorf("has version %q, which is too old. Try: Redis 7 or newer, or Valkey", info["redis_version"])
 	case info["role"] != "master":
 		return errors.New("is a replica. Try: the address of the primary")
 	case info["maxmemory_policy"] != "noeviction":
-		return fmt.Errorf("evicts keys (maxmemory-policy %q): an operation that is forgotten is executed again. Try: noeviction, and a server that is not the server of your caches", info["maxmemory_policy"])
+		return fmt.Errorf("evicts keys (maxmemory-policy %q), and an operation whose record was evicted is executed again. Try: maxmemory-policy noeviction, on a server that you do not use for caches", info["maxmemory_policy"])
 	case info["aof_enabled"] != "1":
-		return errors.New("has no append-only file: a restart would forget all operations. Try: appendonly yes")
+		return errors.New("has no append-only file, so a restart would delete all records. Try: appendonly yes")
 	case replicas < s.cfg.Replicas:
-		return fmt.Errorf("has %d replicas, and Config.Replicas waits for %d: no call would succeed. Try: more replicas, or fewer to wait for", replicas, s.cfg.Replicas)
+		return fmt.Errorf("has %d replicas, but Config.Replicas is %d, so no write would succeed. Try: more replicas, or a smaller Config.Replicas", replicas, s.cfg.Replicas)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ type call struct {
 	args []any
 }
 
-var errBehind = errors.New("redisstore: too few replicas have confirmed it in time. Try: look whether they are connected and follow")
+var errBehind = errors.New("redisstore: too few replicas have confirmed the write in time. Try: check whether the replicas are connected to the primary")
 
 // run runs a script that returns a list. confirmed has the meaning that it has in send.
 func (s *Store) run(ctx context.Context, script script, writes bool, c call) (answer []any, confirmed bool, err error) {
@@ -81,7 +81,7 @@ func failed(err error, writes bool) error {
 		}
 		// The server's own text does not say what to do.
 		if redis.HasErrorPrefix(err, "OOM") {
-			err = fmt.Errorf("redisstore: the memory of the server is full. Try: a larger maxmemory, or a shorter retention: %w", err)
+			err = fmt.Errorf("redisstore: the memory of the Redis server is full: %w. Try: a larger maxmemory, or a shorter retention", err)
 		}
 	case writes && !neverSent(err):
 		kind = store.KindLost

@@ -78,7 +78,7 @@ type Row interface {
 }
 
 // ErrDuplicate is in the chain of an error if a row with the same primary or unique key already exists.
-var ErrDuplicate = errors.New("a row with this key exists")
+var ErrDuplicate = errors.New("a row with this key exists already")
 
 // InLockOrder returns list in the order in which a store sends statements: sorted by Locks. Statements with the
 // same Locks keep their order. Statements with empty Locks come first.

@@ -29,7 +29,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	defer cancel() // the transaction does not end with this context
 	begun, rec, err := s.beginOn(within, opts)
 	if err != nil && within.Err() != nil && ctx.Err() == nil {
-		err = &store.Error{Kind: store.KindOf(err), Err: fmt.Errorf("the server has not answered within %v (Timeouts): %w. Try: whether it is there; if it only takes long, a longer Timeouts.Acquire or Lock", limit, err)}
+		err = &store.Error{Kind: store.KindOf(err), Err: fmt.Errorf("the database server has not answered within %v, the limit that Timeouts sets: %w. Try: check that the server is running; if the server is only slow, a longer Timeouts.Acquire or Timeouts.Lock", limit, err)}
 	}
 	if t, open := begun.(*txn); open && opts.Timeouts.Statement > 0 { // if the server works, it ends a statement before this limit
 		t.guard.Limit(txlimit.Limits{Statement: opts.Timeouts.Statement + opts.Timeouts.Acquire}, func() {})
@@ -222,7 +222,7 @@ func (s *Store) acquire(ctx context.Context, opts store.BeginOptions) (*sql.Conn
 	conn, err := s.db.Conn(own)
 	// The time of Timeouts.Acquire has ended before the time of the caller, so the pool is the reason.
 	if err != nil && own.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("no connection of the pool was free or could be made within %v: %w. Try: more connections, or shorter handlers", patience, err)
+		err = fmt.Errorf("the pool had no free connection and could not open a new connection within %v: %w. Try: more connections, or shorter handlers", patience, err)
 	}
 	return conn, err
 }

@@ -17,7 +17,7 @@ import (
 // the savepoint of a join.
 func (t *txn) write(caller context.Context, c store.Change) error {
 	if err := t.guard.Err(); err != nil {
-		return &store.Error{Kind: store.KindAborted, Err: fmt.Errorf("a statement has failed and the handler has returned no error: %w. Try: return it, or put the statement into a savepoint", err)}
+		return &store.Error{Kind: store.KindAborted, Err: fmt.Errorf("a statement has failed, but the handler has returned no error: %w. Try: return the error, or put the statement into a savepoint", err)}
 	}
 	switch {
 	case !t.id.IsZero() && c.ID != t.id:
@@ -59,11 +59,11 @@ func (t *txn) write(caller context.Context, c store.Change) error {
 }
 
 var (
-	errEnded          = errors.New("the handler has committed below the guard and begun another transaction")
-	errExpect         = errors.New("the record is not the expected one")
-	errNotHeld        = errors.New("another operation, which must be held, is held no longer")
-	errOtherOperation = errors.New("the change is of another operation than the one that was claimed. Try: a transaction that claims none")
-	errKeep           = errors.New("a change that keeps the fingerprint, the request, the trace and the name of a record must expect a fence")
+	errEnded          = errors.New("the handler has committed its transaction, for example with SQL inside a procedure, and has begun another transaction")
+	errExpect         = errors.New("another process has changed the record of the operation")
+	errNotHeld        = errors.New("this process no longer owns another operation that the transaction needs")
+	errOtherOperation = errors.New("the change is for another operation than the operation that the transaction has claimed. Try: a transaction without a claim")
+	errKeep           = errors.New("sqlstore: store.Change.KeepRequest is set, but Expect.Fence is 0, so the change has no stored record whose request it could keep. Try: the fence of the stored record")
 )
 
 // writeRecord writes the record of c.

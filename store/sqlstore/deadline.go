@@ -44,4 +44,4 @@ func (s *Store) checkDeadline(ctx context.Context, tx *sql.Tx, staleAfter time.T
 	return nil
 }
 
-var errTooLate = errors.New("sqlstore: no record exists, and the first attempt is older than the retention. Try: look whether it took effect, before you use a new key")
+var errTooLate = errors.New("sqlstore: the operation has no record, and its first attempt is older than the retention, so the record may have expired. Try: find out whether the operation has taken effect, before you use a new key")

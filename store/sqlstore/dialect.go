@@ -74,4 +74,4 @@ var postgres = database{
 	},
 }
 
-var errBusyTimeout = errors.New("sqlstore: busy_timeout is 0, so that of two requests at one time one fails at once. Try: _pragma=busy_timeout(5000) in the data source name")
+var errBusyTimeout = errors.New("sqlstore: busy_timeout of SQLite is 0, so a request fails immediately while another request writes. Try: _pragma=busy_timeout(5000) in the data source name")

@@ -49,7 +49,7 @@ func (s *Store) failed(err error, atRecord bool) error {
 		kind, err = store.KindUnavailable, notMigrated(err) // the same error as of a Begin with a look-up
 	case errors.Is(err, driver.ErrBadConn): // drivers use this error for both reasons
 		s.forgetPacket()
-		return &store.Error{Kind: store.KindUnavailable, Err: fmt.Errorf("the connection was lost, or the handler has left rows open: %w", err)}
+		return &store.Error{Kind: store.KindUnavailable, Err: fmt.Errorf("the connection was lost, or the handler has returned without closing its rows: %w", err)}
 	case !known, kind == store.KindLost:
 		// COMMIT was not sent yet, so nothing was applied.
 		s.forgetPacket()
@@ -58,7 +58,7 @@ func (s *Store) failed(err error, atRecord bool) error {
 	return &store.Error{Kind: kind, Err: err}
 }
 
-var errOver = errors.New("the handler has ended the transaction, and nothing was applied. Try: remove its tx.Commit or tx.Rollback; the transaction ends with the handler")
+var errOver = errors.New("the handler has ended its transaction, so nothing was applied. Try: remove tx.Commit and tx.Rollback from the handler; once ends the transaction after the handler")
 
 // lost classifies the error of COMMIT.
 func (s *Store) lost(err error) error {

@@ -185,7 +185,7 @@ func (j *joined) takeBack() {
 	}
 }
 
-var errNoSavepoint = errors.New("the savepoint of the join is gone: the handler has released it, or has ended the transaction below the guard")
+var errNoSavepoint = errors.New("the savepoint of once.Join does not exist any more: the handler has released the savepoint or ended the transaction")
 
 // noSavepoint reports whether err says that the savepoint does not exist.
 func noSavepoint(err error) bool {

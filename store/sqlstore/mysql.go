@@ -169,7 +169,7 @@ func fill(text string, values ...any) string {
 		case raw:
 			b = append(b, v...)
 		default:
-			panic(fmt.Sprintf("sqlstore: a value of type %T", v))
+			panic(fmt.Sprintf("sqlstore: an argument has the type %T, which the store cannot send to MySQL", v))
 		}
 	}
 	return string(append(b, text...))

@@ -62,7 +62,7 @@ func (j *joined) claimMySQL(ctx context.Context, opts store.BeginOptions) error 
 // mysqlShare makes a read lock its rows against changes, without waiting. MySQL and MariaDB have different words for it.
 const mysqlShare = " /*!80000 for share nowait */ /*M! lock in share mode nowait */"
 
-var errVanished = errors.New("other transactions have inserted and removed the operation's row while this one tried to claim it")
+var errVanished = errors.New("other transactions have inserted and deleted the row of the operation while this transaction tried to claim the operation")
 
 // pause waits for a random time, so that a transaction with a lock can end. The time grows with each try.
 func pause(ctx context.Context, tries int) error {

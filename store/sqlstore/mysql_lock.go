@@ -123,7 +123,7 @@ func (s *Store) locked(found row, got sql.NullBool, err error) (row, bool, error
 	return found, got.Bool && found.live().State == store.StateAbsent, nil
 }
 
-var errNoLock = errors.New("the server could not say whether the operation is locked (GET_LOCK returned NULL)")
+var errNoLock = errors.New("the MySQL server could not find out whether the operation is locked, because GET_LOCK has returned NULL")
 
 // lockInPacket does the same as lockMySQL, with two statements of one packet. They are less work for the server than
 // one statement with a join. The client computes the derived columns, which saves the server as much work again.

@@ -20,7 +20,7 @@ const (
 	migrationUnlock   = "do release_lock(" + migrationLockName + ")"
 )
 
-var errMigrationLock = errors.New("another migration of this database has been running for a minute. Try: once migrate status, and then again")
+var errMigrationLock = errors.New("another migration of this database has been running for a minute, so this migration was not started. Try: once migrate status, and then migrate again")
 
 // migrateMySQL migrates under a lock, because MySQL commits after every statement that changes a schema.
 func migrateMySQL(ctx context.Context, db *sql.DB, sets []migration.Set) error {

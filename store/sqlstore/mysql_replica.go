@@ -20,7 +20,7 @@ const mysqlReplica = "(concat(@@read_only) not in ('OFF', '0') or @@innodb_read_
 // lost commit.
 const mariadbReplica = mysqlReplica + " or exists (select 1 from information_schema.global_status where variable_name = 'SLAVES_RUNNING' and variable_value <> '0')"
 
-var errReplica = errors.New("this server is a replica or set to read_only, or its sessions are, and what it has or lacks proves nothing. Try: the address of the primary alone")
+var errReplica = errors.New("this MySQL server is a replica, or the server or the session is read-only, so its data may be old. Try: the address of the primary only")
 
 // replica returns the condition under which a server must not answer the request.
 func (s *Store) replica(opts store.BeginOptions) string {

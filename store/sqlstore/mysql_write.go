@@ -196,14 +196,14 @@ func (s *Store) checkMySQL(ctx context.Context) error {
 	}
 	s.packet.Store(packet)
 	if !autocommit {
-		return errors.New("autocommit is off, so that every look would leave a transaction open. Try: no autocommit in the data source name, or autocommit=1")
+		return errors.New("autocommit is off, so each read of the store would leave a transaction open. Try: autocommit=1 in the data source name")
 	}
 	var name, level string
 	if err := db.QueryRowContext(ctx, "show variables where variable_name in ('tx_isolation', 'transaction_isolation')").Scan(&name, &level); err != nil {
 		return err
 	}
 	if level == "READ-UNCOMMITTED" {
-		return fmt.Errorf("%s is %s, at which an operation in flight would be seen as one that has ended. Try: READ-COMMITTED", name, level)
+		return fmt.Errorf("%s is %s, so the store would read uncommitted records and take operations in flight for done. Try: READ-COMMITTED", name, level)
 	}
 	s.serializable = level == "SERIALIZABLE"
 	conn, err := db.Conn(ctx)
@@ -229,7 +229,7 @@ func checkMode(ctx context.Context, session interface {
 		return err
 	}
 	if strings.Contains(mode, "EMPTY_STRING_IS_NULL") {
-		return errors.New("sql_mode has EMPTY_STRING_IS_NULL, by which the statements of the store mean something else. Try: a sql_mode without it, in the data source name")
+		return errors.New("sql_mode contains EMPTY_STRING_IS_NULL, and the statements of the store do not work with this mode. Try: a sql_mode without EMPTY_STRING_IS_NULL in the data source name")
 	}
 	return nil
 }

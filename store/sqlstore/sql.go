@@ -285,7 +285,7 @@ func checkRows(st store.Statement, n int64) error {
 	if st.Rows == 0 || n == int64(st.Rows) {
 		return nil
 	}
-	return &store.Error{Kind: store.KindOther, Err: fmt.Errorf("%w: %d rows affected, %d expected: %s", store.ErrRows, n, st.Rows, st.SQL)}
+	return &store.Error{Kind: store.KindOther, Err: fmt.Errorf("%w: %d rows were changed, %d rows are required: %s", store.ErrRows, n, st.Rows, st.SQL)}
 }
 
 // statementFailed classifies the error of a statement of a capability: the statement was not applied.
@@ -311,4 +311,4 @@ func (s *Store) statementFailed(err error) error {
 	return s.failed(err, false)
 }
 
-var errTxOver = errors.New("the transaction has ended. Try: run the statement before its Commit or Rollback")
+var errTxOver = errors.New("the transaction has ended, so the statement was not run. Try: run the statement before Commit or Rollback")

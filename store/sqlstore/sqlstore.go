@@ -248,7 +248,7 @@ func (s *Store) probeClaims(ctx context.Context) error {
 	return err
 }
 
-var errUnguarded = errors.New("this *sql.DB is not guarded: a swallowed statement error could commit half an operation. Try: sqlstore.Open in place of sql.Open")
+var errUnguarded = errors.New("the *sql.DB was not opened with sqlstore.Open: if a handler ignored the error of a statement, half of its operation could be committed. Try: sqlstore.Open instead of sql.Open")
 
 // dialectOf returns the dialect of db, and the connector of its connections.
 func dialectOf(ctx context.Context, db *sql.DB) (database, driver.Connector, error) {
@@ -275,7 +275,7 @@ func dialectOf(ctx context.Context, db *sql.DB) (database, driver.Connector, err
 			return d, connector, nil
 		}
 	}
-	return database{}, nil, fmt.Errorf("sqlstore: no store for %v yet", guarded)
+	return database{}, nil, fmt.Errorf("sqlstore: the package does not support the database %v", guarded)
 }
 
 // Check implements [store.Checker].

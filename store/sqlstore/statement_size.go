@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	tryPacket = "a smaller result, or a larger max_allowed_packet on the server, and a maxAllowedPacket in the data source name that is as large"
+	tryPacket = "a smaller result, or a larger max_allowed_packet on the server and the same maxAllowedPacket in the data source name"
 	trySmall  = "a smaller result, such as the name of a file"
 )
 

@@ -39,10 +39,10 @@ func (s *Store) Warm(ctx context.Context, n int) error {
 		_ = conn.Close() // returns the connection to the pool
 	}
 	if failed != nil {
-		return fmt.Errorf("sqlstore: Warm has opened %d of %d connections: %w. Try: whether the server takes so many (max_connections), from this user as well", len(held), n, s.down(failed))
+		return fmt.Errorf("sqlstore: Warm has opened %d of %d connections: %w. Try: check the limits of the server (max_connections) and of the database user", len(held), n, s.down(failed))
 	}
 	if closed := s.db.Stats().MaxIdleClosed - before.MaxIdleClosed; closed > 0 {
-		return fmt.Errorf("sqlstore: Warm has opened %d connections, and the pool has closed %d of them. Try: SetMaxIdleConns(%d)", n, closed, n)
+		return fmt.Errorf("sqlstore: Warm has opened %d connections, but the pool has closed %d of them again. Try: SetMaxIdleConns(%d)", n, closed, n)
 	}
 	return nil
 }

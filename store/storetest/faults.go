@@ -179,7 +179,7 @@ func (f *faults) overtaken(ctx context.Context) {
 	}
 }
 
-var errInjected = errors.New("storetest: injected")
+var errInjected = errors.New("storetest: the test has injected this error")
 
 func injected(k store.Kind) error { return &store.Error{Kind: k, Err: errInjected} }
 
@@ -241,7 +241,7 @@ func (f *Faults[TX]) Begin(ctx context.Context, opts store.BeginOptions) (store.
 func (f *Faults[TX]) Join(ctx context.Context, tx TX, opts store.BeginOptions) (store.Transaction[TX], store.Record, error) {
 	j, ok := store.As[store.Joiner[TX]](f.s)
 	if !ok {
-		return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: errors.New("storetest: the store below cannot join")}
+		return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: errors.New("storetest: the tested store does not implement store.Joiner")}
 	}
 	if f.down(JoinDown) {
 		return nil, store.Record{}, injected(store.KindUnavailable)

@@ -44,7 +44,7 @@ type OperationsHarness struct {
 // Change with Writes: the error is [store.KindMisused].
 func RunOperations(t *testing.T, h OperationsHarness) {
 	if h.Open == nil || h.Peer == nil || h.Advance == nil {
-		t.Fatal("storetest: the harness is incomplete")
+		t.Fatal("storetest: a required field of the Harness is not set")
 	}
 	open := func(t *testing.T) *operations {
 		s := h.Open(t)
@@ -111,7 +111,7 @@ func (o plainOperations[TX]) Read(ctx context.Context, id store.ID) (store.Recor
 
 func (o plainOperations[TX]) Swap(ctx context.Context, c store.Change) (store.Record, error) {
 	if len(c.Writes) > 0 {
-		return store.Record{}, &store.Error{Kind: store.KindMisused, Err: errors.New("storetest: no tables")}
+		return store.Record{}, &store.Error{Kind: store.KindMisused, Err: errors.New("storetest: the harness has no SQL tables")}
 	}
 	return o.s.Swap(ctx, c)
 }

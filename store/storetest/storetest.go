@@ -163,7 +163,7 @@ func (h Harness[TX]) check(t *testing.T) {
 				continue
 			}
 			if v.Field(i).IsZero() {
-				t.Fatalf("storetest: the harness has no %s", name)
+				t.Fatalf("storetest: the field %s of the Harness is not set", name)
 			}
 		}
 	}
@@ -181,7 +181,7 @@ func open[TX any](t *testing.T, h Harness[TX]) *suite[TX] {
 	u := &suite[TX]{Harness: h, s: h.Open(t)}
 	u.peer = h.Peer(t, u.s)
 	if _, u.joins = store.As[store.Joiner[TX]](u.s); u.joins && h.Own == nil {
-		t.Fatal("storetest: the store is a Joiner, but the harness has no Own")
+		t.Fatal("storetest: the store implements store.Joiner, but Harness.Own is not set")
 	}
 	u.operations = operationsOf(u)
 	return u

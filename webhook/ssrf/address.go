@@ -82,17 +82,17 @@ func find(list []named, a netip.Addr) *named {
 func (g *Guard) CheckAddr(a netip.Addr) error {
 	switch {
 	case !a.IsValid():
-		return refused("there is no address")
+		return refused("the address is empty or not valid")
 	// An address with a zone is valid only on this machine.
 	case a.Zone() != "":
-		return refused("the address %s has a zone, which is a network card of this host", a)
+		return refused("the address %s has a zone, which names a network interface of this host. Try: an address without a zone", a)
 	// The prefixes of IPv4 addresses would not match such an address.
 	case a.Is4In6():
-		return refused("the address %s is an IPv4 address inside of an IPv6 one. Try: %s", a, a.Unmap())
+		return refused("the address %s is an IPv6 form of an IPv4 address. Try: %s", a, a.Unmap())
 	}
 	// The metadata addresses come before the settings, because no setting may allow them.
 	if m := find(metadata, a); m != nil {
-		return refused("the address %s is for metadata (%s). No setting allows it", a, m.name)
+		return refused("the address %s is the metadata address of a cloud provider (%s), and no setting allows it", a, m.name)
 	}
 	allowed := g.allows(a)
 	if nat64.Contains(a) && allowed { // NAT64 connects to the IPv4 address inside, so that address decides
@@ -103,10 +103,10 @@ func (g *Guard) CheckAddr(a netip.Addr) error {
 		return nil
 	}
 	if s := find(special, a); s != nil {
-		return refused("the address %s is not public: %s is %s. Try: Guard.AllowPrefixes with it, if receivers of your own are there", a, s.prefix, s.name)
+		return refused("the address %s is not public: %s is %s. Try: add the prefix to Guard.AllowPrefixes, if your own receivers use it", a, s.prefix, s.name)
 	}
 	if a.Is6() && !global.Contains(a) {
-		return refused("the address %s is not public: it is outside of %s. Try: Guard.AllowPrefixes, if receivers of your own are there", a, global)
+		return refused("the address %s is not public: it is outside of %s. Try: add a prefix to Guard.AllowPrefixes, if your own receivers use it", a, global)
 	}
 	return nil
 }

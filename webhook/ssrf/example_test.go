@@ -18,7 +18,7 @@ func Example() {
 	_, err := client.Get("https://127.0.0.1/")
 	fmt.Println(errors.Is(err, ssrf.ErrRefused))
 	// Output:
-	// https://169.254.169.254/latest/meta-data/ ssrf: the address 169.254.169.254 is for metadata (AWS, Azure, Google Cloud and others). No setting allows it
+	// https://169.254.169.254/latest/meta-data/ ssrf: the address 169.254.169.254 is the metadata address of a cloud provider (AWS, Azure, Google Cloud and others), and no setting allows it
 	// http://1.1.1.1/ ssrf: the URL begins with http. Try: https, or Guard.AllowHTTP
 	// https://1.1.1.1/hooks <nil>
 	// https://10.20.0.7/hooks <nil>

@@ -34,7 +34,7 @@ import (
 
 // ErrRefused matches, by errors.Is, each error with which the guard refuses a URL or an address. If a name
 // cannot be resolved, the error does not match ErrRefused.
-var ErrRefused = errors.New("ssrf: refused")
+var ErrRefused = errors.New("ssrf: the URL or address is not allowed")
 
 // Guard says where a client may connect. The zero value allows https to port 443 of public addresses. Set the
 // fields of a Guard before its first use.
@@ -73,11 +73,11 @@ type Guard struct {
 // allow.
 func (g *Guard) Control(network, address string, _ syscall.RawConn) error {
 	if network != "tcp4" && network != "tcp6" {
-		return refused("the network is %q. Try: tcp", network)
+		return refused("the network %q is not allowed. Try: tcp", network)
 	}
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return refused("%q is no address with a port", address)
+		return refused("%q is not an IP address with a port", address)
 	}
 	if err := g.checkPort(to.Port()); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (g *Guard) Control(network, address string, _ syscall.RawConn) error {
 func (g *Guard) CheckURL(ctx context.Context, text string) error {
 	u, err := url.Parse(text)
 	if err != nil {
-		return refused("it is no URL. Try: such as https://example.com/hooks")
+		return refused("the text is not a URL. Try: such as https://example.com/hooks")
 	}
 	if err := g.checkForm(u); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (g *Guard) CheckURL(ctx context.Context, text string) error {
 	defer cancel()
 	addresses, err := resolver.LookupNetIP(ctx, "ip", u.Hostname())
 	if err != nil {
-		return fmt.Errorf("ssrf: the name cannot be resolved: %w", err)
+		return fmt.Errorf("ssrf: the host name cannot be resolved: %w", err)
 	}
 	for _, a := range addresses {
 		if err := g.CheckAddr(a.Unmap()); err != nil { // the resolver may return an IPv4 address inside an IPv6 address
@@ -135,12 +135,12 @@ func (g *Guard) checkForm(u *url.URL) error {
 		return refused("the URL has no host. Try: such as https://example.com/hooks")
 	}
 	if u.User != nil {
-		return refused("the URL has a name or password in it. Try: a header")
+		return refused("the URL contains a user name or a password. Try: a header for the credentials")
 	}
 	if text := u.Port(); text != "" {
 		n, err := strconv.ParseUint(text, 10, 16)
 		if err != nil {
-			return refused("the port is %q. Try: a number below 65536", text)
+			return refused("the port %q is not a valid port number. Try: a number from 1 to 65535", text)
 		}
 		port = uint16(n)
 	}
@@ -156,5 +156,5 @@ func (g *Guard) checkPort(port uint16) error {
 	if slices.Contains(g.AllowPorts, port) || len(g.AllowPorts) == 0 && (port == 443 || port == 80 && g.AllowHTTP) {
 		return nil
 	}
-	return refused("the port is %d. Try: Guard.AllowPorts", port)
+	return refused("the port %d is not allowed. Try: add the port to Guard.AllowPorts", port)
 }

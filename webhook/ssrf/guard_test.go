@@ -42,7 +42,7 @@ func TestAddressesMustBePublic(t *testing.T) {
 		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), a.String()) {
 			t.Errorf("%s: %v", text, err)
 		}
-		if says := err.Error(); !strings.Contains(says, "Guard.AllowPrefixes") && !strings.Contains(says, "No setting allows it") && !a.Is4In6() && a.Zone() == "" {
+		if says := err.Error(); !strings.Contains(says, "Guard.AllowPrefixes") && !strings.Contains(says, "no setting allows it") && !a.Is4In6() && a.Zone() == "" {
 			t.Errorf("%s: %v", text, err)
 		}
 		if err := g.Control("tcp6", netip.AddrPortFrom(a, 443).String(), nil); !errors.Is(err, ErrRefused) {
@@ -101,8 +101,8 @@ func TestURLsThatAreRefused(t *testing.T) {
 		"//1.1.1.1/":                "scheme",
 		"1.1.1.1":                   "scheme",
 		"":                          "scheme",
-		"https://[::1":              "no URL",
-		"https://1.1.1.1\r\nHost:x": "no URL",
+		"https://[::1":              "not a URL",
+		"https://1.1.1.1\r\nHost:x": "not a URL",
 	} {
 		err := (&Guard{}).CheckURL(t.Context(), text)
 		if says == "" && err != nil || says != "" && (!errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), says)) {

@@ -19,17 +19,17 @@ type Pointer []string
 func Parse(s string) (Pointer, error) {
 	switch {
 	case !utf8.ValidString(s):
-		return nil, errors.New("it is not UTF-8")
+		return nil, errors.New("the pointer is not valid UTF-8")
 	case s == "":
 		return Pointer{}, nil
 	case s[0] != '/':
-		return nil, errors.New("it does not begin with a slash")
+		return nil, errors.New("the pointer does not begin with a slash")
 	}
 	p := Pointer(strings.Split(s[1:], "/"))
 	for i, token := range p {
 		for j := range len(token) {
 			if token[j] == '~' && (j+1 == len(token) || token[j+1] != '0' && token[j+1] != '1') {
-				return nil, errors.New("a ~ in it is not followed by 0 or 1")
+				return nil, errors.New("the pointer has a ~ that is not followed by 0 or 1")
 			}
 		}
 		p[i] = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~") // in this order, because ~01 means ~1

@@ -70,7 +70,7 @@ func Check(key string) error {
 	case key == "":
 		return errors.New("the key is empty")
 	case len(key) > MaxKey:
-		return fmt.Errorf("the key has %d bytes, at most %d are allowed", len(key), MaxKey)
+		return fmt.Errorf("the key has %d bytes, and at most %d are allowed", len(key), MaxKey)
 	case !printable.Is(key):
 		return errors.New("the key contains control characters or is not UTF-8")
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // ErrHeld says that another process, or another part of this process, has the file open.
-var ErrHeld = errors.New("the file is open in another process")
+var ErrHeld = errors.New("another process has the file open")
 
 // Supported reports whether the system has such locks. If it has none, [Open] and [Create] fail with
 // [errors.ErrUnsupported].
@@ -24,7 +24,7 @@ func Open(path string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 		if isLink(path, err) {
-			return nil, fmt.Errorf("%s is a symbolic link, which another file may be put behind. Try: the path of the file itself", path)
+			return nil, fmt.Errorf("%s is a symbolic link, which may point to another file later. Try: the path of the file itself", path)
 		}
 		if err != nil {
 			return nil, err
@@ -59,7 +59,7 @@ func take(f *os.File, path string) (current bool, err error) {
 		return false, err
 	}
 	if !info.Mode().IsRegular() {
-		return false, fmt.Errorf("%s is no regular file", path)
+		return false, fmt.Errorf("%s is not a regular file", path)
 	}
 	if err := lock(f); err != nil {
 		return false, err

@@ -39,11 +39,11 @@ func (e aesEncrypter) Encrypt(plain, label []byte) ([]byte, error) {
 
 func (e aesEncrypter) Decrypt(encrypted, label []byte) ([]byte, error) {
 	if len(encrypted) == 0 || encrypted[0] != version1 {
-		return nil, errors.New("once: not encrypted by this version of once")
+		return nil, errors.New("once: the stored data has a format that this version of once cannot decrypt. Try: the version of once that has stored the data")
 	}
 	plain, err := e.gcm.Open(nil, nil, encrypted[1:], label)
 	if err != nil {
-		return nil, errors.New("once: stored data cannot be decrypted: the key is wrong, or the data is damaged or was moved from another row")
+		return nil, errors.New("once: the stored data cannot be decrypted: the encryption key is wrong, the data is damaged, or the data was copied from another row")
 	}
 	return plain, nil
 }
@@ -83,7 +83,7 @@ func OpenMessage(e Encrypter, label string, headers, payload []byte) (plainHeade
 		payload, err = e.Decrypt(payload, []byte(label+"payload"))
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w. Try: the key under which it was stored", err)
+		return nil, nil, fmt.Errorf("%w. Try: the encryption key with which the data was stored", err)
 	}
 	return headers, payload, nil
 }

@@ -8,8 +8,8 @@ import (
 )
 
 var (
-	errNotString = errors.New("it is not a String of RFC 9651")
-	errNotItem   = errors.New("it is not an Item of RFC 9651")
+	errNotString = errors.New("the value is not a String of RFC 9651")
+	errNotItem   = errors.New("the value is not an Item of RFC 9651")
 )
 
 // parseString reads a field value that must be a String with parameters (RFC 9651, sections 3.3.3 and 4.2.5), and returns the

@@ -56,7 +56,7 @@ func ParseKey(value string, strict bool) (string, error) {
 	for i := range len(key) {
 		switch c := key[i]; {
 		case c < 0x20 || c > 0x7e:
-			return "", &KeyError{"The idempotency key has characters other than printable ASCII.", false}
+			return "", &KeyError{"The idempotency key has characters that are not printable ASCII.", false}
 		case c == '"' || c == ',' || c == ';':
 			return "", &KeyError{`An idempotency key with a quotation mark, comma or semicolon must be sent as "key", with \ before each \ and ".`, true}
 		}

@@ -278,7 +278,7 @@ func (g *Group) enter(bytes int64) error {
 	defer g.mu.Unlock()
 	w := &g.waiters
 	if w.calls >= w.maxCalls || w.bytes+bytes > w.maxBytes {
-		return fmt.Errorf("%d duplicates with %d bytes wait in this process already, at most %d (Config.MaxWaiting) with %d bytes (Config.MaxWaitingBytes) may. Try: again a little later", w.calls, w.bytes, w.maxCalls, w.maxBytes)
+		return fmt.Errorf("%d duplicate calls with %d bytes wait in this process already, and at most %d calls (Config.MaxWaiting) with %d bytes (Config.MaxWaitingBytes) may wait. Try: call again a little later", w.calls, w.bytes, w.maxCalls, w.maxBytes)
 	}
 	w.calls++
 	w.bytes += bytes

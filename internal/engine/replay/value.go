@@ -31,7 +31,7 @@ func Encode(rec *store.Record, until time.Time) []byte {
 	return slices.Concat(b, rec.Fingerprint, []byte(rec.Trace), header, rec.Result.Body)
 }
 
-var errDamaged = errors.New("a value of the shared cache is damaged, or of another version of once")
+var errDamaged = errors.New("a value in the shared cache is damaged, or another version of once has written it")
 
 // Decode reads the form that Encode returns. The record uses the memory of b.
 func Decode(b []byte) (rec store.Record, until time.Time, err error) {

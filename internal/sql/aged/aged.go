@@ -87,7 +87,7 @@ func Some(ctx context.Context, db sqlplane.Database, t Table, s Selection, archi
 		}
 		columns, err := json.Marshal(last.Columns)
 		if err != nil {
-			return fmt.Errorf("row %q of %s: %w", last.ID.Key, t.Name, err)
+			return fmt.Errorf("the expired row %q of table %s cannot be read: %w", last.ID.Key, t.Name, err)
 		}
 		found = append(found, upkeep.Expired{ID: last.ID, At: last.At.Add(s.Keep), Table: t.Name, Row: columns})
 		deletes = append(deletes, statement(db, "delete from "+t.Name+" where "+t.Is+" and "+s.Old.Text, slices.Concat(last.Args, s.Old.Args)...))

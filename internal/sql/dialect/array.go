@@ -43,5 +43,5 @@ func appendElement(b []byte, v any) []byte {
 	case bool:
 		return strconv.AppendBool(b, v)
 	}
-	panic(fmt.Sprintf("dialect: a value of type %T in an array", v)) // a mistake in this module
+	panic(fmt.Sprintf("dialect: an array contains a value of type %T, which the package cannot send to the database", v)) // a mistake in this module
 }

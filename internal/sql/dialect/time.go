@@ -25,11 +25,11 @@ func (t *Time) Scan(v any) error {
 	case []byte: // from older releases of MySQL's driver
 		ms, err := strconv.ParseInt(string(v), 10, 64)
 		if err != nil {
-			return fmt.Errorf("a time is stored as %q", v)
+			return fmt.Errorf("the database has returned %q, which is not a time", v)
 		}
 		*t = Time(time.UnixMilli(ms).UTC())
 	default:
-		return fmt.Errorf("a time is stored as %T", v)
+		return fmt.Errorf("the database has returned a value of type %T, which is not a time", v)
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func Decode(b []byte, r *store.Result) error {
 		line, rest, ended := bytes.Cut(b, []byte("\n"))
 		name, value, split := bytes.Cut(line, []byte(": "))
 		if !ended || !split {
-			return errors.New("store: stored header is damaged")
+			return errors.New("store: the stored head of a result is damaged")
 		}
 		b = rest
 		f := store.Field{Name: string(name), Value: string(value)}

@@ -125,7 +125,7 @@ func (l *Letter) Seal(e seal.Encrypter) (err error) {
 		return nil
 	}
 	if l.Headers, l.Payload, err = seal.Message(e, l.label(), l.Headers, l.Payload); err != nil {
-		return fmt.Errorf("a dead letter: %w", err)
+		return fmt.Errorf("a row of a dead letter cannot be read: %w", err)
 	}
 	l.Encrypted = true
 	return nil
@@ -138,7 +138,7 @@ func (l *Letter) Open(e seal.Encrypter) error {
 	}
 	headers, payload, err := seal.OpenMessage(e, l.label(), l.Headers, l.Payload)
 	if err != nil {
-		return fmt.Errorf("dead letter %s: %w", l.UID, err)
+		return fmt.Errorf("the stored data of dead letter %s cannot be read: %w", l.UID, err)
 	}
 	l.Headers, l.Payload, l.Encrypted = headers, payload, false
 	return nil

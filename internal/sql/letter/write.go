@@ -152,7 +152,7 @@ func Resolve(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, uid, st
 	s := statement(d, resolve+"uid = ? and state = 'dead'", state, []byte{}, []byte{}, uid)
 	n, err := r.Exec(ctx, s)
 	if err == nil && n == 0 {
-		return fmt.Errorf("dead letter %s was resolved meanwhile", uid)
+		return fmt.Errorf("another process has changed the dead letter %s at the same time", uid)
 	}
 	return err
 }

@@ -21,7 +21,7 @@ import (
 const MaxJoins = 1000
 
 // ErrMaxJoins is the error of a join beyond MaxJoins.
-var ErrMaxJoins = fmt.Errorf("%d joined operations hold their claims in this transaction, each with a lock of the server. Try: commit the transaction in between, or once.Do for each", MaxJoins)
+var ErrMaxJoins = fmt.Errorf("this transaction already holds the claims of %d operations of once.Join, and each claim is a lock of the server. Try: commit after fewer operations, or call once.Do for each operation", MaxJoins)
 
 // LockID returns the advisory lock of an operation. It has 64 bits, so two operations practically never share a lock. If they
 // do, one of them gets "in flight".

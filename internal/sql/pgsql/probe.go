@@ -46,4 +46,4 @@ func ExcludesLock(ctx context.Context, db *sql.DB) (excludes bool, err error) {
 }
 
 // Unkept is logged once if a server does not keep advisory locks.
-const Unkept = "once: this server keeps no advisory locks, so operations are claimed by their commits: a duplicate on another node is not seen in flight and runs its handler, of which one commits"
+const Unkept = "once: this server keeps no advisory locks, so each commit claims its operation: two processes may run the handler of one operation at the same time, and only one of them commits"

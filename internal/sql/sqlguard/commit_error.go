@@ -17,17 +17,17 @@ type CommitError struct {
 
 func (e *CommitError) Error() string {
 	if e.InDoubt {
-		return "once: outcome of COMMIT unknown: " + e.Err.Error() +
-			". Try: ask again with the same key; the database knows"
+		return "once: the outcome of COMMIT is unknown: " + e.Err.Error() +
+			". Try: call again with the same key, which finds out the outcome"
 	}
-	return "once: COMMIT failed, nothing was applied: " + e.Err.Error()
+	return "once: COMMIT has failed, and nothing was applied: " + e.Err.Error()
 }
 
 func (e *CommitError) Unwrap() error { return e.Err }
 
 // ErrEnded says that the transaction had ended before its owner ended it, by a COMMIT or ROLLBACK that the guard could not see.
 // It is not known which of the two.
-var ErrEnded = errors.New("the transaction had been ended underneath")
+var ErrEnded = errors.New("the transaction had already ended when the commit or rollback was sent, for example by a COMMIT in a procedure")
 
 func newCommitError(d Dialect, err error) *CommitError {
 	if endedUnderneath(d, err) {

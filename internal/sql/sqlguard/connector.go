@@ -37,7 +37,7 @@ var (
 
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if c.dialect < PostgreSQL || c.dialect > SQLite {
-		return nil, fmt.Errorf("once: no rules for %s. Try: sqlguard.PostgreSQL, MySQL or SQLite", c.dialect)
+		return nil, fmt.Errorf("once: package sqlguard does not support the dialect %s. Try: sqlguard.PostgreSQL, sqlguard.MySQL or sqlguard.SQLite", c.dialect)
 	}
 	base, err := c.base.Connect(ctx)
 	if err != nil {
@@ -46,7 +46,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	usable, ok := base.(baseConn)
 	if !ok {
 		_ = base.Close() // the driver's version is the reason: an error of Close adds nothing
-		return nil, fmt.Errorf("once: a connection of %T takes no contexts. Try: a version of the driver whose connections implement driver.ConnBeginTx and driver.ConnPrepareContext", base)
+		return nil, fmt.Errorf("once: a connection of type %T does not support contexts. Try: a version of the driver whose connections implement driver.ConnBeginTx and driver.ConnPrepareContext", base)
 	}
 	made := newConn(usable, c)
 	if err := made.checkCharset(ctx); err != nil {
@@ -79,7 +79,7 @@ func prepare(ctx context.Context, c baseConn, query string) (baseStmt, error) {
 	usable, ok := s.(baseStmt)
 	if !ok {
 		_ = s.Close() // the driver's version is the reason: an error of Close adds nothing
-		return nil, fmt.Errorf("once: a statement of %T takes no contexts. Try: a version of the driver whose statements implement driver.StmtExecContext and driver.StmtQueryContext", s)
+		return nil, fmt.Errorf("once: a statement of type %T does not support contexts. Try: a version of the driver whose statements implement driver.StmtExecContext and driver.StmtQueryContext", s)
 	}
 	return usable, nil
 }

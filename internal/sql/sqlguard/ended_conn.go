@@ -24,7 +24,7 @@ func OnConn(fn func() error) (err error) {
 		if !is || !strings.Contains(nothing.Error(), "nil pointer") { // this is another bug, which must not be hidden
 			panic(r)
 		}
-		err = fmt.Errorf("sqlguard: %w: it was closed meanwhile: %w", driver.ErrBadConn, nothing)
+		err = fmt.Errorf("sqlguard: %w: the connection was closed by another goroutine: %w", driver.ErrBadConn, nothing)
 	}()
 	return fn()
 }

@@ -15,7 +15,7 @@ type StatementError struct {
 
 func (e *StatementError) Error() string {
 	if e.Statement == "" {
-		return "an argument of a statement was rejected: " + e.Err.Error()
+		return "the driver has rejected an argument of a statement: " + e.Err.Error()
 	}
 	return "statement " + strconv.Quote(e.Statement) + " failed: " + e.Err.Error()
 }
@@ -30,27 +30,27 @@ type RefusedError struct {
 }
 
 func (e *RefusedError) Error() string {
-	return "once: " + e.Refused + " refused, because earlier in this transaction " + e.First.Error() +
-		". Try: return that first error, or run a statement that may fail under a SAVEPOINT of its own and ROLLBACK TO it"
+	return "once: " + e.Refused + " was not sent, because an earlier statement of the transaction has failed: " + e.First.Error() +
+		". Try: return the error of this first statement, or use a SAVEPOINT and ROLLBACK TO for a statement that may fail"
 }
 
 func (e *RefusedError) Unwrap() error { return e.First }
 
 var (
-	errControl = errors.New("refused, because it begins or ends the guarded transaction." +
-		" Try: Commit or Rollback of the *sql.Tx; for a part of it SAVEPOINT and ROLLBACK TO, each a statement of its own")
-	errImplicit = errors.New("refused, because MySQL commits the transaction when it runs this." +
-		" Try: run it outside the transaction")
-	errAllLocks = errors.New("refused, because it releases the lock by which once holds its claim as well." +
+	errControl = errors.New("the statement was not sent, because it begins or ends the transaction of once." +
+		" Try: Commit or Rollback of the *sql.Tx; for a part of the transaction SAVEPOINT and ROLLBACK TO, each in a separate statement")
+	errImplicit = errors.New("the statement was not sent, because MySQL would commit the transaction before it runs the statement." +
+		" Try: run the statement outside of the transaction")
+	errAllLocks = errors.New("the statement was not sent, because it would also release the lock with which once claims the operation." +
 		" Try: RELEASE_LOCK with the name of your own lock")
-	errUsed = errors.New("once: this sqlguard.Txn guards, or has guarded, another transaction." +
+	errUsed = errors.New("once: this sqlguard.Txn is already used for another transaction." +
 		" Try: a new Txn, and its Context, for each transaction")
-	errNested = errors.New("once: a transaction is open on this connection already, and one of the two is guarded." +
-		" Try: end the first, or take another connection")
-	errForeign = errors.New("refused, because its context carries the sqlguard.Txn of another transaction." +
-		" Try: a context that carries none")
-	errOutside = errors.New("once: a statement with the context of a sqlguard.Txn ran outside every transaction of its connection." +
-		" Try: run it on the *sql.Tx, or with a context that does not carry the Txn")
+	errNested = errors.New("once: this connection already has an open transaction, so a second transaction cannot begin." +
+		" Try: end the first transaction, or use another connection")
+	errForeign = errors.New("the statement was not sent, because its context has the sqlguard.Txn of another transaction." +
+		" Try: a context without a sqlguard.Txn")
+	errOutside = errors.New("once: a statement has the context of a sqlguard.Txn, but runs outside of a transaction." +
+		" Try: run the statement on the *sql.Tx, or use a context without a sqlguard.Txn")
 )
 
 // headLength is how many characters of a statement an error shows.

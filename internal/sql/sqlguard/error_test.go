@@ -14,16 +14,16 @@ func TestMessagesOfErrors(t *testing.T) {
 	f.failing("exec "+query, errDriver)
 	_, _ = tx.Exec(query)
 	got := tx.Commit().Error()
-	want := `once: COMMIT refused, because earlier in this transaction ` +
+	want := `once: COMMIT was not sent, because an earlier statement of the transaction has failed: ` +
 		`statement "INSERT INTO t (a, b) VALUES (?, 'été', xxxxxxxxxxxxxxxxxxxxx..." failed: the driver says no. ` +
-		`Try: return that first error, or run a statement that may fail under a SAVEPOINT of its own and ROLLBACK TO it`
+		`Try: return the error of this first statement, or use a SAVEPOINT and ROLLBACK TO for a statement that may fail`
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	for err, want := range map[error]string{
-		&StatementError{Err: errDriver}:             "an argument of a statement was rejected: the driver says no",
-		&CommitError{Err: errDriver}:                "once: COMMIT failed, nothing was applied: the driver says no",
-		&CommitError{Err: errDriver, InDoubt: true}: "once: outcome of COMMIT unknown: the driver says no. Try: ask again with the same key; the database knows",
+		&StatementError{Err: errDriver}:             "the driver has rejected an argument of a statement: the driver says no",
+		&CommitError{Err: errDriver}:                "once: COMMIT has failed, and nothing was applied: the driver says no",
+		&CommitError{Err: errDriver, InDoubt: true}: "once: the outcome of COMMIT is unknown: the driver says no. Try: call again with the same key, which finds out the outcome",
 	} {
 		if err.Error() != want {
 			t.Errorf("got %q, want %q", err, want)

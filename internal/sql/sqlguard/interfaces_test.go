@@ -165,14 +165,14 @@ func TestDriversWithoutContexts(t *testing.T) {
 	f := newFake()
 	f.old = true
 	err := open(t, f, SQLite).PingContext(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "*sqlguard.oldConn takes no contexts. Try: ") {
+	if err == nil || !strings.Contains(err.Error(), "*sqlguard.oldConn does not support contexts. Try: ") {
 		t.Error(err)
 	}
 	wantCalls(t, f, "close")
 	f = newFake()
 	f.oldStmt = true
 	_, err = open(t, f, SQLite).PrepareContext(t.Context(), "UPDATE t")
-	if err == nil || !strings.Contains(err.Error(), "*sqlguard.oldStmt takes no contexts. Try: ") {
+	if err == nil || !strings.Contains(err.Error(), "*sqlguard.oldStmt does not support contexts. Try: ") {
 		t.Error(err)
 	}
 	wantCalls(t, f, "prepare UPDATE t", "stmt close")

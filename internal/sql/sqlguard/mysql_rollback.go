@@ -10,8 +10,8 @@ import (
 )
 
 // ErrIncomplete is the error of [Txn.Incomplete].
-var ErrIncomplete = errors.New("the transaction was rolled back, but not what it has written to tables that are not transactional, such as MyISAM's." +
-	" Try: alter table ... engine = InnoDB; once doctor lists them")
+var ErrIncomplete = errors.New("the transaction was rolled back, but its writes to tables without transactions (such as MyISAM tables) remain." +
+	" Try: alter table ... engine = InnoDB, for the tables that once doctor lists")
 
 // Incomplete returns [ErrIncomplete] if the transaction was rolled back, but its writes to tables of MySQL without transactions
 // remain.
@@ -64,7 +64,7 @@ func (c *conn) record(ctx context.Context, t *Txn) {
 	// The rollback has ended, so each statement is a separate transaction.
 	for _, statement := range t.records() {
 		if failed := c.run(ctx, statement); failed != nil {
-			err = errors.Join(err, fmt.Errorf("this could not be recorded, so that a retry may run again: %w", failed))
+			err = errors.Join(err, fmt.Errorf("the incomplete rollback could not be recorded, so a retry may execute the operation again: %w", failed))
 		}
 	}
 	t.incomplete.Store(&err)

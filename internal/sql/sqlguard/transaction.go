@@ -97,7 +97,7 @@ func (tx *transaction) join(ctx context.Context, t *Txn) error {
 	}
 	if err := tx.alive(ctx); err != nil {
 		t.release()
-		return fmt.Errorf("once: cannot join the transaction: %w", err)
+		return fmt.Errorf("once: once.Join cannot use the transaction of the caller: %w", err)
 	}
 	tx.txn, t.isolation = t, tx.isolation
 	return nil
@@ -229,7 +229,7 @@ func (tx *transaction) Rollback() error {
 	case endedUnderneath(c.dialect, err) && tx.txn.rolledBack(c.dialect):
 		return nil // the failed statement has rolled back already
 	case endedUnderneath(c.dialect, err):
-		return fmt.Errorf("once: ROLLBACK came too late: %w: %w", ErrEnded, err)
+		return fmt.Errorf("once: ROLLBACK had no effect: %w: %w", ErrEnded, err)
 	default:
 		c.broken = true
 		return err

@@ -7,7 +7,7 @@ import (
 )
 
 // ErrUnguarded is the error of [Txn.JoinTx] for a transaction of another *sql.DB.
-var ErrUnguarded = errors.New("once: this *sql.Tx is not guarded. Try: begin it on a *sql.DB of sqlstore.Open or sqlstore.OpenDB")
+var ErrUnguarded = errors.New("once: this *sql.Tx does not belong to a *sql.DB of sqlstore.Open or sqlstore.OpenDB. Try: begin the transaction on such a *sql.DB")
 
 // visitText reaches the connection of a transaction through its *sql.Tx. The guard answers it, so that nothing is sent. Without a
 // guard the statement does no harm.

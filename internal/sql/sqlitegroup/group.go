@@ -54,7 +54,7 @@ type groups struct {
 // UseGroups lets operations share a COMMIT from now on, if the driver supports this.
 func (f *File) UseGroups(ctx context.Context) error {
 	if f.busyTimeout < leastBusyTimeout {
-		return fmt.Errorf("with a busy_timeout of %v a handler may hold the file for half of that. Try: _pragma=busy_timeout(5000) in the data source name", f.busyTimeout)
+		return fmt.Errorf("the busy_timeout of SQLite is %v, which is too short for group commits: a handler may hold the write lock only for half of this time. Try: _pragma=busy_timeout(5000) in the data source name", f.busyTimeout)
 	}
 	conn, err := f.db.Conn(ctx)
 	if err != nil {

@@ -49,7 +49,7 @@ func (l *line) wait(ctx context.Context, patience time.Duration, alone bool) err
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-timer.C:
-		err = &store.Error{Kind: store.KindBusy, Err: fmt.Errorf("others have held the file for %v. Try: shorter handlers, or a longer busy_timeout", patience)}
+		err = &store.Error{Kind: store.KindBusy, Err: fmt.Errorf("other transactions have held the write lock of the SQLite file for %v. Try: shorter handlers, or a longer busy_timeout", patience)}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

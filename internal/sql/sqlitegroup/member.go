@@ -103,7 +103,7 @@ func (m *Member) Commit() error {
 	if commit := (*sqlguard.CommitError)(nil); errors.As(m.group.err, &commit) && commit.InDoubt {
 		kind = store.KindLost
 	}
-	return &store.Error{Kind: kind, Err: fmt.Errorf("of %d operations together: %w", len(m.group.ids), m.group.err)}
+	return &store.Error{Kind: kind, Err: fmt.Errorf("the group commit of %d operations has failed: %w", len(m.group.ids), m.group.err)}
 }
 
 // RolledBack ends the turn of a member whose Tx was rolled back. The member may have read writes of other members, so RolledBack
@@ -156,8 +156,8 @@ func (m *Member) groupEnded() bool {
 }
 
 var (
-	errNotEnded   = errors.New("another operation, with which this one was to be committed, has not ended within busy_timeout. Try: statements that end")
-	errRolledBack = errors.New("a statement of one operation has rolled back all operations of its group")
-	errSlow       = errors.New("the handler has kept others waiting, and was rolled back to be run again alone")
-	errTooLong    = errors.New("the handler has held the file for half of busy_timeout, and was rolled back. Try: a shorter handler, or a longer busy_timeout")
+	errNotEnded   = errors.New("another operation of the same group commit has not ended within busy_timeout. Try: shorter handlers, or a longer busy_timeout")
+	errRolledBack = errors.New("a statement of one operation has rolled back all operations of its group commit")
+	errSlow       = errors.New("the handler has delayed other operations of its group commit, so it was rolled back and runs again without a group")
+	errTooLong    = errors.New("the handler was rolled back, because it has held the write lock of the SQLite file for half of busy_timeout. Try: a shorter handler, or a longer busy_timeout")
 )

@@ -107,7 +107,9 @@ func (b boundedContext) Value(key any) any { return b.values.Value(key) }
 // deferredError is the error that COMMIT would return.
 type deferredError struct{}
 
-func (deferredError) Error() string { return "FOREIGN KEY constraint failed: a deferred one" }
+func (deferredError) Error() string {
+	return "FOREIGN KEY constraint failed: the transaction violates a deferred foreign key"
+}
 
 // Code is SQLITE_CONSTRAINT_FOREIGNKEY.
 func (deferredError) Code() int { return 787 }
@@ -133,8 +135,8 @@ func checkDriver(driverConn any) error {
 }
 
 var (
-	errUnguarded = errors.New("not a guarded connection to SQLite")
-	errNoStatus  = errors.New("the driver does not tell whether a deferred foreign key is violated, so that one caller's would fail others. Try: modernc.org/sqlite v1.53.0 or newer, whose connections have a method Status")
+	errUnguarded = errors.New("the connection is not a connection to SQLite that sqlstore.Open has opened")
+	errNoStatus  = errors.New("the SQLite driver cannot report violated deferred foreign keys, so one operation could make all operations of its group commit fail. Try: modernc.org/sqlite v1.53.0 or newer, whose connections have a method Status")
 )
 
 // violatesDeferred asks sqlite3_db_status whether COMMIT would find a violated constraint. It uses reflection, because the

@@ -23,7 +23,7 @@ type TimeoutError struct {
 func (e *TimeoutError) Error() string {
 	switch e.Limit {
 	case limitIdle:
-		return fmt.Sprintf("terminating the transaction due to idle-in-transaction timeout: no statement for %v. Try: a longer Timeouts.Idle, or nothing slow between two statements", e.After)
+		return fmt.Sprintf("terminating the transaction due to idle-in-transaction timeout: no statement for %v. Try: a longer Timeouts.Idle, or less time between two statements", e.After)
 	case limitStatement:
 		return fmt.Sprintf("canceling statement due to statement timeout: %v. Try: a longer Timeouts.Statement, or an index", e.After)
 	}

@@ -36,7 +36,7 @@ type Cache struct {
 // cache has no further effect. New panics if cfg is invalid.
 func New(client redis.UniversalClient, cfg Config) *Cache {
 	if client == nil || cfg.Prefix == "" {
-		panic(`rediscache: New: client and Config.Prefix are required. Try: Config{Prefix: "shop-prod:"}, which names the database`)
+		panic(`rediscache: New: the client is nil or Config.Prefix is empty. Try: a Prefix that names the database, such as Config{Prefix: "shop-prod:"}`)
 	}
 	return &Cache{client, cfg.Prefix}
 }
