@@ -34,7 +34,7 @@ func TestAfterARestore(t *testing.T) {
 		if _, ok := all["outbox_backlog"]; ok {
 			t.Error("the other checks are made as well")
 		}
-		all["restore_numbers"].want(t, "before", warn, "continue with numbers that consumers may have seen")
+		all["restore_numbers"].want(t, "before", warn, "will have numbers that consumers may have received")
 		says := func(code int, text string, args ...string) string {
 			t.Helper()
 			o := run(t, append(args, "--db", url)...).want(t, code)

@@ -53,6 +53,14 @@ func Count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun + "s"
 }
 
+// Counted is a number with a text that agrees with it: "1 message waits", "2 messages wait".
+func Counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
+}
+
 // Span is a duration, about as exact as a person wants it.
 func Span(d time.Duration) string {
 	switch {
