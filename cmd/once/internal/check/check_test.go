@@ -157,7 +157,7 @@ func TestBlindIsNoPass(t *testing.T) {
 	}))
 	defer server.Close()
 	code, stdout, stderr := run(t, "--", "curl", server.URL, "-X", "POST")
-	if code != 2 || !strings.Contains(stdout, "0 violations, 0 deviations") || !strings.Contains(stderr, "this is no pass.\nTry: --effects") {
+	if code != 2 || !strings.Contains(stdout, "0 violations, 0 deviations") || !strings.Contains(stderr, "the test has no result.\nTry: --effects") {
 		t.Errorf("%d\n%s%s", code, stdout, stderr)
 	}
 }
@@ -166,7 +166,7 @@ func TestBlindIsNoPass(t *testing.T) {
 func TestUsageErrorsSayWhatToTry(t *testing.T) {
 	t.Parallel()
 	for says, args := range map[string][]string{
-		"which request?":                   nil,
+		"the request is missing":           nil,
 		"no curl command":                  {"POST", "http://localhost"},
 		"no such file":                     {"none.http"},
 		"no preset":                        {"--preset", "soap", "--", "curl", "localhost", "-d", "x"},

@@ -43,7 +43,7 @@ func (c *resolve) Run(ctx context.Context, m *cli.Env, args []string) (err error
 	const try = "once journal resolve KEY --as applied --file PATH, or --as not-applied"
 	switch {
 	case len(args) == 0 || args[0] == "":
-		return cli.Usage("which key?", try)
+		return cli.Usage("the KEY is missing", try)
 	case c.as != "applied" && c.as != "not-applied":
 		return cli.Usage(fmt.Sprintf("--as %q says nothing", c.as), try)
 	}

@@ -57,7 +57,7 @@ func (c *export) Flags(fs *pflag.FlagSet) {
 func (c *export) Run(ctx context.Context, m *cli.Env, args []string) error {
 	const try = "once keys export KEY --scope SCOPE --key-file FILE --db URL"
 	if len(args) == 0 || args[0] == "" {
-		return cli.Usage("which key?", try)
+		return cli.Usage("the KEY is missing", try)
 	}
 	encrypter, err := c.key.Encrypter()
 	switch {

@@ -47,7 +47,7 @@ func (c *forget) Run(ctx context.Context, m *cli.Env, args []string) error {
 	const try = "once keys forget KEY --scope SCOPE --reason WHY --db URL"
 	switch {
 	case len(args) == 0 || args[0] == "":
-		return cli.Usage("which key?", try)
+		return cli.Usage("the KEY is missing", try)
 	case c.order.Scope == "":
 		return cli.Usage("--scope is missing", try)
 	}

@@ -76,7 +76,7 @@ func (c *resolve) Run(ctx context.Context, m *cli.Env, args []string) error {
 	const try = "once keys resolve KEY --scope SCOPE --call ID --reason WHY --db URL, with --call-result FILE, --result FILE, --failed REASON or --run-again"
 	switch {
 	case len(args) == 0 || args[0] == "":
-		return cli.Usage("which key?", try)
+		return cli.Usage("the KEY is missing", try)
 	case c.scope == "":
 		return cli.Usage("--scope is missing", try)
 	}

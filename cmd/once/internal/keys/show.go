@@ -64,7 +64,7 @@ func (c *show) Flags(fs *pflag.FlagSet) {
 func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	switch {
 	case len(args) == 0:
-		return cli.Usage("which key?", "once keys show KEY --scope SCOPE --db URL")
+		return cli.Usage("the KEY is missing", "once keys show KEY --scope SCOPE --db URL")
 	case args[0] == "":
 		return cli.Usage("the KEY is empty", "once keys show KEY --scope SCOPE --db URL")
 	case c.attempts < 0:

@@ -55,7 +55,7 @@ func (c *storm) Run(_ context.Context, m *cli.Env, _ []string) error {
 	if c.preset != "all" {
 		s, ok := simulate.Preset(c.preset)
 		if !ok {
-			return cli.Usage(fmt.Sprintf("there is no preset %q", c.preset), "--preset ordinary, herd, slow, pool, outage, or all")
+			return cli.Usage(fmt.Sprintf("the preset %q does not exist", c.preset), "--preset ordinary, herd, slow, pool, outage, or all")
 		}
 		scenarios = []simulate.Scenario{s}
 	}

@@ -127,7 +127,7 @@ func (c *torture) config(ctx context.Context, args []string) (cfg crash.Config, 
 	}
 	i := slices.Index(probe.Names(), c.preset)
 	if i < 0 {
-		return cfg, cli.Usage(fmt.Sprintf("there is no preset %q", c.preset), "--preset "+strings.Join(probe.Names(), ", or --preset "))
+		return cfg, cli.Usage(fmt.Sprintf("the preset %q does not exist", c.preset), "--preset "+strings.Join(probe.Names(), ", or --preset "))
 	}
 	cfg = crash.Config{Command: slices.Clone(args), KeyHeader: c.keyHeader, Quoted: probe.Presets[i].Quoted, Kills: c.kills, Patience: c.patience}
 	if cfg.Request, err = request.ReadFile(c.request); err != nil {
