@@ -103,7 +103,7 @@ func TestFollowCommands(t *testing.T) {
 		says(0, "billing   /shop   applied, by its number  ", "inbox", "show", event.ID, "--topic", "refunds", "--key", "acct_1", "--seq", "1")
 		says(0, "billing   /shop   parked  ", "inbox", "show", late.ID)
 		says(3, "no inbox of", "inbox", "show", late.ID, "--source", "/other")
-		says(2, "which event?", "inbox", "show")
+		says(2, "the ID of the event is missing", "inbox", "show")
 		says(0, `"state": "applied"`, "inbox", "show", event.ID, "-o", "json")
 		says(0, "ledger", show...)
 	})

@@ -304,7 +304,7 @@ func TestReplayRefusesTheRecordedHost(t *testing.T) {
 		t.Errorf("%d replays arrived", n)
 	}
 	for args, want := range map[string]string{
-		"":                                      "which file?",
+		"":                                      "the FILE is missing",
 		file:                                    "--to is missing",
 		file + " --to x":                        "no http or https URL",
 		file + " --to http://u:secret@x/":       "no http or https URL",

@@ -94,7 +94,7 @@ func TestOutboxCommands(t *testing.T) {
 				t.Errorf("once outbox %v has no advice: %s", args, o.stderr)
 			}
 		}
-		says(0, "There are more. Try: the same with --after ", "list", "--limit", "1")
+		says(0, "There are more items. Try: the same command with --after ", "list", "--limit", "1")
 		says(0, messageID(1), "list", "--state", "stopped")
 		says(0, messageID(2), "list", "--state", "blocked", "--topic", "refunds", "--key", "acct_1")
 		says(3, "has no message with this ID", "show", messageID(9))

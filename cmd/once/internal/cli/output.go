@@ -115,6 +115,6 @@ func (m *Env) More(next string) error {
 	if next == "" {
 		return nil
 	}
-	_, err := fmt.Fprintf(m.Stderr, "There are more. Try: the same with --after %s\n", next)
+	_, err := fmt.Fprintf(m.Stderr, "There are more items. Try: the same command with --after %s\n", next)
 	return err
 }

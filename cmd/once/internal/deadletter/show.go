@@ -28,7 +28,7 @@ type show struct{ cli.MessageFlags }
 
 func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) == 0 || args[0] == "" {
-		return cli.Usage("which letter?", "once deadletter show UID --db URL, with a UID of once deadletter list")
+		return cli.Usage("the UID of the dead letter is missing", "once deadletter show UID --db URL, with a UID of once deadletter list")
 	}
 	encrypter, err := c.Key.Encrypter()
 	if err != nil {

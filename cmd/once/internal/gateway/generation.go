@@ -59,7 +59,7 @@ func read(file string, f flags) (*config, *source, error) {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, nil, cli.Usage(err.Error(), "--config with a file that you may read")
+		return nil, nil, cli.Usage(err.Error(), "--config with a readable file")
 	}
 	return parse(file, text, f)
 }

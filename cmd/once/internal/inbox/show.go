@@ -46,7 +46,7 @@ func (c *show) Flags(fs *pflag.FlagSet) {
 func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	const try = "once inbox show EVENT --db URL, with an ID that logs have as event_id"
 	if len(args) == 0 || args[0] == "" {
-		return cli.Usage("which event?", try)
+		return cli.Usage("the ID of the event is missing", try)
 	}
 	c.message.ID = args[0]
 	if err := c.message.Check(); err != nil {

@@ -69,7 +69,7 @@ func (c *replay) Run(ctx context.Context, m *cli.Env, args []string) error {
 	target, err := url.Parse(c.to)
 	switch {
 	case len(args) == 0 || args[0] == "":
-		return cli.Usage("which file?", try)
+		return cli.Usage("the FILE is missing", try)
 	case c.to == "":
 		return cli.Usage("--to is missing", try)
 	case err != nil || target.Scheme != "http" && target.Scheme != "https" || target.Hostname() == "" || target.RawQuery != "" || target.Fragment != "" || target.User != nil:

@@ -78,7 +78,7 @@ func (c *resend) Run(ctx context.Context, m *cli.Env, args []string) error {
 		return c.resendAll(ctx, m)
 	}
 	if len(args) == 0 || args[0] == "" {
-		return cli.Usage("which message?", try)
+		return cli.Usage("the ID of the message is missing", try)
 	}
 	if err := cli.CheckBy(c.by, try); err != nil {
 		return err

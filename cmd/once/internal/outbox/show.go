@@ -25,7 +25,7 @@ type show struct{ cli.MessageFlags }
 
 func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) == 0 || args[0] == "" {
-		return cli.Usage("which message?", "once outbox show ID --db URL, with an ID of once outbox list")
+		return cli.Usage("the ID of the message is missing", "once outbox show ID --db URL, with an ID of once outbox list")
 	}
 	encrypter, err := c.Key.Encrypter()
 	if err != nil {

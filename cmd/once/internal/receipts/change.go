@@ -111,7 +111,7 @@ func (c *forget) Flags(fs *pflag.FlagSet) {
 
 func (c *forget) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) == 0 || args[0] == "" {
-		return cli.Usage("which operation?", "once receipts forget OPERATION --db URL")
+		return cli.Usage("the OPERATION is missing", "once receipts forget OPERATION --db URL")
 	}
 	db, t, err := open(ctx, m, c.db, receipt.Config{})
 	if err != nil {

@@ -52,7 +52,7 @@ type shown struct {
 
 func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) == 0 || args[0] == "" {
-		return cli.Usage("which operation?", "once receipts show OPERATION --db URL")
+		return cli.Usage("the OPERATION is missing", "once receipts show OPERATION --db URL")
 	}
 	db, t, err := open(ctx, m, c.db, receipt.Config{})
 	if err != nil {

@@ -74,7 +74,7 @@ func (c *decide) check(args []string) error {
 	try = "once saga " + string(c.decision.Action) + " KEY" + try + " --reason WHY --db URL"
 	switch {
 	case len(args) == 0 || args[0] == "":
-		return cli.Usage("which saga?", try)
+		return cli.Usage("the KEY of the saga is missing", try)
 	case c.fs.Lookup("step") != nil && c.decision.Step == "":
 		return cli.Usage("--step is missing", try+", with a STEP of once saga show KEY")
 	case c.decision.Action != saga.ActionForce:

@@ -46,7 +46,7 @@ func (c *show) Flags(fs *pflag.FlagSet) {
 
 func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) == 0 || args[0] == "" {
-		return cli.Usage("which saga?", "once saga show KEY --db URL, with a KEY of once saga list")
+		return cli.Usage("the KEY of the saga is missing", "once saga show KEY --db URL, with a KEY of once saga list")
 	}
 	encrypter, err := c.key.Encrypter()
 	if err != nil {

@@ -51,7 +51,7 @@ func (s *sender) Flags(fs *pflag.FlagSet) {
 // verifier returns the verifier of the flags.
 func (s *sender) verifier() (v *webhook.Verifier, err error) {
 	if s.file == "" {
-		return nil, cli.Usage("which secret?", "--secret-file FILE: a secret on the command line would be seen by others")
+		return nil, cli.Usage("the secret is missing", "--secret-file FILE (other users can see a secret on the command line)")
 	}
 	text, err := os.ReadFile(s.file)
 	if err != nil {

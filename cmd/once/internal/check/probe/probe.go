@@ -259,7 +259,7 @@ func (p *Probe) check(ctx context.Context, c *check, before int64) (int64, error
 
 // judge compares the effects of a check with the expected ones.
 func (p *Probe) judge(c *check, effects int64) {
-	says := fmt.Sprintf("%s: the API has made %s, and not %d", c.about, words.Count(int(effects), "effect"), p.expected)
+	says := fmt.Sprintf("in the check %q, the API made %s, and not %d", c.about, words.Count(int(effects), "effect"), p.expected)
 	switch {
 	case p.Effects != nil && !p.isAny && effects > p.expected:
 		p.find(c.double, says)
