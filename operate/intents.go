@@ -189,7 +189,7 @@ func (j *oneHost) List(ctx context.Context) ([]journal.Intent, error) {
 
 func (r ResumeRequest) prepare(req *http.Request, in journal.Intent) error {
 	if r.Retain == 0 && in.Expires.IsZero() && time.Since(in.Since) > 23*time.Hour { // a guessed expiry must not hold the intent for good
-		return errors.New("it is old, and the journal does not say for how long the server remembers its key. Try: --retention 72h, if that is how long")
+		return errors.New("the intent is old, and the journal does not say how long the server remembers its key. Try: --retention 72h if the server remembers keys for 72 hours")
 	}
 	for name, lines := range r.Header {
 		req.Header[name] = lines

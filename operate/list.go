@@ -243,7 +243,7 @@ func (a *Keys) within(f KeyFilter) (c conditions, err error) {
 func (a *Keys) where(f KeyFilter, in conditions) (c conditions, err error) {
 	is, ok := states[f.State]
 	if !ok {
-		return c, fmt.Errorf("operate: there is no state %q. Try: running, waiting, done, unknown or expired", f.State)
+		return c, fmt.Errorf("operate: the state %q does not exist. Try: running, waiting, done, unknown or expired", f.State)
 	}
 	if f.is != "" {
 		is = f.is

@@ -72,7 +72,7 @@ func TestFollowCommands(t *testing.T) {
 		says(0, "would send again: refund.succeeded of the topic refunds, message 1 of the key acct_1", "outbox", "resend", event.ID, "--reason", "asked")
 		says(0, "delivered: the destination", "outbox", "show", event.ID)
 		says(0, "a relay sends it again", "outbox", "resend", event.ID, "--reason", "ticket 7", "--by", "ada", "--yes")
-		says(0, "waiting: a relay delivers it next", "outbox", "show", event.ID)
+		says(0, "waiting: a relay will deliver the message", "outbox", "show", event.ID)
 		says(0, once.KeyHash("k-1"), "outbox", "show", event.ID)
 		says(0, "ada: ticket 7", "audit", "list")
 		says(3, "delivered ones are kept only by", "outbox", "resend", messageID(9), "--reason", "asked", "--yes")

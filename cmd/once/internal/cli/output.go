@@ -41,7 +41,7 @@ func (f *Form) Set(s string) error {
 		*f = Form(s)
 		return nil
 	}
-	return fmt.Errorf("there is no form %q. Try: -o table, -o json, or -o jsonl", s)
+	return fmt.Errorf("the output form %q does not exist. Try: -o table, -o json, or -o jsonl", s)
 }
 
 // formOf is the form that the command line asks for, even if it was not read to its end.

@@ -152,7 +152,7 @@ func (c *ddl) Flags(fs *pflag.FlagSet) {
 func (c *ddl) Run(_ context.Context, m *cli.Env, _ []string) error {
 	text, err := receipt.DDL(sqlplane.Dialect(c.dialect))
 	if err != nil {
-		return cli.Usage(words.Either(c.dialect == "", "--dialect is missing", fmt.Sprintf("there is no dialect %q", c.dialect)), "once receipts ddl --dialect postgres, sqlite or mysql")
+		return cli.Usage(words.Either(c.dialect == "", "--dialect is missing", fmt.Sprintf("the dialect %q does not exist", c.dialect)), "once receipts ddl --dialect postgres, sqlite or mysql")
 	}
 	_, err = fmt.Fprint(m.Stdout, text)
 	return err

@@ -78,7 +78,7 @@ func TestWhatIsNotUnderstoodIsAnError(t *testing.T) {
 		"not one word":             {"curl", place, "-X", "PO ST"},
 		"--json and --data":        {"curl", place, "--json", "{}", "-d", "sesame"},
 		"the URL is not valid":     {"curl", "http://sesame:x\x7f@localhost/"},
-		"behind -- there is":       nil,
+		"no curl command after":    nil,
 	} {
 		_, err := parseCurl(words, files)
 		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), ". Try: ") || strings.Contains(err.Error(), "sesame") {
