@@ -26,9 +26,9 @@ func OpenArchive(dir string) (*Archive, error) {
 	_, err := archive.Segments(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return nil, fmt.Errorf("the directory %s is not an archive, or its manifest is missing: %w. Try: the directory that was passed to once sweep --archive", words.Shown(dir), err)
+		return nil, fmt.Errorf("%s is not an archive, or its manifest is lost: %w. Try: use the DIR that you gave to once sweep --archive", words.Shown(dir), err)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("%w. Try: a user with the right to read %s", err, words.Shown(dir))
+		return nil, fmt.Errorf("%w. Try: run the command as a user who may read %s", err, words.Shown(dir))
 	case err != nil:
 		return nil, err //nolint:wrapcheck // it is of package archive
 	}

@@ -114,7 +114,7 @@ func (a *Keys) forget(ctx context.Context, r sqlplane.Runner, by By, o ForgetReq
 		details = append(details, erased(op))
 	}
 	if attempts > 0 {
-		details = append(details, fmt.Sprintf("ids of %d attempts erased", attempts))
+		details = append(details, fmt.Sprintf("request IDs of %d attempts erased", attempts))
 	}
 	detail := strings.Join(details, "; ")
 	entry := audit.Entry{Who: by.Who, Action: "forget", Scope: o.Scope, KeyHash: keyname.Hashes(o.Key)[0], Reason: by.Reason, Detail: detail}

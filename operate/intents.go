@@ -191,7 +191,7 @@ func (j *oneHost) List(ctx context.Context) ([]journal.Intent, error) {
 
 func (r ResumeRequest) prepare(req *http.Request, in journal.Intent) error {
 	if r.Retain == 0 && in.Expires.IsZero() && time.Since(in.Since) > 23*time.Hour { // an expiry that is only guessed must not hold the intent for ever
-		return errors.New("the intent is older than 23 hours, and the journal does not know how long the server remembers its key. Try: --retention 72h, if the server remembers keys for 72 hours")
+		return errors.New("the intent is old, and the journal does not say how long the server remembers its key. Try: --retention 72h if the server remembers keys for 72 hours")
 	}
 	for name, lines := range r.Header {
 		req.Header[name] = lines

@@ -10,30 +10,30 @@ import (
 // is its progress, from [Keys.Progress].
 func (op Operation) Meaning(p lease.Progress) string {
 	decides := words.Either(p.Call != nil && p.Call.Checked, "a check or a person", "a person")
-	what := words.Either(p.Call != nil && p.Call.Tx, "a phase that commits by itself", "an external call")
+	what := words.Either(p.Call != nil && p.Call.Tx, "a phase that commits its own transaction", "a call to another service")
 	switch op.State {
 	case "running":
 		switch {
 		case op.LeaseUntil == nil || op.LeaseUntil.After(op.Now):
-			return "a process works on it; its lease says for how long"
+			return "a process is executing the operation; the lease says until when the process has the operation"
 		case p.CallID != "":
-			return "its lease is over in the middle of a call: no retry repeats it, " + decides + " must decide"
+			return "the lease has ended during a call to another service: no retry repeats the call, and " + decides + " must decide"
 		}
-		return "its lease is over: the next retry or a completer goes on with it"
+		return "the lease has ended: the next retry or a completer continues the operation"
 	case "waiting":
 		if p.CallID != "" {
-			return "it has stopped in the middle of a call: no retry repeats it, " + decides + " must decide"
+			return "the operation has stopped during a call to another service: no retry repeats the call, and " + decides + " must decide"
 		}
-		return "it has stopped before its end: the next retry or a completer goes on with it"
+		return "the operation has stopped before its end: the next retry or a completer continues the operation"
 	case "unknown":
-		return what + " may have taken effect: no retry repeats it, " + decides + " must decide"
+		return what + " may have taken effect: no retry repeats it, and " + decides + " must decide"
 	case StateExpired:
-		return op.took() + ", but its retention is over: a retry would execute again"
+		return op.took() + ", but its retention has ended: a retry would execute again"
 	case "archived":
-		return op.took() + ", its retention is over and its row was deleted: a retry would execute again"
+		return op.took() + ", but its retention has ended and its row was deleted: a retry would execute again"
 	}
 	if op.Result == "omitted" {
-		return op.took() + "; its answer is not kept"
+		return op.took() + "; the database no longer has its answer"
 	}
 	return op.took() + "; a retry gets the stored answer"
 }
@@ -42,9 +42,9 @@ func (op Operation) Meaning(p lease.Progress) string {
 func (op Operation) took() string {
 	switch op.Effect {
 	case once.EffectApplied.String():
-		return "it took effect, once"
+		return "the operation took effect once"
 	case once.EffectNotApplied.String():
-		return "it was answered, once, and what it had written was rolled back"
+		return "the operation got an answer, and its writes were rolled back"
 	}
-	return "it was refused, once; it is not recorded whether what it had written was kept"
+	return "the operation was refused, and the database does not show whether its writes were kept"
 }

@@ -84,11 +84,11 @@ func (w TopicWait) String() string {
 	case outbox.WaitDown:
 		return "down"
 	case outbox.WaitHanging:
-		return "its destination does not answer"
+		return "its destination, which does not answer"
 	case outbox.WaitFull:
-		return "so many of its messages fail that no others are sent"
+		return "too many of its messages fail, so the relay sends no others"
 	case outbox.WaitRate:
-		return "its rate"
+		return "its rate limit"
 	case outbox.WaitFailing:
 		says := failing(w.Messages, w.More)
 		if w.Stopped > 0 {

@@ -60,21 +60,21 @@ func (v SagaView) Meaning() string {
 	switch v.State {
 	case saga.StateRunning:
 		if v.LeaseUntil != nil && !v.LeaseUntil.After(v.Now) {
-			return "its node has died; another one that has this definition takes it over"
+			return "the node that ran the saga has died; another node with the definition of the saga continues"
 		}
-		return "a node works on it"
+		return "a node is executing the saga"
 	case saga.StateWaiting:
-		return "a node that has this definition goes on with it when it is due"
+		return "a node with the definition of the saga continues when the saga is due"
 	case saga.StateStuck:
 		return words.Shown(v.Progress.Stuck)
 	case saga.StateCompleted:
-		return "all its steps have taken effect"
+		return "all steps of the saga have taken effect"
 	case saga.StateCompensated:
-		return "what had taken effect and has an undo is undone"
+		return "each step that took effect and has an undo is undone"
 	case saga.StateForgotten:
-		return "it has ended, and what was stored of it is forgotten"
+		return "the saga has ended, and its stored data was erased"
 	case StateExpired:
-		return "its record is over: another saga can be started under this key"
+		return "the record of the saga has expired: another saga can start with this key"
 	}
 	return "this release of once does not know the state"
 }

@@ -72,7 +72,7 @@ func TestArchiveIsVerifiedAndShown(t *testing.T) {
 		for _, place := range []string{nothing, dir, segments[0]} {
 			for _, args := range [][]string{{"verify", place}, {"show", place, "k"}, {"restore", place, nothing}} {
 				o := run(t, append([]string{"archive"}, args...)...).want(t, 1)
-				if !strings.Contains(o.stderr, place+" is not an archive, or its manifest is missing: ") || !strings.Contains(o.stderr, "\nTry: the directory that was passed to once sweep --archive") {
+				if !strings.Contains(o.stderr, place+" is not an archive, or its manifest is lost: ") || !strings.Contains(o.stderr, "\nTry: use the DIR that you gave to once sweep --archive") {
 					t.Errorf("%v: %s", args, o.stderr)
 				}
 			}

@@ -86,7 +86,7 @@ func TestDeadletterCommands(t *testing.T) {
 	says(2, `--since "yesterday" is no time`, "list", "--since", "yesterday")
 	says(0, "would discard: 0 letters", "discard", "--before", "2026-01-31T12:00:00Z", "--reason", "old")
 	says(2, "--limit 0", "list", "--limit", "0")
-	says(2, "which letter?", "show")
+	says(2, "the UID is missing", "show")
 	says(2, "the UID is empty", "redrive", "", "--reason", "repaired", "--yes")
 	says(2, "the UID is empty", "discard", "", "--consumer", "billing", "--reason", "old", "--yes")
 	says(3, "the dead letter lost does not exist", "redrive", "lost", "--reason", "repaired", "--yes")

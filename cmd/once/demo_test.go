@@ -151,7 +151,7 @@ func TestDemoSummary(t *testing.T) {
 	if next == nil {
 		t.Fatalf("no line to run next:\n%s", o.stdout)
 	}
-	if o := run(t, append(strings.Fields(next[1]), next[2:]...)...).want(t, 0); !strings.Contains(o.stdout, "done: it took effect, once") {
+	if o := run(t, append(strings.Fields(next[1]), next[2:]...)...).want(t, 0); !strings.Contains(o.stdout, "done: the operation took effect once") {
 		t.Errorf("%s", o.stdout)
 	}
 	if o := run(t, "demo", "--ops", "5", "--unsafe").want(t, 1); !strings.Contains(o.stdout, "NOT OK") || !strings.Contains(o.stdout, "too many") {
@@ -189,7 +189,7 @@ func TestDemoMetrics(t *testing.T) {
 		}
 	}
 	o := run(t, "demo", "--ops", "5", "--metrics").want(t, 0)
-	if !strings.Contains(o.stdout, "counted by the instruments of the service") || !strings.Contains(o.stdout, "replays, when the 5 refunds were asked for again") {
+	if !strings.Contains(o.stdout, "in the metrics of the service") || !strings.Contains(o.stdout, "replays, when the 5 refunds were requested again") {
 		t.Errorf("%s", o.stdout)
 	}
 }

@@ -27,7 +27,7 @@ func TestDoctorIdleConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	examined(t, b.URL())["idle_connections"].want(t, "PgBouncer as it comes", okay, "its own after 10 min")
+	examined(t, b.URL())["idle_connections"].want(t, "PgBouncer as it comes", okay, "to the server after 10 min")
 	set("client_idle_timeout", "7200")
 	examined(t, b.URL())["idle_connections"].want(t, "PgBouncer, longer than pools", okay, "2 h")
 	set("client_idle_timeout", "120")
@@ -36,7 +36,7 @@ func TestDoctorIdleConnections(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	other := strings.Replace(b.URL(), "postgres@", testenv.PgBouncerUser+"@", 1)
-	examined(t, other)["idle_connections"].want(t, "a user who may not ask PgBouncer", okay, "this user may not read the client_idle_timeout")
+	examined(t, other)["idle_connections"].want(t, "a user who may not ask PgBouncer", okay, "this user may not read the setting client_idle_timeout")
 	if err := pg.Set(t.Context(), "idle_session_timeout", "1min"); err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func TestDoctorReplicas(t *testing.T) {
 		url := primary.URL("app")
 		run(t, "migrate", "up", "--db", url).want(t, 0)
 		diagnosis := func() finding { return examined(t, url)["replicas"] }
-		diagnosis().want(t, "alone", okay, "none")
+		diagnosis().want(t, "alone", okay, "no replicas")
 
 		host, port, err := net.SplitHostPort(primary.Addr())
 		if err != nil {
@@ -128,13 +128,13 @@ func TestDoctorReplicas(t *testing.T) {
 		diagnosis().want(t, "a replica", warn, "replicas exist (1), but neither commits nor replays wait")
 		plain := examined(t, strings.Replace(url, "root@", "plain@", 1))
 		if mysql {
-			plain["replicas"].want(t, "a user who may not ask", warn, "not known")
+			plain["replicas"].want(t, "a user who may not ask", warn, "no privilege to list the replicas")
 		} else {
 			plain["replicas"].want(t, "any user", warn, "replicas exist (1)")
 		}
-		examined(t, url)["read_only"].want(t, "the primary", okay, "takes writes")
+		examined(t, url)["read_only"].want(t, "the primary", okay, "accepts writes")
 		until(t, replica, "select count(*) from information_schema.tables where table_name = 'once_operation'", "1")
-		examined(t, replica.URL("app"))["read_only"].want(t, "a writable replica", warn, "replicates from another server and accepts writes")
+		examined(t, replica.URL("app"))["read_only"].want(t, "a writable replica", warn, "replicates from another server, and accepts writes")
 		runSQL(t, replica, "", "set global read_only = 1")
 		examined(t, replica.URL("app"))["read_only"].want(t, "a replica", fail, "this server is a replica and accepts no writes")
 
@@ -144,10 +144,10 @@ func TestDoctorReplicas(t *testing.T) {
 		runSQL(t, replica, "", words("stop REPLICA; set global rpl_semi_sync_REPLICA_enabled = ON; start REPLICA"))
 		until(t, primary, words("show global status like 'Rpl_semi_sync_SOURCE_clients'"), words("Rpl_semi_sync_SOURCE_clients\t1"))
 		runSQL(t, primary, "", words("set global rpl_semi_sync_SOURCE_wait_point = AFTER_COMMIT"))
-		diagnosis().want(t, "AFTER_COMMIT", warn, "replays are local")
+		diagnosis().want(t, "AFTER_COMMIT", warn, "replays do not wait for a replica")
 
 		runSQL(t, primary, "", words("set global rpl_semi_sync_SOURCE_wait_point = AFTER_SYNC"))
-		diagnosis().want(t, "AFTER_SYNC", okay, "after a replica has it, or after 10000 ms")
+		diagnosis().want(t, "AFTER_SYNC", okay, "after a replica has the commit, or after 10000 ms")
 	})
 }
 
@@ -186,7 +186,7 @@ func TestDoctorAccess(t *testing.T) {
 		run(t, "migrate", "up", "--db", url).want(t, 0)
 		check(url, "who may do all", "privileges", okay, "read and write")
 		runSQL(t, m, "", "revoke "+service+", "+migrates+" on `"+name+"`.* from "+user+"@'%'")
-		check(url, "who may only read", "privileges", fail, "may not insert, update, delete in once_operation")
+		check(url, "who may only read", "privileges", fail, "no privilege to insert, update, delete in once_operation")
 		runSQL(t, m, "", "grant "+service+" on `"+name+"`.* to "+user+"@'%'")
 		check(url, "who may do both", "privileges", okay, "read and write")
 		executes(t, url)
@@ -194,10 +194,10 @@ func TestDoctorAccess(t *testing.T) {
 		check(root+"?"+readOnlySession(mysql)+"=1", "a session that cannot write", "read_only", fail, "sessions are read only")
 		check(root+"?autocommit=0", "a session that the store refuses", "store", fail, "autocommit is off")
 		check(root, "on this machine", "encryption", okay, "does not leave this machine")
-		check(root, "a server with locks", "claims", okay, "(GET_LOCK) are held")
+		check(root, "a server with locks", "claims", okay, "holds named locks (GET_LOCK)")
 		check(root, "as sqlstore.Open sets it", "packets", okay, "a request to the server may have several statements")
 		check(root+"?multiStatements=true&interpolateParams=true", "as the user sets it", "packets", okay, "a request to the server may have several statements")
-		check(root+"?multiStatements=false", "without packets", "packets", warn, "an operation needs three round trips more than a bare transaction, a first attempt four, and a batch five")
+		check(root+"?multiStatements=false", "without packets", "packets", warn, "an operation needs three more round trips, a first attempt four more, and a batch five more")
 		check(root+"?multiStatements=true", "without arguments in packets", "packets", warn, "several statements, but no arguments")
 		if mysql {
 			check(root+"?tls=skip-verify", "with TLS", "encryption", okay, "TLS")
@@ -219,7 +219,7 @@ func TestDoctorAccess(t *testing.T) {
 			t.Errorf("a migration with a function that the server does not have is not found out: %+v, %v", r, err)
 		}
 		runSQL(t, m, name, "drop table once_operation")
-		check(root, "a table that was dropped", "migrations", fail, "its table once_operation does not exist")
+		check(root, "a table that was dropped", "migrations", fail, "the table once_operation of this migration does not exist")
 	})
 }
 
@@ -281,7 +281,7 @@ func TestDoctorEngines(t *testing.T) {
 			want level
 			says string
 		}{
-			{"create table charge (id int primary key)", okay, "every table"},
+			{"create table charge (id int primary key)", okay, "each table"},
 			{"create table note (id int) engine = MyISAM; create table log (id int) engine = " + other, warn, "log (" + other + "), note (MyISAM)"},
 			{"alter table once_operation engine = MyISAM", fail, "once_operation (MyISAM)"},
 		} {

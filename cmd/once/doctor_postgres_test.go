@@ -102,7 +102,7 @@ func TestDoctorStandby(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	examined(t, db)["standby"].want(t, "none", okay, "there is none")
+	examined(t, db)["standby"].want(t, "none", okay, "no standby")
 	examined(t, db, "--synced")["standby"].want(t, "none, synced", okay, "gains nothing")
 	s, err := testenv.StartStandby(ctx, pg, "heir")
 	must(err)
@@ -120,10 +120,10 @@ func TestDoctorStandby(t *testing.T) {
 	examined(t, u.String())["standby"].want(t, "to whom standbys are hidden", warn, "replays do not")
 
 	must(pg.Set(ctx, "synchronous_standby_names", ""))
-	examined(t, db)["standby"].want(t, "not waited for", warn, "1 standbys exist, but no commit waits")
+	examined(t, db)["standby"].want(t, "not waited for", warn, "1 standby exists, but no commit waits")
 	must(s.Cut(ctx))
 	must(pg.Set(ctx, "synchronous_standby_names", "heir"))
-	examined(t, db, "--synced")["standby"].want(t, "gone", fail, "no commit can end")
+	examined(t, db, "--synced")["standby"].want(t, "gone", fail, "no commit can complete")
 }
 
 // TestDoctorPooler: one that has no transactions is of no use.
@@ -174,6 +174,6 @@ func TestDoctorClaims(t *testing.T) {
 	if _, err := pg.Query(t.Context(), "postgres", testenv.WithoutAdvisoryLocks); err != nil {
 		t.Fatal(err)
 	}
-	examined(t, db)["claims"].want(t, "claims", okay, "locks are held")
+	examined(t, db)["claims"].want(t, "claims", okay, "holds advisory locks")
 	examined(t, db+"&search_path="+testenv.WithoutAdvisoryLocksPath)["claims"].want(t, "claims", warn, "does not hold them")
 }

@@ -119,17 +119,17 @@ func TestDoctorOperations(t *testing.T) {
 		found["lapsed"].want(t, "healthy rows", okay, "")
 		found["waiting"].want(t, "healthy rows", okay, "")
 		found["unknown"].want(t, "healthy rows", okay, "")
-		found["expired"].want(t, "healthy rows", okay, "1 expired rows")
+		found["expired"].want(t, "healthy rows", okay, "1 expired row waits")
 		insert("lost", "3", ago("5 hour"), "null", "null")
 		insert("lost later", "3", ago("4 hour"), "null", "null")
 		insert("dead", "1", ago("1 hour"), ago("30 minute"), "null")
 		insert("stopped", "4", ago("2 hour"), "null", "null")
 		insert("old", "2", ago("100 hour"), "null", ago("50 hour"))
 		found = examined(t, db)
-		found["unknown"].want(t, "rows", warn, "2 operations whose outcome is unknown, the oldest for 5 h 0 min")
-		found["lapsed"].want(t, "rows", warn, "1 running operations")
-		found["waiting"].want(t, "rows", warn, "1 operations have stopped before their end, the oldest began 2 h 0 min ago")
-		found["expired"].want(t, "rows", warn, "2 expired rows are still in the database, the first one expired 2.1 days ago")
+		found["unknown"].want(t, "rows", warn, "2 operations have an unknown outcome, the oldest for 5 h 0 min")
+		found["lapsed"].want(t, "rows", warn, "1 running operation has a lease that has ended")
+		found["waiting"].want(t, "rows", warn, "1 operation has stopped before the end, the oldest began 2 h 0 min ago")
+		found["expired"].want(t, "rows", warn, "2 expired rows are still in the database, and the first one expired 2.1 days ago")
 		if try := found["unknown"].Try; !strings.HasPrefix(try, "once keys show lost --scope acme --db ") {
 			t.Error(try)
 		}
@@ -148,26 +148,26 @@ func TestDoctorPrints(t *testing.T) {
 	}
 	_, version, _ := strings.Cut(o.stdout, "SQLite ")
 	version, _, _ = strings.Cut(version, ",")
-	want := `ok    version             SQLite ` + version + `, the version inside of this program; the service may have another version
+	want := `ok    version             SQLite ` + version + `, the version in the command once; the service may contain another version
 ok    migrations          all migrations are applied: ` + migration.Newest(all) + `
 ok    filesystem          a local one
 ok    journal_mode        WAL
 warn  synchronous         synchronous is NORMAL: with WAL, a power failure loses the last acknowledged commits, keys and effects together, and a retry executes again; without WAL, it may destroy the file
                           Try: _pragma=synchronous(FULL) in the data source name
-fail  busy_timeout        busy_timeout is 0: of two requests at the same time one fails immediately, and sqlstore refuses to start
+fail  busy_timeout        busy_timeout is 0: if two requests write at the same time, one of them fails immediately, and sqlstore refuses to start
                           Try: _pragma=busy_timeout(5000) in the data source name
 ok    unknown             no operation has an unknown outcome
-ok    lapsed              no operation has lost the process that runs it
-ok    waiting             no operation has stopped before its end and waits to be continued
-ok    expired             0 expired rows wait to be deleted
+ok    lapsed              no operation has a lease that has ended
+ok    waiting             no operation has stopped before its end
+ok    expired             0 expired rows wait until a sweeper deletes them
 ok    saga_stuck          no saga is stuck
 ok    saga_due            no saga waits for a runner
-ok    outbox_backlog      no message waits for its delivery
+ok    outbox_backlog      no message waits for delivery
 ok    outbox_stopped      no message has failed
 ok    outbox_topics       no topic waits too long
 ok    outbox_relays       no relay is running, and no message waits for delivery
 ok    inbox_gaps          no key waits for a message that was not received
-ok    dead_letters        no message is a dead letter
+ok    dead_letters        the database has no dead letter
 
 sqlite:` + file + `: 18 checks, 1 warnings, 1 failures.
 `

@@ -55,9 +55,9 @@ func TestKeysShowTellsWhatStands(t *testing.T) {
 			t.Fatal(err)
 		}
 		const (
-			stands  = "it took effect, once"
-			undone  = "it was answered, once, and what it had written was rolled back"
-			unknown = "it was refused, once; it is not recorded whether what it had written was kept"
+			stands  = "the operation took effect once"
+			undone  = "the operation got an answer, and its writes were rolled back"
+			unknown = "the operation was refused, and the database does not show whether its writes were kept"
 		)
 		want := map[string][3]string{
 			"201":             {stands, "applied", "executed (applied)"},
@@ -78,7 +78,7 @@ func TestKeysShowTellsWhatStands(t *testing.T) {
 			if want[key][0] != stands && strings.Contains(o.stdout, stands) {
 				t.Errorf("%s took effect:\n%s", key, o.stdout)
 			}
-			for _, pair := range [][2]string{{"gets the stored answer", "not kept, or forgotten"}, {"would execute again", "does not execute"}, {"gets the stored answer", "would execute again"}} {
+			for _, pair := range [][2]string{{"gets the stored answer", "too large to store, or erased"}, {"would execute again", "does not execute"}, {"gets the stored answer", "would execute again"}} {
 				if strings.Contains(o.stdout, pair[0]) && strings.Contains(o.stdout, pair[1]) {
 					t.Errorf("%s: %q contradicts %q:\n%s", key, pair[0], pair[1], o.stdout)
 				}
@@ -99,7 +99,7 @@ func TestKeysShowTellsWhatStands(t *testing.T) {
 			for range 2 { // the second time, too
 				run(t, "keys", "forget", key, "--scope", "s", "--reason", "asked", "--db", url, "--yes").want(t, 0)
 			}
-			show(key, "done", "its answer is not kept", "a retry is told so and does not execute")
+			show(key, "done", "the database no longer has its answer", "a retry gets an error, and does not execute")
 		}
 		expire := "update once_operation set expires_at = since"
 		if _, err := db.ExecContext(t.Context(), expire); err != nil {

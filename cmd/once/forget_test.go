@@ -24,7 +24,7 @@ func TestForgetErasesAResult(t *testing.T) {
 			return run(t, append([]string{"keys", "forget", "--db", url}, args...)...)
 		}
 		o := forget("k", "--scope", "s", "--reason", "asked").want(t, 0)
-		if o.stdout != "would do: done: 5 bytes of its result erased\n" || !strings.HasSuffix(o.stderr, "nothing was changed yet. Try: the same with --yes\n") {
+		if o.stdout != "would do: done: 5 bytes of its result erased\n" || !strings.HasSuffix(o.stderr, "nothing was changed yet. Try: the same command with --yes\n") {
 			t.Errorf("%s%s", o.stdout, o.stderr)
 		}
 		if o := run(t, "keys", "show", "k", "--by", "bob", "--db", url).want(t, 0); !strings.Contains(o.stdout, "value, 5 bytes") || strings.Contains(o.stdout, "audit") {
@@ -35,7 +35,7 @@ func TestForgetErasesAResult(t *testing.T) {
 		}
 		golden(t, forget("k", "--scope", "s", "--reason", "asked,\nby letter", "--by", "ada", "--yes").want(t, 0).stdout, "done: 5 bytes of its result erased\n")
 		o = run(t, "keys", "show", "k", "--by", "bob", "--db", url).want(t, 0)
-		for _, s := range []string{"not kept, or forgotten: a retry is told so and does not execute", `forget by ada  "asked,\nby letter"  done: 5 bytes of its result erased`} {
+		for _, s := range []string{"too large to store, or erased; a retry gets an error, and does not execute", `forget by ada  "asked,\nby letter"  done: 5 bytes of its result erased`} {
 			if !strings.Contains(o.stdout, s) {
 				t.Errorf("no %q in\n%s", s, o.stdout)
 			}

@@ -287,7 +287,7 @@ func TestGatewayReload(t *testing.T) {
 	}
 	writeConfig(t, file, other)
 	g.signal(t, syscall.SIGHUP)
-	g.logged(t, "the new configuration is used")
+	g.logged(t, "the gateway uses the new configuration")
 	effects := s.effects.Load()
 	if a := sendKeyed(t, isolated, g.public+"/pay", "new"); a.status != http.StatusUnauthorized || s.effects.Load() != effects {
 		t.Errorf("a header from an address that is not trusted any more: %v", a)

@@ -50,8 +50,8 @@ func TestHomeCommands(t *testing.T) {
 	regions("ap", "eu", "us", "down")
 	says(1, "region down", "move", "acme", "eu", "--pins", pins) // it might be there
 	regions("ap", "eu", "us")
-	says(3, "no region knows", "show", "acme")
-	says(2, "which tenant", "move", "acme")
+	says(3, "no region has", "show", "acme")
+	says(2, "TENANT or REGION is missing", "move", "acme")
 	says(1, "this program has no database for the region", "move", "acme", "mars")
 	says(1, "cannot be the name of a tenant", "move", "a/b", "eu")
 	says(0, "acme lives in eu", "move", "acme", "eu", "--pins", pins)
@@ -61,7 +61,7 @@ func TestHomeCommands(t *testing.T) {
 
 	write(program, "#!/bin/sh\necho \"$ONCE_TENANT $ONCE_FROM $ONCE_TO $ONCE_FROM_DB $ONCE_TO_DB\" >> "+log+"\nexit 7\n", 0o700)
 	says(1, "exit status 7", "move", "acme", "us", "--rows", program, "--pins", pins)
-	says(0, "To complete it: once home move acme us", "show")
+	says(0, "To complete the move, run once home move acme us", "show")
 	says(1, "has not ended", "move", "acme", "ap", "--pins", pins)
 	write(program, "#!/bin/sh\necho \"$ONCE_TENANT $ONCE_FROM $ONCE_TO $ONCE_FROM_DB $ONCE_TO_DB\" >> "+log+"\n", 0o700)
 	regions("eu", "us", "down")

@@ -108,7 +108,7 @@ mails     /shop   refunds  acct_1  1    missing        3       2026-02-01T12:00:
 		says(0, "would skip: message 2 of the key acct_1 (source /shop, topic refunds, consumer billing); 2 messages wait behind it", on("skip", "billing", "acct_1", "2")...)
 		says(0, `"changed": false`, on("skip", "billing", "acct_1", "2", "-o", "json")...)
 		says(1, "waits for message 2, not for 3", on("skip", "billing", "acct_1", "3", "--yes")...)
-		says(3, "is not known to the inbox of", on("skip", "biling", "acct_1", "1", "--yes")...)
+		says(3, "does not exist in the inbox of", on("skip", "biling", "acct_1", "1", "--yes")...)
 		db.parked(t, "billing", "acct_1", 2)
 		says(0, "skipped: message 2 of the key acct_1", on("skip", "billing", "acct_1", "2", "--yes")...)
 		says(1, "does not wait for message 2", on("skip", "billing", "acct_1", "2", "--yes")...)
@@ -128,7 +128,7 @@ mails     /shop   refunds  acct_1  1    missing        3       2026-02-01T12:00:
 		says(0, "begins: the key acct_1", on("start-at", "mails", "acct_1", "6", "--yes")...)
 		db.parked(t, "mails", "acct_1", 2)
 		says(1, "cannot be set back", on("start-at", "mails", "acct_1", "5", "--yes")...)
-		says(0, "the key is new: the inbox has received no message of it", on("start-at", "mails", "acct_9", "6")...)
+		says(0, "the key is new: the inbox has received no message of the key", on("start-at", "mails", "acct_9", "6")...)
 		says(0, `"next": 1,`, on("start-at", "mails", "acct_9", "6", "--yes", "-o", "json")...)
 		says(2, "--seq -6", on("start-at", "mails", "acct_9", "-6")...)
 		deliver, applied = db.inboxOf(t, "mails")
@@ -172,7 +172,7 @@ func TestInboxWithoutTables(t *testing.T) {
 	if o := run(t, append([]string{"inbox", "start-at"}, args...)...).want(t, 1); !strings.Contains(o.stderr, "once migrate up --only operate --db ") {
 		t.Errorf("%s", o.stderr)
 	}
-	if o := run(t, append([]string{"inbox", "skip"}, args...)...).want(t, 3); !strings.Contains(o.stderr, "is not known to the inbox of") {
+	if o := run(t, append([]string{"inbox", "skip"}, args...)...).want(t, 3); !strings.Contains(o.stderr, "does not exist in the inbox of") {
 		t.Errorf("something was changed without an audit: %s", o.stderr)
 	}
 }

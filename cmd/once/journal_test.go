@@ -101,7 +101,7 @@ func TestJournalIsListedAndSentAgain(t *testing.T) {
 	if o = run(t, "journal", "resolve", "old", "--file", path, "--as", "not-applied").want(t, 0); !strings.Contains(o.stdout, "would close as not-applied: POST ") || !strings.Contains(run(t, "journal", "list", "--file", path).stdout, "old") {
 		t.Errorf("%s", o.stdout)
 	}
-	if o = run(t, "journal", "resolve", "old", "--file", path, "--as", "not-applied", "--yes").want(t, 0); !strings.Contains(o.stdout, "asks with a new key") {
+	if o = run(t, "journal", "resolve", "old", "--file", path, "--as", "not-applied", "--yes").want(t, 0); !strings.Contains(o.stdout, "sends a new request with a new key") {
 		t.Errorf("%s", o.stdout)
 	}
 	o = run(t, "journal", "resume", "--file", path).want(t, 0)

@@ -250,7 +250,7 @@ func TestReplaySendsExactBytes(t *testing.T) {
 		t.Errorf("%v", h)
 	}
 	o := replay(1, target.URL, "--times", "2")
-	if !strings.Contains(o.stderr, "2 requests with the same key were executed") || !strings.Contains(o.stdout, "; bodies DIFFER\n") {
+	if !strings.Contains(o.stderr, "the service executed 2 requests with the same key") || !strings.Contains(o.stdout, "; bodies DIFFER\n") {
 		t.Errorf("%+v", o)
 	}
 	if o := replay(1, "http://127.0.0.1:1"); !strings.Contains(o.stderr, "1 request got no answer") {
@@ -296,7 +296,7 @@ func TestReplayRefusesTheRecordedHost(t *testing.T) {
 	save(t, file, r)
 	for _, to := range []string{service, service + "/v2", "http://localhost:" + port, "https://LOCALHOST.:" + port, "http://[::ffff:127.0.0.1]:" + port, "http://0.0.0.0:" + port} {
 		o := run(t, "keys", "replay", file, "--to", to).want(t, 1)
-		if !strings.Contains(o.stderr, "is not sent there again") || !strings.Contains(o.stderr, "\nTry: --to ") {
+		if !strings.Contains(o.stderr, "does not send the request to the same host") || !strings.Contains(o.stderr, "\nTry: --to ") {
 			t.Errorf("%s: %+v", to, o)
 		}
 	}
@@ -304,7 +304,7 @@ func TestReplayRefusesTheRecordedHost(t *testing.T) {
 		t.Errorf("%d replays arrived", n)
 	}
 	for args, want := range map[string]string{
-		"":                                      "which file?",
+		"":                                      "the FILE is missing",
 		file:                                    "--to is missing",
 		file + " --to x":                        "no http or https URL",
 		file + " --to http://u:secret@x/":       "no http or https URL",

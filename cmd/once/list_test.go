@@ -93,7 +93,7 @@ func golden(t *testing.T, got, want string) {
 func TestOrdinaryOperationIsInNoList(t *testing.T) {
 	t.Parallel()
 	db := open(t, testenv.NewDatabase(t))
-	const means = "running: under a lease; an ordinary operation is in no list before its commit.\n"
+	const means = "running: the operation has a lease; an operation without a lease is in no list before its commit.\n"
 	list := func(state string) output { return run(t, "keys", "list", "--state", state, "--db", db.url).want(t, 0) }
 	_, err := once.Do(t.Context(), once.New(db.Store, once.Config{}), once.Operation{Scope: "s", Key: "k"}, func(context.Context, *sql.Tx) (string, error) {
 		if o := list("running"); o.stdout != "" || o.stderr != "There are no such operations. "+means {
@@ -239,15 +239,15 @@ func TestTimelineOfAttempts(t *testing.T) {
 		golden(t, show(0, "k"), `
 key          k
 scope        s
-state        done: it took effect, once; a retry gets the stored answer
+state        done: the operation took effect once; a retry gets the stored answer
 since        2026-01-31T12:00:00Z (...)
 expires      2099-01-31T12:00:00Z (...)
 result       value, 5 bytes
 fence        1
-fingerprint  none: retries are not compared
+fingerprint  none: once does not compare retries with the first request
 request      not captured
 `+printed)
-		if got := show(3, "never"); !strings.Contains(got, "Nothing is known of the key") || !strings.HasSuffix(got, `
+		if got := show(3, "never"); !strings.Contains(got, "The database has no operation with the key") || !strings.HasSuffix(got, `
 
 2 attempts, last: unavailable (in doubt)
   2026-01-31T12:00:00.000Z  failed       absent -> absent  12.35ms  23505, try 1, request r1, on n1, scope s
@@ -272,7 +272,7 @@ request      not captured
 		if err := attempts.New(db.Store).Write(t.Context(), []attempts.Attempt{hole}); err != nil {
 			t.Fatal(err)
 		}
-		if got := show(0, "k"); !strings.Contains(got, "lacks 95 attempts at this or at other keys") {
+		if got := show(0, "k"); !strings.Contains(got, "has dropped 95 attempts at this key or at other keys") {
 			t.Errorf("%s", got)
 		}
 		if _, err := db.ExecContext(t.Context(), "drop table once_attempt"); err != nil {

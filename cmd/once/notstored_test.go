@@ -61,7 +61,7 @@ func TestKeysShowNotStored(t *testing.T) {
 			t.Errorf("it says that something has failed:\n%s", o.stdout)
 		}
 		o = run(t, "keys", "show", "forever", "--db", url).want(t, 0)
-		if !strings.Contains(o.stdout, "never: it is kept for ever") {
+		if !strings.Contains(o.stdout, "never: the record is kept for ever") {
 			t.Errorf("it does not say that there is no end:\n%s", o.stdout)
 		}
 	})

@@ -94,7 +94,7 @@ func TestOutboxCommands(t *testing.T) {
 				t.Errorf("once outbox %v has no advice: %s", args, o.stderr)
 			}
 		}
-		says(0, "There are more. Try: the same with --after ", "list", "--limit", "1")
+		says(0, "There are more items. Try: the same command with --after ", "list", "--limit", "1")
 		says(0, messageID(1), "list", "--state", "stopped")
 		says(0, messageID(2), "list", "--state", "blocked", "--topic", "refunds", "--key", "acct_1")
 		says(3, "has no message with this ID", "show", messageID(9))
@@ -106,7 +106,7 @@ func TestOutboxCommands(t *testing.T) {
 		says(0, "ada: broken", "show", messageID(1), "--payload")
 		says(0, "blocked", "show", messageID(2)) // until a relay has delivered the marker
 		says(3, "has no message with this ID", "skip", messageID(9), "--reason", "broken", "--yes")
-		says(0, "tried again now: 1 failed message of the topic mails", "resume", "--topic", "mails", "--reason", "mended", "--yes")
+		says(0, "relays try again now: 1 failed message of the topic mails", "resume", "--topic", "mails", "--reason", "mended", "--yes")
 		says(3, "is not paused, and none of its messages has failed", "resume", "--topic", "refunds", "--key", "acct_2", "--reason", "mended", "--yes")
 		says(0, "no longer paused", "resume", "--topic", "charges", "--reason", "mended", "--yes")
 		says(3, "is not paused", "resume", "--topic", "charges", "--reason", "mended", "--yes")

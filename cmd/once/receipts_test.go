@@ -43,13 +43,13 @@ fingerprint  f1
 status       201
 body         3 bytes
 `)
-		says(0, "tombstone: it was not executed", "show", "op-2")
+		says(0, "tombstone: the service has not executed the operation", "show", "op-2")
 		says(0, "Location: /charges/1", "show", "op-1", "--payload")
 		says(0, `"body": "YWRh"`, "show", "op-1", "--payload", "-o", "json")
 		if o := run(t, "receipts", "show", "op-1", "-o", "jsonl", "--db", url).want(t, 0); strings.Contains(o.stdout, "YWRh") || strings.Contains(o.stdout, "Location") {
 			t.Errorf("the body is shown without --payload: %s", o.stdout)
 		}
-		says(3, "does not say that it was not executed", "show", "op-4")
+		says(3, "may still execute this operation", "show", "op-4")
 		says(2, "is not the ID of an operation", "show", "op 4")
 
 		says(0, "would forget", "forget", "op-1")

@@ -47,7 +47,7 @@ func TestRelayRedis(t *testing.T) {
 	inboxData(t, db) // its consumers are billing and mails
 	found := examined(t, db.url, "--to", to)
 	found["outbox_destination"].want(t, "everysec", warn, "appendfsync everysec")
-	found["inbox_consumers"].want(t, "no group", okay, "has no consumer that has the name of an inbox of this database: billing, mails")
+	found["inbox_consumers"].want(t, "no group", okay, "has no consumer with the name of an inbox of this database: billing, mails")
 	for _, group := range []string{"billing", "another"} {
 		if err := rdb.XGroupCreate(t.Context(), "refunds", group, "0").Err(); err != nil {
 			t.Fatal(err)

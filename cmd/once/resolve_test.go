@@ -112,9 +112,9 @@ func TestKeysResolve(t *testing.T) {
 		if err := json.Unmarshal([]byte(o.stdout), &shown); err != nil || shown.Call == nil || shown.Call.Phase != "charge" || shown.Call.Key != called || shown.Call.Repeats || len(shown.Phases) != 1 || shown.CallID != now[1] {
 			t.Errorf("%v, %s", err, o.stdout)
 		}
-		const effect = "unknown, fence 3: a retry gets this result; what follows the call charge does NOT run\n"
+		const effect = "unknown, fence 3: a retry gets this result; the code after the call charge does NOT run\n"
 		o = resolve("result", append(now, "--result", result)...).want(t, 0)
-		if o.stdout != "phase     reserve: done\nphase     charge: begun, and its outcome is not known\nwould do  "+effect || !strings.HasSuffix(o.stderr, "nothing was changed yet. Try: the same with --yes\n") {
+		if o.stdout != "phase     reserve: done\nphase     charge: begun, and its outcome is not known\nwould do  "+effect || !strings.HasSuffix(o.stderr, "nothing was changed yet. Try: the same command with --yes\n") {
 			t.Errorf("%s%s", o.stdout, o.stderr)
 		}
 		if _, err := w.do("result"); once.CodeOf(err) != once.CodeUnknown {
@@ -125,11 +125,11 @@ func TestKeysResolve(t *testing.T) {
 			t.Errorf("%+v, %v", r, err)
 		}
 		o = resolve("result", append(now, "--result", result, "--yes")...).want(t, 0)
-		if !strings.HasPrefix(o.stdout, "already resolved, and nothing was changed now: by ada at 2") || !strings.HasSuffix(o.stdout, ": unknown, fence 3, call "+now[1]+": a result of 11 bytes, in call charge\n") {
+		if !strings.HasPrefix(o.stdout, "this call was resolved before, and the command has changed nothing: by ada at 2") || !strings.HasSuffix(o.stdout, ": unknown, fence 3, call "+now[1]+": a result of 11 bytes, in call charge\n") {
 			t.Errorf("%s", o.stdout)
 		}
 		o = resolve("result", append(now, "--failed", "no", "--yes")...).want(t, 1)
-		if !strings.Contains(o.stderr, "this call was decided differently before, by ada at ") || !strings.Contains(o.stderr, ": a result of 11 bytes, in call charge. Nothing was changed") {
+		if !strings.Contains(o.stderr, "this call has another decision already, made by ada at ") || !strings.Contains(o.stderr, ": a result of 11 bytes, in call charge. The command has changed nothing") {
 			t.Errorf("%s", o.stderr)
 		}
 		o = run(t, "keys", "show", "result", "--db", url).want(t, 0)
@@ -141,25 +141,25 @@ func TestKeysResolve(t *testing.T) {
 		w.unknown("on")
 		now = call("on")
 		o = resolve("on", append(now, "--call-result", result)...).want(t, 0)
-		if !strings.Contains(o.stdout, "would do  unknown, fence 3: the call charge has returned this value; the next retry or a completer goes on, and what follows it runs\n") {
+		if !strings.Contains(o.stdout, "would do  unknown, fence 3: the call charge has returned this value; the next retry or a completer continues, and runs the code after it\n") {
 			t.Errorf("%s", o.stdout)
 		}
 		resolve("on", append(now, "--call-result", result, "--yes")...).want(t, 0)
 		if r, err := w.do("on"); err != nil || r.Value != "paid late" || r.Replayed {
 			t.Errorf("%+v, %v", r, err)
 		}
-		if o = resolve("on", append(now, "--call-result", result, "--yes")...).want(t, 0); !strings.HasPrefix(o.stdout, "already resolved") {
+		if o = resolve("on", append(now, "--call-result", result, "--yes")...).want(t, 0); !strings.HasPrefix(o.stdout, "this call was resolved before") {
 			t.Errorf("%s", o.stdout)
 		}
 		o = run(t, "keys", "show", "on", "--db", url).want(t, 0)
-		if !strings.Contains(o.stdout, "phases       reserve: done\n             charge: done: an operator has given its value\n             mail: done\n") {
+		if !strings.Contains(o.stdout, "phases       reserve: done\n             charge: done: an operator has entered its result\n             mail: done\n") {
 			t.Errorf("%s", o.stdout)
 		}
 		w.mails = false
 
 		w.unknown("failed")
 		o = resolve("failed", append(call("failed"), "--failed", "the bank has cancelled it", "--retain", "90h")...).want(t, 0)
-		if !strings.Contains(o.stderr, "WARNING: what the operation has written up to reserve stands.") {
+		if !strings.Contains(o.stderr, "WARNING: the writes of the operation up to reserve stay committed.") {
 			t.Errorf("%s", o.stderr)
 		}
 		var a struct {
@@ -177,7 +177,7 @@ func TestKeysResolve(t *testing.T) {
 		w.cfg.HashKeys = true
 		called = w.unknown("again")
 		o = resolve("again", append(call("again"), "--run-again")...).want(t, 0)
-		if !strings.Contains(o.stderr, "WARNING: the call takes effect twice, unless the service dedupes by the key "+called+" and still knows it. The program does not say") {
+		if !strings.Contains(o.stderr, "WARNING: the call may take effect twice, unless the service dedupes by the key "+called+" and still remembers this key. The program does not say") {
 			t.Errorf("%s", o.stderr)
 		}
 		named := call("again")[1]
@@ -261,7 +261,7 @@ func TestKeysResolveRefuses(t *testing.T) {
 		for _, c := range []struct{ args, says string }{
 			{"done --run-again", "the operation is done, not unknown"},
 			{"running --run-again", "the operation is running, not unknown"},
-			{"idle --run-again", "the operation continues without a person"},
+			{"idle --run-again", "the operation continues without the decision of a person"},
 			{"absent --run-again", "nothing is stored"},
 			{"foreign --run-again", "cannot be read"},
 			{"plain --run-again --voided", "KeyVoided, but the operation has no call"},
@@ -298,7 +298,7 @@ func TestKeysResolveRefuses(t *testing.T) {
 		}
 		golden(t, run(t, append(plain, "--yes")...).want(t, 0).stdout, "resolved: unknown, fence 1: the key is new again: a retry executes\n")
 		again = slices.Concat(plain, []string{"--yes"})
-		if o := run(t, again...).want(t, 0); !strings.HasPrefix(o.stdout, "already resolved") {
+		if o := run(t, again...).want(t, 0); !strings.HasPrefix(o.stdout, "this call was resolved before") {
 			t.Errorf("%s", o.stdout)
 		}
 		run(t, "keys", "show", "plain", "--db", url).want(t, 3)

@@ -34,7 +34,7 @@ func TestAfterARestore(t *testing.T) {
 		if _, ok := all["outbox_backlog"]; ok {
 			t.Error("the other checks are made as well")
 		}
-		all["restore_numbers"].want(t, "before", warn, "continue with numbers that consumers may have seen")
+		all["restore_numbers"].want(t, "before", warn, "will have numbers that consumers may have received")
 		says := func(code int, text string, args ...string) string {
 			t.Helper()
 			o := run(t, append(args, "--db", url)...).want(t, code)
@@ -55,8 +55,8 @@ func TestAfterARestore(t *testing.T) {
 		if _, err := db.ExecContext(t.Context(), "delete from once_outbox"); err != nil {
 			t.Fatal(err)
 		}
-		number := regexp.MustCompile(`after (\d+)`).FindStringSubmatch(says(0, "renumbered: all keys go on after ", append(renumber, "--yes")...))[1]
-		says(0, "the last time they went on after "+number, renumber...)
+		number := regexp.MustCompile(`after (\d+)`).FindStringSubmatch(says(0, "renumbered: the numbers of all keys continue after ", append(renumber, "--yes")...))[1]
+		says(0, "the last renumbering continued after "+number, renumber...)
 		examined(t, url, "--after-restore", moment)["restore_numbers"].want(t, "afterwards", okay, number)
 
 		follow := []string{"inbox", "renumber", "--consumer", "billing", "--source", "/shop", "--reason", "restored", "--by", "ada"}

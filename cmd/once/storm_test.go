@@ -62,7 +62,7 @@ func TestStormIsDecidedByItsSeed(t *testing.T) {
 	if amplification["no retries"] != 1 || amplification["full jitter"] < 4 || amplification["once/retry"] > 1.15 {
 		t.Errorf("%v", amplification)
 	}
-	for _, part := range []string{"<svg", "prefers-color-scheme: dark", "--seed 7", "once/retry", `aria-label="attempts an intent, over time"`, `aria-label="time to be well again"`} {
+	for _, part := range []string{"<svg", "prefers-color-scheme: dark", "--seed 7", "once/retry", `aria-label="attempts per call, over time"`, `aria-label="time until the service has recovered"`} {
 		if !strings.Contains(pages[0], part) {
 			t.Errorf("the report has no %q", part)
 		}

@@ -284,19 +284,19 @@ func TestTortureTellsNothing(t *testing.T) {
 	count := `!sqlite3 -cmd '.timeout 10000' ` + file + ` "select count(*) from charge"`
 	service := []string{self, asService, "one", "file:" + file, "{port}"}
 	for says, args := range map[string][]string{
-		"no kill struck a request: this is no pass.\nTry: 127": append([]string{"--effects", count, "--proxy", freeAddress(t) + "=1", "--"}, service...),
-		"counts nothing more.\nTry: ":                          append([]string{"--effects", "!echo 7", "--"}, service...),
-		"--effects has failed":                                 append([]string{"--effects", "!exit 1", "--"}, service...),
-		"ended by itself: oh dear.\nTry: the same":             {"--effects", "!echo 0", "--", "sh", "-c", "echo oh dear; : {port}"},
-		"by itself: fork/exec":                                 {"--effects", "!echo 0", "--", "/no/such/command", "{port}"},
-		"the proxy does not listen: ":                          append([]string{"--effects", "!echo 0", "--proxy", busy.Listener.Addr().String() + "=1", "--"}, service...),
-		busy.Listener.Addr().String() + " is in use":           {"--effects", "!echo 0", "--request", taken, "--", self, asService},
-		"which command":                                        {"--effects", "!echo 0"},
-		"--effects is missing":                                 {"--", "true"},
-		"--kills 0":                                            {"--effects", "!echo 0", "--kills", "0", "--", "true"},
-		"is not LISTEN=DATABASE":                               {"--effects", "!echo 0", "--proxy", "5433", "--", "true"},
-		"db.example.com is not this machine":                   {"--effects", "!echo 0", "--proxy", "5433=db.example.com:5432", "--", "true"},
-		"count.example.com is not this machine":                {"--effects", "http://count.example.com/", "--", "true"},
+		"no kill happened during a request: the test has no result.\nTry: 127": append([]string{"--effects", count, "--proxy", freeAddress(t) + "=1", "--"}, service...),
+		"did not increase.\nTry: ":                                    append([]string{"--effects", "!echo 7", "--"}, service...),
+		"command of --effects has failed":                             append([]string{"--effects", "!exit 1", "--"}, service...),
+		"ended by itself: oh dear.\nTry: run the same":                {"--effects", "!echo 0", "--", "sh", "-c", "echo oh dear; : {port}"},
+		"by itself: fork/exec":                                        {"--effects", "!echo 0", "--", "/no/such/command", "{port}"},
+		"the proxy cannot listen: ":                                   append([]string{"--effects", "!echo 0", "--proxy", busy.Listener.Addr().String() + "=1", "--"}, service...),
+		"another process listens at " + busy.Listener.Addr().String(): {"--effects", "!echo 0", "--request", taken, "--", self, asService},
+		"the command that serves":                                     {"--effects", "!echo 0"},
+		"--effects is missing":                                        {"--", "true"},
+		"--kills 0":                                                   {"--effects", "!echo 0", "--kills", "0", "--", "true"},
+		"is not LISTEN=DATABASE":                                      {"--effects", "!echo 0", "--proxy", "5433", "--", "true"},
+		"db.example.com is not this machine":                          {"--effects", "!echo 0", "--proxy", "5433=db.example.com:5432", "--", "true"},
+		"count.example.com is not this machine":                       {"--effects", "http://count.example.com/", "--", "true"},
 	} {
 		t.Run(says, func(t *testing.T) {
 			o, _ := tortured(t, append([]string{"-o", "table"}, args...)...)

@@ -116,7 +116,7 @@ const checkTimeout = 10 * time.Second
 // check is a warning. Examine returns an error only if the database no longer answers.
 func Examine(ctx context.Context, c Config) (Report, error) {
 	if c.DB == nil && c.Store == nil || c.Name == "" {
-		return Report{}, errors.New("doctor: Config.DB or Config.Name is missing. Try: both, or Config.Store and Config.Name")
+		return Report{}, errors.New("doctor: Config.Name is missing, or both Config.DB and Config.Store are missing. Try: set Config.Name, and set Config.DB or Config.Store")
 	}
 	if c.URL == "" {
 		c.URL = "URL"
@@ -183,7 +183,7 @@ func (p *examination) make(ctx context.Context, c check) (f Finding, ok bool) {
 	}
 	if err != nil {
 		what, try := words.Advice(err.Error())
-		f = warn("not known: "+what, words.Either(try != "", try, "use the database user of the service, or a user with more read permissions"))
+		f = warn("this check could not be made: "+what, words.Either(try != "", try, "use the URL of the database user of the service, or of a user who may read more"))
 	}
 	f.Check = c.name
 	if c.runbook != "" && f.Verdict != VerdictOK && err == nil {

@@ -51,7 +51,7 @@ func TestDoctorJudges(t *testing.T) {
 		{"MariaDB 10.5", judgeMySQLVersion("10.5.23-MariaDB", "MariaDB Server"), VerdictFail, "MariaDB 10.5.23 has no SKIP LOCKED"},
 		{"another product", judgeMySQLVersion("8.0.11-TiDB-v7.5.0", "TiDB Server"), VerdictWarn, "TiDB"},
 		{"no version", judgeMySQLVersion("latest", ""), VerdictWarn, "latest"},
-		{"a network without TLS", judgeEncryption("", "10.1.2.3"), VerdictWarn, "can be read"},
+		{"a network without TLS", judgeEncryption("", "10.1.2.3"), VerdictWarn, "can read"},
 		{"a socket of this machine", judgeEncryption("", "localhost"), VerdictOK, "not encrypted"},
 		{"TLS", judgeEncryption("TLS_AES_128_GCM_SHA256", "10.1.2.3"), VerdictOK, "TLS"},
 		{"a group with one primary", judgeGroup("ON", "BEFORE_ON_PRIMARY_FAILOVER"), VerdictOK, "group"},
@@ -76,6 +76,27 @@ func TestDoctorIdleHosts(t *testing.T) {
 		f := idleByHost(host).judge(poolIdle)
 		if !strings.Contains(f.Says, want) || (f.Verdict == VerdictWarn) != (want != "does not close") || f.Verdict == VerdictWarn && !strings.Contains(f.Try, "SetConnMaxIdleTime") {
 			t.Errorf("%s: %+v", host, f)
+		}
+	}
+}
+
+// refusal has the fields of an error of go-sql-driver/mysql.
+type refusal struct {
+	Number  uint16
+	Message string
+}
+
+func (r *refusal) Error() string { return r.Message }
+
+// TestMigrationAdviceNamesTheCause: a server that refuses the SQL of a migration needs another version, and a denied user needs privileges.
+func TestMigrationAdviceNamesTheCause(t *testing.T) {
+	for code, want := range map[uint16]string{
+		1901: "use MySQL 9.7 or MariaDB 10.11.", // MariaDB: a function that the expression may not use
+		3770: "use MySQL 9.7 or MariaDB 10.11.", // MySQL: a function that a default may not use
+		1142: "use the URL of a user who may create",
+	} {
+		if try := migrateAdvice(&refusal{code, "refused"}); !strings.HasPrefix(try, want) {
+			t.Errorf("%d: %q, want %q", code, try, want)
 		}
 	}
 }

@@ -19,6 +19,6 @@ func askHomeMoves(ctx context.Context, p *examination) (Finding, error) {
 	if err != nil || n == 0 {
 		return Finding{}, none(err)
 	}
-	return warn(words.Either(n == 1, "1 tenant is", fmt.Sprintf("%d tenants are", n))+" being moved to another region, and this region executes nothing for them: if no command is moving them now, the move was killed",
-		fmt.Sprintf("once home move %s %s --regions FILE, which completes it", words.Quoted(tenant), words.Quoted(target))), nil
+	return warn(words.Counted(n, "tenant is", "tenants are")+" being moved to another region, and this region executes no operations of these tenants. If no once home move is running now, the move was killed",
+		fmt.Sprintf("complete the move: once home move %s %s --regions FILE", words.Quoted(tenant), words.Quoted(target))), nil
 }

@@ -19,8 +19,8 @@ var idleHosts = []struct {
 	after time.Duration
 	by    string
 }{
-	{".neon.tech", 5 * time.Minute, "Neon, unless autosuspend is off,"},
-	{".proxy-", 30 * time.Minute, "RDS Proxy, unless its idle client connection timeout was changed,"},
+	{".neon.tech", 5 * time.Minute, "Neon (unless autosuspend is off)"},
+	{".proxy-", 30 * time.Minute, "RDS Proxy (unless its idle client connection timeout was changed)"},
 }
 
 // idleEnd says when idle connections are closed, and by which setting. If after is zero, they are not closed.
@@ -44,7 +44,7 @@ func (i idleEnd) judge(bound time.Duration) Finding {
 	case i.after == 0:
 		return fine("the server does not close idle connections")
 	case i.after <= bound:
-		return warn(fmt.Sprintf("%s closes connections that are idle for %s: after a quiet time, calls wait until new ones are made", i.by, words.Span(i.after)),
+		return warn(fmt.Sprintf("%s closes connections that are idle for %s: after an idle time, a call waits until the pool has opened a new connection", i.by, words.Span(i.after)),
 			fmt.Sprintf("set MaxConnIdleTime of the pgxpool, or SetConnMaxIdleTime of the sql.DB, to less than %s%s", words.Span(i.after), i.try))
 	}
 	return fine("%s closes connections that are idle for %s", i.by, words.Span(i.after))
@@ -75,7 +75,7 @@ func askIdlePostgres(ctx context.Context, p *examination) (Finding, error) {
 	settings, err := p.BouncerSettings(ctx)
 	if err != nil {
 		f := end.judge(poolIdle)
-		f.Says += "; this user may not read the client_idle_timeout of the pooler"
+		f.Says += "; this user may not read the setting client_idle_timeout of the pooler, so the check has ignored it"
 		return f, nil //nolint:nilerr // the finding says so
 	}
 	if d := seconds(settings["client_idle_timeout"]); d > 0 {
@@ -83,7 +83,7 @@ func askIdlePostgres(ctx context.Context, p *examination) (Finding, error) {
 	}
 	f := end.judge(poolIdle)
 	if d := seconds(settings["server_idle_timeout"]); d > 0 {
-		f.Says += fmt.Sprintf("; PgBouncer closes its own after %s (server_idle_timeout)", words.Span(d))
+		f.Says += fmt.Sprintf("; PgBouncer closes its idle connections to the server after %s (server_idle_timeout)", words.Span(d))
 	}
 	return f, nil
 }

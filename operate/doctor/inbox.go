@@ -50,7 +50,7 @@ func askGaps(ctx context.Context, p *examination) (Finding, error) {
 			}
 		}
 		says := func(fails bool, what string) string {
-			return words.Either(keys[fails] == 1, "1 key waits", fmt.Sprintf("%d keys wait", keys[fails])) + what + ", the oldest for " + words.Span(oldest[fails])
+			return words.Counted(keys[fails], "key waits", "keys wait") + what + ", the oldest for " + words.Span(oldest[fails])
 		}
 		var parts []string
 		if keys[false] > 0 {
@@ -62,7 +62,7 @@ func askGaps(ctx context.Context, p *examination) (Finding, error) {
 		if len(parts) == 0 {
 			return fine("no key waits for a message that was not received"), nil
 		}
-		return warn(strings.Join(parts, "; "), words.Either(keys[true] > 0, "repair the handler, do not skip the message; ", "")+"once inbox list --db "+p.URL), nil
+		return warn(strings.Join(parts, "; "), words.Either(keys[true] > 0, "repair the handler, and do not skip the message; ", "")+"once inbox list --db "+p.URL), nil
 	})
 }
 
@@ -90,9 +90,9 @@ func askConsumers(ctx context.Context, p *examination) (Finding, error) {
 	case len(findings) > 0:
 		return destinationFinding(d.Name, findings), nil
 	case found == 0:
-		return fine("%s has no consumer that has the name of an inbox of this database: %s. If the consumer has another name, check it in a program, with CheckConsumer of the package of the broker", d.Name, strings.Join(names, ", ")), nil
+		return fine("%s has no consumer with the name of an inbox of this database: %s. If your consumer has another name, call CheckConsumer of the package of the broker in a program", d.Name, strings.Join(names, ", ")), nil
 	}
-	return fine("%s delivers each message until it is acknowledged: %s checked", d.Name, words.Either(found == 1, "1 consumer was", fmt.Sprintf("%d consumers were", found))), nil
+	return fine("%s delivers each message again until the consumer acknowledges it: %s checked", d.Name, words.Counted(found, "consumer was", "consumers were")), nil
 }
 
 // consumers returns the consumers whose inboxes have received messages.

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/oncelib/once/internal/base/words"
 )
@@ -18,14 +17,14 @@ func askLetters(ctx context.Context, p *examination) (Finding, error) {
 	case err != nil:
 		return Finding{}, err
 	case n == 0:
-		return fine("no message is a dead letter"), nil
+		return fine("the database has no dead letter"), nil
 	// These letters need no person any more.
 	case n == redriven:
-		return fine("%s for their redrive", lettersWait(n)), nil
+		return fine("%s until an inbox or a relay redrives them", lettersWait(n)), nil
 	}
-	return warn(lettersWait(n-redriven)+" for a person", "once deadletter list --db "+p.URL), nil
+	return warn(lettersWait(n-redriven)+" for the decision of a person: redrive or discard", "once deadletter list --db "+p.URL), nil
 }
 
 func lettersWait(n int) string {
-	return words.Either(n == 1, "1 dead letter waits", fmt.Sprintf("%d dead letters wait", n))
+	return words.Counted(n, "dead letter waits", "dead letters wait")
 }

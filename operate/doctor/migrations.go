@@ -45,13 +45,13 @@ func askMigrations(ctx context.Context, p *examination) (Finding, error) {
 	if p.Dialect == sqlplane.MySQL && missing[migration.Operation.Capability] > 0 {
 		if err := p.rehearse(ctx, lacks); err != nil {
 			what, try := words.Advice(sqlguard.Said(err).Error())
-			return fail("tables are missing, and once migrate up would fail: "+what, words.Either(try != "", try, "the URL of a user who may create, alter and index tables in this database")), nil
+			return fail("tables are missing, and once migrate up would fail: "+what, words.Either(try != "", try, migrateAdvice(err))), nil
 		}
 	}
 	// The list of migrations does not show that a person has dropped a table.
 	if m, table := p.dropped(ctx, has); table != "" {
-		return fail(fmt.Sprintf("once_schema lists the migration %s %d, but its table %s does not exist: whatever uses the table fails", m.Capability, m.Version, table),
-			fmt.Sprintf("restore the table from a backup; or delete from once_schema where capability = '%s', and then once migrate up --db %s", m.Capability, p.URL)), nil
+		return fail(fmt.Sprintf("the table once_schema lists the migration %s %d, but the table %s of this migration does not exist: each use of the table fails", m.Capability, m.Version, table),
+			fmt.Sprintf("restore the table from a backup; or run the statement delete from once_schema where capability = '%s', and then once migrate up --db %s", m.Capability, p.URL)), nil
 	}
 	var unused []string
 	for _, name := range capabilities {
@@ -60,13 +60,13 @@ func askMigrations(ctx context.Context, p *examination) (Finding, error) {
 		case n > 0 && name == migration.Operation.Capability:
 			return fail(fmt.Sprintf("%d of %d migrations of %s are missing: operations fail", n, all[name], name), "once migrate up --db "+p.URL), nil
 		case n > 0 && used:
-			return fail(fmt.Sprintf("%d of %d migrations of %s are missing: whatever uses these tables fails", n, all[name], name), "once migrate up --only "+name+" --db "+p.URL), nil
+			return fail(fmt.Sprintf("%d of %d migrations of %s are missing: each use of the tables of %s fails", n, all[name], name, name), "once migrate up --only "+name+" --db "+p.URL), nil
 		case n > 0:
 			unused = append(unused, name)
 		}
 	}
 	if len(unused) > 0 {
-		return fine("all migrations of %s are applied; there are no tables of %s", migration.Newest(has), strings.Join(unused, ", ")), nil
+		return fine("all migrations of %s are applied; the database has no tables of %s", migration.Newest(has), strings.Join(unused, ", ")), nil
 	}
 	return fine("all migrations are applied: %s", migration.Newest(has)), nil
 }
@@ -85,4 +85,13 @@ func (p *examination) dropped(ctx context.Context, has []migration.Migration) (m
 		}
 	}
 	return migration.Migration{}, ""
+}
+
+// migrateAdvice is the advice for an error with which MySQL or MariaDB refuses a migration.
+func migrateAdvice(err error) string {
+	switch code, _ := sqlguard.MySQLCode(err); code {
+	case 1901, 3770: // an expression with a function that the server does not allow there
+		return fmt.Sprintf("use MySQL %s or MariaDB %s. This server refuses the SQL of the migration itself, so a user with more privileges does not help", testedMySQL, testedMariaDB)
+	}
+	return "use the URL of a user who may create, alter and index tables in this database"
 }

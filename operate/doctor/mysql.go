@@ -91,25 +91,25 @@ func judgeEngines(tables []table) Finding {
 	}
 	switch n := len(tables); {
 	case n == 0:
-		return fine("every table is rolled back with its transaction")
+		return fine("the engine of each table supports transactions")
 	case n > most:
 		names = append(names, fmt.Sprintf("and %d more", n-most))
 	}
-	return bad("not transactional: "+strings.Join(names, ", ")+": writes to these tables stay if their operation fails. Then the outcome of the operation is unknown, or, if the connection was lost, the retry writes them again",
-		"alter table NAME engine = InnoDB, for each table that operations write to")
+	return bad("the engine of these tables does not support transactions: "+strings.Join(names, ", ")+". If an operation fails, its writes to these tables stay. Then the outcome of the operation is unknown, or, if the connection was lost, the retry writes to them again",
+		"run alter table NAME engine = InnoDB for each table to which operations write")
 }
 
 func judgeFlushLog(value string) Finding {
 	if value != "1" && value != "3" { // the value 3 exists only in MariaDB, and flushes more often than 1
 		return fail(fmt.Sprintf("innodb_flush_log_at_trx_commit is %s: a crash loses the acknowledged commits of the last second", value), "set global innodb_flush_log_at_trx_commit = 1")
 	}
-	return fine("each commit is flushed")
+	return fine("the server flushes the log at each commit")
 }
 
 func judgeDoublewrite(value string) Finding {
 	switch value {
 	case "OFF", "0", "DETECT_ONLY":
-		return fail("innodb_doublewrite is "+value+": after a crash of the machine a page may be half written, and cannot be repaired", "innodb_doublewrite = ON")
+		return fail("innodb_doublewrite is "+value+": after a crash of the machine a page may be half written, and the server cannot repair the page", "set innodb_doublewrite = ON in the configuration file of the server")
 	}
 	return fine("on")
 }
@@ -143,16 +143,16 @@ func askBinlogFormat(ctx context.Context, p *examination) (Finding, error) {
 
 func judgeBinlogFormat(value string) Finding {
 	if value == "STATEMENT" {
-		return fail("binlog_format is STATEMENT: InnoDB refuses every write at READ COMMITTED with error 1665", "set global binlog_format = ROW")
+		return fail("binlog_format is STATEMENT: InnoDB refuses each write at READ COMMITTED with error 1665", "set global binlog_format = ROW")
 	}
 	return fine("%s", value)
 }
 
 func judgeSyncBinlog(value string) Finding {
 	if value != "1" {
-		return warn(fmt.Sprintf("sync_binlog is %s: a crash of the machine loses the last acknowledged commits, keys and effects together, and a retry executes again; replicas may still have these commits", value), "set global sync_binlog = 1")
+		return warn(fmt.Sprintf("sync_binlog is %s: a crash of the machine loses the last acknowledged commits. Each lost commit has a key and its effect, so a retry executes again. Replicas may still have the lost commits", value), "set global sync_binlog = 1")
 	}
-	return fine("each commit is in the binary log")
+	return fine("the server flushes the binary log at each commit")
 }
 
 // askIdleTransaction checks how long a transaction may be idle. MySQL limits only how long a connection may be idle.
@@ -166,10 +166,10 @@ func askIdleTransaction(ctx context.Context, p *examination) (Finding, error) {
 
 func judgeIdleTransaction(value string) Finding {
 	if value == "0" {
-		return warn("idle_transaction_timeout is 0: a process that is stopped inside a transaction holds its key and its locks until its connection breaks",
-			"once.Config.Timeouts.Idle, or set global idle_transaction_timeout = 60")
+		return warn("idle_transaction_timeout is 0: if a process stops inside a transaction, the transaction holds its key and its locks until the connection breaks",
+			"set once.Config.Timeouts.Idle in the service, or set global idle_transaction_timeout = 60")
 	}
-	return fine("the server ends a transaction that does nothing for %s s", value)
+	return fine("the server ends a transaction that is idle for %s s", value)
 }
 
 // maxIdle is a time in seconds. After this time people notice that an operation is stuck.
@@ -177,10 +177,10 @@ const maxIdle = 300
 
 func judgeIdleConnection(value string) Finding {
 	if n, err := strconv.ParseInt(value, 10, 64); err == nil && n > maxIdle {
-		return warn(fmt.Sprintf("wait_timeout is %d: a process that is stopped inside a transaction holds its key and its locks for that many seconds", n),
-			"once.Config.Timeouts.Idle, or wait_timeout=60 in the data source name of the service, with a shorter SetConnMaxIdleTime")
+		return warn(fmt.Sprintf("wait_timeout is %d: if a process stops inside a transaction, the transaction holds its key and its locks for so many seconds", n),
+			"set once.Config.Timeouts.Idle in the service, or use wait_timeout=60 in its data source name together with a shorter SetConnMaxIdleTime")
 	}
-	return fine("the server closes a connection that does nothing for %s s, and rolls its transaction back", value)
+	return fine("the server closes a connection that is idle for %s s, and rolls back the transaction of the connection", value)
 }
 
 // maxLockWait is a time in seconds. After this time most clients have given up.
@@ -188,8 +188,8 @@ const maxLockWait = 30
 
 func judgeLockWait(value string) Finding {
 	if n, err := strconv.ParseInt(value, 10, 64); err == nil && n > maxLockWait {
-		return warn(fmt.Sprintf("innodb_lock_wait_timeout is %d: a handler may wait that many seconds for a locked row, longer than its client waits", n),
-			"once.Config.Timeouts.Lock, or set global innodb_lock_wait_timeout = 5")
+		return warn(fmt.Sprintf("innodb_lock_wait_timeout is %d: a handler may wait for a locked row for so many seconds, longer than its client waits", n),
+			"set once.Config.Timeouts.Lock in the service, or set global innodb_lock_wait_timeout = 5")
 	}
 	return fine("a statement waits at most %s s for a lock", value)
 }
@@ -201,7 +201,7 @@ const minPacket = 4 << 20
 func judgePacket(value string) Finding {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err == nil && n < minPacket {
-		return warn(fmt.Sprintf("max_allowed_packet is %d: a result that is larger than half of that cannot be stored, so its operation is not applied", n), "set global max_allowed_packet = 67108864")
+		return warn(fmt.Sprintf("max_allowed_packet is %d bytes: once cannot store a result that is larger than half of this limit, and rolls the operation back", n), "set global max_allowed_packet = 67108864")
 	}
 	return fine("a result may have up to %d bytes", n/2)
 }

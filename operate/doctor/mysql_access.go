@@ -58,7 +58,7 @@ func judgeMySQLVersion(version, comment string) Finding {
 	// These servers report a version number of MySQL.
 	for _, other := range []string{"TiDB", "Vitess", "OceanBase", "SingleStore"} {
 		if strings.Contains(version+comment, other) {
-			return warn(other+" speaks the protocol of MySQL, but once is not tested with it: it is not known whether two calls can execute one operation", "MySQL, MariaDB or PostgreSQL")
+			return warn(other+" speaks the protocol of MySQL, but once is not tested with "+other+": two calls may both execute one operation", "use MySQL, MariaDB or PostgreSQL")
 		}
 	}
 	first, rest, _ := strings.Cut(number, ".")
@@ -66,13 +66,13 @@ func judgeMySQLVersion(version, comment string) Finding {
 	major, err1 := strconv.Atoi(first)
 	minor, err2 := strconv.Atoi(second)
 	if err1 != nil || err2 != nil {
-		return warn(fmt.Sprintf("the server has the version %q, which this release of once does not know", version), "MySQL "+tested)
+		return warn(fmt.Sprintf("the server has the version %q, which this release of once does not know", version), "use MySQL "+tested)
 	}
 	switch v := 100*major + minor; {
 	case v < oldest:
-		return fail(fmt.Sprintf("%s %s has no SKIP LOCKED, which operations and sweepers need", name, number), name+" "+tested)
+		return fail(fmt.Sprintf("%s %s has no SKIP LOCKED, which operations and sweepers need", name, number), "use "+name+" "+tested)
 	case v < maintained:
-		return warn(fmt.Sprintf("%s %s is no longer maintained, and once is not tested with it", name, number), name+" "+tested)
+		return warn(fmt.Sprintf("%s %s is no longer maintained, and once is not tested with this version", name, number), "use "+name+" "+tested)
 	}
 	return fine("%s %s; once is tested with %s", name, number, tested)
 }
@@ -83,16 +83,16 @@ func askLocks(ctx context.Context, p *examination) (Finding, error) {
 	const name = "concat('once doctor ', connection_id())"
 	var kept sql.NullBool
 	err := p.DB.QueryRowContext(ctx, "select get_lock("+name+", 0) = 1 and is_used_lock("+name+") = connection_id() and release_lock("+name+") = 1").Scan(&kept)
-	const try = "connect to MySQL or MariaDB itself, without a proxy that spreads a session over several connections"
+	const try = "connect to MySQL or MariaDB itself, without a proxy that distributes a session over several connections"
 	switch {
 	// A check without an answer in time proves nothing.
 	case ctx.Err() != nil:
 	case err != nil:
-		return fail("this server does not grant named locks (GET_LOCK), so operations cannot be claimed: "+err.Error(), try), nil //nolint:nilerr // the error is the finding
+		return fail("this server does not grant named locks (GET_LOCK), so once cannot claim operations: "+err.Error(), try), nil //nolint:nilerr // the error is the finding
 	case !kept.Bool:
-		return warn("this server does not hold named locks (GET_LOCK): duplicates of an operation run at the same time, and only one of them can commit", try), nil
+		return warn("this server does not hold named locks (GET_LOCK): duplicates of an operation may run at the same time, and only one of the duplicates can commit", try), nil
 	}
-	return fine("named locks (GET_LOCK) are held"), err
+	return fine("the server holds named locks (GET_LOCK)"), err
 }
 
 // askPackets checks whether a session of the service accepts several statements in one packet, which saves round trips.
@@ -102,16 +102,16 @@ func askPackets(ctx context.Context, p *examination) (Finding, error) {
 	}
 	_, err := p.DB.ExecContext(ctx, "do 0; do 0")
 	if code, _ := sqlguard.MySQLCode(err); code == syntaxError {
-		return warn("a request to the server has one statement only: an operation needs three round trips more than a bare transaction, a first attempt four, and a batch five and one for each statement",
-			"sqlstore.Open, or multiStatements=true and interpolateParams=true in the data source name; a handler still sends one statement at a time"), nil
+		return warn("a request to the server has one statement only. Compared with a transaction without once, an operation needs three more round trips, a first attempt four more, and a batch five more and one for each statement",
+			"open the database with sqlstore.Open, or use multiStatements=true and interpolateParams=true in the data source name. A handler still sends one statement at a time"), nil
 	}
 	if err != nil {
 		return Finding{}, err
 	}
 	_, err = p.DB.ExecContext(ctx, "do 0; do ?", 1) // an argument makes the driver prepare the statements, and the server cannot prepare two at once
 	if code, _ := sqlguard.MySQLCode(err); code == syntaxError {
-		return warn("a request to the server may have several statements, but no arguments: a batch with arguments needs more than one round trip, and a handler's statement with arguments needs two, or three the first time",
-			"sqlstore.Open without multiStatements in the data source name, or interpolateParams=true with it"), nil
+		return warn("a request to the server may have several statements, but no arguments. A batch with arguments needs more than one round trip. A handler's statement with arguments needs two round trips, or three the first time",
+			"open the database with sqlstore.Open and without multiStatements in the data source name, or add interpolateParams=true"), nil
 	}
 	return fine("a request to the server may have several statements"), err
 }
@@ -125,7 +125,7 @@ func askStore(ctx context.Context, p *examination) (Finding, error) {
 	}
 	if err := p.StoreError(ctx); err != nil && !errors.Is(err, store.ErrNotMigrated) && !isDenied(err) { // the checks of migrations and privileges report these errors
 		what, try := words.Advice(err.Error())
-		return fail("sqlstore would refuse to start: "+what, words.Either(try != "", try, "the URL of the service")), nil
+		return fail("sqlstore would refuse to start: "+what, words.Either(try != "", try, "use the URL of the service")), nil
 	}
 	return fine("sqlstore accepts the settings of the sessions"), nil
 }
@@ -183,7 +183,7 @@ func askPrivileges(ctx context.Context, p *examination) (Finding, error) {
 		if err := p.DB.QueryRowContext(ctx, "select database()").Scan(&database); err != nil {
 			return Finding{}, err
 		}
-		return fail("this user may not "+words+" in once_operation: operations fail", "grant "+words+" on `"+database.String+"`.* to the user of this URL"), nil
+		return fail("this user has no privilege to "+words+" in once_operation: operations fail", "grant "+words+" on `"+database.String+"`.* to the user of this URL"), nil
 	}
 	return fine("this user may read and write once_operation"), nil
 }
@@ -204,7 +204,7 @@ func judgeEncryption(cipher, host string) Finding {
 	case cipher != "":
 		return fine("TLS, %s", cipher)
 	case host == "localhost" || host == "127.0.0.1" || host == "::1":
-		return fine("not encrypted, on a connection that does not leave this machine")
+		return fine("the connection is not encrypted, but does not leave this machine")
 	}
-	return warn("not encrypted: requests and results can be read on the network, and a false server would get the password", "tls=true in the URL or the data source name of the service")
+	return warn("the connection is not encrypted: an attacker on the network can read requests and results, and a false server would get the password", "use tls=true in the URL or in the data source name of the service")
 }

@@ -45,13 +45,13 @@ func (p *examination) follows(ctx context.Context) (bool, error) {
 func judgeReadOnly(server, session string, following bool) Finding {
 	switch {
 	case server != "OFF" && server != "0":
-		return fail("read_only is on: this server is a replica and accepts no writes", "the primary")
+		return fail("read_only is on: this server is a replica and accepts no writes", "use the URL of the primary")
 	case session != "OFF":
-		return fail("the sessions are read only: nothing can be written", "set global transaction_read_only = 0, and no such parameter in the URL")
+		return fail("the sessions are read only: once cannot write", "set global transaction_read_only = 0, and remove such a parameter from the URL")
 	case following:
-		return warn("this server replicates from another server and accepts writes itself: an operation that reaches both servers is executed twice", "set global read_only = 1, if this server is a replica")
+		return warn("this server replicates from another server, and accepts writes too: if an operation reaches both servers, both servers execute the operation", "run set global read_only = 1 if this server is a replica")
 	}
-	return fine("it takes writes")
+	return fine("the server accepts writes")
 }
 
 // replication is what a server knows about its replicas.
@@ -98,7 +98,7 @@ func askReplicas(ctx context.Context, p *examination) (Finding, error) {
 		r.replicas, err = p.count(ctx, "show replicas")
 	}
 	if isDenied(err) {
-		return warn("not known: this user may not list the replicas", "grant replication slave on *.* to the user of this URL, or the URL of a user who has this privilege"), nil
+		return warn("this check could not be made: this user has no privilege to list the replicas", "grant replication slave on *.* to the user of this URL, or use the URL of a user who has this privilege"), nil
 	}
 	return r.judge(), err
 }
@@ -118,16 +118,16 @@ func (r replication) judge() Finding {
 	}
 	switch on := r.enabled == "ON" || r.enabled == "1"; {
 	case on && r.waited == 0:
-		return warn("semi-synchronous replication is on, but no replica acknowledges commits: each commit waits until the timeout, or does not wait at all any more", "start the replica, with "+replica)
+		return warn("semi-synchronous replication is on, but no replica acknowledges commits: each commit waits until the timeout, or no longer waits", "start the replica, with "+replica)
 	case on && r.point != "AFTER_SYNC":
-		return warn("replays are local: with "+r.point+" a replay may return the result of a commit that no replica has, and that the next failover loses", "set global "+r.variable("wait_point")+" = AFTER_SYNC")
+		return warn("replays do not wait for a replica: with "+r.point+" a replay may return the result of a commit that no replica has. The next failover loses this commit", "set global "+r.variable("wait_point")+" = AFTER_SYNC")
 	case on:
-		return fine("a commit is visible only after a replica has it, or after %s ms without one", r.timeout)
+		return fine("a commit is visible only after a replica has the commit, or after %s ms without a replica", r.timeout)
 	case r.replicas > 0:
-		return warn(fmt.Sprintf("replicas exist (%d), but neither commits nor replays wait for them: commits that no replica has received are lost in a failover, and retries of these operations execute again", r.replicas),
-			"if a replica may become the primary: "+r.variable("enabled")+" = ON and "+r.variable("wait_point")+" = AFTER_SYNC, and "+replica+" on the replica")
+		return warn(fmt.Sprintf("replicas exist (%d), but neither commits nor replays wait for them: a failover loses the commits that no replica has received, and retries of these operations execute again", r.replicas),
+			"if a replica may become the primary, set "+r.variable("enabled")+" = ON and "+r.variable("wait_point")+" = AFTER_SYNC, and "+replica+" on the replica")
 	}
-	return fine("there are none")
+	return fine("the server has no replicas")
 }
 
 // askGroup checks a group of servers: Galera, or group replication of MySQL. It does not apply to a single server.
@@ -149,15 +149,15 @@ func askGroup(ctx context.Context, p *examination) (Finding, error) {
 // judgeGroup judges the consistency of a group. A member that lags refuses at COMMIT a write that conflicts with a transaction which it has not
 // applied yet. Galera has no setting for a single primary.
 func judgeGroup(single, consistency string) Finding {
-	const stale = "so a COMMIT whose answer was lost may be reported as not applied although it was, and a retry may run the handler again until the retry's own COMMIT is refused"
+	const stale = "so if the answer to a COMMIT is lost, once may report the COMMIT as not applied although it was applied. Then a retry may run the handler again, and the server refuses the COMMIT of the retry"
 	switch {
 	case single == "":
-		return warn("Galera: a node may not have received yet what another node has committed, "+stale, "send all requests of the service to one node, or set wsrep_sync_wait = 7")
+		return warn("Galera: a node may lack transactions that another node has committed, "+stale, "send all requests of the service to one node, or set wsrep_sync_wait = 7")
 	case single != "ON" && consistency != "BEFORE" && consistency != "AFTER" && consistency != "BEFORE_AND_AFTER":
-		return warn("group replication with several primaries and "+consistency+": a member may not have received yet what another member has committed, "+stale,
-			"group_replication_single_primary_mode = ON, or group_replication_consistency = AFTER")
+		return warn("group replication with several primaries and "+consistency+": a member may lack transactions that another member has committed, "+stale,
+			"set group_replication_single_primary_mode = ON, or group_replication_consistency = AFTER")
 	case consistency == "EVENTUAL":
-		return warn("group replication with EVENTUAL: after a failover the new primary answers before it has applied all committed transactions, "+stale,
+		return warn("group replication with EVENTUAL: after a failover, the new primary answers before it has applied all committed transactions, "+stale,
 			"set persist group_replication_consistency = 'BEFORE_ON_PRIMARY_FAILOVER'")
 	}
 	return fine("group replication, %s", consistency)

@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/oncelib/once/internal/base/words"
@@ -54,11 +53,11 @@ func (p *examination) unfinished() string {
 }
 
 // count returns the number of found operations as a text.
-func (f found) count() string {
+func (f found) count(one, many string) string {
 	if f.read >= most { // the limit has ended the read, so more may exist
-		return fmt.Sprintf("at least %d", f.n)
+		return fmt.Sprintf("at least %d %s", f.n, many)
 	}
-	return strconv.Itoa(f.n)
+	return words.Counted(f.n, one, many)
 }
 
 // among returns a text that says which operations were read, or "" if all were read.
@@ -78,7 +77,7 @@ func (p *examination) show(op operate.Operation) string {
 func askUnknown(ctx context.Context, p *examination) (Finding, error) {
 	f, err := p.oldest(ctx, p.unfinished(), fmt.Sprintf("state = %d and not (%s)", store.StateUnknown, ofSagas), "since")
 	if f.n > 0 {
-		return warn(fmt.Sprintf("%s operations whose outcome is unknown, the oldest for %s: they are not retried, and a person must decide", f.count(), age(f.Operation)), p.show(f.Operation)), err
+		return warn(fmt.Sprintf("%s an unknown outcome, the oldest for %s: a retry does not execute again, and a person must decide the outcome", f.count("operation has", "operations have"), age(f.Operation)), p.show(f.Operation)), err
 	}
 	return fine("no operation%s has an unknown outcome", f.among()), err
 }
@@ -86,17 +85,17 @@ func askUnknown(ctx context.Context, p *examination) (Finding, error) {
 func askWaiting(ctx context.Context, p *examination) (Finding, error) {
 	f, err := p.oldest(ctx, p.unfinished(), fmt.Sprintf("state = %d and scope not like 'saga/%%' and scope not like 'gateway/%%'", store.StateWaiting), "since") // sagas and operations of gateways may wait for long, which is not a problem
 	if f.n > 0 {
-		return warn(fmt.Sprintf("%s operations have stopped before their end, the oldest began %s ago: they continue when the caller retries or a lease.Completer runs", f.count(), age(f.Operation)), p.show(f.Operation)), err
+		return warn(fmt.Sprintf("%s stopped before the end, the oldest began %s ago: an operation continues when its caller retries, or when a lease.Completer runs", f.count("operation has", "operations have"), age(f.Operation)), p.show(f.Operation)), err
 	}
-	return fine("no operation%s has stopped before its end and waits to be continued", f.among()), err
+	return fine("no operation%s has stopped before its end", f.among()), err
 }
 
 func askLapsed(ctx context.Context, p *examination) (Finding, error) {
 	f, err := p.oldest(ctx, p.unfinished(), fmt.Sprintf("state = %d and lease_until <= NOW", store.StateRunning), "lease_until")
 	if f.n > 0 {
-		return warn(fmt.Sprintf("%s running operations whose lease has ended because their process died, the oldest %s ago: no other process has taken them over yet", f.count(), age(f.Operation)), p.show(f.Operation)), err
+		return warn(fmt.Sprintf("%s a lease that has ended, the oldest lease %s ago: the process that held the lease has died, and no other process has continued the work yet", f.count("running operation has", "running operations have"), age(f.Operation)), p.show(f.Operation)), err
 	}
-	return fine("no operation%s has lost the process that runs it", f.among()), err
+	return fine("no operation%s has a lease that has ended", f.among()), err
 }
 
 // expiredBound is how long an expired row may wait until a sweeper deletes it.
@@ -105,7 +104,7 @@ const expiredBound = 24 * time.Hour
 func askExpired(ctx context.Context, p *examination) (Finding, error) {
 	f, err := p.oldest(ctx, dialect.Expired(p.Dialect, "scope, KEY, expires_at", most), "1 = 1", "expires_at")
 	if f.n > 0 && f.Now.Sub(f.Since) > expiredBound {
-		return warn(fmt.Sprintf("%s expired rows are still in the database, the first one expired %s ago: no sweeper deletes them", f.count(), age(f.Operation)), "once sweep --db "+p.URL), err
+		return warn(fmt.Sprintf("%s still in the database, and the first one expired %s ago: no sweeper deletes expired rows", f.count("expired row is", "expired rows are"), age(f.Operation)), "once sweep --db "+p.URL), err
 	}
-	return fine("%s expired rows wait to be deleted", f.count()), err
+	return fine("%s until a sweeper deletes them", f.count("expired row waits", "expired rows wait")), err
 }

@@ -33,11 +33,11 @@ func askBacklog(ctx context.Context, p *examination) (Finding, error) {
 		case err != nil:
 			return Finding{}, err
 		case b.Messages == 0:
-			return fine("no message waits for its delivery"), nil
+			return fine("no message waits for delivery"), nil
 		case b.Oldest > backlogBound:
 			says := fmt.Sprintf("%s for delivery, the oldest for %s", waiting(b.Messages), words.Span(b.Oldest))
 			if b.OldestSnapshot > backlogBound {
-				says += fmt.Sprintf("; a transaction has been open for %s, and until it ends PostgreSQL cannot remove dead rows, which slows the relay down", words.Span(b.OldestSnapshot))
+				says += fmt.Sprintf(". A transaction has been open for %s. Until this transaction ends, PostgreSQL cannot remove dead rows, and the relay is slow", words.Span(b.OldestSnapshot))
 			}
 			return warn(says, "once outbox list --db "+p.URL), nil
 		}
@@ -65,10 +65,10 @@ func askStopped(ctx context.Context, p *examination) (Finding, error) {
 		case err != nil:
 			return Finding{}, err
 		case b.Stopped > 0:
-			return warn(words.Either(b.Stopped == 1, "1 message is", fmt.Sprintf("%d messages are", b.Stopped))+" given up, and later messages of the same keys wait until a person decides about it: "+words.Count(int(b.Blocked), "key")+" blocked",
+			return warn(fmt.Sprintf("relays have given up %s, and %s blocked: a person must resume or skip the messages", words.Count(int(b.Stopped), "message"), words.Counted(int(b.Blocked), "key is", "keys are")),
 				"once outbox list --state stopped --db "+p.URL), nil
 		case b.Failing > 0:
-			return fine("no message is given up; %s, and relays try again", words.Either(b.Failing == 1, "1 has failed", fmt.Sprintf("%d have failed", b.Failing))), nil
+			return fine("no message is given up; the delivery of %s has failed, and relays try again", words.Count(int(b.Failing), "message")), nil
 		}
 		return fine("no message has failed"), nil
 	})
@@ -81,7 +81,7 @@ func askPaused(ctx context.Context, p *examination) (Finding, error) {
 			return Finding{}, err
 		}
 		longest := slices.MinFunc(list, func(a, b operate.Pause) int { return a.Since.Compare(b.Since) })
-		return warn(fmt.Sprintf("%d topics or keys are paused, the longest for %s: their messages wait", len(list), longest), "once outbox list --db "+p.URL), nil
+		return warn(fmt.Sprintf("%s paused, and messages wait; the oldest pause is the pause of %s", words.Counted(len(list), "topic or key is", "topics or keys are"), longest), "once outbox list --db "+p.URL), nil
 	})
 }
 
@@ -127,7 +127,7 @@ func (p *examination) judgeTopics(topics []outbox.Topic) Finding {
 	switch age := late.Now.Sub(late.Ready); {
 	case n > 0:
 		more := words.Either(n > mostTold, fmt.Sprintf("; and %d more", n-mostTold), "")
-		return warn(words.Either(n == 1, "1 topic waits. ", fmt.Sprintf("%d topics wait. ", n))+strings.Join(says, "; ")+more, "once outbox list --db "+p.URL)
+		return warn(words.Counted(n, "topic waits. ", "topics wait. ")+strings.Join(says, "; ")+more, "once outbox list --db "+p.URL)
 	case late.Name != "" && age > backlogBound:
 		return warn(fmt.Sprintf("the oldest message of the topic %s has waited for %s, although its topic is not paused and its destination is not down", words.Shown(late.Name), words.Span(age)), "start a relay, or more relays: once relay --to URL --db "+p.URL)
 	}
@@ -142,12 +142,12 @@ func askRelays(ctx context.Context, p *examination) (Finding, error) {
 		return Finding{}, err
 	}
 	if nodes > 0 {
-		return fine("%s at work", words.Either(nodes == 1, "1 relay is", fmt.Sprintf("%d relays are", nodes))), nil
+		return fine("%s running", words.Counted(nodes, "relay is", "relays are")), nil
 	}
 	return p.operator(ctx, func(o *operate.Operator) (Finding, error) {
 		b, err := o.Outbox.Backlog(ctx)
 		if err == nil && b.Messages > 0 {
-			return warn("no relay is running: messages are added to the outbox, and nothing delivers them", "call go relay.Run(ctx) in the service, or start once relay --to URL --db "+p.URL), nil
+			return warn("no relay is running: messages wait in the outbox, and no process delivers them", "call relay.Run(ctx) in a goroutine of the service, or start once relay --to URL --db "+p.URL), nil
 		}
 		return fine("no relay is running, and no message waits for delivery"), err
 	})
@@ -164,7 +164,7 @@ func askDestination(ctx context.Context, p *examination) (Finding, error) {
 	}
 	defer d.Close()
 	if d.Check == nil {
-		return fine("%s has no settings that can be checked. Make sure that it confirms a message only after the message is stored", d.Name), nil
+		return fine("%s has no settings that the doctor can check. Make sure that %[1]s confirms a message only after it has stored the message", d.Name), nil
 	}
 	topics, err := p.distinct(ctx, "once_stream", "topic")
 	if err != nil {
@@ -177,7 +177,7 @@ func askDestination(ctx context.Context, p *examination) (Finding, error) {
 	case len(found) > 0:
 		return destinationFinding(d.Name, found), nil
 	}
-	return fine("%s keeps the messages that it confirms, as far as its settings show: %s checked", d.Name, words.Either(len(topics) == 1, "1 topic was", fmt.Sprintf("%d topics were", len(topics)))), nil
+	return fine("according to its settings, %s keeps the messages that it confirms: %s checked", d.Name, words.Counted(len(topics), "topic was", "topics were")), nil
 }
 
 // destinationFinding makes one finding of several sentences about a broker. Each sentence contains its own advice.

@@ -16,8 +16,8 @@ var postgresChecks = []check{
 	{name: "claims", ask: askClaims},
 	{name: "migrations", ask: askMigrations},
 	{name: "primary", ask: askPrimary},
-	{name: "fsync", ask: onOrFail("fsync", "after a crash of the machine a commit that was acknowledged may be gone, or the database")},
-	{name: "full_page_writes", ask: onOrFail("full_page_writes", "after a crash of the machine a page may be half written, and recovery does not mend it")},
+	{name: "fsync", ask: onOrFail("fsync", "a crash of the machine may lose acknowledged commits, or destroy the database")},
+	{name: "full_page_writes", ask: onOrFail("full_page_writes", "after a crash of the machine a page may be half written, and recovery cannot repair the page")},
 	{name: "synchronous_commit", ask: askSynchronousCommit},
 	{name: "standby", ask: askStandby},
 	{name: "idle_transactions", ask: askIdle},
@@ -31,7 +31,7 @@ var postgresChecks = []check{
 func askPooler(ctx context.Context, p *examination) (Finding, error) {
 	tx, err := p.DB.BeginTx(ctx, nil)
 	if err != nil && strings.Contains(err.Error(), "statement pooling") {
-		return fail("a connection pooler in statement mode is between this machine and the server: transactions are not possible", "pool_mode = transaction"), nil
+		return fail("a connection pooler in statement mode is between this machine and the server: this mode does not support transactions", "set pool_mode = transaction in the pooler"), nil
 	}
 	if err != nil {
 		return Finding{}, err
@@ -67,7 +67,7 @@ func askPostgresVersion(ctx context.Context, p *examination) (Finding, error) {
 
 func postgresVersion(number int) Finding {
 	if number < oldestPostgres*10_000 {
-		return warn(fmt.Sprintf("PostgreSQL %d.%d is not maintained any more, and once is not tested with it", number/10_000, number%10_000), fmt.Sprintf("PostgreSQL %d or newer", oldestPostgres))
+		return warn(fmt.Sprintf("PostgreSQL %d.%d is no longer maintained, and once is not tested with this version", number/10_000, number%10_000), fmt.Sprintf("use PostgreSQL %d or newer", oldestPostgres))
 	}
 	return fine("PostgreSQL %d.%d", number/10_000, number%10_000)
 }
@@ -84,9 +84,9 @@ func askClaims(ctx context.Context, p *examination) (Finding, error) {
 		p.DB.SetMaxOpenConns(most)
 	}
 	if !kept {
-		return warn("this server accepts advisory locks but does not hold them: duplicates on several nodes may each run the handler, and only one of them commits: "+version, "use PostgreSQL itself, unless your handlers may run twice at the same time"), err
+		return warn("this server accepts advisory locks but does not hold them: duplicates on several nodes may each run the handler, and only one of the duplicates commits. The server is "+version, "use PostgreSQL itself, or make sure that your handlers may run twice at the same time"), err
 	}
-	return fine("advisory locks are held"), err
+	return fine("the server holds advisory locks"), err
 }
 
 func askPrimary(ctx context.Context, p *examination) (Finding, error) {
@@ -94,11 +94,11 @@ func askPrimary(ctx context.Context, p *examination) (Finding, error) {
 	err := p.DB.QueryRowContext(ctx, "select pg_is_in_recovery(), current_setting('default_transaction_read_only')::boolean").Scan(&recovering, &readonly)
 	switch {
 	case recovering:
-		return fail("this server is a standby and accepts no writes", "the URL of the primary, or target_session_attrs=read-write in it"), err
+		return fail("this server is a standby and accepts no writes", "use the URL of the primary, or add target_session_attrs=read-write to the URL"), err
 	case readonly:
-		return fail("default_transaction_read_only is on: nothing can be written", "use another user or database, or turn the setting off"), err
+		return fail("default_transaction_read_only is on: once cannot write", "use another user or database, or turn the setting off"), err
 	}
-	return fine("it takes writes"), err
+	return fine("the server accepts writes"), err
 }
 
 // onOrFail checks a setting that must be on, because without it a crash can lose commits.
@@ -117,7 +117,7 @@ func askSynchronousCommit(ctx context.Context, p *examination) (Finding, error) 
 	const try = "set synchronous_commit = on, at least for the role of the service"
 	switch value {
 	case "off":
-		return warn("synchronous_commit is off: a crash of the server loses the last acknowledged commits, keys and effects together, and a retry executes again", try), err
+		return warn("synchronous_commit is off: a crash of the server loses the last acknowledged commits. Each lost commit has a key and its effect, so a retry executes again", try), err
 	case "local":
 		return warn("synchronous_commit is local: no commit waits for a standby, and a failover loses the last acknowledged commits", try), err
 	}
@@ -130,32 +130,32 @@ func askStandby(ctx context.Context, p *examination) (Finding, error) {
 	err := p.DB.QueryRowContext(ctx, `select current_setting('synchronous_standby_names'), count(*),
  count(*) filter (where sync_state in ('sync', 'quorum')), count(*) filter (where sync_state is null) from pg_stat_replication`).
 		Scan(&names, &standbys, &waited, &hidden)
-	const synced = "once.Config{Synced: true}, and then once doctor --synced"
+	const synced = "set once.Config{Synced: true} in the service, and then run once doctor --synced"
 	switch {
 	case err != nil:
 		return Finding{}, err
 	case names != "" && waited == 0 && hidden == 0:
-		return fail(fmt.Sprintf("commits wait for the standby %s, which is not connected: no commit can end", names), "start the standby, or change synchronous_standby_names"), nil
+		return fail(fmt.Sprintf("commits wait for the standby %s, which is not connected: no commit can complete", names), "start the standby, or change synchronous_standby_names"), nil
 	case names != "" && !p.Synced:
 		return warn(fmt.Sprintf("commits wait for the standby %s, but replays do not: a replay may return the result of a commit that the next failover loses", names), synced), nil
 	case names != "":
 		return fine("commits and replays wait for the standby %s", names), nil
 	case standbys > 0:
-		return warn(fmt.Sprintf("%d standbys exist, but no commit waits for them: commits that they have not received are lost in a failover, and retries of these operations execute again", standbys),
-			"if a replica may become the primary: synchronous_standby_names, and "+synced), nil
+		return warn(fmt.Sprintf("%s, but no commit waits for a standby: a failover loses the commits that the new primary has not received, and retries of these operations execute again", words.Counted(standbys, "standby exists", "standbys exist")),
+			"if a standby may become the primary, set synchronous_standby_names, and "+synced), nil
 	case p.Synced:
-		return fine("there is no standby to wait for: with Config.Synced each replay costs a commit, and gains nothing yet"), nil
+		return fine("the server has no standby: with Config.Synced each replay costs a commit, and gains nothing without a standby"), nil
 	}
-	return fine("there is none"), nil
+	return fine("the server has no standby"), nil
 }
 
 func askIdle(ctx context.Context, p *examination) (Finding, error) {
 	value, err := p.text(ctx, "select current_setting('idle_in_transaction_session_timeout')")
 	if value == "0" {
-		return warn("idle_in_transaction_session_timeout is 0: a handler that hangs, or whose machine was lost, holds its key until its session ends",
+		return warn("idle_in_transaction_session_timeout is 0: if a handler hangs, or its machine is lost, the handler holds its key until its session ends",
 			"alter role SERVICE set idle_in_transaction_session_timeout = '1min', or longer if your handlers pause longer between two statements"), err
 	}
-	return fine("ended after %s", value), err
+	return fine("the server ends an idle transaction after %s", value), err
 }
 
 // vanishedBound is how long the server may need to notice the loss of a client's machine, before the doctor reports this.
@@ -172,7 +172,7 @@ func askVanished(ctx context.Context, p *examination) (Finding, error) {
 	}
 	// On a Unix socket these settings are 0.
 	if idle == 0 && interval == 0 {
-		return fine("this connection does not leave this machine, so no client machine can be lost"), nil
+		return fine("this connection does not leave this machine, so the server cannot lose the machine of this client"), nil
 	}
 	noticed := time.Duration(idle+interval*count) * time.Second
 	// With tcp_user_timeout the number of keepalives does not count.
@@ -184,8 +184,8 @@ func askVanished(ctx context.Context, p *examination) (Finding, error) {
 		noticed = min(noticed, s)
 	}
 	if noticed > vanishedBound {
-		return warn(fmt.Sprintf("the server needs %s to notice that the machine of a client is lost, and the operation's key is held until then", words.Span(noticed)),
-			"tcp_keepalives_idle = 60, tcp_keepalives_interval = 10, tcp_keepalives_count = 3"), nil
+		return warn(fmt.Sprintf("the server needs %s to notice that the machine of a client is lost. Until then the operation of this client holds its key", words.Span(noticed)),
+			"set tcp_keepalives_idle = 60, tcp_keepalives_interval = 10 and tcp_keepalives_count = 3"), nil
 	}
 	return fine("the server notices within %s that the machine of a client is lost", words.Span(noticed)), nil
 }
@@ -194,7 +194,7 @@ func askStatements(ctx context.Context, p *examination) (Finding, error) {
 	var statement, lock string
 	err := p.DB.QueryRowContext(ctx, "select current_setting('statement_timeout'), current_setting('lock_timeout')").Scan(&statement, &lock)
 	if statement == "0" && lock == "0" {
-		return warn("statement_timeout and lock_timeout are 0: a handler that waits for a locked row holds its key and a connection until its context ends, which may be never",
+		return warn("statement_timeout and lock_timeout are 0: a handler that waits for a locked row holds its key and a connection until its context ends, and the context may never end",
 			"set a deadline in the context of each request, or alter role SERVICE set lock_timeout = '10s'"), err
 	}
 	return fine("statement_timeout %s, lock_timeout %s", statement, lock), err
@@ -218,8 +218,8 @@ func clockFinding(there, sent, received time.Time) Finding {
 		off, which = ahead, "ahead of"
 	}
 	if off > clockBound {
-		return warn(fmt.Sprintf("the clock of the database is %s %s the clock of this machine. Leases and retention use the clock of the database only, but the times in logs will not agree", words.Span(off), which),
-			"NTP on both")
+		return warn(fmt.Sprintf("the clock of the database is %s %s the clock of this machine. Leases and retention use only the clock of the database, but the times in the logs of the two machines differ", words.Span(off), which),
+			"run NTP on both machines")
 	}
 	return fine("the clocks of the database and of this machine agree")
 }

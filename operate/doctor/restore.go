@@ -90,19 +90,19 @@ func askMoment(ctx context.Context, p *examination) (Finding, error) {
 	case err != nil:
 		return Finding{}, err
 	case lost < 0:
-		return fail(fmt.Sprintf("the moment of the backup, %s, is later than the present time by the clock of this database, %s, which decides about all retentions and leases", words.Time(p.RestoredTo), words.Time(now)),
+		return fail(fmt.Sprintf("the moment of the backup, %s, is later than the time of the clock of this database, %s. This clock decides when retentions and leases end", words.Time(p.RestoredTo), words.Time(now)),
 			"correct the clock of the server, or give the right moment of the backup"), nil
 	}
-	return warn(fmt.Sprintf("everything that was committed here in the %s since %s is lost: effects, keys and messages. Other services that were called still have it, clients have the answers, and caches replay these answers", words.Span(lost), words.Time(p.RestoredTo)),
-		"stop every process that used this database before the restore, empty shared caches (Redis), and work through this list before you start the service"), nil
+	return warn(fmt.Sprintf("all effects, keys and messages that were committed here in the last %s, since %s, are lost. The called services still have their effects, clients have the answers, and caches replay these answers", words.Span(lost), words.Time(p.RestoredTo)),
+		"stop every process that used this database before the restore, empty shared caches (Redis), and do what this list says before you start the service"), nil
 }
 
 // askWorkSince finds operations that began after the backup. They show that the service has already worked on the restored database.
 func askWorkSince(ctx context.Context, p *examination) (Finding, error) {
 	s, err := p.several(ctx, "once_operation", "since > ?", "scope, KEY", dialect.StoredTime(p.Dialect, p.RestoredTo))
-	return s.again("no operation has begun since the moment of the backup: if a client retries a lost operation, it runs again, and calls other services with the same keys as before",
-		s.of("operation")+" began after the moment of the backup: the service has run since the restore, or the given moment is too early. Messages that got new numbers since then may be treated as repetitions by their consumers",
-		"give the moment of the last commit in the backup; or stop the service until this list is done"), err
+	return s.again("no operation began after the moment of the backup. If a client retries a lost operation, the operation runs again, and calls other services with the same keys as before",
+		s.of("operation")+" began after the moment of the backup: the service has run since the restore, or the given moment is too early. Consumers may treat messages that the service has added since then as repetitions",
+		"give the moment of the last commit in the backup; or stop the service until you have done what this list says"), err
 }
 
 // calling is the condition that an operation has begun a call of another service whose outcome is not in the backup.
@@ -111,8 +111,8 @@ const calling = "calling"
 func askCalls(ctx context.Context, p *examination) (Finding, error) {
 	s, err := p.several(ctx, p.unfinished4(), calling+" and not ("+ofSagas+")", "scope, KEY")
 	return s.again("no call to another service was in flight at the moment of the backup",
-		s.of("call")+" in flight at the moment of the backup may have ended since. They are made again with the same key, which is safe as long as the service remembers the key (CallPolicy); after that the outcome of the operation becomes unknown",
-		"look up each key at the called service, if that service has forgotten the key by now: once keys show KEY --scope SCOPE --db "+p.URL+", then once keys resolve; the other operations need nothing"), err
+		s.of("call")+" in flight at the moment of the backup may have ended since then. A call that was begun is made again with its key. This is safe as long as the called service remembers the key (CallPolicy). After that, the outcome of the operation becomes unknown",
+		"if the called service has forgotten a key by now, look up the call at that service with once keys show KEY --scope SCOPE --db "+p.URL+", and then run once keys resolve. The other operations need nothing"), err
 }
 
 // unfinished4 returns the table of the operations that are not done, with the mark of a call.
@@ -122,23 +122,23 @@ func (p *examination) unfinished4() string {
 
 func askUnknownAgain(ctx context.Context, p *examination) (Finding, error) {
 	s, err := p.several(ctx, p.unfinished(), fmt.Sprintf("state = %d", store.StateUnknown), "scope, KEY")
-	return s.again("no operation waited for a person's decision at the moment of the backup",
-		s.of("operation")+" waited for a person's decision at the moment of the backup. Decisions that were made since then are lost, with their entries in the audit",
-		"decide again as before: once keys list --state unknown --db "+p.URL), err
+	return s.again("no operation waited for the decision of a person at the moment of the backup",
+		s.of("operation")+" waited for the decision of a person at the moment of the backup. If a person has decided since then, the decision is lost, together with its entry in the audit",
+		"make the same decisions again: once keys list --state unknown --db "+p.URL), err
 }
 
 func askSagasAgain(ctx context.Context, p *examination) (Finding, error) {
 	s, err := p.several(ctx, p.unfinished(), ofSagas, "scope, KEY")
 	return s.again("no saga was running at the moment of the backup",
-		s.of("saga")+" running at the moment of the backup continue from there: steps in this database run again, because their effects are lost too; calls to other services, also those of undos, are made again with the same keys",
-		"once saga list --db "+p.URL+", and look up the calls at the services, if those have forgotten the keys by now"), err
+		s.of("saga")+" running at the moment of the backup will continue from that moment. Steps in this database run again, because their effects are lost too. Calls to other services, and the undo of such calls, are made again with the same keys",
+		"once saga list --db "+p.URL+", and look up the calls at the called services, if these services have forgotten the keys by now"), err
 }
 
 func askDeliveredAgain(ctx context.Context, p *examination) (Finding, error) {
 	s, err := p.several(ctx, "once_outbox", "1 = 1", "event_id")
-	return s.again("no message waits for its delivery",
-		s.of("message")+" waiting at the moment of the backup may have been delivered since then. They are delivered again, with the same IDs and numbers, and inboxes treat them as duplicates",
-		"once relay --to BROKER --db "+p.URL+" until once outbox list shows no message; do this before once outbox renumber"), err
+	return s.again("no message waits for delivery",
+		s.of("message")+" waiting at the moment of the backup may have been delivered since then. A relay delivers each message again, with the same ID and number, and an inbox treats the message as a duplicate",
+		"once relay --to BROKER --db "+p.URL+", until once outbox list shows no message. Run this before once outbox renumber"), err
 }
 
 func askNumbers(ctx context.Context, p *examination) (Finding, error) {
@@ -151,9 +151,9 @@ func askNumbers(ctx context.Context, p *examination) (Finding, error) {
 		return Finding{}, err
 	}
 	if after > p.RestoredTo.UnixMilli() {
-		return fine("once outbox renumber was run after the moment of the backup: all keys continue after %d. Each inbox with InOrder needs once inbox renumber --after %d", after, after), nil
+		return fine("an operator ran once outbox renumber after the moment of the backup: the numbers of all keys continue after %d. For each inbox with InOrder, run once inbox renumber --after %d", after, after), nil
 	}
-	f := warn(s.of("key")+" of messages continue with numbers that consumers may have seen before the restore, and so do lost keys: inboxes with an order would treat new messages as repetitions, and skip them",
+	f := warn("new messages of "+s.of("key")+" will have numbers that consumers may have received before the restore, and so will new messages of lost keys. An inbox with an order would treat such messages as repetitions, and skip them",
 		"once outbox renumber --reason WHY --db "+p.URL)
 	f.First = s.first
 	return f, nil
@@ -167,8 +167,8 @@ func askForgottenMessages(ctx context.Context, p *examination) (Finding, error) 
 	s := several{len(names), names[:min(len(names), firstIDs)]}
 	since := p.RestoredTo.UTC().Format(time.RFC3339)
 	return s.again("no inbox has received a message",
-		s.of("consumer")+" acknowledged messages after the moment of the backup, and the effects of these messages are lost here: the broker does not deliver them again by itself",
-		"read the stream of the broker again from before "+since+"; or at the sender, if it keeps delivered messages: once outbox resend --since "+since+" --reason WHY --db URL-OF-THE-SENDER. Messages that were applied before the backup count as duplicates"), err
+		s.of("consumer")+" may have acknowledged messages after the moment of the backup. The effects of these messages are lost here, and the broker does not deliver the messages again by itself",
+		"read the stream of the broker again from before "+since+"; or, if the sender keeps delivered messages, run there once outbox resend --since "+since+" --reason WHY --db URL-OF-THE-SENDER. Messages that were applied before the backup count as duplicates"), err
 }
 
 func askWebhooksAgain(ctx context.Context, p *examination) (Finding, error) {
@@ -180,31 +180,31 @@ func askWebhooksAgain(ctx context.Context, p *examination) (Finding, error) {
 	if err := p.DB.QueryRowContext(ctx, "select count(*) from once_webhook_endpoint where deleted_at is null").Scan(&endpoints); err != nil || endpoints == 0 {
 		return Finding{}, err
 	}
-	f := warn(fmt.Sprintf("%s waiting at the moment of the backup may have been delivered since then, and are sent again with the same webhook-id; changes that were made since then to %s, such as secrets, addresses and pauses, are lost", s.of("webhook"), words.Count(endpoints, "endpoint")),
-		"once webhook endpoints --db "+p.URL+", and repeat the changes that tenants have made")
+	f := warn(fmt.Sprintf("%s waiting at the moment of the backup may have been delivered since then. The service sends each webhook again with the same webhook-id. Changes to %s since then, such as secrets, addresses and pauses, are lost", s.of("webhook"), words.Count(endpoints, "endpoint")),
+		"once webhook endpoints --db "+p.URL+", and then repeat the changes of the tenants")
 	f.First = s.first
 	return f, nil
 }
 
 func askLettersAgain(ctx context.Context, p *examination) (Finding, error) {
 	s, err := p.several(ctx, "once_deadletter", "state = 'dead'", "uid")
-	return s.again("no message was a dead letter at the moment of the backup",
-		s.of("dead letter")+" of the moment of the backup may have been redriven or discarded since then: these decisions are lost, and so are later dead letters",
+	return s.again("the database had no dead letter at the moment of the backup",
+		s.of("dead letter")+" in the backup may have been redriven or discarded since then. These decisions are lost, and so are later dead letters",
 		"once deadletter list --db "+p.URL), err
 }
 
 func askIntentsAgain(ctx context.Context, p *examination) (Finding, error) {
 	s, err := p.several(ctx, "once_intent", "1 = 1", "KEY")
 	return s.again("no request of a client was open at the moment of the backup",
-		s.of("request")+" to other services open at the moment of the backup may have ended since then. They are sent again with the same keys, unless the keys have expired",
+		s.of("request")+" to other services, open at the moment of the backup, may have ended since then. A client sends each request again with the same key, unless the key has expired",
 		"once journal list --db "+p.URL), err
 }
 
 func askReceiptsAgain(ctx context.Context, p *examination) (Finding, error) {
 	s, err := p.several(ctx, "once_receipt", "1 = 1", "operation")
 	return s.again("the service has committed no receipt",
-		"receipts that were committed after the moment of the backup are lost together with their effects: a gateway whose database was not restored replays answers of lost work",
-		"restore the database of the gateway to the same moment, or compare with the operations of the gateway: once keys list --since "+p.RestoredTo.UTC().Format(time.RFC3339)+" --db URL-OF-THE-GATEWAY"), err
+		"receipts that were committed after the moment of the backup are lost, together with their effects. A gateway whose database was not restored replays the answers of lost operations",
+		"restore the database of the gateway to the same moment, or look for the lost operations in the gateway: once keys list --since "+p.RestoredTo.UTC().Format(time.RFC3339)+" --db URL-OF-THE-GATEWAY"), err
 }
 
 // askForgottenAgain reports that erased data is in the restored database again. It counts the erasures in the audit.
@@ -213,8 +213,8 @@ func askForgottenAgain(ctx context.Context, p *examination) (Finding, error) {
 	if err := p.DB.QueryRowContext(ctx, "select count(*) from (select 1 from once_audit where action like '%forget%' order by id desc limit 1000) as forgotten").Scan(&n); err != nil {
 		return Finding{}, err
 	}
-	return warn("data that was erased after the moment of the backup is here again, and pauses and resumes of that time are undone; "+words.Count(n, "erasure")+" before it are in the audit",
-		"repeat the requests to erase data since "+words.Time(p.RestoredTo)+": once keys forget, once outbox forget, once webhook forget, for each"), nil
+	return warn("data that was erased after the moment of the backup is in the database again, and later pauses and resumes are lost. The audit of the backup has "+words.Count(n, "erasure"),
+		"repeat each request to erase data since "+words.Time(p.RestoredTo)+": once keys forget, once saga forget, once outbox forget, once receipts forget, or the method Forget of webhook.Hooks"), nil
 }
 
-var errRestoredWithoutSQL = errors.New("doctor: Config.RestoredTo needs Config.DB. Try: --db with a database that has SQL")
+var errRestoredWithoutSQL = errors.New("doctor: Config.RestoredTo needs Config.DB. Try: set Config.DB to an SQL database")

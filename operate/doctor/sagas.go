@@ -35,15 +35,15 @@ func askSagaTable(ctx context.Context, p *examination) (Finding, error) {
 	// This statement only finds out whether the table exists.
 	_, err = p.DB.ExecContext(ctx, "select 1 from once_saga_due where 1 = 0")
 	if sqlguard.IsMissing(err) {
-		return fail(fmt.Sprintf("there are %s, but the table of waiting sagas (once_saga_due) is missing: sagas that wait do not continue", sagas), "once migrate up --only saga --db "+p.URL), nil
+		return fail(fmt.Sprintf("the database has %s, but the table of waiting sagas (once_saga_due) is missing: a waiting saga does not continue", sagas), "once migrate up --only saga --db "+p.URL), nil
 	}
-	return fine("%s, and the table of waiting sagas exists", sagas), err
+	return fine("the database has %s, and has the table of waiting sagas", sagas), err
 }
 
 func askStuckSagas(ctx context.Context, p *examination) (Finding, error) {
 	f, err := p.oldest(ctx, p.unfinished(), fmt.Sprintf("state = %d and %s", store.StateUnknown, ofSagas), "since")
 	if f.n > 0 {
-		return warn(fmt.Sprintf("%s stuck, the oldest was started %s ago: a person must decide", words.Either(f.count() == "1", "1 saga is", f.count()+" sagas are"), age(f.Operation)), "once saga list --state stuck --db "+p.URL), err
+		return warn(fmt.Sprintf("%s stuck, and the oldest of them was started %s ago: a person must decide how the saga continues", f.count("saga is", "sagas are"), age(f.Operation)), "once saga list --state stuck --db "+p.URL), err
 	}
 	return fine("no saga%s is stuck", f.among()), err
 }
@@ -57,7 +57,7 @@ func askDueSagas(ctx context.Context, p *examination) (Finding, error) {
 	var oldest, now time.Time
 	err := p.DB.QueryRowContext(ctx, dialect.Text(p.Dialect, "select count(*), min(due_at), NOW from once_saga_due where due_at <= NOW")).Scan(&n, (*dialect.Time)(&oldest), (*dialect.Time)(&now))
 	if late := now.Sub(oldest); err == nil && n > 0 && late > overdueBound {
-		return warn(fmt.Sprintf("%s due, the first one for %s: no process that has their definitions runs saga.Runner.Run", words.Either(n == 1, "1 saga is", fmt.Sprintf("%d sagas are", n)), words.Span(late)), "once saga list --state waiting --db "+p.URL+", and start a process that runs these sagas"), nil
+		return warn(fmt.Sprintf("%s due, and the first one has been due for %s: no process with the definitions of these sagas runs saga.Runner.Run", words.Counted(n, "saga is", "sagas are"), words.Span(late)), "once saga list --state waiting --db "+p.URL+", and then start a process that runs these sagas"), nil
 	}
 	return fine("no saga waits for a runner"), err
 }

@@ -26,7 +26,7 @@ func none(err error) error {
 
 func askSQLiteVersion(ctx context.Context, p *examination) (Finding, error) {
 	version, err := p.text(ctx, "select sqlite_version()")
-	return fine("SQLite %s, the version inside of this program; the service may have another version", version), err
+	return fine("SQLite %s, the version in the command once; the service may contain another version", version), err
 }
 
 func askFilesystem(_ context.Context, p *examination) (Finding, error) {
@@ -39,14 +39,14 @@ func askFilesystem(_ context.Context, p *examination) (Finding, error) {
 
 // filesystemFinding judges a file system by its name. The name is "" if it is not known.
 func filesystemFinding(kind string) Finding {
-	const try = "put the file on a local disk; or use PostgreSQL, which is made for a network"
+	const try = "put the file on a local disk; or use PostgreSQL, which clients reach over a network"
 	switch kind {
 	case "":
 		return Finding{}
 	case "NFS", "SMB", "AFS", "Ceph", "Lustre":
 		return fail(kind+": file locks are not reliable over a network, and WAL needs shared memory. Two machines may write at the same time, which destroys the file", try)
 	case "9p", "FUSE":
-		return warn(kind+": it depends on the file system behind it whether file locks are reliable and a flush reaches the disk", try)
+		return warn(kind+": the doctor cannot see the file system behind it. File locks may be unreliable, and a flush may not reach the disk", try)
 	}
 	return fine("%s", kind)
 }
@@ -56,18 +56,18 @@ func askJournal(ctx context.Context, p *examination) (Finding, error) {
 	const try = "_pragma=journal_mode(WAL) in the data source name"
 	switch mode {
 	case "off":
-		return fail("journal_mode is off: nothing can be rolled back, so that half of an operation may stay", try), err
+		return fail("journal_mode is off: SQLite cannot roll back a transaction, so a part of a failed operation may stay", try), err
 	case "memory":
 		return fail("journal_mode is memory: a process that is killed while it writes destroys the file", try), err
 	case "wal":
 		return fine("WAL"), err
 	}
-	return warn(mode+": a replay waits for a transaction that writes", try), err
+	return warn("journal_mode is "+mode+": a replay waits while another transaction writes", try), err
 }
 
 func askSynchronous(ctx context.Context, p *examination) (Finding, error) {
 	if !p.AsService {
-		return fine("FULL, unless the service sets it: this setting belongs to each connection. To see the setting of the service, give its data source name: --db 'file:...'"), nil
+		return fine("FULL in the connection of the doctor. Each connection of the service has its own setting. To check that setting, give the data source name of the service: --db 'file:...'"), nil
 	}
 	var mode int
 	err := p.DB.QueryRowContext(ctx, "pragma synchronous").Scan(&mode)
@@ -92,9 +92,9 @@ func askBusy(ctx context.Context, p *examination) (Finding, error) {
 	const try = "_pragma=busy_timeout(5000) in the data source name"
 	switch {
 	case ms == 0:
-		return fail("busy_timeout is 0: of two requests at the same time one fails immediately, and sqlstore refuses to start", try), err
+		return fail("busy_timeout is 0: if two requests write at the same time, one of them fails immediately, and sqlstore refuses to start", try), err
 	case ms < 1000:
-		return warn(fmt.Sprintf("%d ms: writers wait for each other, and a write that waits longer than that fails", ms), try), err
+		return warn(fmt.Sprintf("busy_timeout is %d ms: a write waits for other writes, and fails if it waits longer than this time", ms), try), err
 	}
 	return fine("%d ms", ms), err
 }

@@ -21,7 +21,7 @@ func askUsable(ctx context.Context, p *examination) (Finding, error) {
 	}
 	if err := checker.Check(ctx); err != nil {
 		what, try := words.Advice(err.Error())
-		return fail(what, words.Either(try != "", try, "the address and the user of the service")), nil
+		return fail(what, words.Either(try != "", try, "the address of the server and the user that the service uses")), nil
 	}
 	return fine("the store works with this server and its settings"), nil
 }

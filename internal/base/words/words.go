@@ -53,6 +53,14 @@ func Count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun + "s"
 }
 
+// Counted returns a number with a text that agrees with it: "1 message waits", "2 messages wait".
+func Counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
+}
+
 // Span returns a duration with the precision that a person needs.
 func Span(d time.Duration) string {
 	switch {

@@ -72,7 +72,7 @@ func TestDoctorAsksConsumers(t *testing.T) {
 		_, err := in.Handle(t.Context(), message.Message{ID: "m", Source: "/shop", Topic: "refunds", Key: "k", Type: "x", Seq: 1}, func(context.Context, *sql.Tx, message.Message) error { return nil })
 		must(t, err)
 	}
-	found(doctor.VerdictOK, "has no consumer that has the name of an inbox of this database: a.b, billing, mails")
+	found(doctor.VerdictOK, "has no consumer with the name of an inbox of this database: a.b, billing, mails")
 	consumer("REFUNDS", jetstream.ConsumerConfig{Durable: "billing", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 1000})
 	found(doctor.VerdictOK, "1 consumer was checked")
 	consumer("MAILS", jetstream.ConsumerConfig{Durable: "billing", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 1000, MaxDeliver: 3})

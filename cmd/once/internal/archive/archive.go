@@ -70,7 +70,7 @@ func (c *verify) Flags(set *pflag.FlagSet) {
 
 func (c *verify) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) < 1 {
-		return cli.Usage("which archive?", "once archive verify DIR")
+		return cli.Usage("the directory of the archive is missing", "once archive verify DIR")
 	}
 	files, err := operate.OpenArchive(args[0])
 	if err != nil {
@@ -109,7 +109,7 @@ func (c *show) Flags(set *pflag.FlagSet) {
 
 func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) < 2 || args[1] == "" {
-		return cli.Usage("which key?", "once archive show DIR KEY")
+		return cli.Usage("the KEY is missing", "once archive show DIR KEY")
 	}
 	files, err := operate.OpenArchive(args[0])
 	if err != nil {
@@ -143,7 +143,7 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	}
 	if len(found) == 0 {
 		if c.output == cli.Table {
-			fmt.Fprintf(m.Stdout, "The archive has nothing of the key %q.\n", args[1])
+			fmt.Fprintf(m.Stdout, "The archive has no operation with the key %q.\n", args[1])
 		}
 		return cli.ErrNothing
 	}
@@ -183,7 +183,7 @@ func (c *show) rows(ctx context.Context, m *cli.Env, files *operate.Archive, key
 	}
 	if len(found) == 0 {
 		if c.output == cli.Table {
-			fmt.Fprintf(m.Stdout, "The archive has nothing of %s in %s.\n", words.Shown(key), words.Shown(c.table))
+			fmt.Fprintf(m.Stdout, "The archive has no row with the key %s in the table %s.\n", words.Shown(key), words.Shown(c.table))
 		}
 		return cli.ErrNothing
 	}
@@ -203,7 +203,7 @@ func (*restore) Run(ctx context.Context, m *cli.Env, args []string) (err error) 
 	}
 	file, err := os.OpenFile(args[1], os.O_CREATE|os.O_EXCL, 0o600) // an existing file is never overwritten
 	if err != nil {
-		return fmt.Errorf("%w. Try: a file that does not exist", err)
+		return fmt.Errorf("%w. Try: name a FILE that does not exist yet", err)
 	}
 	_ = file.Close()
 	defer func() {
@@ -244,7 +244,7 @@ func (*restore) Run(ctx context.Context, m *cli.Env, args []string) (err error) 
 	if err := tx.Commit(); err != nil {
 		return db.Failed("write", err)
 	}
-	fmt.Fprintf(m.Stdout, "%d operations restored into %s, as expired as they were.\nTry: once keys show KEY --db %s\n", n, db.Name, db.Paste)
+	fmt.Fprintf(m.Stdout, "%d operations were written into %s. They are expired, as in the archive.\nTry: once keys show KEY --db %s\n", n, db.Name, db.Paste)
 	return nil
 }
 

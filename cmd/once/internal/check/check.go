@@ -82,7 +82,7 @@ func (c *check) Run(ctx context.Context, m *cli.Env, args []string) error {
 		return c.printPlan(m, p)
 	}
 	_, requests, effects := p.Plan()
-	fmt.Fprintf(m.Stderr, "%s: at most %d requests, of which about %d take effect, and more if keys are not kept.\n", cfg.Request.Place(), requests, effects)
+	fmt.Fprintf(m.Stderr, "%s: the test sends at most %d requests, of which about %d take effect. If the API does not store its keys, more requests take effect.\n", cfg.Request.Place(), requests, effects)
 	report, err := p.Run(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -97,7 +97,7 @@ func (c *check) Run(ctx context.Context, m *cli.Env, args []string) error {
 	case !report.Passed():
 		return cli.ErrSaid
 	case report.Blind:
-		return cli.Usage("two keys get the same bytes, so that nothing tells one effect from two: this is no pass", "--effects with a URL or a command that counts")
+		return cli.Usage("the API returns the same bytes for two keys, so the responses do not show whether two requests had one effect or two: the test has no result", "--effects with a URL or a shell command that counts the effects")
 	}
 	return nil
 }
@@ -116,10 +116,10 @@ func (c *check) config(args []string) (cfg probe.Config, err error) {
 	}
 	i := slices.Index(probe.Names(), c.preset)
 	if i < 0 {
-		return cfg, cli.Usage(fmt.Sprintf("there is no preset %q", c.preset), "--preset "+strings.Join(probe.Names(), ", or --preset "))
+		return cfg, cli.Usage(fmt.Sprintf("the preset %q does not exist", c.preset), "--preset "+strings.Join(probe.Names(), ", or --preset "))
 	}
 	if c.after < 0 {
-		return cfg, cli.Usage(fmt.Sprintf("--after %v is over", c.after), "--after 24h")
+		return cfg, cli.Usage(fmt.Sprintf("--after %v is a time in the past", c.after), "--after 24h")
 	}
 	cfg = probe.Config{Request: r, KeyHeader: c.keyHeader, Preset: probe.Presets[i], Owned: c.owned, After: c.after}
 	if c.other != "" {
@@ -139,11 +139,11 @@ func (c *check) config(args []string) (cfg probe.Config, err error) {
 func read(args []string) (*request.Request, error) {
 	switch {
 	case len(args) == 0:
-		return nil, cli.Usage("which request?", `once check -- curl http://localhost:8080/charges --json '{"amount":5000}'`)
+		return nil, cli.Usage("the request is missing", `once check -- curl http://localhost:8080/charges --json '{"amount":5000}'`)
 	case len(args) == 1 && strings.HasSuffix(args[0], ".http"):
 		text, err := os.ReadFile(args[0])
 		if err != nil {
-			return nil, fmt.Errorf("%w. Try: an .http file that you may read", err)
+			return nil, fmt.Errorf("%w. Try: use an .http file that you may read", err)
 		}
 		return request.ParseFile(text)
 	}

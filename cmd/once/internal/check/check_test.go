@@ -129,7 +129,7 @@ func TestFormsOfAFinding(t *testing.T) {
 	defer server.Close()
 	request := []string{"--effects", server.URL + "/count", "--", "curl", server.URL + "/charges", "--json", `{"amount":5000}`}
 	code, stdout, _ := run(t, request...)
-	for _, says := range []string{"violation  ignored\n  A retry gets the stored answer: 1 effect, not 0.\n  Try: commit the key", "3 checks, 3 requests, 3 effects: 1 violation, 0 deviations, 0 notes.\n", "skipped    concurrent: what was found explains it\n"} {
+	for _, says := range []string{"violation  ignored\n  In the check \"a retry gets the stored answer\", the API made 1 effect, and not 0.\n  Try: commit the key", "3 checks, 3 requests, 3 effects: 1 violation, 0 deviations, 0 notes.\n", "skipped    concurrent: an earlier finding explains the result of this check\n"} {
 		if code != 1 || !strings.Contains(stdout, says) {
 			t.Errorf("%d, not %q:\n%s", code, says, stdout)
 		}
@@ -157,7 +157,7 @@ func TestBlindIsNoPass(t *testing.T) {
 	}))
 	defer server.Close()
 	code, stdout, stderr := run(t, "--", "curl", server.URL, "-X", "POST")
-	if code != 2 || !strings.Contains(stdout, "0 violations, 0 deviations") || !strings.Contains(stderr, "this is no pass.\nTry: --effects") {
+	if code != 2 || !strings.Contains(stdout, "0 violations, 0 deviations") || !strings.Contains(stderr, "the test has no result.\nTry: --effects") {
 		t.Errorf("%d\n%s%s", code, stdout, stderr)
 	}
 }
@@ -166,16 +166,16 @@ func TestBlindIsNoPass(t *testing.T) {
 func TestUsageErrorsSayWhatToTry(t *testing.T) {
 	t.Parallel()
 	for says, args := range map[string][]string{
-		"which request?":                   nil,
-		"no curl command":                  {"POST", "http://localhost"},
-		"no such file":                     {"none.http"},
-		"no preset":                        {"--preset", "soap", "--", "curl", "localhost", "-d", "x"},
-		"--form is not understood":         {"--", "curl", "localhost", "--form", "x=1"},
-		"--after -1s is over":              {"--after", "-1s", "--", "curl", "localhost", "-d", "x"},
-		"nothing was sent.\nTry: --i-own":  {"--", "curl", "api.example.com", "-d", "x"},
-		"192.0.2.1 is not this machine":    {"--effects", "http://192.0.2.1/", "--", "curl", "localhost", "-d", "x"},
-		"neither a URL nor a command":      {"--effects", "psql", "--", "curl", "localhost", "-d", "x"},
-		"127.0.0.1:1 is not reached: dial": {"--", "curl", "127.0.0.1:1", "-d", "x"},
+		"the request is missing":             nil,
+		"has no curl command":                {"POST", "http://localhost"},
+		"no such file":                       {"none.http"},
+		"\"soap\" does not exist":            {"--preset", "soap", "--", "curl", "localhost", "-d", "x"},
+		"not support the curl option --form": {"--", "curl", "localhost", "--form", "x=1"},
+		"--after -1s is a time in the past":  {"--after", "-1s", "--", "curl", "localhost", "-d", "x"},
+		"nothing was sent.\nTry: --i-own":    {"--", "curl", "api.example.com", "-d", "x"},
+		"192.0.2.1 is not this machine":      {"--effects", "http://192.0.2.1/", "--", "curl", "localhost", "-d", "x"},
+		"neither a URL nor a command":        {"--effects", "psql", "--", "curl", "localhost", "-d", "x"},
+		"127.0.0.1:1 is not reached: dial":   {"--", "curl", "127.0.0.1:1", "-d", "x"},
 	} {
 		code, stdout, stderr := run(t, args...)
 		if code != 2 || !strings.Contains(stderr, says) || !strings.Contains(stderr, "\nTry: ") || stdout != "" {

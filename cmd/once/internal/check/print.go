@@ -31,7 +31,7 @@ func (c *check) printPlan(m *cli.Env, p *probe.Probe) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(m.Stderr, "%s: at most %d requests, of which about %d take effect. Nothing was sent.\n", p.Request.Place(), requests, effects)
+	_, err := fmt.Fprintf(m.Stderr, "%s: the test would send at most %d requests, of which about %d take effect. The command has sent no request.\n", p.Request.Place(), requests, effects)
 	return err
 }
 
@@ -48,7 +48,7 @@ func (c *check) print(m *cli.Env, r *probe.Report) error {
 			count[level]++
 			fmt.Fprintf(m.Stdout, "%s  %s\n  %s.\n", f.Level, f.Cause, capital(f.Says))
 			if len(f.Checks) > 1 {
-				fmt.Fprintf(m.Stdout, "  Seen by: %s.\n", strings.Join(f.Checks, ", "))
+				fmt.Fprintf(m.Stdout, "  Seen by the checks: %s.\n", strings.Join(f.Checks, ", "))
 			}
 			fmt.Fprintf(m.Stdout, "  Try: %s.\n\n", f.Try)
 		}

@@ -120,10 +120,10 @@ func (m *Env) settings(flags *pflag.FlagSet) (s settings, name string, err error
 	case errors.Is(err, fs.ErrNotExist) && !isNamed:
 		return s, name, nil
 	case err != nil:
-		return s, name, Usage(err.Error(), "--config with a file that you may read")
+		return s, name, Usage(err.Error(), "--config with a readable file")
 	}
 	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&s); err != nil && !errors.Is(err, io.EOF) {
-		return s, name, Usage(fmt.Sprintf("%s is not a file of defaults: %s", name, yaml.FormatError(err, false, false)), "lines such as db: sqlite:app.db, for db, to, output, timeout, by and key-file")
+		return s, name, Usage(fmt.Sprintf("%s is not a file of defaults: %s", name, yaml.FormatError(err, false, false)), "write lines such as db: sqlite:app.db; the names are db, to, output, timeout, by and key-file")
 	}
 	return s, name, nil
 }
@@ -147,5 +147,5 @@ func (m *Env) namesStore(flags *pflag.FlagSet, err error) error {
 	if e != nil || store == "receipt" {
 		return err
 	}
-	return Usage(errNoDatabase.what, fmt.Sprintf("--db %s, the store of the part gateway of %s", src.Paste, name))
+	return Usage(errNoDatabase.what, fmt.Sprintf("--db %s, which is the store in the part gateway of the file %s", src.Paste, name))
 }

@@ -52,13 +52,13 @@ type Source struct {
 
 // Failed is an error of the database, with advice.
 func (s Source) Failed(doing string, err error) error {
-	try := "is it running, does it have this database, and may this user read it?"
+	try := "check that the server is running, that it has this database, and that this user may read the database"
 	err = sqlguard.Said(err)
 	switch {
 	case sqlguard.IsMissing(err):
 		try = "once migrate up --db " + s.Paste
 	case s.Dialect == sqlplane.SQLite:
-		try = "is it an SQLite file, in a folder that exists, and may you read and write it?"
+		try = "check that the folder exists, that the file is an SQLite file, and that you may read and write the file"
 	case s.Dialect == sqlplane.MySQL:
 		try = words.Either(mysqlAdvice(err) != "", mysqlAdvice(err), try)
 	}
@@ -89,21 +89,23 @@ func (s Source) Lacks(err error, what, capability string) error {
 func mysqlAdvice(err error) string {
 	switch {
 	case errors.As(err, new(*tls.CertificateVerificationError)):
-		return "a certificate that this machine trusts; or tls=skip-verify in the URL, which encrypts and does not check who answers"
+		return "use a certificate that this machine trusts; or tls=skip-verify in the URL, which encrypts and does not check the identity of the server"
 	case errors.Is(err, mysql.ErrNoTLS):
-		return "a server with TLS; or a URL without tls=true"
+		return "use a server with TLS, or a URL without tls=true"
 	}
 	switch code, _ := sqlguard.MySQLCode(err); code {
 	case 1045:
-		return "the user and the password of the database, in the URL"
+		return "write the user and the password of the database into the URL"
 	case 1044, 1142, 1227:
-		return "the URL of a user who may do that, or a GRANT for this one"
+		return "use the URL of a user with this privilege, or GRANT the privilege to this user"
 	case 1049:
-		return "create database, as a user who may; or the name of one that exists"
+		return "run create database as a user with this privilege, or use the name of an existing database"
 	case 1193:
-		return "a URL with parameters of go-sql-driver/mysql, such as tls=true, or with variables of the server, such as wait_timeout=60"
+		return "use only parameters of go-sql-driver/mysql in the URL, such as tls=true, or variables of the server, such as wait_timeout=60"
+	case 1901, 3770: // an expression of a migration has a function that the server does not allow there
+		return "use a version of MySQL or MariaDB that once is tested with: once doctor names the versions. This server refuses the SQL of the statement itself, so a user with more privileges does not help"
 	case 3159:
-		return "tls=true in the URL; or tls=skip-verify, which encrypts and does not check who answers"
+		return "use tls=true in the URL; or tls=skip-verify, which encrypts and does not check the identity of the server"
 	}
 	return ""
 }
@@ -149,10 +151,10 @@ func ParseSource(dsn string) (Source, error) {
 	if mysqlurl.Is(dsn) {
 		return mysqlSource(dsn)
 	}
-	what := fmt.Sprintf("--db %q names no database that once knows", dsn)
+	what := fmt.Sprintf("--db %q is not the URL of a database that once supports", dsn)
 	switch {
 	case strings.ContainsAny(dsn, "@="): // it may contain a password: user:password@tcp(host)/name, or password=...
-		what = "--db names no database that once knows: it is not a URL"
+		what = "--db is not the URL of a database that once supports"
 	case dsn == "":
 		return Source{}, errNoDatabase
 	}
@@ -188,7 +190,7 @@ func fileSource(dsn string) (Source, error) {
 	}
 	path := words.Either(u.Opaque != "", u.Opaque, u.Path)
 	if path == "" {
-		return Source{}, Usage(fmt.Sprintf("--db %q names no file", dsn), "--db file:app.db")
+		return Source{}, Usage(fmt.Sprintf("--db %q has no name of a file", dsn), "--db file:app.db")
 	}
 	own := u.Query()
 	own.Del("_txlock")
@@ -222,7 +224,7 @@ func Reached(ctx context.Context, src Source, db *sql.DB) error {
 	defer cancel()
 	err := db.PingContext(bounded)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		return Unreachable(fmt.Errorf("open %s: %w within %v. Try: is this the address of a database, and can it be reached from here? A longer --timeout if it is slow", src.Name, ErrNoAnswer, patience))
+		return Unreachable(fmt.Errorf("open %s: %w within %v. Try: check the address of the database, and whether this machine can reach it; or use a longer --timeout if the database is slow", src.Name, ErrNoAnswer, patience))
 	}
 	if err != nil {
 		return src.Failed("open", err)
@@ -238,7 +240,7 @@ func OpenDatabase(ctx context.Context, dsn string, write bool) (*Database, error
 	}
 	if src.Path != "" && !write {
 		if _, err := os.Stat(src.Path); err != nil {
-			return nil, Unreachable(fmt.Errorf("open %s: %w. Try: the path that once demo serve has printed, or once migrate up --db %s", src.Name, err, src.Paste))
+			return nil, Unreachable(fmt.Errorf("open %s: %w. Try: use the path that once demo serve has printed, or create the file with once migrate up --db %s", src.Name, err, src.Paste))
 		}
 	}
 	db, err := sqlstore.Open(src.Driver, src.DSN)
@@ -264,7 +266,7 @@ func (db *DB) Audited(ctx context.Context) error {
 	if has, err := db.Keys.HasAudit(ctx); has || err != nil { // a user who may write to the audit may lack the right to read it
 		return nil //nolint:nilerr // see above
 	}
-	return fmt.Errorf("%s has no audit, and nothing is changed without one. Try: once migrate up --only %s --db %s", db.Name, operate.Migrations.Capability, db.Paste)
+	return fmt.Errorf("%s has no table for the audit, and the command changes nothing without an audit. Try: once migrate up --only %s --db %s", db.Name, operate.Migrations.Capability, db.Paste)
 }
 
 // Open opens an existing database that has been migrated.
@@ -301,7 +303,7 @@ func OperatorOn(s sqlplane.Database, cfg operate.Config) (*operate.Operator, err
 }
 
 // ErrNoAnswer says that an address was silent for too long.
-var ErrNoAnswer = errors.New("no answer")
+var ErrNoAnswer = errors.New("the server has not answered")
 
 // Plain opens the database without a guard.
 func (s Source) Plain() (*sql.DB, error) {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-sql-driver/mysql"
+
 	"github.com/oncelib/once/cmd/once/internal/cli"
 )
 
@@ -38,6 +40,24 @@ func TestMissingTableIsNoOutage(t *testing.T) {
 		kind := fmt.Sprintf("%T", err) // the exit code depends on it
 		if (kind == "*cli.unreachableError") == reached || strings.Contains(err.Error(), "Try: once migrate up") != reached {
 			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
+// TestRefusedSQLNeedsNoPrivilege: if MySQL or MariaDB refuses the SQL of a migration, the advice does not speak of privileges of the user.
+func TestRefusedSQLNeedsNoPrivilege(t *testing.T) {
+	t.Parallel()
+	src, err := cli.ParseSource("mysql://ada@h/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for code, try := range map[uint16]string{
+		1901: "Try: use a version of MySQL or MariaDB", // MariaDB: a function that the expression may not use
+		3770: "Try: use a version of MySQL or MariaDB", // MySQL: a function that a default may not use
+		1142: "Try: use the URL of a user with this privilege",
+	} {
+		if err := src.Failed("migrate", &mysql.MySQLError{Number: code, Message: "refused"}); !strings.Contains(err.Error(), try) {
+			t.Errorf("%d: %v, want %q", code, err, try)
 		}
 	}
 }

@@ -30,7 +30,7 @@ type Env struct {
 }
 
 // FullBuild is the advice if this build lacks a feature.
-const FullBuild = "the same command with the build that has everything: go run ./cmd/once/full/once"
+const FullBuild = "run the same command with the full build: go run ./cmd/once/full/once"
 
 // Has reports whether this build has a command.
 func (m *Env) Has(name string) bool {
@@ -123,7 +123,7 @@ func exitCode(ctx context.Context, err error) int {
 
 // Preview says that nothing was changed. It is not a failure: the output shows the effect to a script.
 func (m *Env) Preview(flags string) error {
-	_, err := fmt.Fprintf(m.Stderr, "This is a preview: nothing was changed yet. Try: the same with %s\n", flags)
+	_, err := fmt.Fprintf(m.Stderr, "This is a preview: nothing was changed yet. Try: the same command with %s\n", flags)
 	return err
 }
 

@@ -21,7 +21,7 @@ type Between struct{ Since, Before string }
 
 // Flags adds the two flags.
 func (b *Between) Flags(fs *pflag.FlagSet) {
-	fs.StringVar(&b.Since, "since", "", "only from this `TIME` on: a time, or a duration before now such as 72h")
+	fs.StringVar(&b.Since, "since", "", "only at or after this `TIME`: a time, or a duration before now such as 72h")
 	fs.StringVar(&b.Before, "before", "", "only before this `TIME`: a time, or a duration before now such as 72h")
 }
 
@@ -47,7 +47,7 @@ func instant(flag, s string, now time.Time) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return t, Usage(fmt.Sprintf("%s %q is no time", flag, s), flag+" 2026-01-31T12:00:00Z, or "+flag+" 72h")
+		return t, Usage(fmt.Sprintf("%s %q is not a time", flag, s), flag+" 2026-01-31T12:00:00Z, or "+flag+" 72h")
 	}
 	return t, nil
 }

@@ -29,7 +29,7 @@ func addHeader(header http.Header, line string) error {
 		if name = strings.TrimSpace(name); ok && name != "" {
 			header.Add(name, strings.TrimSpace(value))
 		} else if strings.TrimSpace(line) != "" {
-			return errors.New("a header is written NAME: VALUE") // the value is not repeated: it may be a secret
+			return errors.New("a header must have the form NAME: VALUE") // the value is not repeated: it may be a secret
 		}
 	}
 	return nil

@@ -31,16 +31,16 @@ func (f *KeyFile) Encrypter() (once.Encrypter, error) {
 	}
 	text, err := os.ReadFile(f.path)
 	if err != nil {
-		return nil, fmt.Errorf("--key-file: %w. Try: a file that you may read", err)
+		return nil, fmt.Errorf("--key-file: %w. Try: use a readable file", err)
 	}
-	const try = "a file with the key of once.NewEncrypter in 32, 48 or 64 hexadecimal digits"
+	const try = "use a file that contains the key of once.NewEncrypter, written with 32, 48 or 64 hexadecimal digits"
 	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil { // the error quotes the key
-		return nil, Usage("--key-file: the file is not one line of hexadecimal digits", try)
+		return nil, Usage("--key-file: the file must contain one line of hexadecimal digits", try)
 	}
 	e, err := once.NewEncrypter(key)
 	if err != nil {
-		return nil, Usage(fmt.Sprintf("--key-file: the key has %d bytes", len(key)), try)
+		return nil, Usage(fmt.Sprintf("--key-file: the key has %d bytes, and must have 16, 24 or 32 bytes", len(key)), try)
 	}
 	return e, nil
 }

@@ -41,7 +41,7 @@ func (f *Form) Set(s string) error {
 		*f = Form(s)
 		return nil
 	}
-	return fmt.Errorf("there is no form %q. Try: -o table, -o json, or -o jsonl", s)
+	return fmt.Errorf("the output form %q does not exist. Try: -o table, -o json, or -o jsonl", s)
 }
 
 // formOf is the form that the command line asks for, even if it was not read to its end.
@@ -116,6 +116,6 @@ func (m *Env) More(next string) error {
 	if next == "" {
 		return nil
 	}
-	_, err := fmt.Fprintf(m.Stderr, "There are more. Try: the same with --after %s\n", next)
+	_, err := fmt.Fprintf(m.Stderr, "There are more items. Try: the same command with --after %s\n", next)
 	return err
 }

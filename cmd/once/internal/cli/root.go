@@ -42,7 +42,7 @@ func (m *Env) Root() *cobra.Command {
 	}
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
-		c.Short = "print a script with which a shell completes commands and flags"
+		c.Short = "print a script that makes a shell complete commands and flags"
 	}
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if asked, err := cmd.Flags().GetBool("version"); asked && err == nil {
@@ -82,9 +82,9 @@ func incomplete(cmd *cobra.Command, args []string) error {
 	}
 	try := words.Either(len(names) > 0, strings.Join(names, ", or "), cmd.CommandPath()+" --help")
 	if len(args) == 0 {
-		return Usage(fmt.Sprintf("%q is not complete", cmd.CommandPath()), try)
+		return Usage(fmt.Sprintf("the command %q is not complete", cmd.CommandPath()), try)
 	}
-	return Usage(fmt.Sprintf("there is no command %q", strings.TrimPrefix(cmd.CommandPath()+" "+args[0], "once ")), try)
+	return Usage(fmt.Sprintf("the command %q does not exist", strings.TrimPrefix(cmd.CommandPath()+" "+args[0], "once ")), try)
 }
 
 // fill makes cmd the command of an entry.
@@ -109,13 +109,13 @@ func (m *Env) fill(cmd *cobra.Command, e Entry) {
 			if cmd.HasAvailableSubCommands() {
 				return incomplete(cmd, args)
 			}
-			return Usage(fmt.Sprintf("once %s does not know what to do with %q", e.Name, args[want]), "once "+e.Name+" --help")
+			return Usage(fmt.Sprintf("once %s takes no argument %q", e.Name, args[want]), "once "+e.Name+" --help")
 		}
 		if err := m.configure(fs); err != nil {
 			return err
 		}
 		if timeout <= 0 {
-			return Usage(fmt.Sprintf("--timeout %v is not a time to wait for", timeout), "--timeout 10s")
+			return Usage(fmt.Sprintf("--timeout %v must be greater than zero", timeout), "--timeout 10s")
 		}
 		return m.namesStore(fs, m.run(context.WithValue(cmd.Context(), timeoutKey{}, timeout), e, r, timeout, args))
 	}
@@ -129,7 +129,7 @@ func (m *Env) run(ctx context.Context, e Entry, r Runner, timeout time.Duration,
 	defer cancel()
 	err := r.Run(bounded, m, args)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		return Unreachable(fmt.Errorf("%w. Try: a longer --timeout than %v if the database is slow", err, timeout))
+		return Unreachable(fmt.Errorf("%w. Try: use a --timeout longer than %v if the database is slow", err, timeout))
 	}
 	return err
 }
@@ -156,7 +156,7 @@ func helpCommand() *cobra.Command {
 			found, rest, err := cmd.Root().Find(words)
 			switch {
 			case err != nil || found == nil:
-				return Usage(fmt.Sprintf("there is no command %q", strings.Join(words, " ")), "once --help")
+				return Usage(fmt.Sprintf("the command %q does not exist", strings.Join(words, " ")), "once --help")
 			case len(rest) > 0:
 				return incomplete(found, rest)
 			}

@@ -57,8 +57,8 @@ func (c *command) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	addr, err := netip.ParseAddrPort(c.listen)
 	switch {
 	case err != nil || !addr.Addr().IsLoopback():
-		return cli.Usage(fmt.Sprintf("--listen %q is not an address of the loopback interface, and this console has no users", c.listen),
-			"--listen 127.0.0.1:8480; or package console in a program that knows its users")
+		return cli.Usage(fmt.Sprintf("--listen %q is not an address of the loopback interface, and the console of this command has no user login", c.listen),
+			"--listen 127.0.0.1:8480; or serve package console in a program that authenticates its users")
 	case c.act && c.who == "":
 		return cli.Usage("--by is missing", "--act --by WHO")
 	}
@@ -73,7 +73,7 @@ func (c *command) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	defer db.Close()
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.listen)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w. Try: another --listen, such as 127.0.0.1:0", c.listen, err)
+		return fmt.Errorf("listen on %s: %w. Try: use another --listen, such as 127.0.0.1:0", c.listen, err)
 	}
 	if !c.act {
 		// Without a name, Pages makes pages that only read.
@@ -88,9 +88,9 @@ func (c *command) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	}
 	fmt.Fprintf(m.Stdout, "database  %s\n", db.Name)
 	if token == "" {
-		fmt.Fprintf(m.Stdout, "console   http://%s/\nIt reads only. Try: --act, to change things as well.\n", l.Addr())
+		fmt.Fprintf(m.Stdout, "console   http://%s/\nThe pages only read the database. Try: --act to allow changes.\n", l.Addr())
 	} else {
-		fmt.Fprintf(m.Stdout, "console   http://%s/?token=%s\nIt acts as %s.\n", l.Addr(), token, c.who)
+		fmt.Fprintf(m.Stdout, "console   http://%s/?token=%s\nThe console acts as %s.\n", l.Addr(), token, c.who)
 	}
 	return cli.Serve(ctx, server, l)
 }
@@ -110,7 +110,7 @@ func Pages(o *operate.Operator, who string) (handler http.Handler, token string)
 // cookie is the name of the cookie that keeps the token. The token is in the printed address, and not in the addresses of later requests.
 const cookie = "once-console"
 
-var errToken = errors.New("this is not the address that the command has printed")
+var errToken = errors.New("open the address that the command has printed: it contains the token")
 
 // user is who has opened the address that was printed.
 func user(r *http.Request, who, token string) (pages.User, error) {

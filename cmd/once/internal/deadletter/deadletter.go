@@ -46,7 +46,7 @@ func refused(db *cli.DB, doing string, err error) error {
 
 // notDead returns the error for a letter that cannot be redriven or discarded, because it is not dead.
 func notDead(db *cli.DB, uid string) error {
-	return cli.Nothing(fmt.Errorf("the dead letter %s does not exist, or is redriven or discarded already. Try: once deadletter show %s --db %s", words.Shown(uid), words.Quoted(uid), db.Paste))
+	return cli.Nothing(fmt.Errorf("the dead letter %s does not exist, or was redriven or discarded before. Try: once deadletter show %s --db %s", words.Shown(uid), words.Quoted(uid), db.Paste))
 }
 
 // letterFilter is the flags that choose letters.

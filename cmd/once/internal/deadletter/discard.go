@@ -46,7 +46,7 @@ func (c *discard) Run(ctx context.Context, m *cli.Env, args []string) error {
 	case len(args) > 0 && args[0] == "": // an empty variable in a script must not mean all letters
 		return cli.Usage("the UID is empty", try)
 	case c.filter.UID == "" && c.filter.again() == "":
-		return cli.Usage("which letters?", try+", or a flag that chooses them, such as --cause")
+		return cli.Usage("the UID of the dead letter is missing", try+", or a flag that chooses dead letters, such as --cause")
 	}
 	if err := cli.CheckBy(c.by, try); err != nil {
 		return err

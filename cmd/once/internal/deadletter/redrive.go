@@ -85,7 +85,7 @@ func (c *redrive) Run(ctx context.Context, m *cli.Env, args []string) error {
 			return c.preview(ctx, m, db, now)
 		}
 		if c.opts.Canary {
-			fmt.Fprintln(m.Stderr, "waiting until an inbox or a relay has tried the first letter (the canary)")
+			fmt.Fprintln(m.Stderr, "waiting until an inbox or a relay has tried the first dead letter (the canary)")
 		}
 		r, err = db.Letters.Redrive(ctx, c.by, c.filter.LetterFilter, c.opts)
 	}
@@ -121,9 +121,9 @@ func (c *redrive) check(args []string) error {
 	case len(args) > 0 && args[0] == "": // an empty variable in a script must not mean all letters
 		return cli.Usage("the UID is empty", try)
 	case (c.resume != "" || c.cancel != "") && (c.filter.UID != "" || c.filter.again() != ""):
-		return cli.Usage("--resume and --cancel apply to a whole redrive, not to chosen letters", "the flag without the UID of a letter and without flags that choose letters")
+		return cli.Usage("--resume and --cancel apply to a whole redrive, not to chosen dead letters", "use the flag without the UID of a dead letter and without flags that choose dead letters")
 	case c.resume != "" && c.cancel != "":
-		return cli.Usage("--resume and --cancel cannot be used together", "one of them")
+		return cli.Usage("--resume and --cancel cannot be used together", "use only one of these flags")
 	case !(c.opts.Rate >= 0): // NaN is refused too
 		return cli.Usage(fmt.Sprintf("--rate %v", c.opts.Rate), "--rate 50")
 	case c.resume != "" || c.opts.DryRun:
@@ -186,7 +186,7 @@ func (c *redrive) previewCancel(ctx context.Context, m *cli.Env, db *cli.DB) err
 
 func tellLeft(w io.Writer, r operate.Redrive) {
 	if r.Left > 0 {
-		fmt.Fprintf(w, "left out: %s, because receivers may have forgotten the IDs of so old messages. To redrive them as well: --beyond-retention\n", words.Count(int(r.Left), "letter"))
+		fmt.Fprintf(w, "left out: %s, because these messages are so old that receivers may have forgotten their IDs. To redrive these messages too, try: --beyond-retention\n", words.Count(int(r.Left), "letter"))
 	}
 }
 
@@ -196,9 +196,9 @@ func (c *redrive) tell(m *cli.Env, db *cli.DB, r operate.Redrive) error {
 	tellLeft(m.Stdout, r)
 	switch {
 	case r.State == deadletter.RedriveStopped:
-		return fmt.Errorf("the first letter (the canary) was not applied, so no other letter was tried. Try: once deadletter show %s --db %s", r.Canary, db.Paste)
+		return fmt.Errorf("the first dead letter (the canary) was not applied, so no other dead letter was tried. Try: once deadletter show %s --db %s", r.Canary, db.Paste)
 	case r.Failed > 0:
-		return fmt.Errorf("%s tried, and given up again. Try: once deadletter list --db %s", words.Either(r.Failed == 1, "1 letter was", fmt.Sprintf("%d letters were", r.Failed)), db.Paste)
+		return fmt.Errorf("%s tried and given up again. Try: once deadletter list --db %s", words.Either(r.Failed == 1, "1 letter was", fmt.Sprintf("%d letters were", r.Failed)), db.Paste)
 	case r.Waiting > 0 && !c.wait:
 		fmt.Fprintf(m.Stderr, "To see the progress, try: once deadletter redrive --resume %s --wait --db %s\n", r.UID, db.Paste)
 	}

@@ -28,7 +28,7 @@ type show struct{ cli.MessageFlags }
 
 func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) == 0 || args[0] == "" {
-		return cli.Usage("which letter?", "once deadletter show UID --db URL, with a UID of once deadletter list")
+		return cli.Usage("the UID of the dead letter is missing", "once deadletter show UID --db URL, with a UID of once deadletter list")
 	}
 	encrypter, err := c.Key.Encrypter()
 	if err != nil {
@@ -58,7 +58,7 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 		return err
 	}
 	if l.State == deadletter.StateDead && l.RedriveAt.IsZero() {
-		fmt.Fprintf(m.Stderr, "\nTry: once deadletter redrive %s --reason WHY --db %s after the cause is fixed, or once deadletter discard %s --reason WHY --db %s\n", l.UID, db.Paste, l.UID, db.Paste)
+		fmt.Fprintf(m.Stderr, "\nTry: once deadletter redrive %s --reason WHY --db %s when you have repaired the cause, or once deadletter discard %s --reason WHY --db %s\n", l.UID, db.Paste, l.UID, db.Paste)
 	}
 	return nil
 }
@@ -114,11 +114,11 @@ func (c *show) print(w io.Writer, l operate.Letter) error {
 func letterMeaning(l operate.Letter) string {
 	switch l.State {
 	case deadletter.StateDead:
-		return words.Count(l.Attempts, "failed attempt") + words.Either(l.RedriveAt.IsZero(), ", the message waits for a person", ", the message is tried again") + words.Either(l.Seq > 0, "; later messages of the same key may wait for it", "")
+		return words.Count(l.Attempts, "failed attempt") + words.Either(l.RedriveAt.IsZero(), ", and the message waits for a person", ", and the message is tried again") + words.Either(l.Seq > 0, "; later messages of the same key may wait for this message", "")
 	case deadletter.StateApplied:
-		return "a redrive has succeeded"
+		return "a redrive has delivered or applied the message"
 	case deadletter.StateStale:
-		return "nothing was left to do: the message, or a newer version of it, was applied before"
+		return "a redrive had nothing to do: the message, or a newer version of it, was applied before"
 	case deadletter.StateDiscarded:
 		return "a person has discarded the message"
 	}

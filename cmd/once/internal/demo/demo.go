@@ -64,7 +64,7 @@ func (c *demo) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return err
 	}
 	if c.metrics && c.unsafe {
-		return cli.Usage("--unsafe leaves out what --metrics reads", "--metrics without --unsafe")
+		return cli.Usage("--unsafe runs without the library once, which makes the metrics that --metrics reads", "--metrics without --unsafe")
 	}
 	return c.run(m, "once demo --log storm, then read storm/server.log", func(src database, progress func(killstorm.Progress)) (outcome, error) {
 		return c.storm(ctx, src, progress)
@@ -89,7 +89,7 @@ func (c *demo) storm(ctx context.Context, src database, progress func(killstorm.
 	defer func() { err = errors.Join(err, os.RemoveAll(cfg.Fleet.Dir)) }()
 	if c.log != "" {
 		if cfg.Log, err = killstorm.OpenLog(c.log); err != nil {
-			return o, fmt.Errorf("%w. Try: --log with a folder that can be written", err)
+			return o, fmt.Errorf("%w. Try: use --log with a writable folder", err)
 		}
 		cfg.Server.Log = cfg.Log.Server
 	}

@@ -100,7 +100,7 @@ func (c *dev) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	relay := outbox.New(s, outbox.Config{RetainDelivered: time.Hour}).
 		Relay(httpbroker.Publisher(address+"/events/{topic}", httpbroker.Config{}), outbox.RelayConfig{DeadLetters: true, Observer: outbox.Log(log)})
 
-	fmt.Fprintf(m.Stdout, "database  %s\nservice   %s\nconsole   http://%s/?token=%s\nIt acts as %s. Ctrl-C ends all of it, and removes the database.\n", own.Name, address, front.Addr(), token, who)
+	fmt.Fprintf(m.Stdout, "database  %s\nservice   %s\nconsole   http://%s/?token=%s\nThe console acts as %s. Ctrl-C ends all parts, and deletes the database.\n", own.Name, address, front.Addr(), token, who)
 	return together(ctx,
 		func(ctx context.Context) error { return cli.Serve(ctx, devServer(mux, log), service) },
 		func(ctx context.Context) error { return cli.Serve(ctx, devServer(handler, log), front) },

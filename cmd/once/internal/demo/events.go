@@ -105,7 +105,7 @@ func (c *events) storm(ctx context.Context, src database, progress func(killstor
 	c.processes(&cfg, src, files)
 	if c.log != "" {
 		if cfg.Log, err = killstorm.OpenEventsLog(c.log); err != nil {
-			return o, fmt.Errorf("%w. Try: --log with a folder that can be written", err)
+			return o, fmt.Errorf("%w. Try: use --log with a writable folder", err)
 		}
 	}
 	r, err := killstorm.RunEvents(ctx, cfg)
@@ -144,29 +144,29 @@ func (c *events) print(w io.Writer, r killstorm.EventsReport, src database) erro
 	fmt.Fprintf(w, "\nonce demo events\n%d refunds by %d clients in %s, on %s, seed %d\n\n",
 		r.Orders, r.Clients, r.Took.Round(100*time.Millisecond), src.Name, c.seed)
 	f := newFigures(w)
-	f.head("thrown at it")
+	f.head("faults in this run")
 	f.row(r.RelayKills, fmt.Sprintf("times one of %d relays was killed (SIGKILL)", r.Relays))
 	f.row(r.BrokerKills, "times NATS was killed")
-	f.row(r.ServiceKills, "times the service was killed, under "+words.Count(r.Requests, "request"))
+	f.row(r.ServiceKills, "times the service was killed, while clients sent "+words.Count(r.Requests, "request"))
 	f.row(r.ReceiverKills, "times the receiver was killed")
 	f.row(r.Repeated, "deliveries to the receiver were made twice on purpose")
 	f.row(r.Reordered, "deliveries were made out of order on purpose")
-	f.head("events were committed with the charges and refunds")
+	f.head("committed together with the charges and refunds")
 	f.row(r.Events, fmt.Sprintf("events of %d keys", r.Keys))
 	f.head("delivered")
 	f.row(r.Deliveries, "messages")
-	f.row(r.DuplicateDeliveries, "of them were delivered again; a consumer recognises them by their number")
-	f.row(r.Lost, "lost")
-	f.row(r.OutOfOrder, "were out of the order of their key")
-	f.row(r.Phantoms, "were about something that was not committed")
+	f.row(r.DuplicateDeliveries, "of these were repetitions, which a consumer recognises by their number")
+	f.row(r.Lost, "events lost")
+	f.row(r.OutOfOrder, "events in the wrong order of their key")
+	f.row(r.Phantoms, "events of transactions that were not committed")
 	f.head("booked by the receiver")
-	f.row(r.Applied, "events were booked once each and in the order of their key")
-	f.row(r.DuplicatesDiscarded, "deliveries discarded, because the event was booked before")
-	f.row(r.Parked, "events parked until the event before them arrived")
-	f.row(r.StaleIgnored, "old versions ignored")
+	f.row(r.Applied, "events booked exactly once, in the order of their key")
+	f.row(r.DuplicatesDiscarded, "deliveries discarded, because their event was booked before")
+	f.row(r.Parked, "events parked until the preceding event arrived")
+	f.row(r.StaleIgnored, "old versions of events ignored")
 	f.row(r.DeadLettered, "dead letters, which the receiver could not book, and "+words.Count(r.Behind, "event")+" of their key waited")
 	f.row(r.Redriven, "dead letters were applied after the repair of the receiver")
-	if err := f.verdict(r.OK, "every committed event has arrived, and is booked once, in the order of its key.", r.Reasons); err != nil {
+	if err := f.verdict(r.OK, "every committed event has arrived, and is booked exactly once, in the order of its key.", r.Reasons); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\nNext: the outbox after all deliveries, and the dead letter\n"+

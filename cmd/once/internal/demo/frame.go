@@ -46,7 +46,7 @@ func (f *frame) flags(fs *pflag.FlagSet, ops int, opsUsage, decides, logUsage st
 // check returns an error if the flags make no valid storm.
 func (f *frame) check(least, usual int) error {
 	if f.ops < least || f.ops > mostOps {
-		return cli.Usage(fmt.Sprintf("--ops %d makes no storm", f.ops), fmt.Sprintf("--ops %d", usual))
+		return cli.Usage(fmt.Sprintf("--ops %d is not a useful number of requests", f.ops), fmt.Sprintf("--ops %d", usual))
 	}
 	return nil
 }

@@ -152,17 +152,17 @@ const gatewayFile = `gateway:
 
 // modes explain each row to the reader.
 var modes = map[string]string{
-	killstorm.ModeBare:          "no gateway",
-	string(gateway.PolicyRetry): "a gateway that frees the key when an answer is lost, as other gateways do",
-	string(gateway.PolicyStop):  "a gateway that keeps the key when an answer is lost: a person decides",
-	string(gateway.PolicyCheck): "a gateway that reads the receipt which the service has written",
+	killstorm.ModeBare:          "no gateway is used",
+	string(gateway.PolicyRetry): "if a response is lost, the gateway releases the key, as other gateways do",
+	string(gateway.PolicyStop):  "if a response is lost, the gateway keeps the key, and a person decides the outcome",
+	string(gateway.PolicyCheck): "if a response is lost, the gateway reads the receipt that the service has written",
 }
 
 // print explains the kills and the charges to a reader who does not know the demo.
 func (c *gateways) print(w io.Writer, r killstorm.GatewaysReport, src database) error {
 	fmt.Fprintf(w, "\nonce demo gateway\n%d orders four times in %s, on %s, seed %d\n", c.ops, r.Took.Round(100*time.Millisecond), src.Name, c.seed)
 	fmt.Fprintf(w, "services in %s and %s\n", c.languages[0], c.languages[1])
-	fmt.Fprintf(w, "%d times a service was killed (SIGKILL) before or after its commit, %d times a gateway\n\n", r.ShopKills, r.GatewayKills)
+	fmt.Fprintf(w, "%d times a service was killed (SIGKILL) before or after its commit, and %d times a gateway was killed\n\n", r.ShopKills, r.GatewayKills)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "mode\trequests\tforwards\tdouble_effects\tunknown\tresolved_by_receipt\tok\t")
 	for _, m := range r.Modes {
@@ -175,9 +175,9 @@ func (c *gateways) print(w io.Writer, r killstorm.GatewaysReport, src database) 
 	for _, m := range r.Modes {
 		fmt.Fprintf(w, "  %-5s  %s\n", m.Mode, modes[m.Mode])
 	}
-	if err := newFigures(w).verdict(r.OK, "with stop nothing is charged twice, and clients are told which outcomes are unknown; with receipts no outcome is unknown.", r.Reasons); err != nil {
+	if err := newFigures(w).verdict(r.OK, "with stop no order is charged twice, and clients learn which outcomes are unknown; with check no outcome stays unknown.", r.Reasons); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nNext: what waits for a person\n  %s keys list --state unknown --db %s\n", self(), src.Paste)
+	_, err := fmt.Fprintf(w, "\nNext: the operations that wait for a person\n  %s keys list --state unknown --db %s\n", self(), src.Paste)
 	return err
 }

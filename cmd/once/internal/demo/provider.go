@@ -197,23 +197,23 @@ func (k keysOperator) resolve(ctx context.Context, scope, key string, d killstor
 func (c *provider) print(w io.Writer, r killstorm.ProvidersReport, src database) error {
 	fmt.Fprintf(w, "\nonce demo provider\n%d orders by %d clients in %s, on %s, seed %d\n\n", r.Orders, providerClients, r.Took.Round(100*time.Millisecond), src.Name, c.seed)
 	f := newFigures(w)
-	f.head("thrown at it")
+	f.head("faults in this run")
 	f.row(r.ServiceKills, fmt.Sprintf("times one of %d nodes of the service was killed (SIGKILL)", r.Nodes))
 	f.row(r.ProviderKills, "times a provider was killed")
 	f.head("the providers")
 	f.row(r.Calls, "calls have reached the providers")
 	f.row(r.Deduped, "of these calls were repetitions, whose key the provider remembered")
 	f.row(r.Refused, "of these calls came too late: the provider had stored a tombstone with their key")
-	f.head("unknown")
+	f.head("unknown outcomes")
 	f.row(r.Unknown, "orders had an outcome that was unknown for a while")
-	f.row(r.ResolvedByCheck, "of these were resolved by asking the provider")
+	f.row(r.ResolvedByCheck, "of these were resolved by the service, which asked the provider")
 	f.row(r.ResolvedByOperator, "of these were resolved by the operator, with once keys resolve")
-	f.head("charged")
-	f.row(r.Charges, fmt.Sprintf("of %d orders; %d have failed", r.Orders, r.Failed))
-	f.row(r.DoubleCharges, "twice")
+	f.head("charges")
+	f.row(r.Charges, fmt.Sprintf("charges for %d orders, of which %d have failed", r.Orders, r.Failed))
+	f.row(r.DoubleCharges, "orders charged twice")
 	if err := f.verdict(r.OK, "no order is charged twice, and every unknown outcome was resolved.", r.Reasons); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nNext: what the operator has decided\n  %s audit list --db %s\n", self(), src.Paste)
+	_, err := fmt.Fprintf(w, "\nNext: the decisions of the operator\n  %s audit list --db %s\n", self(), src.Paste)
 	return err
 }

@@ -94,10 +94,10 @@ func (c *serve) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 		wait = *c.wait
 	}
 	if c.dialect != "" && c.dialect != payments.StripeV1 {
-		return cli.Usage(fmt.Sprintf("there is no dialect %q", c.dialect), "--dialect "+payments.StripeV1)
+		return cli.Usage(fmt.Sprintf("the dialect %q does not exist", c.dialect), "--dialect "+payments.StripeV1)
 	}
 	if c.unsafe && c.otlp.URL != "" {
-		return cli.Usage("--unsafe leaves out what --otlp sends", "--otlp without --unsafe")
+		return cli.Usage("--unsafe runs without the library once, which makes the metrics that --otlp sends", "--otlp without --unsafe")
 	}
 	if err := c.otlp.Check(); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (c *serve) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	}
 	fmt.Fprintf(m.Stdout, "serving   http://%s\n", l.Addr())
 	if c.unsafe {
-		fmt.Fprintln(m.Stdout, "UNSAFE    keys are not looked at: a retry takes effect again")
+		fmt.Fprintln(m.Stdout, "UNSAFE    the service ignores idempotency keys: a retry takes effect again")
 	}
 	return cli.Serve(ctx, server, l)
 }
@@ -187,7 +187,7 @@ func (c *serve) observe(ctx context.Context, m *cli.Env, log *slog.Logger, sourc
 		observers = append(observers, w)
 		running.Go(func() {
 			if err := w.run(ctx, tel.Logger); err != nil && ctx.Err() == nil {
-				log.Warn("the warehouse of the demo has ended; the service goes on. Try: start it again", "error", err)
+				log.Warn("the warehouse of the demo has ended, and the service continues. Try: start once demo serve again", "error", err)
 			}
 		})
 		ended = func() error { return w.close(ctx) }
@@ -197,7 +197,7 @@ func (c *serve) observe(ctx context.Context, m *cli.Env, log *slog.Logger, sourc
 		cancel()
 		running.Wait()
 		if err := ended(); err != nil {
-			log.Warn("the files of the warehouse stay. Try: remove them", "error", err)
+			log.Warn("the files of the warehouse could not be deleted. Try: delete them yourself", "error", err)
 		}
 		flush()
 		unserve()

@@ -19,32 +19,32 @@ func (c *demo) print(w io.Writer, r killstorm.Report, src database, cfg killstor
 		title, r.Operations, r.Clients, r.Took.Round(100*time.Millisecond), src.Name, c.seed)
 
 	f := newFigures(w)
-	f.head("thrown at it")
+	f.head("faults in this run")
 	f.row(r.Attempts, "requests")
 	f.row(r.Kills, "times the service was killed (SIGKILL), with "+words.Count(r.Broken, "request")+" running")
 	f.row(r.ClientKills, "times a client was killed in the middle of a request")
-	f.row(r.Dropped, "answers lost on their way back")
-	f.row(r.Abandoned, "requests cut off, or abandoned by their client")
-	f.head("answered")
-	f.row(r.Replayed, "replayed from the stored answer: the refund was made before")
-	f.row(r.MismatchesRefused, "refused: the key belongs to another amount")
-	f.row(r.Resumed, "answered to the next process of a client, which resumed the request from its journal")
-	f.row(r.InFlightRefused, "told to try again later, because the first request was still running")
-	f.head("found in the database when the last process was dead")
-	f.row(r.Effects, fmt.Sprintf("refunds of %d", r.Operations))
-	f.row(r.Duplicates, "too many")
-	f.row(r.Lost, "lost")
+	f.row(r.Dropped, "responses lost by the network")
+	f.row(r.Abandoned, "requests cut off by the network, or abandoned by their client")
+	f.head("responses")
+	f.row(r.Replayed, "replays of the stored response: the refund was made before")
+	f.row(r.MismatchesRefused, "refusals: the key belongs to another amount")
+	f.row(r.Resumed, "responses to the next process of a killed client, which resumed the request from its journal")
+	f.row(r.InFlightRefused, "answers to try again later, because the first request was still running")
+	f.head("in the database, after the last process had ended")
+	f.row(r.Effects, fmt.Sprintf("refunds for %d requested refunds", r.Operations))
+	f.row(r.Duplicates, "refunds too many")
+	f.row(r.Lost, "refunds lost")
 	f.row(r.Entries, "ledger entries")
-	f.row(r.ReplayDifferences, fmt.Sprintf("of %d repeated answers differ from the first answer", r.Compared))
+	f.row(r.ReplayDifferences, fmt.Sprintf("of %d repeated responses differ from the first response", r.Compared))
 	if i := r.Instruments; i != nil {
-		f.head("counted by the instruments of the service, which were read before each kill and at the end")
+		f.head("in the metrics of the service, which the demo read before each kill and at the end")
 		f.row(i.Executed, "refunds executed")
-		f.row(i.Last, fmt.Sprintf("of these by the last process; the database has %d since that process started", i.LastEffects))
-		f.row(i.Unread, fmt.Sprintf("not counted, because a process was killed after the last reading: %d were running at the last reading", i.UnderWay))
-		f.row(i.Replayed, fmt.Sprintf("replays, when %s asked for again after the storm", words.Either(r.Operations == 1, "the refund was", "the "+words.Count(r.Operations, "refund")+" were")))
-		f.row(i.Again, "executed then")
+		f.row(i.Last, fmt.Sprintf("of these executed by the last process; the database has %d refunds since this process started", i.LastEffects))
+		f.row(i.Unread, fmt.Sprintf("refunds not counted, because a process was killed after the demo had read its metrics; %d refunds were running when the demo read them", i.UnderWay))
+		f.row(i.Replayed, fmt.Sprintf("replays, when %s requested again at the end", words.Either(r.Operations == 1, "the refund was", "the "+words.Count(r.Operations, "refund")+" were")))
+		f.row(i.Again, "refunds executed at the end, when they were requested again")
 	}
-	if err := f.verdict(r.OK, "every refund took effect exactly once, every replay was the same, byte for byte.", r.Reasons); err != nil {
+	if err := f.verdict(r.OK, "every refund took effect exactly once, and every replay was equal to the first response, byte for byte.", r.Reasons); err != nil {
 		return err
 	}
 	return c.next(w, r, src, cfg)
@@ -54,11 +54,11 @@ func (c *demo) print(w io.Writer, r killstorm.Report, src database, cfg killstor
 func (c *demo) next(w io.Writer, r killstorm.Report, src database, cfg killstorm.Config) error {
 	same := fmt.Sprintf("--ops %d --seed %d", c.ops, c.seed)
 	if c.unsafe {
-		_, err := fmt.Fprintf(w, "\nNext: the same storm, with once\n  %s demo %s\n", self(), same)
+		_, err := fmt.Fprintf(w, "\nNext: the same faults, with once\n  %s demo %s\n", self(), same)
 		return err
 	}
 	fmt.Fprintf(w, "\nNext: what happened to one of the keys\n  %s keys show %s --scope %s --db %s\n",
 		self(), words.Quoted(r.SampleKey), words.Quoted(cfg.Tenant+" POST /refunds"), src.Paste)
-	_, err := fmt.Fprintf(w, "or: the same storm, without once\n  %s demo %s --unsafe\n", self(), same)
+	_, err := fmt.Fprintf(w, "or: the same faults, without once\n  %s demo %s --unsafe\n", self(), same)
 	return err
 }

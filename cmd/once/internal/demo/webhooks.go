@@ -143,22 +143,22 @@ func (c *webhooks) print(w io.Writer, r killstorm.WebhooksReport, src database, 
 	}
 	fmt.Fprintf(w, "\n%s\n%d refunds by %d clients in %s, on %s and a second database, seed %d\n\n", title, r.Sent, webhookClients, r.Took.Round(100*time.Millisecond), src.Name, c.seed)
 	f := newFigures(w)
-	f.head("thrown at it")
+	f.head("faults in this run")
 	f.row(r.SenderKills, fmt.Sprintf("times one of %d nodes of the sender was killed (SIGKILL)", r.Nodes))
 	f.row(r.ReceiverKills, "times the receiver was killed")
 	f.row(r.Hung, "requests to an endpoint that never answers")
 	f.row(r.Failed, "requests to an endpoint that fails")
 	f.head("the receiver")
-	f.row(r.Deliveries, fmt.Sprintf("deliveries have reached the receiver, for %d events", r.Sent))
-	f.row(r.DuplicatesDiscarded, "of these deliveries were discarded, because their event was booked already")
+	f.row(r.Deliveries, fmt.Sprintf("deliveries of %d events have reached the receiver", r.Sent))
+	f.row(r.DuplicatesDiscarded, "of these deliveries were discarded, because their event was booked before")
 	f.row(r.Rejected, "forged requests rejected")
 	f.row(r.DisabledEndpoints, "endpoint was disabled, and the receiver was notified")
 	f.row(r.Applied, fmt.Sprintf("bookings of %d refunds", r.Sent))
 	f.head("time from the commit of a refund to its booking, while other endpoints hang and fail")
 	f.row(int(r.HealthyP99), "ms at the 99th percentile")
 	f.row(int(r.StormP99), "ms while processes were killed")
-	f.head("searched for secrets of endpoints")
-	f.row(r.Scanned, "bytes of database rows and of output of the processes")
+	f.head("search for secrets of endpoints")
+	f.row(r.Scanned, "bytes searched, in database rows and in the output of the processes")
 	if err := f.verdict(r.OK, "every event is booked exactly once, and no secret was found.", r.Reasons); err != nil {
 		return err
 	}

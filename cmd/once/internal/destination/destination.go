@@ -49,7 +49,7 @@ func Open(to string) (*Destination, error) {
 		return open(to)
 	}
 	if u, err := url.Parse(to); err == nil && u.Host != "" {
-		return nil, cli.Usage(fmt.Sprintf("--to: there is no destination %s://", u.Scheme), toUsage)
+		return nil, cli.Usage(fmt.Sprintf("--to: the destination %s:// does not exist", u.Scheme), toUsage)
 	}
 	return nil, notURL()
 }

@@ -94,7 +94,7 @@ func (c *command) examine(ctx context.Context) (doctor.Report, error) {
 			return doctor.Report{}, cli.Usage(fmt.Sprintf("--after-restore %s is not a time", words.Quoted(c.restored)), "--after-restore 2026-11-27T06:00:00Z")
 		}
 		if isRedis(c.db) {
-			return doctor.Report{}, cli.Usage("--after-restore is for databases with SQL", "docs/restore.md")
+			return doctor.Report{}, cli.Usage("--after-restore needs a database with SQL", "read docs/restore.md")
 		}
 	}
 	if isRedis(c.db) {

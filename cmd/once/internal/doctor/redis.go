@@ -29,7 +29,7 @@ func examineRedis(ctx context.Context, url string) (doctor.Report, error) {
 	defer func() { _ = rdb.Close() }() // an error does not matter, because no request is running
 	var answer redis.Error             // for example, that a password is missing: this is a finding, and not an unreachable server
 	if err := rdb.Ping(ctx).Err(); err != nil && !errors.As(err, &answer) {
-		return doctor.Report{}, cli.Unreachable(fmt.Errorf("cannot reach Redis at %s: %w. Try: --db with the address of a server that runs", options.Addr, err))
+		return doctor.Report{}, cli.Unreachable(fmt.Errorf("cannot reach Redis at %s: %w. Try: use --db with the address of a running server", options.Addr, err))
 	}
 	return doctor.Examine(ctx, doctor.Config{Name: options.Addr, Store: redisstore.New(rdb, redisstore.Config{VolatileRecord: true})})
 }

@@ -126,7 +126,7 @@ func parse(name string, text []byte, f flags) (*config, *source, error) {
 			return nil, nil, src.show(err)
 		}
 		if len(file.Docs) > 1 {
-			return nil, nil, cli.Usage(name+" has more than one document", "one document, without ---")
+			return nil, nil, cli.Usage(name+" has more than one YAML document", "one YAML document, without ---")
 		}
 		src.file = file
 		if n := src.find("$.gateway"); n != nil && n.Type() != ast.NullType {
@@ -172,7 +172,7 @@ func parse(name string, text []byte, f flags) (*config, *source, error) {
 func decode(n ast.Node, cfg *config) (err error) {
 	defer func() {
 		if recover() != nil {
-			err = mistake(n, "something in here cannot be read. Try: leaving out tags such as !!int")
+			err = mistake(n, "a value in this part cannot be read. Try: remove tags such as !!int")
 		}
 	}()
 	return yaml.NodeToValue(n, cfg, yaml.Strict())
@@ -192,11 +192,11 @@ func (c *config) check(src *source) error {
 	p := &c.Principal
 	switch isAnyone := c.Anyone || p.Anyone; {
 	case isAnyone && (p.Header != "" || p.TrustedFrom != nil):
-		return src.at("either all callers are one (anyone), or a header tells them apart", "principal", "anyone")
+		return src.at("use either anyone: true for a single caller, or a header that names the caller", "principal", "anyone")
 	case !isAnyone && p.Header == "":
-		return src.at("no principal: callers would share keys and answers. Try: principal: {header: X-Tenant, trusted_from: [10.0.0.0/8]}; or anyone: true, if there is only one caller", "principal")
+		return src.at("the setting principal is missing, so callers would share keys and answers. Try: principal: {header: X-Tenant, trusted_from: [10.0.0.0/8]}; or anyone: true if only one caller exists", "principal")
 	case !isAnyone && len(p.TrustedFrom) == 0:
-		return src.at("a header is believed from no address. Try: trusted_from with the networks of the proxies that set it", "principal.header", "principal")
+		return src.at("trusted_from is missing, so the gateway trusts the header from no address. Try: trusted_from with the networks of the proxies that set the header", "principal.header", "principal")
 	}
 	for setting, address := range map[string]string{"listen": c.Listen, "admin": c.Admin} {
 		if _, _, err := net.SplitHostPort(address); err != nil {
@@ -207,10 +207,10 @@ func (c *config) check(src *source) error {
 		return err
 	}
 	if c.TLS != nil && (c.TLS.Cert == "" || c.TLS.Key == "") {
-		return src.at("tls needs cert and key, the names of two files", "tls")
+		return src.at("tls needs cert and key, which are the names of two files", "tls")
 	}
 	if ttl := time.Duration(c.Lease); ttl < lease.ShortestTTL || ttl > lease.DefaultMaxDuration {
-		return src.at("a lease is between 100ms and 1h", "lease")
+		return src.at("lease must be between 100ms and 1h", "lease")
 	}
 	if err := checkRetain(time.Duration(c.Retain)); err != nil {
 		return src.at(err.Error(), "retain")
@@ -218,9 +218,9 @@ func (c *config) check(src *source) error {
 	switch {
 	case c.Quota == nil:
 	case c.Store == storeReceipt:
-		return src.at("with store: receipt nothing is stored here that a quota could bound. Try: leaving it out", "quota")
+		return src.at("with store: receipt the gateway stores no data, so a quota could bound nothing. Try: remove quota", "quota")
 	case c.Quota.Bytes == 0:
-		return src.at("a quota needs bytes. Try: quota: {bytes: 100MiB}", "quota")
+		return src.at("quota needs bytes. Try: quota: {bytes: 100MiB}", "quota")
 	}
 	for i, r := range c.Routes {
 		if setting, text := r.mistake(c); text != "" {
@@ -234,19 +234,19 @@ func (c *config) check(src *source) error {
 // checkDatabases returns an error if store or receipt is wrong.
 func (c *config) checkDatabases(src *source) error {
 	if c.Store == storeReceipt && c.Receipt == "" {
-		return src.at("store: receipt needs a receipt: nothing would be remembered. Try: receipt with the database of the service", "store")
+		return src.at("store: receipt needs the setting receipt: without it the gateway would remember no key. Try: receipt with the database of the service", "store")
 	}
 	if c.Store != storeReceipt {
 		switch db, err := cli.ParseSource(c.Store); {
 		case err != nil:
-			return src.at("this is no database. Try: sqlite:once-gateway.db, postgres://user@host/name, or receipt", "store")
+			return src.at("this is not a database that once supports. Try: sqlite:once-gateway.db, postgres://user@host/name, or receipt", "store")
 		case db.Dialect != sqlplane.SQLite && c.Name == "": // the address of a service changes, and is 127.0.0.1 for each sidecar
-			return src.at("other services may share this store, and would share keys with this one. Try: name with the name of the service, such as name: payments", "store")
+			return src.at("the setting name is missing: gateways of other services may use this store, and would share keys with this gateway. Try: name with the name of the service, such as name: payments", "store")
 		}
 	}
 	if c.Receipt != "" {
 		if _, err := nameOfReceipts(c.Receipt); err != nil {
-			return src.at("these are no receipts. Try: the database of the service, such as postgres://user@host/name, or its endpoint, such as http://127.0.0.1:3000/once-receipt", "receipt")
+			return src.at("this is not the address of receipts. Try: the database of the service, such as postgres://user@host/name, or its endpoint, such as http://127.0.0.1:3000/once-receipt", "receipt")
 		}
 	}
 	return nil
@@ -257,13 +257,13 @@ func (r route) mistake(c *config) (setting, text string) {
 	policy := gateway.Policy(r.OnUnknown)
 	switch err := checkRetain(time.Duration(r.Retain)); {
 	case r.Match == "":
-		return "match", `a route has no match. Try: match: POST /payments`
+		return "match", `the route has no match. Try: match: POST /payments`
 	case policy == gateway.PolicyCheck && c.Receipt == "":
-		return "on_unknown", "check needs a receipt. Try: receipt with the database of the service, or its endpoint"
+		return "on_unknown", "on_unknown: check needs the setting receipt. Try: receipt with the database of the service, or its endpoint"
 	case policy == gateway.PolicyForwardSameKey && r.UpstreamKeepsKeys == 0:
-		return "on_unknown", "forward_same_key needs upstream_keeps_keys: a service that has forgotten a key executes again. Try: upstream_keeps_keys: 24h, if it keeps them for a day"
+		return "on_unknown", "on_unknown: forward_same_key needs upstream_keeps_keys: a service that has forgotten a key executes the request again. Try: upstream_keeps_keys: 24h if the service keeps keys for a day"
 	case c.Store == storeReceipt && policy != "" && policy != gateway.PolicyStop && policy != gateway.PolicyCheck:
-		return "on_unknown", "with store: receipt the receipt decides. Try: leaving on_unknown out"
+		return "on_unknown", "with store: receipt only the receipt decides an unknown outcome. Try: remove on_unknown"
 	case r.Limit < 0:
 		return "limit", "limit must be greater than zero"
 	case r.Queue != nil && *r.Queue < 0:
@@ -279,20 +279,20 @@ func (r route) mistake(c *config) (setting, text string) {
 // checkRetain refuses a retention at which the engine would panic.
 func checkRetain(d time.Duration) error {
 	if d != 0 && d < time.Minute {
-		return errors.New("retain is a minute at least: a key that is forgotten executes again")
+		return errors.New("retain must be at least a minute: if the gateway forgets a key, a retry executes again")
 	}
 	return nil
 }
 
 func (c *config) upstream() (*url.URL, error) {
 	if c.Upstream == "" {
-		return nil, errors.New("no upstream. Try: upstream: http://127.0.0.1:3000, or --upstream")
+		return nil, errors.New("the setting upstream is missing. Try: upstream: http://127.0.0.1:3000, or --upstream")
 	}
 	u, err := url.Parse(c.Upstream)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "",
 		u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c":
-		return nil, errors.New("the upstream is no address of a service. Try: http://127.0.0.1:3000; https:// with TLS, h2c:// for HTTP/2 without")
+		return nil, errors.New("the upstream is not the address of a service. Try: http://127.0.0.1:3000; use https:// for TLS, and h2c:// for HTTP/2 without TLS")
 	}
 	return u, nil
 }
@@ -310,7 +310,7 @@ func (c *config) unchanged(old *config, src *source) error {
 	before := old.fixed()
 	for _, name := range []string{"name", "listen", "admin", "store", "receipt", "lease", "quota", "tls", "drain_wait", "drain_timeout"} {
 		if now := c.fixed()[name]; !reflect.DeepEqual(now, before[name]) {
-			return src.at(name+" cannot be changed while the gateway runs. Try: a restart", name)
+			return src.at(name+" cannot be changed while the gateway runs. Try: restart the gateway", name)
 		}
 	}
 	return nil
@@ -369,7 +369,7 @@ func (s *source) at(text string, settings ...string) error {
 		return s.show(mistake(n, text))
 	}
 	what, try, _ := strings.Cut(text, " Try: ")
-	return cli.Usage(strings.TrimSuffix(what, "."), try+", in "+s.name)
+	return cli.Usage(strings.TrimSuffix(what, "."), try+" in the file "+s.name)
 }
 
 // show returns err with its line in the file.
@@ -387,7 +387,7 @@ type fileError struct{ name, text string }
 // Error implements error. The advice follows the lines of the file.
 func (e *fileError) Error() string {
 	what, try := words.Advice(e.name + ":" + e.text)
-	return what + "\nTry: " + words.Either(try != "", try, "the settings of docs/gateway-daemon.md")
+	return what + "\nTry: " + words.Either(try != "", try, "the settings in docs/gateway-daemon.md")
 }
 
 // Unwrap makes the command end with the exit code for usage.
@@ -415,7 +415,7 @@ func isEndpoint(address string) bool {
 
 func nameOfStore(address string) string {
 	if address == storeReceipt {
-		return "none: the receipts decide"
+		return "none: the gateway uses only the receipts"
 	}
 	src, _ := cli.ParseSource(address) // cannot fail: it was checked
 	return src.Name

@@ -32,10 +32,10 @@ func listen(ctx context.Context, cfg *config) (ends, error) {
 	e := ends{isTLS: cfg.TLS != nil}
 	var err error
 	if e.public, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen); err != nil {
-		return e, fmt.Errorf("%w. Try: another address for --listen", err)
+		return e, fmt.Errorf("%w. Try: use another address for --listen", err)
 	}
 	if e.admin, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Admin); err != nil {
-		return e, errors.Join(fmt.Errorf("%w. Try: another address for --admin", err), e.public.Close())
+		return e, errors.Join(fmt.Errorf("%w. Try: use another address for --admin", err), e.public.Close())
 	}
 	return e, nil
 }
@@ -96,7 +96,7 @@ func (d *daemon) serve(ctx context.Context, hup <-chan os.Signal, reload func())
 // drain stops the server. First, /readyz fails. Requests that arrive until the load balancer notices this failure are still served.
 func (d *daemon) drain(ctx context.Context, public *http.Server) error {
 	d.draining.Store(true)
-	d.proxy.log.InfoContext(ctx, "the gateway ends: it is not ready any more", slog.Duration("wait", time.Duration(d.wait)))
+	d.proxy.log.InfoContext(ctx, "the gateway ends, and is no longer ready", slog.Duration("wait", time.Duration(d.wait)))
 	timer := time.NewTimer(time.Duration(d.wait))
 	defer timer.Stop()
 	<-timer.C
@@ -104,9 +104,9 @@ func (d *daemon) drain(ctx context.Context, public *http.Server) error {
 	defer cancel()
 	if err := public.Shutdown(ctx); err != nil {
 		_ = public.Close()
-		return fmt.Errorf("requests were under way for longer than drain_timeout (%v), and were broken off: %w. Try: a longer drain_timeout than the timeout of each route", time.Duration(d.timeout), err)
+		return fmt.Errorf("requests took longer than drain_timeout (%v), so the gateway has cut them off: %w. Try: use a drain_timeout that is longer than the timeout of each route", time.Duration(d.timeout), err)
 	}
-	d.proxy.log.InfoContext(ctx, "the gateway has ended, and no request is under way")
+	d.proxy.log.InfoContext(ctx, "the gateway has ended, and no request is running")
 	return nil
 }
 
@@ -125,7 +125,7 @@ func (d *daemon) admin() http.Handler {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		switch err := d.ready(r.Context()); {
 		case d.draining.Load():
-			http.Error(w, "it ends", http.StatusServiceUnavailable)
+			http.Error(w, "the gateway is ending", http.StatusServiceUnavailable)
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		default:
@@ -138,8 +138,8 @@ func (d *daemon) admin() http.Handler {
 // These errors are the answers of /readyz. The log has their causes.
 var (
 	errSilent   = errors.New("the database of the gateway does not answer")
-	errNoTables = errors.New("the tables of the database of the gateway are missing. Try: once migrate up")
-	errReadOnly = errors.New("the database of the gateway can be read, but not written")
+	errNoTables = errors.New("the database of the gateway has no tables. Try: once migrate up")
+	errReadOnly = errors.New("the gateway can read its database, but cannot write to it")
 )
 
 // ready asks whether the store answers and can be written: a server may be read-only, or its disk full.
@@ -194,7 +194,7 @@ func (p *proxy) sweep(ctx context.Context) (stop func()) {
 	ended := make(chan struct{})
 	sweeper := retention.New(p.back.ops, retention.Config{Observe: func(pass retention.Pass) {
 		if pass.Err != nil && ctx.Err() == nil {
-			p.log.WarnContext(ctx, "expired keys cannot be deleted; the gateway tries again later", slog.Any("error", pass.Err))
+			p.log.WarnContext(ctx, "the gateway cannot delete expired keys, and tries again later", slog.Any("error", pass.Err))
 		}
 	}})
 	go func() {

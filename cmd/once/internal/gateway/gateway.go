@@ -100,7 +100,7 @@ func (c *run) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	}
 	defer back.close()
 	if back.isSQLite && os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
-		log.WarnContext(ctx, "the store is an SQLite file, and this is Kubernetes: two instances would each forward the same key. Try: one replica with strategy Recreate, store: postgres://..., or store: receipt")
+		log.WarnContext(ctx, "the store is an SQLite file, and the gateway runs in Kubernetes: two instances would both forward the same key. Try: use one replica with strategy Recreate, store: postgres://..., or store: receipt")
 	}
 	p := &proxy{file: file, flags: c.flags, back: back, guards: newGuards(), encrypter: encrypter, log: log}
 	p.strangers.log = log
@@ -126,7 +126,7 @@ func (c *run) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 			fmt.Fprintf(m.Stderr, "%s\n", strings.TrimRight(err.Error(), "\n"))
 			return
 		}
-		log.InfoContext(ctx, "the new configuration is used")
+		log.InfoContext(ctx, "the gateway uses the new configuration")
 	})
 }
 

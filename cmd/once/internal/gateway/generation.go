@@ -59,7 +59,7 @@ func read(file string, f flags) (*config, *source, error) {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, nil, cli.Usage(err.Error(), "--config with a file that you may read")
+		return nil, nil, cli.Usage(err.Error(), "--config with a readable file")
 	}
 	return parse(file, text, f)
 }
@@ -123,7 +123,7 @@ func (p *proxy) begin(ctx context.Context, g *generation) {
 		go func() {
 			defer close(ended)
 			if err := completer.Run(ctx); err != nil {
-				p.log.ErrorContext(ctx, "receipts of operations with an unknown outcome are not read, because the loop that reads them has ended", slog.Any("error", err))
+				p.log.ErrorContext(ctx, "the gateway no longer reads the receipts of operations with an unknown outcome, because its loop has ended", slog.Any("error", err))
 			}
 		}()
 		g.stop = func() { cancel(); <-ended }

@@ -46,5 +46,5 @@ func (s *strangers) warn(r *http.Request, header string) {
 	if a, err := netip.ParseAddrPort(from); err == nil {
 		from = a.Addr().Unmap().String()
 	}
-	s.log.WarnContext(r.Context(), fmt.Sprintf("%s came from %s, which trusted_from does not list. Try: its network in trusted_from, if it is a proxy that sets %[1]s", header, from))
+	s.log.WarnContext(r.Context(), fmt.Sprintf("the header %s came from %s, and trusted_from does not list this address. Try: add its network to trusted_from if the address is a proxy that sets %[1]s", header, from))
 }

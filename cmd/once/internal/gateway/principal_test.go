@@ -47,7 +47,7 @@ func TestStrangersAreLogged(t *testing.T) {
 		}
 		send("127.0.0.1:1", "ada")
 		send("[::1]:1", "ada")
-		if logged() != 1 || !strings.Contains(log.String(), `msg="x-tenant came from 127.0.0.1, which trusted_from does not list. Try: `) {
+		if logged() != 1 || !strings.Contains(log.String(), `msg="the header x-tenant came from 127.0.0.1, and trusted_from does not list this address. Try: `) {
 			t.Errorf("two strangers have come: %s", &log)
 		}
 		<-time.After(warnEvery)

@@ -19,7 +19,7 @@ func mistake(n ast.Node, text string) error {
 // scalar returns the text of a value that is no list and no mapping.
 func scalar(n ast.Node, want string) (string, error) {
 	if alias, ok := n.(*ast.AliasNode); ok {
-		return "", mistake(alias, "an alias cannot be used here, write the value itself")
+		return "", mistake(alias, "an alias is not possible here. Try: write the value itself")
 	}
 	if _, ok := n.(ast.ScalarNode); !ok || n.Type() == ast.NullType {
 		return "", mistake(n, want)
@@ -97,7 +97,7 @@ func (p *network) UnmarshalYAML(n ast.Node) error {
 	case err != nil || prefix.Addr().Is4In6():
 		return mistake(n, want)
 	case prefix != prefix.Masked():
-		return mistake(n, "this network has bits beyond its length. Try: "+prefix.Masked().String())
+		return mistake(n, "this address of a network has bits after its prefix. Try: "+prefix.Masked().String())
 	}
 	*p = network(prefix)
 	return nil

@@ -57,7 +57,7 @@ func (c *regions) open(ctx context.Context, m *cli.Env) (*opened, error) {
 		err = json.Unmarshal(text, &o.urls)
 	}
 	if err != nil || len(o.urls) == 0 {
-		return nil, cli.Usage(fmt.Sprintf("%s names no regions: %v", c.file, err), `a file with {"eu": "postgres://user@host/name", ...}`)
+		return nil, cli.Usage(fmt.Sprintf("the file %s names no regions: %v", c.file, err), `use a file with {"eu": "postgres://user@host/name", ...}`)
 	}
 	for name, url := range o.urls {
 		src, err := cli.ParseSource(url)
@@ -113,7 +113,7 @@ func advised(file string, err error) error {
 	if errors.Is(err, store.ErrNotMigrated) {
 		return fmt.Errorf("%w. Try: once migrate up --only %s --db URL, for each region of %s", err, home.Migrations.Capability, file)
 	}
-	return fmt.Errorf("%w. Try: the same command again", err)
+	return fmt.Errorf("%w. Try: run the same command again", err)
 }
 
 var showEntry = cli.Entry{
@@ -146,7 +146,7 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	case err != nil && len(list) == 0:
 		return advised(c.regions.file, err)
 	case len(list) == 0:
-		return cli.Nothing(fmt.Errorf("no region knows %s. Try: once home move TENANT REGION, which gives a new tenant its home", words.Either(tenant == "", "a tenant", words.Quoted(tenant))))
+		return cli.Nothing(fmt.Errorf("no region has %s. Try: give a new tenant its home with once home move TENANT REGION", words.Either(tenant == "", "a tenant", words.Quoted(tenant))))
 	case c.output != cli.Table:
 		page := struct {
 			Items []home.Standing `json:"items"`

@@ -20,7 +20,7 @@ import (
 )
 
 var moveEntry = cli.Entry{
-	Name: "home move", Args: "TENANT REGION", Brief: "move a tenant to another region, or give a new one its home",
+	Name: "home move", Args: "TENANT REGION", Brief: "move a tenant to another region, or give a new tenant its home",
 	Help: `Moves a tenant to another region, in four steps:
 
   1. The region where the tenant lives starts no new transactions for the tenant, and waits until its running
@@ -56,7 +56,7 @@ func (c *move) Flags(fs *pflag.FlagSet) {
 
 func (c *move) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) < 2 {
-		return cli.Usage("which tenant, and to which region?", "once home move TENANT REGION")
+		return cli.Usage("TENANT or REGION is missing", "once home move TENANT REGION")
 	}
 	o, err := c.regions.open(ctx, m)
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *move) Run(ctx context.Context, m *cli.Env, args []string) error {
 				"ONCE_FROM_DB="+o.urls[h.From], "ONCE_TO_DB="+o.urls[h.To], fmt.Sprint("ONCE_EPOCH=", h.Epoch))
 			cmd.Stdout, cmd.Stderr = m.Stderr, m.Stderr
 			if err := cmd.Run(); err != nil {
-				return fmt.Errorf("the program of --rows: %w", err)
+				return fmt.Errorf("the program of --rows has failed: %w", err)
 			}
 			return nil
 		}
@@ -94,7 +94,7 @@ func publish(name, tenant string, p home.Pin) (err error) {
 	// Two moves may publish at the same time, and each must keep the pin of the other.
 	lock, err := lockedfile.Open(name + ".lock")
 	if err != nil {
-		return fmt.Errorf("%s: %w. Try: again, when the other move has ended", name, err)
+		return fmt.Errorf("lock the file %s: %w. Try: run the same command again when the other move has ended", name, err)
 	}
 	defer func() { _ = lock.Close() }()
 	pins := map[string]home.Pin{}
@@ -139,7 +139,7 @@ func printList(w io.Writer, list []home.Standing) error {
 	for _, s := range list {
 		lives := words.Shown(s.Home)
 		if s.Moving != "" {
-			lives = fmt.Sprintf("is moved. To complete it: once home move %s %s", words.Quoted(s.Tenant), words.Quoted(s.Moving))
+			lives = fmt.Sprintf("no region: a move has begun. To complete the move, run once home move %s %s", words.Quoted(s.Tenant), words.Quoted(s.Moving))
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\n", words.Shown(s.Tenant), words.Shown(s.Region), words.Either(s.Owned && s.Moving == "", "yes", "no"), s.Epoch, lives)
 	}

@@ -26,7 +26,7 @@ var Noun = cli.Noun{
 }
 
 // isTried is a sentence about the next attempts of a failing message.
-const isTried = "The inbox tries the message again; when all attempts have failed (10 by default), the message becomes a dead letter."
+const isTried = "The inbox tries the message again. If all attempts fail (10 by default), the message becomes a dead letter."
 
 // refused translates err into the command's words, if it is a refusal.
 func refused(db *cli.DB, doing string, err error) error {

@@ -50,7 +50,7 @@ func (c *renumber) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	case c.consumer == "":
 		return cli.Usage("--consumer is missing", try)
 	case c.after < 1:
-		return cli.Usage("--after is missing, or not a number that once outbox renumber has printed", try)
+		return cli.Usage("--after is missing, or is not a number that once outbox renumber has printed", try)
 	}
 	if err := cli.CheckBy(c.by, try); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (c *renumber) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return err
 	}
 	defer db.Close()
-	what := fmt.Sprintf("all keys of the source %s expect numbers above %d, for the consumer %s", words.Shown(c.source), c.after, words.Shown(c.consumer))
+	what := fmt.Sprintf("for the consumer %s, each key of the source %s continues with a number greater than %d", words.Shown(c.consumer), words.Shown(c.source), c.after)
 	if !c.yes {
 		fmt.Fprintln(m.Stdout, "would renumber: "+what)
 		return m.Preview("--yes")
@@ -72,6 +72,6 @@ func (c *renumber) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if err != nil {
 		return refused(db, "change", err)
 	}
-	fmt.Fprintf(m.Stdout, "renumbered: %s; %s waited for it\n", what, words.Count(keys, "key"))
+	fmt.Fprintf(m.Stdout, "renumbered: %s. Keys that waited for a smaller number: %d\n", what, keys)
 	return nil
 }

@@ -46,7 +46,7 @@ func (c *show) Flags(fs *pflag.FlagSet) {
 func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	const try = "once inbox show EVENT --db URL, with an ID that logs have as event_id"
 	if len(args) == 0 || args[0] == "" {
-		return cli.Usage("which event?", try)
+		return cli.Usage("the ID of the event is missing", try)
 	}
 	c.message.ID = args[0]
 	if err := c.message.Check(); err != nil {
@@ -67,7 +67,7 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 		err = printEvents(m.Stdout, list)
 	}
 	if err == nil && len(list) == 0 {
-		return cli.Nothing(fmt.Errorf("no inbox of %s has stored the event %s. Try: --topic, --key and --seq, for an inbox with an order; once outbox show %s, in the database of the sender", db.Name, words.Shown(c.message.ID), words.Quoted(c.message.ID)))
+		return cli.Nothing(fmt.Errorf("no inbox of %s has stored the event %s. Try: use --topic, --key and --seq for an inbox with an order; or once outbox show %s in the database of the sender", db.Name, words.Shown(c.message.ID), words.Quoted(c.message.ID)))
 	}
 	return err
 }
@@ -76,7 +76,7 @@ func printEvents(w io.Writer, list []operate.InboxEvent) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "CONSUMER\tSOURCE\tSTATE\tRECEIVED\tAPPLIED\tDEAD LETTER\tFAILED\tLAST ERROR\n")
 	for _, s := range list {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", words.Shown(s.Consumer), words.Shown(s.Source), s.State+words.Either(s.ByNumber, ", by its number", ""),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", words.Shown(s.Consumer), words.Shown(s.Source), s.State+words.Either(s.ByNumber, ", found by its number", ""),
 			words.Time(s.ReceivedAt), words.Time(s.AppliedAt), words.OrDash(s.Letter), failed(s), words.OrDash(s.Error))
 	}
 	return t.Flush()

@@ -44,15 +44,15 @@ func (c *skip) Run(ctx context.Context, m *cli.Env, _ []string) error {
 func (c *skip) plan(db *cli.DB, p inbox.Place) (what string, dropped int64, err error) {
 	switch {
 	case !p.Known: // a name that is spelt wrong would create a new key
-		err = cli.Nothing(fmt.Errorf("%s is not known to the inbox of %s: no message of it was received. Try: once inbox list --db %s", c.subject(), db.Name, db.Paste))
+		err = cli.Nothing(fmt.Errorf("%s does not exist in the inbox of %s: the inbox has received no message of this key. Try: once inbox list --db %s", c.subject(), db.Name, db.Paste))
 	case c.message.Seq <= p.Seq:
-		err = fmt.Errorf("%s does not wait for message %d: this message was applied or skipped before. Try: once inbox list --db %s", c.subject(), c.message.Seq, db.Paste)
+		err = fmt.Errorf("%s does not wait for message %d: the inbox has applied or skipped this message before. Try: once inbox list --db %s", c.subject(), c.message.Seq, db.Paste)
 	case c.message.Seq > p.Seq+1:
 		err = fmt.Errorf("%s waits for message %d, not for %d. Try: --seq %d", c.subject(), p.Seq+1, c.message.Seq, p.Seq+1)
 	case p.There:
-		err = fmt.Errorf("message %d of %s was received, and the inbox will try it. Try: wait until the message is applied or is a dead letter", c.message.Seq, c.subject())
+		err = fmt.Errorf("the inbox has received message %d of %s, and will try the message. Try: wait until the message is applied or is a dead letter", c.message.Seq, c.subject())
 	case p.Failing.Attempts > 0:
-		err = fmt.Errorf("message %d of %s %s; if it were skipped, it would be lost. %s Try: repair the handler; or wait until the message is a dead letter, and then once deadletter discard; if the broker does not have the message any more, have it sent again, or once inbox start-at with --seq %d",
+		err = fmt.Errorf("message %d of %s %s; if you skipped the message, the message would be lost. %s Try: repair the handler; or wait until the message is a dead letter, and then run once deadletter discard. If the broker no longer has the message, let the sender send it again, or run once inbox start-at with --seq %d",
 			c.message.Seq, c.subject(), p.Failing, isTried, c.message.Seq+1)
 	}
 	return fmt.Sprintf("message %d of %s", c.message.Seq, c.subject()) + words.Either(p.Dead, ", which is a dead letter", "") + "; " + waitBehind(p.Parked), 0, err

@@ -38,14 +38,14 @@ func (c *startAt) Run(ctx context.Context, m *cli.Env, _ []string) error {
 
 func (c *startAt) plan(_ *cli.DB, p inbox.Place) (what string, dropped int64, err error) {
 	if c.message.Seq <= p.Seq {
-		return "", 0, fmt.Errorf("%s has applied or skipped the messages up to %d already, and cannot be set back, because messages would be applied twice. Try: --seq %d, or a greater number", c.subject(), p.Seq, p.Seq+1)
+		return "", 0, fmt.Errorf("%s has applied or skipped the messages up to %d. The key cannot start at an earlier message, because the inbox would apply messages twice. Try: --seq %d, or a greater number", c.subject(), p.Seq, p.Seq+1)
 	}
 	what = fmt.Sprintf("%s at message %d; ", c.subject(), c.message.Seq)
 	if next := p.Failing; next.Attempts > 0 && c.message.Seq > p.Seq+1 {
-		what += fmt.Sprintf("message %d %s; this message will be lost, because it is not kept as a dead letter; ", p.Seq+1, next)
+		what += fmt.Sprintf("message %d %s; this message will be lost, because it is not a dead letter; ", p.Seq+1, next)
 	}
 	if !p.Known {
-		return what + "the key is new: the inbox has received no message of it", 0, nil
+		return what + "the key is new: the inbox has received no message of the key", 0, nil
 	}
-	return what + fmt.Sprintf("it waited for message %d, and %s dropped", p.Seq+1, words.Either(p.Below == 1, "1 message is", fmt.Sprintf("%d%s messages are", p.Below, words.Either(p.More, " or more", "")))), p.Below, nil
+	return what + fmt.Sprintf("the key waited for message %d, and %s deleted", p.Seq+1, words.Either(p.Below == 1, "1 message is", fmt.Sprintf("%d%s messages are", p.Below, words.Either(p.More, " or more", "")))), p.Below, nil
 }

@@ -57,7 +57,7 @@ func (p *place) list(ctx context.Context, m *cli.Env) ([]operate.Intent, error) 
 		err = fmt.Errorf("%w. Try: --file with the path that the client gives to journal.Open", err)
 	}
 	if err == nil && damage.Bytes > 0 {
-		fmt.Fprintf(m.Stderr, "%d bytes, from %d on, are of records that were being written: by a client that is at work, or was killed.\n", damage.Bytes, damage.Offset)
+		fmt.Fprintf(m.Stderr, "The file ends with an incomplete record of %d bytes, at position %d: a client is writing this record, or was killed.\n", damage.Bytes, damage.Offset)
 	}
 	return operate.IntentsOf(list), err
 }
@@ -100,9 +100,9 @@ func (i *intents) find(ctx context.Context, key, url string) (operate.Intent, er
 	case err != nil:
 		return operate.Intent{}, err
 	case len(found) == 0:
-		return operate.Intent{}, fmt.Errorf("no intent with the key %q is open. Try: once journal list, which shows the open intents", key)
+		return operate.Intent{}, fmt.Errorf("the journal has no open intent with the key %q. Try: once journal list, which prints the open intents", key)
 	case len(found) > 1:
-		return operate.Intent{}, fmt.Errorf("%d intents with the key %q are open. Try: --url %s", len(found), key, words.Quoted(found[0].URL))
+		return operate.Intent{}, fmt.Errorf("the journal has %d open intents with the key %q. Try: --url %s", len(found), key, words.Quoted(found[0].URL))
 	}
 	return found[0], nil
 }

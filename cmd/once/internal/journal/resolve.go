@@ -43,9 +43,9 @@ func (c *resolve) Run(ctx context.Context, m *cli.Env, args []string) (err error
 	const try = "once journal resolve KEY --as applied --file PATH, or --as not-applied"
 	switch {
 	case len(args) == 0 || args[0] == "":
-		return cli.Usage("which key?", try)
+		return cli.Usage("the KEY is missing", try)
 	case c.as != "applied" && c.as != "not-applied":
-		return cli.Usage(fmt.Sprintf("--as %q says nothing", c.as), try)
+		return cli.Usage(fmt.Sprintf("--as %q is not an outcome", c.as), try)
 	}
 	f, err := c.place.open(ctx, m)
 	if err != nil {
@@ -64,9 +64,9 @@ func (c *resolve) Run(ctx context.Context, m *cli.Env, args []string) (err error
 	if err := f.Resolve(ctx, in.ID); err != nil {
 		return err
 	}
-	advice := "It has taken effect: do not ask for it again."
+	advice := "The request took effect: do not send it again."
 	if c.as == "not-applied" {
-		advice = "It has not taken effect: a caller that still wants it asks with a new key."
+		advice = "The request did not take effect: a caller that still wants it sends a new request with a new key."
 	}
 	fmt.Fprintf(m.Stdout, "%s is closed as %s. %s\n", intent, c.as, advice)
 	return nil

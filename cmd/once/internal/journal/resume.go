@@ -75,7 +75,7 @@ func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	}
 	a, failed := f.Resume(ctx, operate.ResumeRequest{Host: c.host, Header: c.header, Retain: c.retention})
 	if many := new(operate.HostsError); errors.As(failed, &many) {
-		return cli.Usage(fmt.Sprintf("the journal has intents for %d hosts, and --header would tell them all a secret", len(many.Hosts)),
+		return cli.Usage(fmt.Sprintf("the journal has intents for %d hosts, and --header would send the secret to all of them", len(many.Hosts)),
 			fmt.Sprintf("--host %s, or one of: %s", words.Quoted(many.Hosts[0]), words.Shown(strings.Join(many.Hosts[1:], ", "))))
 	}
 	if c.output != cli.Table {
@@ -86,21 +86,21 @@ func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 		}
 		left := ""
 		if a.Left > 0 {
-			left = fmt.Sprintf(" (%d of them were not sent: their server is failing)", a.Left)
+			left = fmt.Sprintf(" (%d of these were not sent, because their server fails)", a.Left)
 		}
-		fmt.Fprintf(m.Stdout, "%d closed, %d still open%s, %d held for a person\n", a.Closed, a.Open, left, a.Held)
+		fmt.Fprintf(m.Stdout, "%d closed, %d still open%s, %d held for the decision of a person\n", a.Closed, a.Open, left, a.Held)
 	}
 	switch {
 	case err != nil:
 		return err
 	case failed != nil:
-		return fmt.Errorf("%w. Try: the same again, when the server answers", failed)
+		return fmt.Errorf("%w. Try: run the same command again when the server answers", failed)
 	case a.Left > 0:
-		return errors.New("a server is failing, and its remaining intents were not sent. Try: the same again, when it is well")
+		return errors.New("a server fails, so the other requests to this server were not sent. Try: run the same command again when the server works")
 	case a.Held > 0:
-		return errors.New("some keys have expired. Try: find out what became of them, then once journal resolve KEY --as applied, or --as not-applied")
+		return errors.New("some keys have expired. Try: find out whether these requests took effect, and then run once journal resolve KEY --as applied, or --as not-applied")
 	case a.Open > 0:
-		return errors.New("the outcome of some is still unknown. Try: the same again; or look at what the server says to them, and give it what it needs with --header")
+		return errors.New("the outcome of some requests is still unknown. Try: run the same command again; or look at the answers of the server, and use --header to send the headers that it needs")
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 func (c *resume) missing(ctx context.Context, m *cli.Env, f *intents) error {
 	hosts, err := f.Hosts(ctx)
 	if host := hostname.Canonical(c.host); err == nil && len(hosts) > 0 && !slices.Contains(hosts, host) {
-		fmt.Fprintf(m.Stderr, "nothing is open for %s, but for: %s\n", words.Shown(host), words.Shown(strings.Join(hosts, ", ")))
+		fmt.Fprintf(m.Stderr, "The journal has no open intent for %s. It has open intents for: %s\n", words.Shown(host), words.Shown(strings.Join(hosts, ", ")))
 	}
 	return err
 }

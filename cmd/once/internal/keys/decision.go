@@ -59,22 +59,22 @@ func (d *decision) check(try string) error {
 	case ways > 1:
 		return cli.Usage("--call-result, --result, --failed and --run-again contradict each other", try)
 	case d.call == "":
-		return cli.Usage("--call is missing, which says which call you have looked up at the service", "--call ID, as once keys show KEY prints it")
+		return cli.Usage("--call is missing: it names the call that you have looked up at the service", "--call with the call id that once keys show KEY prints")
 	case d.voided && !d.runAgain:
 		return cli.Usage("--voided needs --run-again", try+" --voided")
 	// The status belongs to the answer that ends the operation, and a result of the call does not end it.
 	case d.status != 0 && d.callResult != "":
-		return cli.Usage("--status is the status of the final answer, but --call-result does not end the operation", "--call-result alone, or --result with --status")
+		return cli.Usage("--status is the status of the last HTTP response, but --call-result does not end the operation", "--call-result alone, or --result with --status")
 	case d.status != 0 && (d.runAgain || d.status < 200 || d.status > 599):
-		return cli.Usage(fmt.Sprintf("--status %d is not a status of HTTP", d.status), "--status 201 with --result, or --status 422 with --failed")
+		return cli.Usage(fmt.Sprintf("--status %d is not an HTTP status", d.status), "--status 201 with --result, or --status 422 with --failed")
 	case d.status != 0 && d.failed != "" && d.status < 400:
 		return cli.Usage(fmt.Sprintf("--status %d is not the status of a failure", d.status), "--status 422 with --failed")
 	case d.mediaType != "" && (d.status == 0 || d.result == ""):
-		return cli.Usage("--type is the content type of an answer over HTTP", "--type with --result and --status")
+		return cli.Usage("--type is the content type of an HTTP response", "--type with --result and --status")
 	case d.retain != 0 && (d.runAgain || d.callResult != ""):
 		return cli.Usage("--retain applies when the operation ends, but this decision continues it", try)
 	case d.retain < 0:
-		return cli.Usage(fmt.Sprintf("--retain %v keeps nothing", d.retain), "--retain 72h")
+		return cli.Usage(fmt.Sprintf("--retain %v must be greater than zero", d.retain), "--retain 72h")
 	}
 	return cli.CheckBy(d.by, try)
 }
@@ -84,14 +84,14 @@ func (d *decision) resolution(op operate.Operation) (how lease.Resolution, err e
 	how = lease.Resolution{CallID: d.call, RunAgain: d.runAgain, KeyVoided: d.voided, Retain: d.retain}
 	switch {
 	case d.callResult != "":
-		how.CallValue, err = valueOf("--call-result", d.callResult, "JSON, as the call would have returned it")
+		how.CallValue, err = valueOf("--call-result", d.callResult, "use a file with JSON in the form in which the call would have returned it")
 	case d.result != "" && d.status != 0:
 		var body []byte
 		if body, err = fileOf("--result", d.result); err == nil {
 			how.Answer = d.answer(body)
 		}
 	case d.result != "":
-		how.Result, err = valueOf("--result", d.result, "JSON, as the handler would have returned it; or --status if it is an answer over HTTP")
+		how.Result, err = valueOf("--result", d.result, "use a file with JSON in the form in which the handler would have returned it; or add --status if the file is the body of an HTTP response")
 	case d.failed != "" && d.status != 0:
 		how.Answer, err = d.problem(op)
 	case d.failed != "":
@@ -108,9 +108,9 @@ func fileOf(flag, name string) ([]byte, error) {
 	body, err := os.ReadFile(name)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w. Try: a file that you may read", flag, err)
+		return nil, fmt.Errorf("%s: %w. Try: use a readable file", flag, err)
 	case len(body) > maxResult:
-		return nil, fmt.Errorf("%s: the result has %d bytes, the limit is %d. Try: a smaller result, such as the name of a file", flag, len(body), maxResult)
+		return nil, fmt.Errorf("%s: the result has %d bytes, and the limit is %d bytes. Try: use a smaller result, such as the name of a file", flag, len(body), maxResult)
 	}
 	return body, nil
 }
@@ -156,11 +156,11 @@ func (d *decision) problem(op operate.Operation) (*store.Result, error) {
 
 // The possible decisions, as once keys show prints them.
 const (
-	callResultWay = "  --call-result FILE   it has happened and has returned the JSON in FILE: the operation goes on\n"
-	resultWay     = "  --result FILE        it has happened, and the operation ends here: a retry gets FILE\n"
-	failedWay     = "  --failed REASON      it has not happened and never will, and the operation ends here\n"
-	forwardWays   = "  --result FILE --status 201     it has happened, and FILE is the body of the answer\n  --failed REASON --status 422  it has not happened and never will\n"
-	runAgainWay   = "  --run-again          the call is made again: see once keys resolve --help\n"
+	callResultWay = "  --call-result FILE   the call took effect and returned the JSON in FILE: the operation continues\n"
+	resultWay     = "  --result FILE        the call took effect, and the operation ends here: a retry gets FILE\n"
+	failedWay     = "  --failed REASON      the call did not take effect and never will, and the operation ends here\n"
+	forwardWays   = "  --result FILE --status 201     the request took effect, and FILE is the body of the answer\n  --failed REASON --status 422  the request did not take effect and never will\n"
+	runAgainWay   = "  --run-again          the operation makes the call again: see once keys resolve --help\n"
 )
 
 // called returns the name of a call, or of a phase that has committed by itself.
@@ -170,23 +170,23 @@ func called(call *lease.Begun) string {
 
 // effect says what the decision does.
 func (d *decision) effect(op operate.Operation, p lease.Progress) string {
-	what, then := "the operation goes on behind its recovery point", ""
+	what, then := "the operation continues after its recovery point", ""
 	if p.Call != nil {
-		then = "; what follows " + called(p.Call) + " does NOT run"
+		then = "; the code after " + called(p.Call) + " does NOT run"
 	}
 	switch call := p.Call; {
 	case d.callResult != "" && call != nil:
-		what = called(call) + " has returned this value; the next retry or a completer goes on, and what follows it runs"
+		what = called(call) + " has returned this value; the next retry or a completer continues, and runs the code after it"
 	case d.result != "":
 		what = "a retry gets this result" + then
 	case d.failed != "":
-		what = "a retry gets the answer that it has failed" + then
+		what = "a retry gets the answer that the operation has failed" + then
 	case call != nil && call.Tx:
-		what = called(call) + " is executed again; what follows it runs then"
+		what = "the operation executes " + called(call) + " again, and then the code after it"
 	case call != nil && d.voided:
-		what = called(call) + " is made again, under a new key; what follows it runs then"
+		what = "the operation makes " + called(call) + " again with a new key, and then runs the code after it"
 	case call != nil:
-		what = fmt.Sprintf("%s is made again, under the same key %s; what follows it runs then", called(call), call.Key)
+		what = fmt.Sprintf("the operation makes %s again with the same key %s, and then runs the code after it", called(call), call.Key)
 	case op.RecoveryPoint == "":
 		what = "the key is new again: a retry executes"
 	}
@@ -197,17 +197,17 @@ func (d *decision) effect(op operate.Operation, p lease.Progress) string {
 func (d *decision) warning(op operate.Operation, call *lease.Begun) string {
 	switch {
 	case d.failed != "" && op.RecoveryPoint != "":
-		return fmt.Sprintf("what the operation has written up to %s stands.", words.Shown(op.RecoveryPoint))
+		return fmt.Sprintf("the writes of the operation up to %s stay committed.", words.Shown(op.RecoveryPoint))
 	case !d.runAgain:
 		return ""
 	case call != nil && call.Tx:
-		return "the writes of the phase happen twice, unless none of them was committed."
+		return "the writes of the phase happen twice if the phase has committed them already."
 	case call != nil && d.voided:
-		return fmt.Sprintf("the call takes effect twice, unless the service refuses the key %s from now on.", call.Key)
+		return fmt.Sprintf("the call may take effect twice, unless the service refuses the key %s from now on.", call.Key)
 	case call != nil:
-		return fmt.Sprintf("the call takes effect twice, unless the service dedupes by the key %s and still knows it. %s.", call.Key, repeatable(call))
+		return fmt.Sprintf("the call may take effect twice, unless the service dedupes by the key %s and still remembers this key. %s.", call.Key, repeatable(call))
 	case op.RecoveryPoint == "":
-		return "a retry of this operation will execute it. If it has taken effect, it will do so twice."
+		return "a retry of this operation will execute the operation again. If the operation took effect before, it takes effect twice."
 	}
 	return ""
 }

@@ -64,8 +64,8 @@ func printTrail(out io.Writer, t operate.Trail) error {
 		return err
 	}
 	if t.Cut {
-		fmt.Fprint(out, "The operation may have added more: its record names the first 64.\n")
+		fmt.Fprint(out, "The operation may have added more events: its record names the first 64 events.\n")
 	}
-	_, err := fmt.Fprintf(out, "\nTry: once outbox show ID, while an event waits or is kept; once inbox show ID, in the database of a consumer; once webhook show ENDPOINT ID\n")
+	_, err := fmt.Fprintf(out, "\nTry: once outbox show ID while the event is in the outbox; once inbox show ID in the database of a consumer; once webhook show ENDPOINT ID\n")
 	return err
 }

@@ -57,7 +57,7 @@ func (c *export) Flags(fs *pflag.FlagSet) {
 func (c *export) Run(ctx context.Context, m *cli.Env, args []string) error {
 	const try = "once keys export KEY --scope SCOPE --key-file FILE --db URL"
 	if len(args) == 0 || args[0] == "" {
-		return cli.Usage("which key?", try)
+		return cli.Usage("the KEY is missing", try)
 	}
 	encrypter, err := c.key.Encrypter()
 	switch {
@@ -127,7 +127,7 @@ func (c *export) request(ctx context.Context, db *cli.DB, op operate.Operation, 
 		return r, fmt.Errorf("%w. Try: --key-file with the key that the service had when it stored the request", err)
 	}
 	if r, err = recorded.FromCapture(plain, c.redact); err != nil {
-		return r, fmt.Errorf("%w. Try: once keys show KEY, which tells what kind of operation it is", err)
+		return r, fmt.Errorf("%w. Try: once keys show KEY, which prints the kind of the operation", err)
 	}
 	r.ID, r.ExportedAt = once.NewKey(), time.Now().UTC().Truncate(time.Second)
 	r.Operation = recorded.Operation{Scope: op.Scope, Key: op.Key, Fingerprint: op.Fingerprint, State: op.State, Since: op.Since, Status: op.Status, Trace: op.Trace}
@@ -143,7 +143,7 @@ func writeNew(name string, v any) (err error) {
 	// O_EXCL: an existing file is not overwritten, and keeps no wider mode.
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("%w. Try: --file with another name", err)
+		return fmt.Errorf("%w. Try: use --file with another name", err)
 	}
 	if _, err = f.Write(append(text, '\n')); err != nil {
 		// A file that was written in part must not be taken for an export.

@@ -47,7 +47,7 @@ func (c *forget) Run(ctx context.Context, m *cli.Env, args []string) error {
 	const try = "once keys forget KEY --scope SCOPE --reason WHY --db URL"
 	switch {
 	case len(args) == 0 || args[0] == "":
-		return cli.Usage("which key?", try)
+		return cli.Usage("the KEY is missing", try)
 	case c.order.Scope == "":
 		return cli.Usage("--scope is missing", try)
 	}
@@ -79,11 +79,11 @@ func (c *forget) Run(ctx context.Context, m *cli.Env, args []string) error {
 func refusal(err error) error {
 	switch {
 	case errors.Is(err, operate.ErrNothing):
-		return cli.Nothing(errors.New("nothing is stored under this key in this scope. Try: once keys show KEY, which searches every scope"))
+		return cli.Nothing(errors.New("the database has no operation with this key in this scope. Try: once keys show KEY, which searches all scopes"))
 	case errors.Is(err, operate.ErrRunning):
-		return errors.New("the operation is running, and the process that runs it needs the stored data. Try: again when the operation has ended")
+		return errors.New("the operation is running, and its process needs the stored data. Try: run the same command again when the operation has ended")
 	case errors.Is(err, operate.ErrUnknown):
-		return errors.New("the outcome of the operation is unknown, and the stored data is needed to find out the outcome. Try: once keys resolve KEY, then this command again")
+		return errors.New("the outcome of the operation is unknown, and the operation needs the stored data until its outcome is known. Try: once keys resolve KEY, and then the same command again")
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ for this hash, so the command reads all operations that match the other flags: g
 }
 
 // runningMeans explains to operators why a handler that is working now may not be in the list.
-const runningMeans = "running: under a lease; an ordinary operation is in no list before its commit"
+const runningMeans = "running: the operation has a lease; an operation without a lease is in no list before its commit"
 
 type list struct {
 	db, who, hash string
@@ -63,10 +63,10 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	switch c.filter.State {
 	case "", "running", "waiting", "done", "unknown", operate.StateExpired:
 	default:
-		return cli.Usage(fmt.Sprintf("there is no state %q", c.filter.State), "--state running, waiting, done, unknown, or expired")
+		return cli.Usage(fmt.Sprintf("the state %q does not exist", c.filter.State), "--state running, waiting, done, unknown, or expired")
 	}
 	if c.hash != "" && !keyHash.MatchString(c.hash) {
-		return cli.Usage(fmt.Sprintf("--hash %q is no hash of a key", c.hash), "the 16 hexadecimal digits that the log has as idempotency_key")
+		return cli.Usage(fmt.Sprintf("--hash %q is not the hash of a key", c.hash), "--hash with the 16 hexadecimal digits that log lines have as idempotency_key")
 	}
 	db, err := m.Open(ctx, c.db, operate.Config{})
 	if err != nil {

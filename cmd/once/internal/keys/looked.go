@@ -31,8 +31,8 @@ func looked(ctx context.Context, m *cli.Env, db *cli.DB, who string, l operate.A
 		return
 	}
 	if sqlguard.IsMissing(err) {
-		fmt.Fprintf(m.Stderr, "note: not audited: there is no audit table. Try: once migrate up --only %s --db %s\n", operate.Migrations.Capability, db.Paste)
+		fmt.Fprintf(m.Stderr, "note: your look-up was not written to the audit, because the database has no table for the audit. Try: once migrate up --only %s --db %s\n", operate.Migrations.Capability, db.Paste)
 		return
 	}
-	fmt.Fprintf(m.Stderr, "once: your look-up could not be written to the audit: %v\nTry: a user who may insert into once_audit\n", err)
+	fmt.Fprintf(m.Stderr, "once: your look-up could not be written to the audit: %v\nTry: use the URL of a user who may insert into once_audit\n", err)
 }

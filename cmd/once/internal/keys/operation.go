@@ -27,7 +27,7 @@ func Print(w io.Writer, op operate.Operation, p lease.Progress) error {
 	if op.ExpiresAt != nil {
 		line("expires", "%s", at(op, op.ExpiresAt))
 	} else if op.State == "done" {
-		line("expires", "never: it is kept for ever")
+		line("expires", "never: the record is kept for ever")
 	}
 	if op.LeaseUntil != nil {
 		line("lease until", "%s", at(op, op.LeaseUntil))
@@ -35,7 +35,7 @@ func Print(w io.Writer, op operate.Operation, p lease.Progress) error {
 	switch op.Result {
 	case "":
 	case "omitted":
-		line("result", "%s, not kept, or forgotten%s", kindOf(op), words.Either(op.State == store.StateDone.String(), ": a retry is told so and does not execute", ""))
+		line("result", "%s: too large to store, or erased%s", kindOf(op), words.Either(op.State == store.StateDone.String(), "; a retry gets an error, and does not execute", ""))
 	default:
 		line("result", "%s, %d bytes", kindOf(op), op.ResultBytes)
 	}
@@ -48,20 +48,20 @@ func Print(w io.Writer, op operate.Operation, p lease.Progress) error {
 	}
 	switch call := p.Call; {
 	case call != nil && call.Tx && unfinished(op):
-		line("phase", "%s has ended its transaction itself, and its writes may be committed", words.Shown(call.Phase))
+		line("phase", "the phase %s has ended its transaction itself, and its writes may be committed", words.Shown(call.Phase))
 	case call != nil && unfinished(op):
 		line("calling", "%s, with the key %s at the service", words.Shown(call.Phase), call.Key)
 		line("then", "%s", next(call))
 		if call.Refused != "" {
-			line("refused", "the value that was decided before: %s", words.Shown(call.Refused))
+			line("refused", "the program has refused the value that an operator decided before: %s", words.Shown(call.Refused))
 		}
 	case call == nil && op.CallStarted:
-		line("calling", "an external call was begun after it")
+		line("calling", "the operation has begun a call to another service after this point")
 	}
 	if p.CallID != "" {
-		line("call id", "%s, which once keys resolve needs", p.CallID)
+		line("call id", "%s (for once keys resolve --call)", p.CallID)
 	}
-	line("fingerprint", "%s", words.Either(op.Fingerprint != "", op.Fingerprint, "none: retries are not compared"))
+	line("fingerprint", "%s", words.Either(op.Fingerprint != "", op.Fingerprint, "none: once does not compare retries with the first request"))
 	line("request", "%s", words.Either(op.Captured, "captured, encrypted", "not captured"))
 	if op.Trace != "" {
 		line("trace", "%s", words.Shown(op.Trace))
@@ -75,7 +75,7 @@ const mostPhases = 20
 // phases are the phases of an operation, each with its outcome.
 func phases(op operate.Operation, p lease.Progress) (list []string) {
 	if n := len(p.Phases) - mostPhases; n > 0 {
-		list = append(list, fmt.Sprintf("(%d before these)", n))
+		list = append(list, fmt.Sprintf("(%d earlier phases)", n))
 	}
 	for _, e := range p.Phases[max(0, len(p.Phases)-mostPhases):] {
 		what := "done"
@@ -83,7 +83,7 @@ func phases(op operate.Operation, p lease.Progress) (list []string) {
 		case e.Failure != "":
 			what = "failed with " + words.Shown(e.Failure)
 		case e.ByHand:
-			what = "done: an operator has given its value"
+			what = "done: an operator has entered its result"
 		}
 		list = append(list, words.Shown(e.Phase)+": "+what)
 	}
@@ -110,9 +110,9 @@ func next(call *lease.Begun) string {
 		can = append(can, "the call can be made again with this key until "+call.Until.Format(time.RFC3339))
 	}
 	if call.Checked {
-		can = append(can, "the program can ask the service what became of the call")
+		can = append(can, "the program can ask the service for the outcome of the call")
 	}
-	return words.Either(len(can) > 0, strings.Join(can, "; "), "only a person can find out what became of the call")
+	return words.Either(len(can) > 0, strings.Join(can, "; "), "only a person can find out the outcome of the call")
 }
 
 // at returns a time, and its distance from the time of the database.

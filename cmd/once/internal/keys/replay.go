@@ -69,24 +69,24 @@ func (c *replay) Run(ctx context.Context, m *cli.Env, args []string) error {
 	target, err := url.Parse(c.to)
 	switch {
 	case len(args) == 0 || args[0] == "":
-		return cli.Usage("which file?", try)
+		return cli.Usage("the FILE is missing", try)
 	case c.to == "":
 		return cli.Usage("--to is missing", try)
 	case err != nil || target.Scheme != "http" && target.Scheme != "https" || target.Hostname() == "" || target.RawQuery != "" || target.Fragment != "" || target.User != nil:
-		return cli.Usage("--to is no http or https URL of a service", try)
+		return cli.Usage("--to is not the http or https URL of a service", try)
 	case c.concurrency < 1 || c.times < 1 || c.concurrency > maxReplays/c.times:
-		return cli.Usage(fmt.Sprintf("--concurrency %d and --times %d", c.concurrency, c.times), fmt.Sprintf("both at least 1, and at most %d requests", maxReplays))
+		return cli.Usage(fmt.Sprintf("--concurrency %d and --times %d", c.concurrency, c.times), fmt.Sprintf("use numbers of at least 1, with at most %d requests in total", maxReplays))
 	}
 	file, err := os.ReadFile(args[0])
 	if err != nil {
-		return fmt.Errorf("%w. Try: a file of once keys export", err)
+		return fmt.Errorf("%w. Try: use a file that once keys export has written", err)
 	}
 	r, err := recorded.Parse(file)
 	if err != nil {
 		return fmt.Errorf("%s: %w", args[0], err)
 	}
 	if r.CameFrom(ctx, target, net.DefaultResolver) {
-		return fmt.Errorf("the request was recorded by %s, and is not sent there again. Try: --to with the address of another service", words.Shown(r.Host))
+		return fmt.Errorf("the host %s recorded the request, and the command does not send the request to the same host. Try: --to with the address of another service", words.Shown(r.Host))
 	}
 	for _, name := range r.Redacted {
 		if c.header.Values(name) == nil {
@@ -107,11 +107,11 @@ func (c *replay) Run(ctx context.Context, m *cli.Env, args []string) error {
 func verdictOn(r recorded.Report) error {
 	switch {
 	case r.Unanswered > 0:
-		return fmt.Errorf("%s got no answer. Try: is the service at %s running?", words.Count(r.Unanswered, "request"), words.Shown(r.To))
+		return fmt.Errorf("%s got no answer. Try: check that the service at %s is running", words.Count(r.Unanswered, "request"), words.Shown(r.To))
 	case r.Executed > 1:
-		return fmt.Errorf("%d requests with the same key were executed. Try: does this route of the service look at keys?", r.Executed)
+		return fmt.Errorf("the service executed %d requests with the same key. Try: check that this route of the service uses idempotency keys", r.Executed)
 	case !r.BodiesEqual:
-		return errors.New("the bodies of the answers differ. Try: -o json, which has their hashes")
+		return errors.New("the bodies of the answers differ. Try: -o json, which prints a hash of each body")
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (c *replay) print(w io.Writer, r recorded.Report) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "%d sent to %s: %d executed, %d replayed, %d refused, %d without an answer; bodies %s\n",
-		r.Sent, words.Shown(r.To), r.Executed, r.Replayed, r.Refused, r.Unanswered, words.Either(r.BodiesEqual, "equal", "DIFFER"))
+	_, err := fmt.Fprintf(w, "%s sent to %s: %d executed, %d replayed, %d refused, %d without an answer; bodies %s\n",
+		words.Count(r.Sent, "request"), words.Shown(r.To), r.Executed, r.Replayed, r.Refused, r.Unanswered, words.Either(r.BodiesEqual, "equal", "DIFFER"))
 	return err
 }

@@ -76,7 +76,7 @@ func (c *resolve) Run(ctx context.Context, m *cli.Env, args []string) error {
 	const try = "once keys resolve KEY --scope SCOPE --call ID --reason WHY --db URL, with --call-result FILE, --result FILE, --failed REASON or --run-again"
 	switch {
 	case len(args) == 0 || args[0] == "":
-		return cli.Usage("which key?", try)
+		return cli.Usage("the KEY is missing", try)
 	case c.scope == "":
 		return cli.Usage("--scope is missing", try)
 	}
@@ -143,9 +143,9 @@ func (c *resolve) resolve(ctx context.Context, m *cli.Env, db *cli.DB, v operate
 		a.Already = true
 	case store.KindMisused:
 		_, try := words.Advice(err.Error())
-		return fmt.Errorf("the operation cannot be resolved in this way: %w. Try: %s", sqlguard.Said(err), words.Either(try != "", try, "--result FILE or --failed REASON"))
+		return fmt.Errorf("you cannot resolve the operation in this way: %w. Try: %s", sqlguard.Said(err), words.Either(try != "", try, "--result FILE or --failed REASON"))
 	case store.KindLost:
-		return errors.New("the database has not answered, and may have written the decision. Try: the same command again, which does not write it twice")
+		return errors.New("the database has not answered, and may have written the decision. Try: run the same command again; it does not write the decision twice")
 	default:
 		return db.Failed("change", err)
 	}
@@ -176,7 +176,7 @@ func (c *resolve) print(m *cli.Env, a operate.Decided) error {
 			fmt.Fprintf(m.Stderr, "WARNING: %s\n", w)
 		}
 		if c.decision.lacksStatus(*a.Operation) {
-			fmt.Fprintln(m.Stderr, "WARNING: the scope looks like that of an HTTP route, and without --status its clients never get this answer.")
+			fmt.Fprintln(m.Stderr, "WARNING: the operation seems to belong to an HTTP route. Without --status, HTTP clients never get this answer.")
 		}
 	}
 	var err error
@@ -184,7 +184,7 @@ func (c *resolve) print(m *cli.Env, a operate.Decided) error {
 	case c.output != cli.Table:
 		err = cli.WriteJSON(m.Stdout, c.output, a)
 	case a.Already:
-		_, err = fmt.Fprintf(m.Stdout, "already resolved, and nothing was changed now: %s\n", a.Effect)
+		_, err = fmt.Fprintf(m.Stdout, "this call was resolved before, and the command has changed nothing: %s\n", a.Effect)
 	case a.Resolved:
 		_, err = fmt.Fprintf(m.Stdout, "resolved: %s\n", a.Effect)
 	default:
@@ -203,17 +203,17 @@ func (c *resolve) print(m *cli.Env, a operate.Decided) error {
 func notUnknown(op operate.Operation, p lease.Progress, cause error, before *operate.Entry) error {
 	switch {
 	case before != nil:
-		return fmt.Errorf("this call was decided differently before, %s. Nothing was changed now. Try: once keys show KEY, which shows what is unknown now", said(before))
+		return fmt.Errorf("this call has another decision already, made %s. The command has changed nothing. Try: once keys show KEY, which prints the present state", said(before))
 	case p.CallID != "":
 		why, _ := words.Advice(cause.Error()) // without its advice, which is for programmers
 		why = strings.TrimSuffix(why, ".")
-		return fmt.Errorf("%s. Nothing was changed. Try: once keys show KEY, and decide the call that it shows", why)
+		return fmt.Errorf("%s. The command has changed nothing. Try: once keys show KEY, and decide the call that this command prints", why)
 	case op.State == store.StateWaiting.String():
-		return errors.New("the operation has stopped before its end and continues without a person. Try: send the request again, with the same key")
+		return errors.New("the operation has stopped before its end, and continues without the decision of a person. Try: send the request again with the same key")
 	case op.State != store.StateRunning.String():
-		return fmt.Errorf("the operation is %s, not unknown: there is nothing to resolve. Try: once keys show KEY", op.State)
+		return fmt.Errorf("the operation is %s, not unknown, so you cannot resolve it. Try: once keys show KEY", op.State)
 	case op.LeaseUntil != nil && op.LeaseUntil.Before(op.Now):
-		return errors.New("the lease of the operation is over, and the operation continues without a person. Try: send the request again, with the same key")
+		return errors.New("the lease of the operation has ended, and the operation continues without the decision of a person. Try: send the request again with the same key")
 	}
-	return errors.New("the operation is running, not unknown. Try: again when its lease is over, which once keys show KEY tells")
+	return errors.New("the operation is running, not unknown. Try: run the same command again when its lease has ended; once keys show KEY prints the time")
 }

@@ -64,7 +64,7 @@ func (c *show) Flags(fs *pflag.FlagSet) {
 func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	switch {
 	case len(args) == 0:
-		return cli.Usage("which key?", "once keys show KEY --scope SCOPE --db URL")
+		return cli.Usage("the KEY is missing", "once keys show KEY --scope SCOPE --db URL")
 	case args[0] == "":
 		return cli.Usage("the KEY is empty", "once keys show KEY --scope SCOPE --db URL")
 	case c.attempts < 0:
@@ -109,17 +109,17 @@ func printView(w io.Writer, v operate.KeyView, db cli.Source) error {
 		}
 		return printDecisions(w, v, db)
 	case v.Scope == "" && len(v.Operations) > 0:
-		fmt.Fprintf(w, "The key %q is known in %d scopes:\n\n", v.Key, len(v.Operations))
+		fmt.Fprintf(w, "%[2]d scopes have the key %[1]q:\n\n", v.Key, len(v.Operations))
 	case len(v.Operations) > 0:
-		fmt.Fprintf(w, "Nothing is known of the key %q in the scope %q: there it was never executed to\nthe end, or has expired, or is being executed at this moment: ask again. It is known in:\n\n", v.Key, v.Scope)
+		fmt.Fprintf(w, "The scope %[2]q has no operation with the key %[1]q. The operation has failed, has expired, or is being executed\nat this moment. Other scopes have this key:\n\n", v.Key, v.Scope)
 	default:
-		fmt.Fprintf(w, `Nothing is known of the key %q, in any scope.
+		fmt.Fprintf(w, `The database has no operation with the key %q.
 
-That may be for one of four reasons:
-  - it was never executed to the end: what has failed, was killed, or was answered by a 409 or 429 leaves no record;
-  - it is being executed at this moment: ask again;
-  - it was executed so long ago that it has expired and was swept away;
-  - it is kept elsewhere: is %s the right database?
+This has one of four reasons:
+  - the operation did not complete: an operation that failed, was killed, or was answered with 409 or 429 leaves no record;
+  - the operation is being executed at this moment: run this command again;
+  - the operation has expired, and a sweep has deleted its record;
+  - the operation is in another database: check that %s is the right database.
 `, v.Key, db.Name)
 		return printTimeline(w, v.Timeline, v.Scope)
 	}
@@ -139,14 +139,14 @@ That may be for one of four reasons:
 
 // printDecisions prints the command that decides an unknown outcome, for an operator to paste and to complete.
 func printDecisions(w io.Writer, v operate.KeyView, db cli.Source) error {
-	what, ways := "this operation", resultWay+failedWay+"  --run-again          its key is new again: a retry executes\n"
+	what, ways := "this operation", resultWay+failedWay+"  --run-again          the key becomes new again: a retry executes the operation\n"
 	if v.Call != nil {
 		what, ways = called(v.Call)+words.Either(v.Call.Key != "", ", key "+v.Call.Key, ""), callResultWay+resultWay+failedWay+runAgainWay
 	}
 	if v.Call != nil && wire.IsForward(v.Operation.Name, v.Call.Phase) {
 		ways = forwardWays + runAgainWay
 	}
-	_, err := fmt.Fprintf(w, "\nTry: when you have found out what became of %s:\n  once keys resolve %s --scope %s --call %s --db %s --reason WHY\nwith one of these. It shows what it would do, until you add --yes:\n%s",
+	_, err := fmt.Fprintf(w, "\nTry: find out the outcome of %s, and then run\n  once keys resolve %s --scope %s --call %s --db %s --reason WHY\nwith one of the following flags. Without --yes the command only prints what it would do:\n%s",
 		what, words.Quoted(v.Key), words.Quoted(v.Operation.Scope), v.CallID, db.Paste, ways)
 	return err
 }

@@ -16,7 +16,7 @@ const (
 	longestWait  = 500 * time.Millisecond
 )
 
-var errGaveUp = errors.New("no final answer in time")
+var errGaveUp = errors.New("the client got no final answer in time")
 
 // verdict is what the result of one attempt means to its client.
 type verdict struct {

@@ -125,17 +125,17 @@ func (r *EventsReport) judge(cfg EventsConfig, got received) {
 	}
 	fail(r.Lost, "events lost")
 	fail(r.OutOfOrder, "events out of order")
-	fail(r.Phantoms, "events about something that was not committed")
+	fail(r.Phantoms, "events of transactions that were not committed")
 	fail(got.twice, "events booked again")
 	fail(got.missing, "events not booked")
 	fail(got.late, "events booked out of order")
-	fail(got.phantoms, "bookings of something that was not committed")
+	fail(got.phantoms, "bookings of transactions that were not committed")
 	fail(got.unbalanced, "charges whose bookings have a wrong sum")
 	fail(got.outdated, "charges whose newest event the receiver has not booked")
 	fail(got.deadLettered-got.redriven, "dead letters that were not applied")
 	vacuous := func(n, want int, sentence string) {
 		if n < want {
-			r.Reasons = append(r.Reasons, fmt.Sprintf("this run proves nothing: %d %s, at least %d are needed. Try: more requests (--ops)", n, sentence, want))
+			r.Reasons = append(r.Reasons, fmt.Sprintf("this run proves nothing: %d %s, but at least %d are necessary. Try: use a larger --ops", n, sentence, want))
 		}
 	}
 	vacuous(r.Events, cfg.Orders, "events")

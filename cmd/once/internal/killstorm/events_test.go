@@ -63,7 +63,7 @@ func TestEventsReport(t *testing.T) {
 		"twice":        {func(_ *Events, got *received) { got.twice = 1 }, "1 events booked again"},
 		"missing":      {func(_ *Events, got *received) { got.missing = 2 }, "2 events not booked"},
 		"late":         {func(_ *Events, got *received) { got.late = 1 }, "1 events booked out of order"},
-		"phantom":      {func(_ *Events, got *received) { got.phantoms = 1 }, "1 bookings of something that was not committed"},
+		"phantom":      {func(_ *Events, got *received) { got.phantoms = 1 }, "1 bookings of transactions that were not committed"},
 		"balance":      {func(_ *Events, got *received) { got.unbalanced = 1 }, "1 charges whose bookings"},
 		"outdated":     {func(_ *Events, got *received) { got.outdated = 1 }, "1 charges whose newest event"},
 		"still dead":   {func(_ *Events, got *received) { got.redriven = 0 }, "1 dead letters that were not applied"},

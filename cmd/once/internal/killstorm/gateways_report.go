@@ -113,7 +113,7 @@ func (m *ModeReport) add(o *shopIntent, b shopBooks) {
 func (r *GatewaysReport) judge() {
 	vacuous := func(isMissing bool, sentence string) {
 		if isMissing {
-			r.Reasons = append(r.Reasons, "nothing is proven: "+sentence+". Try: again with more requests, --ops")
+			r.Reasons = append(r.Reasons, "this run proves nothing: "+sentence+". Try: use a larger --ops")
 		}
 	}
 	for _, m := range r.Modes {

@@ -33,17 +33,17 @@ func TestGatewaysReport(t *testing.T) {
 		"":                                func(*GatewaysReport, map[string]*shopIntent, shopBooks) {},
 		"stop: stop is charged 2 times":   func(_ *GatewaysReport, _ map[string]*shopIntent, b shopBooks) { b.charges[stop] = 2 },
 		"check: check is charged 3 times": func(_ *GatewaysReport, _ map[string]*shopIntent, b shopBooks) { b.charges[check] = 3 },
-		"check: check was answered as charged, but no":      func(_ *GatewaysReport, _ map[string]*shopIntent, b shopBooks) { b.charges[check] = 0 },
-		"nothing is proven: bare has charged nothing twice": func(_ *GatewaysReport, _ map[string]*shopIntent, b shopBooks) { b.charges[ModeBare] = 1 },
-		"nothing is proven: retry has charged nothing twice": func(_ *GatewaysReport, _ map[string]*shopIntent, b shopBooks) {
+		"check: check was answered as charged, but no":            func(_ *GatewaysReport, _ map[string]*shopIntent, b shopBooks) { b.charges[check] = 0 },
+		"this run proves nothing: bare has charged nothing twice": func(_ *GatewaysReport, _ map[string]*shopIntent, b shopBooks) { b.charges[ModeBare] = 1 },
+		"this run proves nothing: retry has charged nothing twice": func(_ *GatewaysReport, _ map[string]*shopIntent, b shopBooks) {
 			b.charges[string(gateway.PolicyRetry)] = 1
 		},
-		"nothing is proven: the mode stop has no unknown": func(_ *GatewaysReport, o map[string]*shopIntent, _ shopBooks) {
+		"this run proves nothing: the mode stop has no unknown": func(_ *GatewaysReport, o map[string]*shopIntent, _ shopBooks) {
 			*o[stop] = shopIntent{answered: true, shopOrder: o[stop].shopOrder}
 		},
-		"nothing is proven: no unknown outcome was": func(_ *GatewaysReport, _ map[string]*shopIntent, b shopBooks) { b.settled[check] = false },
-		"nothing is proven: no service was":         func(r *GatewaysReport, _ map[string]*shopIntent, _ shopBooks) { r.ShopKills = 0 },
-		"nothing is proven: no gateway was":         func(r *GatewaysReport, _ map[string]*shopIntent, _ shopBooks) { r.GatewayKills = 0 },
+		"this run proves nothing: no unknown outcome was": func(_ *GatewaysReport, _ map[string]*shopIntent, b shopBooks) { b.settled[check] = false },
+		"this run proves nothing: no service was":         func(r *GatewaysReport, _ map[string]*shopIntent, _ shopBooks) { r.ShopKills = 0 },
+		"this run proves nothing: no gateway was":         func(r *GatewaysReport, _ map[string]*shopIntent, _ shopBooks) { r.GatewayKills = 0 },
 	} {
 		r, orders, b := calmGateways()
 		spoil(&r, orders, b)

@@ -169,7 +169,7 @@ func (p *Provider) arrived(d deed, kind string) (first bool) {
 	return p.tries[kind+d.Order] == 1
 }
 
-var errVoid = errors.New("this key is void")
+var errVoid = errors.New("this key was voided")
 
 func (p *Provider) book(d deed) (id string, err error) {
 	p.mu.Lock()
@@ -196,7 +196,7 @@ func (p *Provider) book(d deed) (id string, err error) {
 // settle answers with the outcome of a charge's key. If no charge exists, it writes a tombstone, so that no charge can be made later.
 func (p *Provider) settle(w http.ResponseWriter, d deed, mishap int) {
 	if !p.dedupes {
-		http.Error(w, "this provider does not look at keys", http.StatusNotFound)
+		http.Error(w, "this provider ignores keys", http.StatusNotFound)
 		return
 	}
 	if p.arrived(d, "void") && (mishap == dropsAfter || mishap == dropsBefore) {

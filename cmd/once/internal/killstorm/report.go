@@ -90,16 +90,16 @@ func (r *Report) judge(cfg Config) {
 	}
 	fail(r.Duplicates, "refunds too many")
 	fail(r.Lost, "refunds lost")
-	fail(r.ReplayDifferences, "answers that differ from the first one")
+	fail(r.ReplayDifferences, "responses that differ from the first response")
 	fail(r.Open, "requests whose outcome no client has received")
 	vacuous := func(n, want int, sentence string) {
 		if n < want {
-			r.Reasons = append(r.Reasons, fmt.Sprintf("this run proves nothing: %d %s, at least %d are needed. Try: more requests (--ops)", n, sentence, want))
+			r.Reasons = append(r.Reasons, fmt.Sprintf("this run proves nothing: %d %s, but at least %d are necessary. Try: use a larger --ops", n, sentence, want))
 		}
 	}
 	vacuous(r.Kills, cfg.Kills, "kills")
 	vacuous(r.ClientKills, cfg.ClientKills, "kills of clients")
-	vacuous(r.Resumed, min(1, cfg.ClientKills), "intents resumed")
+	vacuous(r.Resumed, min(1, cfg.ClientKills), "resumed intents")
 	vacuous(r.Dropped, 1, "dropped answers")
 	if !cfg.Unsafe {
 		vacuous(r.Replayed, 1, "replays")

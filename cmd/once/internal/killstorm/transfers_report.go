@@ -142,7 +142,7 @@ func (s *Transfers) count(r *TransfersReport) error {
 		}
 	}
 	if r.Completed == 0 || r.Compensated == 0 || r.Unknown == 0 || r.Undone == 0 || r.Nothing == 0 || r.Refused == 0 {
-		complain("this run proves nothing, because each of these must happen at least once: %d completed, %d compensated, %d unknown, %d deposits undone, %d undone before they arrived, %d refused. Try: more transfers (--ops)", r.Completed, r.Compensated, r.Unknown, r.Undone, r.Nothing, r.Refused)
+		complain("this run proves nothing, because each of these must happen at least once: %d completed, %d compensated, %d unknown, %d deposits undone, %d undone before they arrived, %d refused. Try: use a larger --ops", r.Completed, r.Compensated, r.Unknown, r.Undone, r.Nothing, r.Refused)
 	}
 	r.OK = len(r.Reasons) == 0
 	return nil
@@ -159,7 +159,7 @@ func (o transferOutcome) contradicts(b books, name string, cents int64) string {
 	case o == completed && (second != cents || entries != 2):
 		return fmt.Sprintf("the second bank has %d cents in %d entries, but it must have %d cents in 2 entries", second, entries, cents)
 	case o == compensated && (second != 0 || entries > 4):
-		return fmt.Sprintf("the second bank has %d cents in %d entries, but it must have none", second, entries)
+		return fmt.Sprintf("the second bank has %d cents in %d entries, but it must have no cents and no entries", second, entries)
 	}
 	return ""
 }

@@ -121,7 +121,7 @@ func (s *Webhooks) judge(r *WebhooksReport, sent hookSent, books hookBooks) {
 		{r.ReceiverKills, "kills of the receiver"}, {r.SenderKills, "kills of a sender"}, {forged, "forged requests"}, {r.DuplicatesDiscarded, "duplicates"},
 		{r.Hung, "requests to the endpoint that hangs"}, {r.Failed, "requests to the endpoint that fails"}, {len(s.retired), "secrets replaced"},
 	} {
-		r.complainf(c.n == 0, "this run proves nothing, because it had no %s. Try: more refunds (--ops)", c.what)
+		r.complainf(c.n == 0, "this run proves nothing, because it had no %s. Try: use a larger --ops", c.what)
 	}
 }
 

@@ -43,7 +43,7 @@ func (s *selection) add(names string) error {
 	for name := range strings.SplitSeq(names, ",") {
 		i := slices.Index(namesOf(Capabilities), strings.TrimSpace(name))
 		if i < 0 {
-			return fmt.Errorf("there is no capability %q; there are %s", name, capabilityNames())
+			return fmt.Errorf("the capability %q does not exist; the capabilities are %s", name, capabilityNames())
 		}
 		s.only = append(s.only, Capabilities[i])
 	}

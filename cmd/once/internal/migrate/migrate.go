@@ -140,13 +140,13 @@ func (c *printCommand) Run(_ context.Context, m *cli.Env, _ []string) error {
 	}
 	all, err := migration.All(sqlplane.Dialect(c.dialect), c.sets()...)
 	if err != nil {
-		return cli.Usage(fmt.Sprintf("there is no dialect %q", c.dialect), "--dialect postgres, --dialect sqlite, or --dialect mysql")
+		return cli.Usage(fmt.Sprintf("the dialect %q does not exist", c.dialect), "--dialect postgres, --dialect sqlite, or --dialect mysql")
 	}
 	if c.format != "plain" && c.format != "goose" {
-		return cli.Usage(fmt.Sprintf("there is no format %q", c.format), "--format plain, or --format goose")
+		return cli.Usage(fmt.Sprintf("the format %q does not exist", c.format), "--format plain, or --format goose")
 	}
 	if c.from > 0 && len(c.only) != 1 {
-		return cli.Usage("--from is a version of one capability", fmt.Sprintf("--only %s --from %d", migration.Operation.Capability, c.from))
+		return cli.Usage("--from needs --only with one capability", fmt.Sprintf("--only %s --from %d", migration.Operation.Capability, c.from))
 	}
 	// Versions are the numbers 1, 2, 3, ... within a capability, so --from is an index.
 	all = all[min(max(0, c.from), len(all)):]

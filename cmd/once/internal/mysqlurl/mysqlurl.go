@@ -19,11 +19,11 @@ func Is(s string) bool { return strings.HasPrefix(s, "mysql://") || strings.HasP
 func Parse(s string) (*mysql.Config, error) {
 	u, err := url.Parse(s)
 	if err != nil || !Is(s) || u.Hostname() == "" {
-		return nil, errors.New("this is no URL of a MySQL or MariaDB")
+		return nil, errors.New("this is not the URL of a MySQL or MariaDB server")
 	}
 	for name := range u.Query() {
 		if n := strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name)); n == "sslmode" || n == "usessl" {
-			return nil, fmt.Errorf("%s is a parameter of other programs: say tls=true, tls=skip-verify or tls=preferred", name)
+			return nil, fmt.Errorf("%s is a parameter of other programs: use tls=true, tls=skip-verify or tls=preferred", name)
 		}
 	}
 	cfg, err := mysql.ParseDSN("/?" + u.RawQuery)

@@ -31,7 +31,7 @@ func New(from string, owned []string) (Count, error) {
 		return func(ctx context.Context) (int64, error) {
 			out, err := process.Output(ctx, "sh", "-c", command)
 			if err != nil { // the error of the command may contain a password, so it is not shown
-				return 0, errors.New("the command of --effects has failed. Try: the same command in a shell")
+				return 0, errors.New("the shell command of --effects has failed. Try: run the same command in a shell")
 			}
 			return number(out)
 		}, nil
@@ -58,12 +58,12 @@ func get(ctx context.Context, client *http.Client, u *url.URL) (int64, error) {
 	}
 	resp, err := client.Do(r)
 	if err != nil {
-		return 0, fmt.Errorf("%s is not reached. Try: the URL of --effects in a browser", u.Host)
+		return 0, fmt.Errorf("%s is not reached. Try: open the URL of --effects in a browser", u.Host)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, mostOfNumber))
 	if err != nil || resp.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("%s answers with %d. Try: the URL of --effects in a browser", u.Host, resp.StatusCode)
+		return 0, fmt.Errorf("%s answers with the status %d. Try: open the URL of --effects in a browser", u.Host, resp.StatusCode)
 	}
 	return number(text)
 }
@@ -71,7 +71,7 @@ func get(ctx context.Context, client *http.Client, u *url.URL) (int64, error) {
 func number(text []byte) (int64, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 	if err != nil {
-		return 0, errors.New("what --effects names does not answer with one number. Try: a count, such as that of a table")
+		return 0, errors.New("the URL or the command of --effects does not return one number. Try: return a count, such as the number of rows of a table")
 	}
 	return n, nil
 }

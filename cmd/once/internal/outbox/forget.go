@@ -54,7 +54,7 @@ func (c *forget) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	fmt.Fprintf(m.Stdout, "forgotten: %s of %s\n", words.Count(int(f.Erased), "delivered message"), c)
 	// Not a success: the caller wants the data erased, and a waiting message still has it.
 	if f.Waiting > 0 {
-		return fmt.Errorf("%s for delivery and keep their payloads. Try: the same when they are delivered, or once outbox skip; %s", words.Either(f.Waiting == 1, "1 message waits", fmt.Sprintf("%d messages wait", f.Waiting)), about(db, "list", c.topic, c.key))
+		return fmt.Errorf("%s for delivery, so the payload stays. Try: run the same command again after the delivery, or once outbox skip; %s", words.Counted(int(f.Waiting), "message waits", "messages wait"), about(db, "list", c.topic, c.key))
 	}
 	return nil
 }

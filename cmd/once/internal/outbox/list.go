@@ -62,10 +62,10 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return err
 	}
 	if c.filter.State = outbox.State(c.state); c.state != "" && !slices.Contains(outboxStates, c.filter.State) {
-		return cli.Usage(fmt.Sprintf("there is no state %q", c.state), "--state waiting, failing, stopped, blocked, or delivered")
+		return cli.Usage(fmt.Sprintf("the state %q does not exist", c.state), "--state waiting, failing, stopped, blocked, or delivered")
 	}
 	if c.filter.Key != "" && c.filter.Topic == "" {
-		return cli.Usage("--key is one of a topic, and --topic is missing", "once outbox list --topic TOPIC --key KEY --db URL")
+		return cli.Usage("--key needs --topic: the same key may exist in several topics", "once outbox list --topic TOPIC --key KEY --db URL")
 	}
 	db, err := m.Open(ctx, c.db, operate.Config{})
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return err
 	}
 	if i := slices.IndexFunc(page.Items, func(e operate.Message) bool { return e.State == outbox.StateStopped }); i >= 0 {
-		fmt.Fprintf(m.Stderr, "A message is stopped, and its key waits for you. Try: once outbox show %s --db %s\n", page.Items[i].ID, db.Paste)
+		fmt.Fprintf(m.Stderr, "A message is stopped, and a person must resume or skip it. Try: once outbox show %s --db %s\n", page.Items[i].ID, db.Paste)
 	}
 	return nil
 }

@@ -73,9 +73,9 @@ func (c *pause) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	}
 	fmt.Fprintf(m.Stdout, "paused: %s\n", c)
 	if !known {
-		fmt.Fprintf(m.Stderr, "No message of %s waits, and none with a key was ever added. Try: whether the name is right\n", c)
+		fmt.Fprintf(m.Stderr, "No message of %s waits, and no message with a key was ever added. Try: check the name\n", c)
 	}
-	fmt.Fprintf(m.Stderr, "To end it, try: %s\n", about(db, "resume", c.topic, c.key))
+	fmt.Fprintf(m.Stderr, "To end the pause, try: %s\n", about(db, "resume", c.topic, c.key))
 	return nil
 }
 
@@ -110,13 +110,13 @@ func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	}
 	// Nothing was changed, and the name of the topic may be wrong.
 	if r == (outbox.Resumed{}) {
-		return cli.Nothing(fmt.Errorf("there is nothing to resume: %s is not paused, and none of its messages has failed. Try: once outbox list --db %s", c, db.Paste))
+		return cli.Nothing(fmt.Errorf("%s is not paused and has no failed message, so there is nothing to resume. Try: once outbox list --db %s", c, db.Paste))
 	}
 	if r.Paused {
 		fmt.Fprintf(m.Stdout, "no longer paused: %s\n", c)
 	}
 	if r.Messages > 0 {
-		fmt.Fprintf(m.Stdout, "tried again now: %s of %s\n", words.Count(int(r.Messages), "failed message"), c)
+		fmt.Fprintf(m.Stdout, "relays try again now: %s of %s\n", words.Count(int(r.Messages), "failed message"), c)
 	}
 	return nil
 }

@@ -53,19 +53,19 @@ func (c *renumber) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		if err != nil {
 			return refused(db, "read", err)
 		}
-		fmt.Fprintf(m.Stdout, "would renumber: all keys go on with a number that was never used\n")
+		fmt.Fprintf(m.Stdout, "would renumber: the numbers of all keys continue with a number that was never used\n")
 		if before > 0 {
-			fmt.Fprintf(m.Stdout, "the last time they went on after %d\n", before)
+			fmt.Fprintf(m.Stdout, "the last renumbering continued after %d\n", before)
 		}
 		return m.Preview("--yes")
 	}
 	after, err := db.Outbox.Renumber(ctx, c.by)
 	switch {
 	case errors.Is(err, outbox.ErrBacklog):
-		return fmt.Errorf("messages with a key wait for their delivery in %s, and nothing was changed. Try: once relay --to BROKER --db %s until once outbox list --db %s shows none, then the same again", db.Name, db.Paste, db.Paste)
+		return fmt.Errorf("messages with a key wait for delivery in %s, so the command has changed nothing. Try: run once relay --to BROKER --db %s until once outbox list --db %s shows no message, and then the same command again", db.Name, db.Paste, db.Paste)
 	case err != nil:
 		return refused(db, "change", err)
 	}
-	fmt.Fprintf(m.Stdout, "renumbered: all keys go on after %d\nTry: once inbox renumber --consumer CONSUMER --source SOURCE --after %d --reason WHY --yes --db URL-OF-THE-CONSUMER, for each inbox with InOrder\n", after, after)
+	fmt.Fprintf(m.Stdout, "renumbered: the numbers of all keys continue after %d\nTry: once inbox renumber --consumer CONSUMER --source SOURCE --after %d --reason WHY --yes --db URL-OF-THE-CONSUMER, for each inbox with InOrder\n", after, after)
 	return nil
 }

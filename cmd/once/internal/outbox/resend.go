@@ -61,14 +61,14 @@ func (c *resend) resendAll(ctx context.Context, m *cli.Env) (err error) {
 		if err != nil {
 			return refused(db, "read", err)
 		}
-		fmt.Fprintf(m.Stdout, "would send again: %s that are kept\n", words.Count(n, "message"))
+		fmt.Fprintf(m.Stdout, "would send again: %s\n", words.Count(n, "message"))
 		return m.Preview("--yes")
 	}
 	n, err := db.Outbox.ResendSince(ctx, c.by, c.all)
 	if err != nil {
 		return refused(db, "change", err)
 	}
-	fmt.Fprintf(m.Stdout, "a relay sends again: %s\n", words.Count(n, "message"))
+	fmt.Fprintf(m.Stdout, "relays send again: %s\n", words.Count(n, "message"))
 	return nil
 }
 
@@ -78,7 +78,7 @@ func (c *resend) Run(ctx context.Context, m *cli.Env, args []string) error {
 		return c.resendAll(ctx, m)
 	}
 	if len(args) == 0 || args[0] == "" {
-		return cli.Usage("which message?", try)
+		return cli.Usage("the ID of the message is missing", try)
 	}
 	if err := cli.CheckBy(c.by, try); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (c *resend) Run(ctx context.Context, m *cli.Env, args []string) error {
 	e, err := db.Outbox.Show(ctx, args[0])
 	switch {
 	case errors.Is(err, outbox.ErrNotFound):
-		return cli.Nothing(fmt.Errorf("the outbox of %s does not have this message: delivered ones are kept only by once relay --keep, for so long. Try: once outbox list --state delivered --db %s", db.Name, db.Paste))
+		return cli.Nothing(fmt.Errorf("the outbox of %s does not have this message. Relays keep delivered messages only with once relay --keep, for the time of this flag. Try: once outbox list --state delivered --db %s", db.Name, db.Paste))
 	case err != nil && e.ID == "": // with an ID, the message was read, and only its payload cannot be decrypted, which does not matter here
 		return refused(db, "read", err)
 	case e.State != outbox.StateDelivered:
@@ -105,11 +105,11 @@ func (c *resend) Run(ctx context.Context, m *cli.Env, args []string) error {
 	case errors.Is(err, outbox.ErrNotDelivered): // another operator has resent it meanwhile
 		return waits(db, e.ID)
 	case errors.Is(err, outbox.ErrErased):
-		return fmt.Errorf("message %s cannot be sent again: its payload and headers were erased, or it never had any. Try: have the service add a new one", e.ID)
+		return fmt.Errorf("message %s cannot be sent again: its payload and headers were erased, or the message never had them. Try: let the service add a new message", e.ID)
 	case err != nil:
 		return refused(db, "change", err)
 	}
-	fmt.Fprintf(m.Stdout, "a relay sends it again: %s\n", skipped(e))
+	fmt.Fprintf(m.Stdout, "a relay sends the message again: %s\n", skipped(e))
 	return nil
 }
 

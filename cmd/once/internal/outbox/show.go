@@ -25,7 +25,7 @@ type show struct{ cli.MessageFlags }
 
 func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) == 0 || args[0] == "" {
-		return cli.Usage("which message?", "once outbox show ID --db URL, with an ID of once outbox list")
+		return cli.Usage("the ID of the message is missing", "once outbox show ID --db URL, with an ID of once outbox list")
 	}
 	encrypter, err := c.Key.Encrypter()
 	if err != nil {
@@ -55,10 +55,10 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 		return err
 	}
 	if op := e.Operation; op != nil {
-		fmt.Fprintf(m.Stderr, "\nTry: once keys show %s --scope %s --events --db %s, for the operation that has added it\n", words.Quoted(op.Key), words.Quoted(op.Scope), db.Paste)
+		fmt.Fprintf(m.Stderr, "\nTry: once keys show %s --scope %s --events --db %s, which prints the operation that has added the message\n", words.Quoted(op.Key), words.Quoted(op.Scope), db.Paste)
 	}
 	if e.State == outbox.StateStopped {
-		fmt.Fprintf(m.Stderr, "\nTry: %s when the cause is removed, or once outbox skip %s --reason WHY --db %s\n", about(db, "resume", e.Topic, e.Key), e.ID, db.Paste)
+		fmt.Fprintf(m.Stderr, "\nTry: %s when you have repaired the cause, or once outbox skip %s --reason WHY --db %s\n", about(db, "resume", e.Topic, e.Key), e.ID, db.Paste)
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func (c *show) print(w io.Writer, e operate.Message) error {
 	if e.Key != "" {
 		line("key", "%s, message %d", words.Shown(e.Key), e.Seq)
 	} else {
-		line("key", "none: the message has no order")
+		line("key", "none: the message has no key, and no order")
 	}
 	line("type", "%s", words.Shown(e.Type))
 	line("source", "%s", words.Shown(e.Source))
@@ -105,15 +105,15 @@ func (c *show) print(w io.Writer, e operate.Message) error {
 func messageMeaning(e operate.Message) string {
 	switch e.State {
 	case outbox.StateWaiting:
-		return words.Either(e.Paused, "a person has paused its topic or its key", "a relay delivers it next")
+		return words.Either(e.Paused, "a person has paused the topic or the key of the message", "a relay will deliver the message")
 	case outbox.StateFailing:
-		return words.Count(e.Attempts, "failed attempt") + ", a relay tries again" + words.Either(e.Key != "", "; later messages of its key wait", "")
+		return words.Count(e.Attempts, "failed attempt") + ", and a relay tries again" + words.Either(e.Key != "", "; later messages of the key wait", "")
 	case outbox.StateStopped:
-		return words.Count(e.Attempts, "failed attempt") + ", no relay tries again" + words.Either(e.Key != "", "; later messages of its key wait", "")
+		return words.Count(e.Attempts, "failed attempt") + ", and no relay tries again" + words.Either(e.Key != "", "; later messages of the key wait", "")
 	case outbox.StateBlocked:
-		return "an earlier message of its key has failed and is not delivered yet"
+		return "an earlier message of the key has failed and is not delivered yet"
 	case outbox.StateDelivered:
-		return "the destination has confirmed it"
+		return "the destination has confirmed the message"
 	}
 	return "this release of once does not know the state"
 }

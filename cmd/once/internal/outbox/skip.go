@@ -38,7 +38,7 @@ func (c *skip) Flags(fs *pflag.FlagSet) {
 func (c *skip) Run(ctx context.Context, m *cli.Env, args []string) error {
 	const try = "once outbox skip ID --reason WHY --db URL"
 	if len(args) == 0 || args[0] == "" {
-		return cli.Usage("which message?", try)
+		return cli.Usage("the ID of the message is missing", try)
 	}
 	if err := cli.CheckBy(c.by, try); err != nil {
 		return err

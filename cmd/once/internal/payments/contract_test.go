@@ -219,7 +219,7 @@ func TestCustomerVersions(t *testing.T) {
 			}
 		}
 		s.want(put(ada), 428)
-		refused(put(ada, `If-Match: "1"`), "no such customer")
+		refused(put(ada, `If-Match: "1"`), "This customer does not exist")
 		s.want(put(ada, `If-Match: *`), 412)
 		s.want(s.get("acme", "/customers/ada"), 404)
 		made := put(ada, `If-None-Match: *`)

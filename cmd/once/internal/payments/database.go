@@ -61,7 +61,7 @@ func open(ctx context.Context, dsn string, events bool) (*DB, error) {
 	case mysqlurl.Is(dsn):
 		db, err = openMySQL(ctx, dsn, events)
 	default:
-		return nil, fmt.Errorf("%q names no database that is known here. Try: sqlite:payments.db, postgres://user@host/name or mysql://user@host/name", redact(dsn))
+		return nil, fmt.Errorf("%q is not a database that this program supports. Try: sqlite:payments.db, postgres://user@host/name or mysql://user@host/name", redact(dsn))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", redact(dsn), err)

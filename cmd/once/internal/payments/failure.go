@@ -21,7 +21,7 @@ import (
 func failure(method string, down bool) *problem {
 	p := shared(http.StatusInternalServerError, "INTERNAL.failed", "Internal error", "The request has failed. The reason is in the log of the service.")
 	if down {
-		p = shared(http.StatusServiceUnavailable, oncehttp.ProblemStoreUnavailable, "Temporarily unavailable", "The database cannot be reached, or not used, at the moment.")
+		p = shared(http.StatusServiceUnavailable, oncehttp.ProblemStoreUnavailable, "Temporarily unavailable", "At the moment the service cannot reach or use its database.")
 		p.RetryAfter = time.Second
 	}
 	switch method {
@@ -29,9 +29,9 @@ func failure(method string, down bool) *problem {
 		p.Retryable = down
 	case http.MethodPut: // the precondition of a PUT lets it take effect at most once, so a retry is safe
 		p.Retryable = down
-		p.Detail += " GET tells whether the change has been made."
+		p.Detail += " A GET request shows whether the change was made."
 	default:
-		p.Detail += " Whether it has taken effect is not known."
+		p.Detail += " The service does not know whether the request took effect."
 	}
 	return p
 }

@@ -62,18 +62,18 @@ func notTheLast(why string) *problem {
 }
 
 const (
-	missing = "There is no such customer yet. If-None-Match: * makes one."
-	exists  = "The customer exists already."
+	missing = "This customer does not exist yet. To create it, send If-None-Match: *."
+	exists  = "This customer exists already."
 	changed = "The customer was changed by another request, or never had the ETag in If-Match."
 )
 
 func unconditional() *problem {
 	return refusal(http.StatusPreconditionRequired, "VALIDATION.if_match_required",
-		"Say which version is to be replaced: If-Match with its ETag, or If-None-Match: * for a new customer.")
+		"The request must name the version that it replaces: send If-Match with the ETag, or If-None-Match: * for a new customer.")
 }
 
 func unauthenticated() *problem {
-	return shared(http.StatusUnauthorized, oncehttp.ProblemUnauthenticated, "Not authenticated", "Say who you are: Authorization: Bearer TENANT.")
+	return shared(http.StatusUnauthorized, oncehttp.ProblemUnauthenticated, "Not authenticated", "The request has no credentials. Send the header Authorization: Bearer TENANT.")
 }
 
 func bodyTooLarge(most int) *problem {

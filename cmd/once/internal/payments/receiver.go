@@ -132,7 +132,7 @@ func (cfg *ReceiverConfig) read(m *message.Message) (*received, error) {
 		Amount int64  `json:"amount"`
 	}
 	if err := json.Unmarshal(m.Payload, &body); err != nil {
-		return nil, retry.Permanent(fmt.Errorf("the event is no charge and no refund: %w", err))
+		return nil, retry.Permanent(fmt.Errorf("the event is neither a charge nor a refund: %w", err))
 	}
 	return &received{m, strings.TrimPrefix(m.Topic, cfg.Prefix), body.ID, body.Amount}, nil
 }

@@ -56,9 +56,9 @@ func authenticateStripe(next http.Handler) http.Handler {
 		switch {
 		case !tenantName.MatchString(name):
 			w.Header().Set("WWW-Authenticate", `Basic realm="payments"`)
-			writeStripeError(w, invalidRequest(http.StatusUnauthorized, "", "", "Send a secret key, of any account, as the user or as a bearer token."))
+			writeStripeError(w, invalidRequest(http.StatusUnauthorized, "", "", "The request has no secret key. Send the secret key of any account as the user or as a bearer token."))
 		case r.Header.Get("Stripe-Account") != "" || r.Header.Get("Stripe-Context") != "":
-			writeStripeError(w, invalidRequest(http.StatusForbidden, "account_invalid", "", "One account cannot act for another one here."))
+			writeStripeError(w, invalidRequest(http.StatusForbidden, "account_invalid", "", "In this service an account cannot act for another account."))
 		default:
 			next.ServeHTTP(w, asTenant(r, stripeAccount(name)))
 		}

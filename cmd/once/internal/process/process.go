@@ -25,7 +25,7 @@ type Process struct {
 // Start starts a command. The end of ctx ends it.
 func Start(ctx context.Context, args []string) (*Process, error) {
 	if !isGuarded {
-		return nil, errors.New("the processes that a command starts cannot be ended on this system. Try: Linux or macOS")
+		return nil, errors.New("once cannot end the processes of a command on this system. Try: run the test on Linux or macOS")
 	}
 	p := &Process{done: make(chan struct{}), tail: new(tail)}
 	cmd, stdin, err := command(ctx, args)
@@ -34,7 +34,7 @@ func Start(ctx context.Context, args []string) (*Process, error) {
 	}
 	p.stdin, cmd.Stdout, cmd.Stderr = stdin, p.tail, p.tail
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("the command is not started: %w", err)
+		return nil, fmt.Errorf("the command cannot be started: %w", err)
 	}
 	go func() {
 		defer close(p.done)

@@ -111,7 +111,7 @@ func (c *forget) Flags(fs *pflag.FlagSet) {
 
 func (c *forget) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) == 0 || args[0] == "" {
-		return cli.Usage("which operation?", "once receipts forget OPERATION --db URL")
+		return cli.Usage("the OPERATION is missing", "once receipts forget OPERATION --db URL")
 	}
 	db, t, err := open(ctx, m, c.db, receipt.Config{})
 	if err != nil {
@@ -152,7 +152,7 @@ func (c *ddl) Flags(fs *pflag.FlagSet) {
 func (c *ddl) Run(_ context.Context, m *cli.Env, _ []string) error {
 	text, err := receipt.DDL(sqlplane.Dialect(c.dialect))
 	if err != nil {
-		return cli.Usage(words.Either(c.dialect == "", "--dialect is missing", fmt.Sprintf("there is no dialect %q", c.dialect)), "once receipts ddl --dialect postgres, sqlite or mysql")
+		return cli.Usage(words.Either(c.dialect == "", "--dialect is missing", fmt.Sprintf("the dialect %q does not exist", c.dialect)), "once receipts ddl --dialect postgres, sqlite or mysql")
 	}
 	_, err = fmt.Fprint(m.Stdout, text)
 	return err

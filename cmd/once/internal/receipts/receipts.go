@@ -62,5 +62,5 @@ func refused(db *cli.Database, doing string, err error) error {
 
 // missing is the error of a command about an operation without a row.
 func missing(db *cli.Database, operation string) error {
-	return cli.Nothing(fmt.Errorf("%s has no receipt of %s: that does not say that it was not executed. Try: ask the gateway, or look again when the service has no transaction open", db.Name, operation))
+	return cli.Nothing(fmt.Errorf("%s has no receipt of %s. The service may still execute this operation. Try: look at the operation in the gateway, or run the same command again when the service has no open transaction", db.Name, operation))
 }

@@ -52,7 +52,7 @@ type shown struct {
 
 func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) == 0 || args[0] == "" {
-		return cli.Usage("which operation?", "once receipts show OPERATION --db URL")
+		return cli.Usage("the OPERATION is missing", "once receipts show OPERATION --db URL")
 	}
 	db, t, err := open(ctx, m, c.db, receipt.Config{})
 	if err != nil {
@@ -73,10 +73,10 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	w := tabwriter.NewWriter(m.Stdout, 0, 0, 2, ' ', 0)
 	line := func(name, value string) { fmt.Fprintf(w, "%s\t%s\n", name, words.Shown(value)) }
 	line("operation", s.Operation)
-	line("state", s.State+words.Either(r.Tombstone, ": it was not executed and never will be", ": the service has executed it"))
+	line("state", s.State+words.Either(r.Tombstone, ": the service has not executed the operation, and never will", ": the service has executed the operation"))
 	line("created", words.Time(s.CreatedAt))
 	if !r.Tombstone {
-		line("fingerprint", words.Either(s.Fingerprint != "", s.Fingerprint, "none: a reused key is not noticed"))
+		line("fingerprint", words.Either(s.Fingerprint != "", s.Fingerprint, "none: the service does not notice a key that is reused for another request"))
 		line("status", strconv.Itoa(s.Status))
 		line("body", words.Count(s.BodyBytes, "byte"))
 	}

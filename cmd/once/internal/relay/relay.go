@@ -85,7 +85,7 @@ func (c *relay) Flags(fs *pflag.FlagSet) {
 		return c.topic(s, func(t *outbox.TopicConfig, n string) (err error) {
 			t.Rate, err = strconv.ParseFloat(n, 64)
 			if err != nil || !(t.Rate > 0) { // NaN is refused too
-				return fmt.Errorf("%q is not a number of messages a second", n)
+				return fmt.Errorf("%q is not a number of messages per second", n)
 			}
 			return nil
 		})
@@ -111,7 +111,7 @@ func (c *relay) topic(s string, set func(t *outbox.TopicConfig, n string) error)
 	// The last one, because the name of a topic may contain an equals sign.
 	i := strings.LastIndexByte(s, '=')
 	if i < 1 {
-		return errors.New("this is not TOPIC=N")
+		return errors.New("the value must have the form TOPIC=N")
 	}
 	if c.cfg.Topics == nil {
 		c.cfg.Topics = map[string]outbox.TopicConfig{}
@@ -129,7 +129,7 @@ func (c *relay) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 		return cli.Usage("--concurrency, --batch, --ttl and --keep must not be negative", "once relay --help")
 	}
 	if c.dir != "" && c.keep == 0 {
-		return cli.Usage("--archive needs --keep: without it, messages are deleted when they are delivered", "once relay --keep 168h --archive DIR")
+		return cli.Usage("--archive needs --keep: without --keep, the relay deletes messages when they are delivered", "once relay --keep 168h --archive DIR")
 	}
 	encrypter, err := c.key.Encrypter()
 	if err != nil {
@@ -187,7 +187,7 @@ func (c *relay) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	if err != nil {
 		return refused(db.Database, "deliver from", err)
 	}
-	log.InfoContext(ctx, "the relay has ended, and none of its deliveries is in flight")
+	log.InfoContext(ctx, "the relay has ended, and has no delivery in flight")
 	return nil
 }
 

@@ -42,7 +42,7 @@ func waitForRelay(ctx context.Context, log *slog.Logger, dsn string, cfg outbox.
 		if !isUnreached(err) {
 			return relayDB{}, err
 		}
-		log.WarnContext(ctx, "the database cannot be reached; the relay waits for it and tries again", slog.Duration("after", wait), slog.Any("error", err))
+		log.WarnContext(ctx, "the database cannot be reached; the relay waits and tries again", slog.Duration("after", wait), slog.Any("error", err))
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:

@@ -47,7 +47,7 @@ var options = map[string]func(c *curl, value string) error{
 	"--json":           (*curl).json,
 	"--user": func(c *curl, v string) error {
 		if !strings.Contains(v, ":") {
-			return errors.New("--user has no password, and curl would ask for it. Try: --user NAME:, with a colon at the end, if there is none")
+			return errors.New("--user has no password, and curl would ask for the password. Try: --user NAME:PASSWORD, or --user NAME: for an empty password")
 		}
 		return addHeader(c.Header, "Authorization: Basic "+base64.StdEncoding.EncodeToString([]byte(v)))
 	},
@@ -68,7 +68,7 @@ func ParseCurl(words []string) (*Request, error) {
 
 func parseCurl(words []string, readFile func(string) ([]byte, error)) (*Request, error) {
 	if len(words) == 0 || strings.TrimSuffix(path.Base(words[0]), ".exe") != "curl" {
-		return nil, errors.New("behind -- there is no curl command. Try: once check -- curl http://localhost:8080/charges --json '{\"amount\":5000}'")
+		return nil, errors.New("the command line has no curl command after --. Try: once check -- curl http://localhost:8080/charges --json '{\"amount\":5000}'")
 	}
 	c := &curl{readFile: readFile}
 	c.Header = http.Header{}
@@ -111,11 +111,11 @@ func (c *curl) option(name string, words []string, attached string, taken int) (
 	set, ok := options[full]
 	if !ok {
 		name, _, _ = strings.Cut(name, "=") // a secret may follow the name
-		return 0, fmt.Errorf("curl's option %s is not understood here. Try: the same command without %s, if the request means the same then", name, name)
+		return 0, fmt.Errorf("once does not support the curl option %s. Try: the same command without %s, if the request then has the same meaning", name, name)
 	}
 	if attached == "" {
 		if len(words) < 2 {
-			return 0, fmt.Errorf("curl's option %s has no value. Try: quotes around the value", name)
+			return 0, fmt.Errorf("the curl option %s has no value. Try: put the value into quotation marks", name)
 		}
 		attached, taken = words[1], 2
 	}
@@ -124,7 +124,7 @@ func (c *curl) option(name string, words []string, attached string, taken int) (
 
 func (c *curl) method(name string) error {
 	if c.Method != "" {
-		return errors.New("the curl command has two methods. Try: one --request")
+		return errors.New("the curl command has two methods. Try: use --request only one time")
 	}
 	c.Method = name
 	return nil
@@ -161,11 +161,11 @@ func (c *curl) add(value string, isText bool) error {
 		return c.raw(value)
 	}
 	if name == "-" {
-		return errors.New("the data is read from the standard input. Try: the data itself, or @FILE")
+		return errors.New("the curl command reads its data from the standard input. Try: write the data itself, or @FILE")
 	}
 	b, err := c.readFile(name)
 	if err != nil {
-		return fmt.Errorf("the file of the data: %w. Try: a file that you may read", err)
+		return fmt.Errorf("the file of the data cannot be read: %w. Try: use a readable file", err)
 	}
 	value = string(b)
 	if isText {
@@ -199,10 +199,10 @@ func (c *curl) encoded(value string) error {
 // end returns the request that the options describe.
 func (c *curl) end() (*Request, error) {
 	if len(c.urls) != 1 {
-		return nil, fmt.Errorf("the curl command has %d URLs. Try: one URL, and quotes around each value with a blank in it", len(c.urls))
+		return nil, fmt.Errorf("the curl command has %d URLs. Try: use one URL, and put each value with a space into quotation marks", len(c.urls))
 	}
 	if c.isJSON && c.isForm {
-		return nil, errors.New("the curl command has --json and --data. Try: one of them")
+		return nil, errors.New("the curl command has both --json and --data. Try: use only one of them")
 	}
 	u := c.urls[0]
 	c.URL = u

@@ -13,7 +13,7 @@ import (
 func ParseFile(text []byte) (*Request, error) {
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
 	if bytes.Contains(text, []byte("{{")) {
-		return nil, errors.New("the file has a variable. Try: the value in place of {{NAME}}")
+		return nil, errors.New("the file has a variable such as {{NAME}}. Try: write the value in place of the variable")
 	}
 	var found []string
 	var part strings.Builder
@@ -32,7 +32,7 @@ func ParseFile(text []byte) (*Request, error) {
 	}
 	flush()
 	if len(found) != 1 {
-		return nil, fmt.Errorf("the file has %d requests. Try: a file with one, which begins with POST and its URL", len(found))
+		return nil, fmt.Errorf("the file has %d requests. Try: use a file with one request, which begins with POST and its URL", len(found))
 	}
 	return parsePart(found[0])
 }
@@ -80,14 +80,14 @@ func (r *Request) first(line string) error {
 		words = words[:2]
 	}
 	if len(words) != 2 {
-		return errors.New("the first line of the request is not METHOD URL. Try: POST http://localhost:8080/charges")
+		return errors.New("the first line of the request must have the form METHOD URL. Try: POST http://localhost:8080/charges")
 	}
 	u, err := parseURL(words[1])
 	if err != nil {
 		return err
 	}
 	if u.User != nil {
-		return errors.New("the URL has a user in it. Try: a header Authorization")
+		return errors.New("the URL contains a user. Try: use the header Authorization")
 	}
 	r.Method, r.URL = words[0], u
 	return nil
@@ -98,9 +98,9 @@ func (r *Request) body(text string) error {
 	text = strings.TrimRight(text, " \t\n")
 	switch {
 	case strings.HasPrefix(text, "< "), strings.HasPrefix(text, "<@"):
-		return errors.New("the body is in another file. Try: the body itself")
+		return errors.New("the request takes its body from another file. Try: write the body itself into the request")
 	case strings.Contains(text, "\n> "), strings.HasPrefix(text, "> "):
-		return errors.New("the file has a script behind its body. Try: a file without it")
+		return errors.New("the file has a script after the body. Try: use a file without the script")
 	}
 	if text != "" {
 		r.Body = []byte(text)

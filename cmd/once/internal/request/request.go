@@ -48,10 +48,10 @@ func parseURL(text string) (*url.URL, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, errors.New("the URL cannot be read. Try: quotes around the URL")
+		return nil, errors.New("the URL is not valid. Try: put the URL into quotation marks")
 	}
 	if u.Scheme != "http" && u.Scheme != "https" {
-		return nil, errors.New("the URL is neither http nor https. Try: a URL that begins with http:// or https://")
+		return nil, errors.New("the URL does not begin with http:// or https://. Try: http://localhost:8080/charges")
 	}
 	if u.Hostname() == "" {
 		return nil, errors.New("the URL has no host. Try: http://localhost:8080/charges")
@@ -65,7 +65,7 @@ func addHeader(h http.Header, line string) error {
 	name, value, ok := strings.Cut(line, ":")
 	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 	if !ok || !isToken(name) || strings.ContainsFunc(value, isControl) {
-		return errors.New("a header is not written NAME: VALUE. Try: quotes around the header")
+		return errors.New("a header does not have the form NAME: VALUE. Try: put the header into quotation marks")
 	}
 	h.Add(name, value)
 	return nil
@@ -87,7 +87,7 @@ func (r *Request) complete() error {
 	}
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodConnect:
-		return fmt.Errorf("%s takes no effect, so that no key is needed. Try: a request that creates something, such as a POST", r.Method)
+		return fmt.Errorf("a %s request has no effect, so it needs no key. Try: a request that creates something, such as a POST request", r.Method)
 	}
 	return nil
 }

@@ -60,25 +60,25 @@ func TestCurlIsReadAsCurlReadsIt(t *testing.T) {
 func TestWhatIsNotUnderstoodIsAnError(t *testing.T) {
 	const place = "http://localhost/sesame"
 	for says, words := range map[string][]string{
-		"no curl command":    {"wget", place},
-		"--form":             {"curl", place, "--form", "sesame=1"},
-		"-F":                 {"curl", place, "-Fsesame=1"},
-		"-k":                 {"curl", "-sk", place},
-		"--unknown":          {"curl", place, "--unknown=sesame"},
-		"has no value":       {"curl", place, "-H"},
-		"2 URLs":             {"curl", place, "-H", "Authorization:", "sesame", "-d", "x"},
-		"0 URLs":             {"curl", "-d", "sesame"},
-		"NAME: VALUE":        {"curl", place, "-H", "sesame"},
-		"no effect":          {"curl", place},
-		"neither http":       {"curl", "ftp://sesame"},
-		"standard input":     {"curl", place, "-d", "@-"},
-		"file of the data":   {"curl", place, "-d", "@none"},
-		"names a file":       {"curl", place, "-b", "sesame"},
-		"no password":        {"curl", place, "-u", "sesame"},
-		"not one word":       {"curl", place, "-X", "PO ST"},
-		"--json and --data":  {"curl", place, "--json", "{}", "-d", "sesame"},
-		"the URL cannot be":  {"curl", "http://sesame:x\x7f@localhost/"},
-		"behind -- there is": nil,
+		"no curl command":          {"wget", place},
+		"--form":                   {"curl", place, "--form", "sesame=1"},
+		"-F":                       {"curl", place, "-Fsesame=1"},
+		"-k":                       {"curl", "-sk", place},
+		"--unknown":                {"curl", place, "--unknown=sesame"},
+		"has no value":             {"curl", place, "-H"},
+		"2 URLs":                   {"curl", place, "-H", "Authorization:", "sesame", "-d", "x"},
+		"0 URLs":                   {"curl", "-d", "sesame"},
+		"NAME: VALUE":              {"curl", place, "-H", "sesame"},
+		"no effect":                {"curl", place},
+		"does not begin with http": {"curl", "ftp://sesame"},
+		"standard input":           {"curl", place, "-d", "@-"},
+		"file of the data":         {"curl", place, "-d", "@none"},
+		"names a file":             {"curl", place, "-b", "sesame"},
+		"no password":              {"curl", place, "-u", "sesame"},
+		"not one word":             {"curl", place, "-X", "PO ST"},
+		"--json and --data":        {"curl", place, "--json", "{}", "-d", "sesame"},
+		"the URL is not valid":     {"curl", "http://sesame:x\x7f@localhost/"},
+		"no curl command after":    nil,
 	} {
 		_, err := parseCurl(words, files)
 		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), ". Try: ") || strings.Contains(err.Error(), "sesame") {
@@ -94,15 +94,15 @@ func TestHTTPFile(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for says, text := range map[string]string{
-		"0 requests":   "# nothing\n",
-		"2 requests":   "POST http://a/\n###\nPOST http://a/\n",
-		"variable":     "POST http://{{host}}/\n",
-		"METHOD URL":   "http://a/\n",
-		"another file": "POST http://a/\n\n< ./sesame.json\n",
-		"script":       "POST http://a/\n\n{}\n\n> {% sesame %}\n",
-		"NAME: VALUE":  "POST http://a/\nsesame\n\n",
-		"a user in it": "POST http://sesame:x@a/\n\n",
-		"no effect":    "GET http://a/\n\n",
+		"0 requests":      "# nothing\n",
+		"2 requests":      "POST http://a/\n###\nPOST http://a/\n",
+		"variable":        "POST http://{{host}}/\n",
+		"METHOD URL":      "http://a/\n",
+		"another file":    "POST http://a/\n\n< ./sesame.json\n",
+		"script":          "POST http://a/\n\n{}\n\n> {% sesame %}\n",
+		"NAME: VALUE":     "POST http://a/\nsesame\n\n",
+		"contains a user": "POST http://sesame:x@a/\n\n",
+		"no effect":       "GET http://a/\n\n",
 	} {
 		if _, err := ParseFile([]byte(text)); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), ". Try: ") || strings.Contains(err.Error(), "sesame") {
 			t.Errorf("%q: %v", text, err)
@@ -166,11 +166,11 @@ func TestCurlInAFile(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for says, text := range map[string]string{
-		"has a $":      "curl localhost -H \"A: $SESAME\" -d x",
-		"has a `":      "curl localhost -d `sesame`",
-		"has a |":      "curl localhost -d sesame | jq",
-		"does not end": "curl localhost -d 'sesame",
-		"--form":       "curl localhost --form sesame=1",
+		"has the character $":   "curl localhost -H \"A: $SESAME\" -d x",
+		"has the character `":   "curl localhost -d `sesame`",
+		"has the character |":   "curl localhost -d sesame | jq",
+		"without a closing one": "curl localhost -d 'sesame",
+		"--form":                "curl localhost --form sesame=1",
 	} {
 		if _, err := read(text); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), ". Try: ") || strings.Contains(err.Error(), "sesame") {
 			t.Errorf("%s: %v", text, err)

@@ -11,7 +11,7 @@ import (
 func ReadFile(name string) (*Request, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("%w. Try: a file that you may read", err)
+		return nil, fmt.Errorf("%w. Try: use a readable file", err)
 	}
 	if strings.HasSuffix(name, ".http") {
 		return ParseFile(text)
@@ -37,7 +37,7 @@ func split(text string) (words []string, err error) {
 				word.WriteByte(text[i])
 			}
 		case c == '$' || c == '`' || quote == 0 && strings.IndexByte("|&;<>()", c) >= 0:
-			return nil, fmt.Errorf("the curl command has a %c that a shell would act upon. Try: single quotes around the value", c)
+			return nil, fmt.Errorf("the curl command has the character %c, which a shell would interpret. Try: put the value into single quotation marks", c)
 		case c == quote:
 			quote = 0
 		case quote == 0 && (c == '\'' || c == '"'):
@@ -54,7 +54,7 @@ func split(text string) (words []string, err error) {
 		}
 	}
 	if quote != 0 {
-		return nil, errors.New("the curl command has a quote that does not end. Try: the same command in a shell")
+		return nil, errors.New("the curl command has an opening quotation mark without a closing one. Try: run the same command in a shell")
 	}
 	if isOpen {
 		words = append(words, word.String())

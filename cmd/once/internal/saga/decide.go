@@ -74,12 +74,12 @@ func (c *decide) check(args []string) error {
 	try = "once saga " + string(c.decision.Action) + " KEY" + try + " --reason WHY --db URL"
 	switch {
 	case len(args) == 0 || args[0] == "":
-		return cli.Usage("which saga?", try)
+		return cli.Usage("the KEY of the saga is missing", try)
 	case c.fs.Lookup("step") != nil && c.decision.Step == "":
 		return cli.Usage("--step is missing", try+", with a STEP of once saga show KEY")
 	case c.decision.Action != saga.ActionForce:
 	case c.notMade == c.fs.Changed("value"):
-		return cli.Usage("the outcome of the call is missing", "--value JSON if it has happened, or --not-made")
+		return cli.Usage("the outcome of the call is missing", "--value JSON if the call took effect, or --not-made")
 	case !c.notMade && !json.Valid([]byte(c.value)):
 		return cli.Usage(fmt.Sprintf("--value %s is not JSON", words.Quoted(c.value)), `--value '"text"', --value 7, or --value '{"id":"ch_1"}'`)
 	case !c.notMade:

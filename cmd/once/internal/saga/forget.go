@@ -41,7 +41,7 @@ func (c *forget) Flags(fs *pflag.FlagSet) {
 func (c *forget) Run(ctx context.Context, m *cli.Env, args []string) error {
 	const try = "once saga forget KEY --reason WHY --db URL"
 	if len(args) == 0 || args[0] == "" {
-		return cli.Usage("which saga?", try)
+		return cli.Usage("the KEY of the saga is missing", try)
 	}
 	if err := cli.CheckBy(c.by, try); err != nil {
 		return err

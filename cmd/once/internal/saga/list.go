@@ -48,7 +48,7 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	switch c.filter.State {
 	case "", saga.StateStuck, saga.StateWaiting, saga.StateRunning, saga.StateCompleted, saga.StateCompensated:
 	default:
-		return cli.Usage(fmt.Sprintf("there is no state %q", c.filter.State), "--state stuck, waiting, running, completed, or compensated")
+		return cli.Usage(fmt.Sprintf("the state %q does not exist", c.filter.State), "--state stuck, waiting, running, completed, or compensated")
 	}
 	if c.fs.Changed("tenant") {
 		c.filter.Tenant = &c.tenant

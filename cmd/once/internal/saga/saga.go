@@ -53,7 +53,7 @@ func (c *subject) find(ctx context.Context, m *cli.Env, db *cli.DB, args []strin
 	case 1:
 		return of[0], nil
 	case 0:
-		return one, cli.Nothing(fmt.Errorf("%s has no saga with this key: it was not started, or its record has expired. Try: once saga list --db %s", db.Name, db.Paste))
+		return one, cli.Nothing(fmt.Errorf("%s has no saga with this key: the saga was not started, or its record has expired. Try: once saga list --db %s", db.Name, db.Paste))
 	}
 	if err := printList(m.Stderr, of); err != nil {
 		return one, err
@@ -74,7 +74,7 @@ func titled(s operate.Saga) string {
 // refused translates err into the words of the command, if err says why nothing was done.
 func refused(db *cli.DB, doing string, err error) error {
 	if errors.Is(err, saga.ErrNothing) {
-		return cli.Nothing(fmt.Errorf("%s has no saga with this key any more. Try: once saga list --db %s", db.Name, db.Paste))
+		return cli.Nothing(fmt.Errorf("%s no longer has a saga with this key. Try: once saga list --db %s", db.Name, db.Paste))
 	}
 	if lacks := db.Lacks(err, "tables for sagas", saga.Migrations.Capability); lacks != nil {
 		return lacks
@@ -83,7 +83,7 @@ func refused(db *cli.DB, doing string, err error) error {
 	case errors.As(err, new(*store.Error)):
 		return db.Failed(doing, err)
 	case errors.Is(err, operate.ErrRunning), errors.Is(err, operate.ErrUnknown):
-		return errors.New("the saga has not ended, and still needs its stored data. Try: again when the saga has ended, or once saga cancel KEY")
+		return errors.New("the saga has not ended, and still needs its stored data. Try: run the same command again when the saga has ended, or once saga cancel KEY")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}

@@ -46,7 +46,7 @@ func (c *show) Flags(fs *pflag.FlagSet) {
 
 func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) == 0 || args[0] == "" {
-		return cli.Usage("which saga?", "once saga show KEY --db URL, with a KEY of once saga list")
+		return cli.Usage("the KEY of the saga is missing", "once saga show KEY --db URL, with a KEY of once saga list")
 	}
 	encrypter, err := c.key.Encrypter()
 	if err != nil {
@@ -93,13 +93,13 @@ func printView(w io.Writer, v operate.SagaView) error {
 	line("saga", "%s", words.OrDash(v.Definition))
 	line("state", "%s: %s", v.State, v.Meaning())
 	if p.Turned != "" {
-		line("turned", "because of %s: what has taken effect is undone", words.Shown(p.Turned))
+		line("turned", "because of %s: the saga undoes the steps that took effect", words.Shown(p.Turned))
 	}
 	if p.Pivot != "" {
-		line("pivot", "%s is done: the saga only goes forward", words.Shown(p.Pivot))
+		line("pivot", "%s is done: the saga can no longer be undone", words.Shown(p.Pivot))
 	}
 	if p.Tries > 0 {
-		line("tries", "%d have failed of what is next", p.Tries)
+		line("tries", "%d attempts of the next step have failed", p.Tries)
 	}
 	if !p.Due.IsZero() && v.State == saga.StateWaiting {
 		line("due", "%s", words.Time(p.Due))

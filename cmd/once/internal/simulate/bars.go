@@ -16,7 +16,7 @@ func bars(o Outcome) string {
 	s := scale{left: left, wide: 820, length: min(end, 1.15*most)}
 	bottom := top + row*float64(len(o.Results))
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg class="bars" viewBox="0 0 1080 %.0f" role="img" aria-label="time to be well again">`, bottom+24)
+	fmt.Fprintf(&b, `<svg class="bars" viewBox="0 0 1080 %.0f" role="img" aria-label="time until the service has recovered">`, bottom+24)
 	for t := 0.0; t <= s.length; t += nice(s.length / 8) {
 		fmt.Fprintf(&b, `<path class="grid" d="M%.1f %.1fV%.1f"/><text class="tick" x="%.1f" y="%.1f" text-anchor="middle">%s s</text>`,
 			s.x(t), top, bottom, s.x(t), bottom+18, tick(round(t)))

@@ -113,9 +113,9 @@ var shown = []struct{ name, class string }{
 
 // chart draws a few policies: their successes, or their attempts in an outage, in which nothing succeeds.
 func chart(o Outcome) string {
-	of, label := succeeded, "intents that succeed, a second"
+	of, label := succeeded, "calls that succeed per second"
 	if o.Down {
-		of, label = attempts, "attempts, a second"
+		of, label = attempts, "attempts per second"
 	}
 	var asked []float64
 	if len(o.Results) > 0 {
@@ -130,7 +130,7 @@ func amplification(o Outcome) string {
 	for i := range one {
 		one[i] = 1
 	}
-	return overTime(o, "attempts an intent", amplified, one, 150)
+	return overTime(o, "attempts per call", amplified, one, 150)
 }
 
 // overTime draws a series of the shown policies, and the reference line asked.
@@ -139,7 +139,7 @@ func overTime(o Outcome, label string, of func(Result) []float64, asked []float6
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="chart" viewBox="0 0 1080 %.0f" role="img" aria-label="%s, over time">`, high+60, label)
 	b.WriteString(s.wrong(o))
-	fmt.Fprintf(&b, `<text class="note" x="%.1f" y="%.1f">it goes wrong</text>`, s.x(o.From.Seconds()), s.top-7)
+	fmt.Fprintf(&b, `<text class="note" x="%.1f" y="%.1f">the failure</text>`, s.x(o.From.Seconds()), s.top-7)
 	for v := 0.0; v <= s.most; v += nice(s.most / 5) {
 		fmt.Fprintf(&b, `<path class="grid" d="M%.1f %.1fH%.1f"/><text class="tick" x="%.1f" y="%.1f" text-anchor="end">%s</text>`,
 			s.left, s.y(v), s.left+s.wide, s.left-8, s.y(v)+4, tick(v))

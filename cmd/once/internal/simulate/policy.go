@@ -28,18 +28,18 @@ func Policies() []Policy {
 	const unlimited = -1
 	jitter := retry.Policy{}
 	return []Policy{
-		{Name: "no retries", What: "Every failure is final.", retry: retry.Policy{Attempts: 1}},
-		{Name: "immediate", What: "Up to 4 retries at once.", retry: retry.Policy{Base: -1}, burst: unlimited},
-		{Name: "fixed pause", What: "Up to 4 retries, 200 ms apart.", retry: retry.Policy{Base: 200 * ms, Cap: 200 * ms}, rigid: true, burst: unlimited},
-		{Name: "exponential", What: "100, 200, 400, 800 ms, all clients alike.", retry: jitter, rigid: true, burst: unlimited},
-		{Name: "full jitter", What: "A random part of those pauses.", retry: jitter, burst: unlimited},
-		{Name: "in-flight budget", What: "Full jitter; retries are at most 20 % of what is in flight, or 3.", retry: jitter, burst: unlimited, inFlight: 0.2},
-		{Name: "traffic budget", What: "Full jitter; every request earns 20 % of a retry, 100 are in reserve.", retry: jitter, burst: unlimited, traffic: true},
-		{Name: "breaker", What: "Full jitter; half of 20 failed in 10 s: nothing for 5 s.", retry: jitter, burst: unlimited, breaker: true},
-		{Name: "queue cap", What: "Full jitter without a budget; the service has package limit in front.", retry: jitter, burst: unlimited, shed: true},
-		{Name: "once/retry", What: "Full jitter; only a success earns 10 % of a retry, 10 are in reserve; none if others fare alike. The default.", retry: jitter, Ours: true},
-		{Name: "once/retry + limit", What: "The same, and the service has package limit in front.", retry: jitter, Ours: true, shed: true},
-		{Name: "once on both sides", What: "And all attempts carry one key, which the service knows.", retry: jitter, Ours: true, shed: true, keyed: true},
+		{Name: "no retries", What: "The client does not retry.", retry: retry.Policy{Attempts: 1}},
+		{Name: "immediate", What: "Up to 4 retries, without a pause.", retry: retry.Policy{Base: -1}, burst: unlimited},
+		{Name: "fixed pause", What: "Up to 4 retries, with pauses of 200 ms.", retry: retry.Policy{Base: 200 * ms, Cap: 200 * ms}, rigid: true, burst: unlimited},
+		{Name: "exponential", What: "Pauses of 100, 200, 400 and 800 ms, the same for all clients.", retry: jitter, rigid: true, burst: unlimited},
+		{Name: "full jitter", What: "A random part of the exponential pauses.", retry: jitter, burst: unlimited},
+		{Name: "in-flight budget", What: "Full jitter; at most 20 % of the requests in flight are retries, or 3 retries.", retry: jitter, burst: unlimited, inFlight: 0.2},
+		{Name: "traffic budget", What: "Full jitter; each request allows 0.2 retries, and 100 retries are in reserve.", retry: jitter, burst: unlimited, traffic: true},
+		{Name: "breaker", What: "Full jitter; if half of 20 requests in 10 s fail, the client sends nothing for 5 s.", retry: jitter, burst: unlimited, breaker: true},
+		{Name: "queue cap", What: "Full jitter without a budget; package limit is in front of the service.", retry: jitter, burst: unlimited, shed: true},
+		{Name: "once/retry", What: "The default of once: full jitter; only a success allows 0.1 retries, and 10 retries are in reserve; no retry if other calls fail in the same way.", retry: jitter, Ours: true},
+		{Name: "once/retry + limit", What: "The default of once, and package limit is in front of the service.", retry: jitter, Ours: true, shed: true},
+		{Name: "once on both sides", What: "The row above; and all attempts of a call have one key, which the service remembers.", retry: jitter, Ours: true, shed: true, keyed: true},
 	}
 }
 

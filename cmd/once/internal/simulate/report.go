@@ -102,13 +102,13 @@ func (r Result) Percent() string {
 func facts(s Scenario) []string {
 	list := []string{fmt.Sprintf("%d clients", s.Clients)}
 	if s.Think == 0 {
-		list = append(list, thousands(int(s.Rate))+" intents a second")
+		list = append(list, thousands(int(s.Rate))+" calls per second")
 	}
 	return append(list,
 		thousands(int(float64(s.Workers)*float64(time.Second)/float64(s.Service)))+" can be served a second",
 		fmt.Sprintf("%d at a time, %s each", s.Workers, spaced(s.Service)),
 		"clients wait "+spaced(s.Timeout),
-		fmt.Sprintf("goes wrong from %s to %s", spaced(s.From), spaced(s.To)),
+		fmt.Sprintf("fails from %s to %s", spaced(s.From), spaced(s.To)),
 	)
 }
 

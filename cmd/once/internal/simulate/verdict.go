@@ -24,10 +24,10 @@ func verdict(o Outcome) string {
 	}
 	none, naive, ours, limited := by[policyNone], by[policyNaive], by[policyOurs], by[policyLimited]
 	all := []string{
-		fmt.Sprintf("Without retries %s of %s calls succeeded, and the service was %s.", none.Percent(), thousands(none.Intents), none.health()),
+		fmt.Sprintf("Without retries, %s of %s calls succeeded, and the service %s.", none.Percent(), thousands(none.Intents), none.health()),
 		"Retries without a budget (" + naive.Name + ") " + naive.against(none),
 		"The default of once (" + ours.Name + ") " + ours.against(none),
-		"With package limit in front of the service it " + limited.against(none),
+		"The default of once with package limit in front of the service " + limited.against(none),
 	}
 	return conclusion(naive.gain(none), max(ours.gain(none), limited.gain(none))) + " " + strings.Join(all, " ")
 }
@@ -38,11 +38,11 @@ func conclusion(naive, ours float64) string {
 	case naive > little && ours > little:
 		return "Here retries help."
 	case naive < -little && ours > little:
-		return "Here retries do harm without a budget, and help with one and a service that sheds load."
+		return "Here retries do harm without a budget. Retries help with a budget, if the service sheds load."
 	case naive < -little && ours < -little:
-		return "Here retries do harm; a budget bounds it."
+		return "Here retries do harm, and a budget limits the harm."
 	case naive < -little:
-		return "Here retries do harm without a budget, and none with one."
+		return "Here retries do harm without a budget, and do no harm with a budget."
 	case ours > little:
 		return "Here retries help only with a budget."
 	case ours < -little:
@@ -65,16 +65,16 @@ func (r Result) against(none Result) string {
 	case gain < -little:
 		what = "did harm"
 	}
-	return fmt.Sprintf("%s: %s succeeded, with %.2f attempts for each call, and the service was %s.", what, r.Percent(), r.Amplified, r.health())
+	return fmt.Sprintf("%s: %s succeeded, with %.2f attempts for each call, and the service %s.", what, r.Percent(), r.Amplified, r.health())
 }
 
 // health says when the service was well again.
 func (r Result) health() string {
 	switch {
 	case r.Recovery < 0:
-		return "not well again in this time"
+		return "did not recover in this time"
 	case r.Recovered() == "at once":
-		return "well at once"
+		return "recovered at once"
 	}
-	return "well again after " + r.Recovered()
+	return "recovered after " + r.Recovered()
 }

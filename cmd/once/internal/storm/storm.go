@@ -55,12 +55,12 @@ func (c *storm) Run(_ context.Context, m *cli.Env, _ []string) error {
 	if c.preset != "all" {
 		s, ok := simulate.Preset(c.preset)
 		if !ok {
-			return cli.Usage(fmt.Sprintf("there is no preset %q", c.preset), "--preset ordinary, herd, slow, pool, outage, or all")
+			return cli.Usage(fmt.Sprintf("the preset %q does not exist", c.preset), "--preset ordinary, herd, slow, pool, outage, or all")
 		}
 		scenarios = []simulate.Scenario{s}
 	}
 	if c.clients < 1 || c.clients > mostClients {
-		return cli.Usage(fmt.Sprintf("--clients %d makes no storm", c.clients), "--clients 20")
+		return cli.Usage(fmt.Sprintf("--clients %d is not a useful number of clients", c.clients), "--clients 20")
 	}
 	for i := range scenarios {
 		scenarios[i].Clients = c.clients
@@ -68,7 +68,7 @@ func (c *storm) Run(_ context.Context, m *cli.Env, _ []string) error {
 	report := simulate.RunAll(scenarios, c.seed)
 	if c.html != "" {
 		if err := c.write(report); err != nil {
-			return fmt.Errorf("%w. Try: --html with a file that can be written", err)
+			return fmt.Errorf("%w. Try: --html with a writable file", err)
 		}
 	}
 	if c.json {
@@ -100,14 +100,14 @@ func (c *storm) write(report simulate.Report) error {
 func printStorm(w io.Writer, o simulate.Outcome) error {
 	fmt.Fprintf(w, "\n%s (%s)\n\n", o.Title, o.Name)
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "well again\tsucceeded\tunder way\tunsent\tattempts an intent\tworst second\tlongest queue\t  policy")
+	fmt.Fprintln(t, "recovered after\tsucceeded\trunning at the end\tnot sent\tattempts per call\tworst second\tlongest queue\t  policy")
 	for _, r := range o.Results {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.2f\t%.1f\t%d\t  %s\n", r.Recovered(), r.Percent(), r.Open, r.Unsent, r.Amplified, r.Peak, r.Queue, r.Name)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\nSucceeded is of all intents of %v. Those that were under way at the end count as not succeeded, and so do those that\na breaker has let fail unsent. Attempts are counted from %v to %v, and the worst second is of the whole time.\n", o.Length, o.From, o.To)
+	fmt.Fprintf(w, "\n\"succeeded\" is the part of all calls in %v that succeeded. Calls that were running at the end, and calls that a breaker\nrefused to send, count as failed. \"attempts per call\" counts the attempts from %v to %v. \"worst second\" is the largest\nnumber of attempts per call in one second of the whole time.\n", o.Length, o.From, o.To)
 	_, err := fmt.Fprintf(w, "\nVerdict: %s\n", o.Verdict)
 	return err
 }

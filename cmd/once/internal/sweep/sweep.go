@@ -95,7 +95,7 @@ func (c *sweep) Run(ctx context.Context, m *cli.Env, _ []string) error {
 // failed adds advice to an error, unless it is an error of the archive, which has advice already.
 func (c *sweep) failed(db cli.Source, err error) error {
 	if c.dir != "" && store.KindOf(err) == store.KindOther {
-		return fmt.Errorf("%w. Nothing was deleted that is not in the archive. Try: is there room in %s, and may you write it?", err, c.dir)
+		return fmt.Errorf("%w. The sweep has deleted only rows that are in the archive. Try: check that the disk of %s has room, and that you may write to it", err, c.dir)
 	}
 	return db.Failed("sweep", err)
 }
@@ -105,11 +105,11 @@ func (c *sweep) report(m *cli.Env, db cli.Source, p retention.Pass) {
 	case c.output != cli.Table:
 		_ = cli.WriteJSON(m.Stdout, cli.JSONL, operate.PassOf(p)) // JSONL, because passes follow each other without an end
 	case p.Err == nil:
-		fmt.Fprintf(m.Stdout, "%d expired operations deleted from %s in %v.\n", p.Rows, db.Name, p.Took.Round(time.Millisecond))
+		fmt.Fprintf(m.Stdout, "%d expired operations were deleted from %s in %v.\n", p.Rows, db.Name, p.Took.Round(time.Millisecond))
 	case c.every > 0:
-		fmt.Fprintf(m.Stderr, "once: %v. It will be tried again.\n", c.failed(db, p.Err))
+		fmt.Fprintf(m.Stderr, "once: %v. The command will try again.\n", c.failed(db, p.Err))
 	default:
-		fmt.Fprintf(m.Stdout, "%d expired operations deleted from %s before it failed.\n", p.Rows, db.Name)
+		fmt.Fprintf(m.Stdout, "%d expired operations were deleted from %s before the sweep failed.\n", p.Rows, db.Name)
 	}
 }
 

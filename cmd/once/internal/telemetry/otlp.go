@@ -41,7 +41,7 @@ func (c *OTLP) Check() error {
 	}
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return cli.Usage(fmt.Sprintf("--otlp %q is no URL of a collector", c.URL), "--otlp http://127.0.0.1:4318")
+		return cli.Usage(fmt.Sprintf("--otlp %q is not the URL of a collector", c.URL), "--otlp http://127.0.0.1:4318")
 	}
 	c.URL = strings.TrimRight(c.URL, "/")
 	return nil

@@ -77,9 +77,9 @@ func (c *torture) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if err != nil {
 		return usage(err)
 	}
-	fmt.Fprintf(m.Stderr, "%s: at most %d kills of %s, of which each takes one effect.\n", cfg.Request.Place(), cfg.Kills, cfg.Command[0])
+	fmt.Fprintf(m.Stderr, "%s: the test kills %[3]s at most %[2]d times. Each kill needs one request that takes effect.\n", cfg.Request.Place(), cfg.Kills, cfg.Command[0])
 	if c.plan {
-		_, err := fmt.Fprintln(m.Stderr, "Nothing was started.")
+		_, err := fmt.Fprintln(m.Stderr, "The command has started no process.")
 		return err
 	}
 	report, err := crash.Run(ctx, cfg)
@@ -96,11 +96,11 @@ func (c *torture) Run(ctx context.Context, m *cli.Env, args []string) error {
 	case len(report.Findings) > 0:
 		return cli.ErrSaid
 	case report.Hits == 0:
-		try := "more --kills"
+		try := "a larger number of --kills"
 		if len(cfg.Proxies) > 0 {
-			try = cfg.Proxies[0].Listen + " as the address of the database in the settings of the command"
+			try = cfg.Proxies[0].Listen + " as the address of the database in the settings of the tested command"
 		}
-		return cli.Usage("no kill struck a request: this is no pass", try)
+		return cli.Usage("no kill happened during a request: the test has no result", try)
 	}
 	return nil
 }
@@ -115,19 +115,19 @@ func usage(err error) error {
 func (c *torture) config(ctx context.Context, args []string) (cfg crash.Config, err error) {
 	switch {
 	case len(args) == 0:
-		return cfg, cli.Usage("which command serves the API?", "once torture --request charge.http --effects http://localhost:{port}/count -- node server.js {port}")
+		return cfg, cli.Usage("the command that serves the API is missing", "once torture --request charge.http --effects http://localhost:{port}/count -- node server.js {port}")
 	case c.request == "":
 		return cfg, cli.Usage("--request is missing", "--request charge.http, a file that begins with POST http://localhost:8080/charges")
 	case c.effects == "":
-		return cfg, cli.Usage("--effects is missing: nothing else tells one effect from two", `--effects '!psql -Atc "select count(*) from charge"'`)
+		return cfg, cli.Usage("--effects is missing, and the test must count the effects", `--effects '!psql -Atc "select count(*) from charge"'`)
 	case c.kills < 1:
-		return cfg, cli.Usage(fmt.Sprintf("--kills %d is no kill", c.kills), "--kills 40")
+		return cfg, cli.Usage(fmt.Sprintf("--kills %d is not a number of kills", c.kills), "--kills 40")
 	case c.patience <= 0:
-		return cfg, cli.Usage(fmt.Sprintf("--stuck-after %v is over", c.patience), "--stuck-after 2s")
+		return cfg, cli.Usage(fmt.Sprintf("--stuck-after %v must be greater than zero", c.patience), "--stuck-after 2s")
 	}
 	i := slices.Index(probe.Names(), c.preset)
 	if i < 0 {
-		return cfg, cli.Usage(fmt.Sprintf("there is no preset %q", c.preset), "--preset "+strings.Join(probe.Names(), ", or --preset "))
+		return cfg, cli.Usage(fmt.Sprintf("the preset %q does not exist", c.preset), "--preset "+strings.Join(probe.Names(), ", or --preset "))
 	}
 	cfg = crash.Config{Command: slices.Clone(args), KeyHeader: c.keyHeader, Quoted: probe.Presets[i].Quoted, Kills: c.kills, Patience: c.patience}
 	if cfg.Request, err = request.ReadFile(c.request); err != nil {
@@ -188,5 +188,5 @@ func freePort(ctx context.Context) (string, error) {
 		_, port, err := net.SplitHostPort(address)
 		return port, err
 	}
-	return "", errors.New("no port is free between 20000 and 30000. Try: a port in the command and in the request")
+	return "", errors.New("no port between 20000 and 30000 is free. Try: write a fixed port into the command and into the request")
 }

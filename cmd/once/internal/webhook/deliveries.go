@@ -37,7 +37,7 @@ func (c *deliveries) Flags(fs *pflag.FlagSet) {
 
 func (c *deliveries) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) == 0 || args[0] == "" {
-		return cli.Usage("which endpoint?", "once webhook deliveries ENDPOINT --db URL, with an ENDPOINT of once webhook endpoints")
+		return cli.Usage("the ENDPOINT is missing", "once webhook deliveries ENDPOINT --db URL, with an ENDPOINT of once webhook endpoints")
 	}
 	if err := cli.CheckLimit(c.filter.Limit); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (c *deliveries) Run(ctx context.Context, m *cli.Env, args []string) error {
 	switch c.filter.State {
 	case "", "waiting", "stopped", "delivered":
 	default:
-		return cli.Usage(fmt.Sprintf("there is no state %q", c.filter.State), "--state waiting, stopped or delivered")
+		return cli.Usage(fmt.Sprintf("the state %q does not exist", c.filter.State), "--state waiting, stopped or delivered")
 	}
 	db, err := m.Open(ctx, c.db, operate.Config{})
 	if err != nil {

@@ -48,7 +48,7 @@ func (c *endpoints) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	switch c.filter.State {
 	case "", operate.EndpointActive, operate.EndpointFailing, operate.EndpointOpen, operate.EndpointDisabled:
 	default:
-		return cli.Usage(fmt.Sprintf("there is no state %q", c.filter.State), "--state active, failing, open or disabled")
+		return cli.Usage(fmt.Sprintf("the state %q does not exist", c.filter.State), "--state active, failing, open or disabled")
 	}
 	db, err := m.Open(ctx, c.db, operate.Config{})
 	if err != nil {

@@ -57,14 +57,14 @@ type arrived struct {
 
 func (c *listen) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if c.answer < 200 || c.answer > 599 {
-		return cli.Usage(fmt.Sprintf("--answer %d is no status of an answer", c.answer), "--answer 200, or 500 to see how the sender tries again")
+		return cli.Usage(fmt.Sprintf("--answer %d is not an HTTP status", c.answer), "--answer 200, or --answer 500 to see how the sender tries again")
 	}
 	if _, err := c.verifier(); err != nil {
 		return err
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port)))
 	if err != nil {
-		return fmt.Errorf("%w. Try: another --port", err)
+		return fmt.Errorf("%w. Try: use another --port", err)
 	}
 	fmt.Fprintf(m.Stderr, "waiting for webhooks at http://%s/\n", l.Addr())
 	var printing sync.Mutex
@@ -111,10 +111,10 @@ func (c *listen) print(w io.Writer, one arrived) {
 		_ = cli.WriteJSON(w, cli.JSONL, one)
 		return
 	}
-	what := "the signature is wrong"
+	what := "the signature is not correct"
 	switch {
 	case one.Stale:
-		what = "the signature is right, and its time is not"
+		what = "the signature is correct, but the time of the request is not"
 	case one.Genuine:
 		what = fmt.Sprintf("%s %s", words.OrDash(one.ID), words.OrDash(one.Type))
 	}

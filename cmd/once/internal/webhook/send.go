@@ -38,7 +38,7 @@ func (c *change) Flags(fs *pflag.FlagSet) {
 
 func (c *change) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) < c.args || args[0] == "" {
-		return cli.Usage("which endpoint"+words.Either(c.args > 1, ", and which event?", "?"), c.try)
+		return cli.Usage(words.Either(c.args > 1, "the ENDPOINT or the EVENT is missing", "the ENDPOINT is missing"), c.try)
 	}
 	if err := cli.CheckBy(c.by, c.try); err != nil {
 		return err
@@ -131,7 +131,7 @@ func newRecover() *change {
 	period := func(ctx context.Context, db *cli.DB) (p webhook.Period, err error) {
 		p.Rate = rate
 		if _, err = between.Read(ctx, db, &p.Since, &p.Until); err == nil && p.Since.IsZero() {
-			err = cli.Usage("since when?", try)
+			err = cli.Usage("--since is missing", try)
 		}
 		return p, err
 	}

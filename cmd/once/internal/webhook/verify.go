@@ -51,16 +51,16 @@ func (s *sender) Flags(fs *pflag.FlagSet) {
 // verifier returns the verifier that the flags describe.
 func (s *sender) verifier() (v *webhook.Verifier, err error) {
 	if s.file == "" {
-		return nil, cli.Usage("which secret?", "--secret-file FILE: a secret on the command line would be seen by others")
+		return nil, cli.Usage("the secret is missing", "--secret-file FILE (other users can see a secret on the command line)")
 	}
 	text, err := os.ReadFile(s.file)
 	if err != nil {
-		return nil, fmt.Errorf("--secret-file: %w. Try: a file that you may read", err)
+		return nil, fmt.Errorf("--secret-file: %w. Try: use a readable file", err)
 	}
 	secrets := strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' || r == '\r' })
 	secrets = slices.DeleteFunc(secrets, func(line string) bool { return strings.TrimSpace(line) == "" })
 	if len(secrets) == 0 {
-		return nil, cli.Usage("--secret-file: the file is empty", "a file with the secret of the endpoint in its first line")
+		return nil, cli.Usage("--secret-file: the file is empty", "use a file with the secret of the endpoint in its first line")
 	}
 	with := schemes[s.scheme]
 	if s.scheme == "hmac" {
@@ -71,17 +71,17 @@ func (s *sender) verifier() (v *webhook.Verifier, err error) {
 		case "base64":
 			s.hmac.Encoding = webhook.Base64
 		default:
-			return nil, cli.Usage(fmt.Sprintf("there is no encoding %q", s.encoding), "--signature-encoding hex or base64")
+			return nil, cli.Usage(fmt.Sprintf("the encoding %q does not exist", s.encoding), "--signature-encoding hex or base64")
 		}
 		with = s.hmac.Verifier
 	}
 	if with == nil {
-		return nil, cli.Usage(fmt.Sprintf("there is no scheme %q", s.scheme), "--scheme "+schemeNames)
+		return nil, cli.Usage(fmt.Sprintf("the scheme %q does not exist", s.scheme), "--scheme "+schemeNames)
 	}
 	defer func() { // a constructor panics if a secret is wrong; its text does not show the secret
 		if said := recover(); said != nil {
 			what, try := words.Advice(strings.TrimPrefix(fmt.Sprint(said), "webhook: "))
-			v, err = nil, cli.Usage(what, cmp.Or(try, "the secret as the sender shows it"))
+			v, err = nil, cli.Usage(what, cmp.Or(try, "use the secret exactly as the sender shows it"))
 		}
 	}()
 	return with(secrets...), nil
@@ -131,7 +131,7 @@ func (c *verify) Run(_ context.Context, m *cli.Env, args []string) error {
 	if len(args) > 0 && args[0] != "-" {
 		f, err := os.Open(args[0])
 		if err != nil {
-			return fmt.Errorf("%w. Try: a file with the captured request", err)
+			return fmt.Errorf("%w. Try: use a file with the captured request", err)
 		}
 		defer func() { _ = f.Close() }()
 		in = f
@@ -150,9 +150,9 @@ func (c *verify) Run(_ context.Context, m *cli.Env, args []string) error {
 		return err
 	}
 	if c.output == cli.Table {
-		fmt.Fprintf(m.Stdout, "The signature is right: event %s of type %s, %s.\n", words.OrDash(said.ID), words.OrDash(said.Type), words.Count(said.Bytes, "byte"))
+		fmt.Fprintf(m.Stdout, "The signature is correct: event %s of type %s, %s.\n", words.OrDash(said.ID), words.OrDash(said.Type), words.Count(said.Bytes, "byte"))
 		if said.Stale {
-			fmt.Fprintf(m.Stdout, "A service refuses it now, because its time is more than %v from now.\n", c.tolerance)
+			fmt.Fprintf(m.Stdout, "A service would refuse this request now, because its time differs from the present time by more than %v.\n", c.tolerance)
 		}
 	}
 	return nil
@@ -170,7 +170,7 @@ func (c *verify) judge(v *webhook.Verifier, header http.Header, body []byte) (sa
 	}
 	if err != nil {
 		what, _ := words.Advice(strings.TrimPrefix(err.Error(), "webhook: "))
-		return said, fmt.Errorf("%s. Try: the secret of this endpoint and no other, the raw bytes of the body as they have arrived, and --scheme of this sender", strings.TrimSuffix(what, "."))
+		return said, fmt.Errorf("%s. Try: use the secret of this endpoint, the raw bytes of the body as they arrived, and the --scheme of this sender", strings.TrimSuffix(what, "."))
 	}
 	said.Genuine, said.ID, said.Type = true, m.ID, m.Type
 	return said, nil
@@ -184,7 +184,7 @@ func readRequest(in io.Reader) (http.Header, []byte, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("the request cannot be read: %w", err)
 	}
-	const try = "headers, an empty line, and the raw body"
+	const try = "use a file with headers, an empty line and the raw body"
 	if len(text) > maxRequest {
 		return nil, nil, cli.Usage(fmt.Sprintf("the request has more than %d bytes", maxRequest), try)
 	}
@@ -196,7 +196,7 @@ func readRequest(in io.Reader) (http.Header, []byte, error) {
 		end, length = crlf, 4
 	}
 	if end < 0 {
-		return nil, nil, cli.Usage("the request has no empty line behind its headers", try)
+		return nil, nil, cli.Usage("the request has no empty line after its headers", try)
 	}
 	header, err := textproto.NewReader(bufio.NewReader(io.MultiReader(bytes.NewReader(text[:end]), strings.NewReader("\r\n\r\n")))).ReadMIMEHeader()
 	if err != nil {

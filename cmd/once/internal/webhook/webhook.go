@@ -27,7 +27,7 @@ func refused(db *cli.DB, doing string, err error) error {
 	case errors.As(err, new(*store.Error)):
 		return db.Failed(doing, err)
 	case errors.Is(err, webhook.ErrNotFound):
-		return cli.Nothing(fmt.Errorf("%s has no endpoint with this ID, or its tenant has no event with this ID. Try: once webhook endpoints --db %s", db.Name, db.Paste))
+		return cli.Nothing(fmt.Errorf("%s has no endpoint with this ID, or the tenant of the endpoint has no event with this ID. Try: once webhook endpoints --db %s", db.Name, db.Paste))
 	case errors.Is(err, webhook.ErrDisabled):
 		return fmt.Errorf("the endpoint is disabled, so nothing can be sent to it. Try: once webhook enable ENDPOINT --reason WHY --db %s", db.Paste)
 	}

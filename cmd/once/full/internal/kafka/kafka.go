@@ -24,7 +24,7 @@ import (
 
 const (
 	kafkaScheme = "kafka://"
-	kafkaUsage  = "--to 'kafka://USER:PASSWORD@HOST:9092,HOST:9092?tls=true&sasl=scram-sha-512', of which only an address is needed"
+	kafkaUsage  = "--to 'kafka://USER:PASSWORD@HOST:9092,HOST:9092?tls=true&sasl=scram-sha-512', where only one HOST:PORT is required"
 )
 
 // Open reads the URL of a cluster.
@@ -74,23 +74,23 @@ func parseKafka(to string) (k kafkaURL, err error) {
 	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
 		u, err := url.Parse("kafka://" + rest[:i] + "@host")
 		if err != nil || u.User == nil || u.Host != "host" {
-			return k, errors.New("USER:PASSWORD cannot be read: characters such as / and @ in them are written as %2F and %40")
+			return k, errors.New("USER:PASSWORD cannot be read: write the characters / and @ in a user or a password as %2F and %40")
 		}
 		k.user, rest = u.User, rest[i+1:]
 	}
 	rest = strings.TrimSuffix(rest, "/")
 	if k.brokers = strings.Split(rest, ","); rest == "" || strings.ContainsAny(rest, "/#") {
-		return k, errors.New("one or more addresses are needed, and no path")
+		return k, errors.New("the URL must have one or more addresses, and no path")
 	}
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return k, errors.New("what follows the ? cannot be read")
+		return k, errors.New("the parameters after the ? cannot be read")
 	}
 	k.mechanism = "scram-sha-512"
 	for name, list := range values {
 		switch value := list[0]; {
 		case len(list) > 1:
-			return k, fmt.Errorf("%s is given twice", name)
+			return k, fmt.Errorf("the parameter %s is given twice", name)
 		case name == "tls" && (value == "true" || value == "false"):
 			k.tls = value == "true"
 		case name == "ca" && value != "":
@@ -98,20 +98,20 @@ func parseKafka(to string) (k kafkaURL, err error) {
 		case name == "sasl" && kafkaMechanisms[value] != nil:
 			k.mechanism = value
 		case name == "tls":
-			return k, errors.New("tls is true or false")
+			return k, errors.New("the parameter tls must be true or false")
 		case name == "sasl":
-			return k, errors.New("sasl is plain, scram-sha-256 or scram-sha-512")
+			return k, errors.New("the parameter sasl must be plain, scram-sha-256 or scram-sha-512")
 		default:
-			return k, fmt.Errorf("there is no parameter %q; there are tls, ca and sasl", name)
+			return k, fmt.Errorf("the parameter %q does not exist; the parameters are tls, ca and sasl", name)
 		}
 	}
 	switch {
 	case k.user == nil && values.Has("sasl"):
-		return k, errors.New("sasl needs USER:PASSWORD@ before the addresses")
+		return k, errors.New("the parameter sasl needs USER:PASSWORD@ before the addresses")
 	case k.ca != "" && !k.tls:
-		return k, errors.New("ca needs tls=true")
+		return k, errors.New("the parameter ca needs tls=true")
 	case k.user != nil && k.mechanism == "plain" && !k.tls:
-		return k, errors.New("sasl=plain without tls=true would send the password readable")
+		return k, errors.New("sasl=plain without tls=true would send the password without encryption")
 	}
 	return k, nil
 }
@@ -145,7 +145,7 @@ func (k kafkaURL) options() ([]kgo.Opt, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("ca: %s has no certificate. Try: a file in PEM format", k.ca)
+			return nil, fmt.Errorf("the file %s of the parameter ca has no certificate. Try: use a file with certificates in PEM format", k.ca)
 		}
 	}
 	return append(opts, kgo.DialTLSConfig(config)), nil

@@ -44,12 +44,12 @@ func (c *receive) Flags(fs *pflag.FlagSet) {
 	cli.OnCommandLine(fs, "db")
 	fs.StringVar(&c.from, "from", "", "`URL` of the NATS server, required")
 	fs.StringVar(&c.cfg.Tenant, "tenant", "demo", "`NAME` of the tenant")
-	fs.Int64Var(&c.cfg.Defect, "defect", 0, "the `AMOUNT` of a refund that the receiver cannot book (default: the receiver can book every refund)")
+	fs.Int64Var(&c.cfg.Defect, "defect", 0, "the `AMOUNT` of the refunds that the receiver cannot book (default: the receiver can book every refund)")
 }
 
 func (c *receive) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	if c.from == "" {
-		return cli.Usage("--from is missing", "once demo events, which starts its receiver itself")
+		return cli.Usage("--from is missing", "once demo events, which starts this command")
 	}
 	src, err := cli.ParseSource(c.db)
 	if err != nil {

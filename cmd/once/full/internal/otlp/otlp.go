@@ -72,5 +72,5 @@ func (e *exportErrors) Handle(err error) {
 	if now.UnixNano() < next || !e.next.CompareAndSwap(next, now.Add(warnEvery).UnixNano()) {
 		return
 	}
-	e.log.Warn("telemetry is lost; the service goes on. Try: --otlp with the URL of a collector that runs", "error", err)
+	e.log.Warn("traces and metrics are lost, and the service continues. Try: --otlp with the URL of a running collector", "error", err)
 }

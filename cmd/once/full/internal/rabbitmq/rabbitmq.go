@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/operate/doctor"
 )
 
-const usage = "--to 'amqp://USER:PASSWORD@HOST:5672/VHOST?exchange=NAME', of which only the host is needed; amqps:// for TLS" //nolint:gosec // words, and no password
+const usage = "--to 'amqp://USER:PASSWORD@HOST:5672/VHOST?exchange=NAME', where only the host is required; amqps:// for TLS" //nolint:gosec // words, and no password
 
 // Open reads the URL of a server. Without an exchange the topics are names of queues.
 func Open(to string) (*destination.Destination, error) {

@@ -24,14 +24,14 @@ func Allow(host string, owned []string) error {
 	if isLoopback(host) || slices.ContainsFunc(owned, func(o string) bool { return strings.EqualFold(o, host) }) {
 		return nil
 	}
-	return fmt.Errorf("%s is not this machine, and requests would take effect there; nothing was sent. Try: --i-own-this %s, if it is a test system of yours", host, host)
+	return fmt.Errorf("%s is not this machine, and requests would take effect there, so nothing was sent. Try: --i-own-this %s if this host is your own test system", host, host)
 }
 
 // onlyLoopback checks the address to which a name has resolved, before a packet is sent.
 func onlyLoopback(_, address string, _ syscall.RawConn) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || !isLoopback(host) {
-		return fmt.Errorf("%s is not this machine. Try: 127.0.0.1 in the URL", host)
+		return fmt.Errorf("the address %s is not on this machine. Try: 127.0.0.1 in the URL", host)
 	}
 	return nil
 }

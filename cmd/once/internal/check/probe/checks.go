@@ -30,25 +30,25 @@ var checks = []check{
 	{"alternate", "two keys are retried in turn", 3, 0, 1, forgotten, lost, nil, (*Probe).checkAlternate},
 	{"repeat", "a client retries again and again", 3, 0, 0, forgotten, lost, nil, (*Probe).checkRepeat},
 	{"headers", "a retry has another User-Agent and trace", 1, 0, 0, headers, lost, nil, (*Probe).checkHeaders},
-	{"mismatch", "another request under a key that is taken", 2, 0, 1, mismatch, lost, needsOther, (*Probe).checkMismatch},
-	{"unchanged", "the first answer is still there after a mismatch", 1, 0, 0, unkept, lost, needsOther, (*Probe).checkUnchanged},
+	{"mismatch", "a different request with a used key", 2, 0, 1, mismatch, lost, needsOther, (*Probe).checkMismatch},
+	{"unchanged", "a retry gets the first answer after a mismatch", 1, 0, 0, unkept, lost, needsOther, (*Probe).checkUnchanged},
 	{"concurrent", "requests with one key at the same time", polls, 1, 1, race, lost, nil, (*Probe).checkConcurrent},
 	{"two keys at once", "requests with two keys at the same time", 2 + 2*polls, 0, 2, race, shared, nil, (*Probe).checkTwoAtOnce},
 	{"missing", "a request without a key", 1, 0, 1, ignored, shared, nil, (*Probe).checkMissing},
 	{"empty", "an empty key", 2, 0, 2, empty, empty, nil, (*Probe).checkEmpty},
-	{"malformed", "a key with half of its quotes", 1, 0, 1, malformed, malformed, nil, (*Probe).checkMalformed},
+	{"malformed", "a key with only one quotation mark", 1, 0, 1, malformed, malformed, nil, (*Probe).checkMalformed},
 	{"two lines", "a request with two keys", 1, 0, 1, twoLines, twoLines, nil, (*Probe).checkTwoLines},
 	{"long", "a key of 255 characters", 1, 0, 1, ignored, shared, nil, (*Probe).checkLong},
-	{"truncated", "two keys of 300 characters, of which the last differs", 2, 0, 2, ignored, truncated, nil, (*Probe).checkTruncated},
-	{"case", "two keys that differ in upper and lower case", 2, 0, 2, ignored, folded, nil, (*Probe).checkCase},
-	{"quotes", "a key with quotes and without", 2, 0, 2, ignored, shared, nil, (*Probe).checkQuotes},
-	{"cut answer", "a client that dies before its answer, and retries", polls + 2, 0, 1, cut, lost, nil, (*Probe).checkCutAnswer},
-	{"cut body", "a client that dies within its request, and retries", polls + 2, 0, 1, cut, halfBody, needsBody, (*Probe).checkCutBody},
-	{"slow body", "a request that arrives while another one with its key is half sent", polls + 2, 0, 1, slow, halfBody, needsBody, (*Probe).checkSlowBody},
+	{"truncated", "two keys of 300 characters that differ only in the last character", 2, 0, 2, ignored, truncated, nil, (*Probe).checkTruncated},
+	{"case", "two keys that differ only in upper and lower case", 2, 0, 2, ignored, folded, nil, (*Probe).checkCase},
+	{"quotes", "a key with and without quotation marks", 2, 0, 2, ignored, shared, nil, (*Probe).checkQuotes},
+	{"cut answer", "a client that disconnects before the answer, and retries", polls + 2, 0, 1, cut, lost, nil, (*Probe).checkCutAnswer},
+	{"cut body", "a client that disconnects within its request, and retries", polls + 2, 0, 1, cut, halfBody, needsBody, (*Probe).checkCutBody},
+	{"slow body", "a request that arrives while a client is still sending another request with the same key", polls + 2, 0, 1, slow, halfBody, needsBody, (*Probe).checkSlowBody},
 	{"callers", "another caller has the same key", 1, 0, 1, ignored, leaked, needsAs, (*Probe).checkCallers},
-	{"corrected", "a request that was wrong is corrected under its key", polls + 1, 0, 1, ignored, lost, needsBody, (*Probe).checkCorrected},
+	{"corrected", "a wrong request that the client corrects and sends with the same key", polls + 1, 0, 1, ignored, lost, needsBody, (*Probe).checkCorrected},
 	{"late", "the first request is retried at the end", 1, 0, 0, forgotten, lost, nil, (*Probe).checkLate},
-	{"after", "the first request is retried after the time of --after", 1, 0, 0, forgotten, lost, needsAfter, (*Probe).checkAfter},
+	{"after", "the first request is retried after the time in --after", 1, 0, 0, forgotten, lost, needsAfter, (*Probe).checkAfter},
 }
 
 func needsBody(p *Probe) string {
@@ -60,21 +60,21 @@ func needsBody(p *Probe) string {
 
 func needsOther(p *Probe) string {
 	if p.Other == nil {
-		return "it needs --other BODY"
+		return "this check needs --other BODY"
 	}
 	return ""
 }
 
 func needsAs(p *Probe) string {
 	if p.As == nil {
-		return "it needs --as 'Authorization: ...' with the credentials of another caller"
+		return "this check needs --as 'Authorization: ...' with the credentials of another caller"
 	}
 	return ""
 }
 
 func needsAfter(p *Probe) string {
 	if p.After == 0 {
-		return "it needs --after 24h"
+		return "this check needs --after 24h"
 	}
 	return ""
 }
@@ -118,7 +118,7 @@ func (p *Probe) failed(a answer, about string) bool {
 // refusedBy checks a refusal because of a key.
 func (p *Probe) refusedBy(a answer) {
 	if p.Preset.Strict && a.status >= 400 && a.mediaType() != "application/problem+json" {
-		p.find(problem, fmt.Sprintf("a refusal (%d) is not application/problem+json", a.status))
+		p.find(problem, fmt.Sprintf("the API refuses a request with %d, and the body of this answer is not application/problem+json", a.status))
 	}
 }
 
@@ -127,11 +127,11 @@ func (p *Probe) replayed(before, again answer, double *cause, about string) {
 	switch {
 	case p.failed(again, about):
 	case !again.ok():
-		p.find(refused, fmt.Sprintf("%s: %d, and not the stored answer", about, again.status))
+		p.find(refused, fmt.Sprintf("%s: the API answers %d, and does not send the stored answer", about, again.status))
 	case !same(before, again) && p.Effects == nil:
-		p.find(double, about+": other bytes, so that it was executed again, or its answer was made anew (--effects tells which)")
+		p.find(double, about+": the answer has other bytes. The API has executed the request again, or has built the answer again. Use --effects to find out which")
 	case !same(before, again):
-		p.pending = append(p.pending, pending{body, about + ": other bytes"})
+		p.pending = append(p.pending, pending{body, about + ": the answer has other bytes"})
 	default:
 		p.alike(before, again, about)
 	}
@@ -140,11 +140,11 @@ func (p *Probe) replayed(before, again answer, double *cause, about string) {
 // alike compares the status and the headers of two answers.
 func (p *Probe) alike(before, again answer, about string) {
 	if before.status != again.status {
-		p.pending = append(p.pending, pending{status, fmt.Sprintf("%s: status %d, not %d", about, again.status, before.status)})
+		p.pending = append(p.pending, pending{status, fmt.Sprintf("%s: the answer has the status %d, and not %d", about, again.status, before.status)})
 	}
 	for _, name := range []string{"Location", "Content-Type", "Content-Language", "Etag", "Link"} {
 		if before.header.Get(name) != again.header.Get(name) {
-			p.pending = append(p.pending, pending{header, fmt.Sprintf("%s: another header %s", about, name)})
+			p.pending = append(p.pending, pending{header, fmt.Sprintf("%s: the answer has a different header %s", about, name)})
 		}
 	}
 }
@@ -157,7 +157,7 @@ func (p *Probe) checkFirst(ctx context.Context) error {
 		return err
 	}
 	if !a.ok() {
-		return fmt.Errorf("the request itself is answered with %v, so that nothing can be checked. Try: a request that succeeds, or --preset stripe for keys without quotes", a)
+		return fmt.Errorf("the first request gets the answer %v, so the command cannot check anything. Try: use a request that succeeds, or --preset stripe for keys without quotation marks", a)
 	}
 	p.first, p.firstTook, p.expected = a, time.Since(start), 1
 	return nil
@@ -171,7 +171,7 @@ func (p *Probe) checkSecond(ctx context.Context) error {
 	}
 	if !a.ok() {
 		p.isAny = true
-		return fmt.Errorf("the same request with another key is answered with %d, so that nothing can be checked. Try: a request that may succeed many times", a.status)
+		return fmt.Errorf("the same request with another key gets the answer %d, so the command cannot check anything. Try: use a request that succeeds each time", a.status)
 	}
 	p.expected = 1
 	p.isUntold = bytes.Equal(withoutKey(a, key), withoutKey(p.first, p.firstKey))
@@ -233,9 +233,9 @@ func (p *Probe) checkHeaders(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	const about = "a retry with another User-Agent, a traceparent and a header of its own"
+	const about = "a retry with another User-Agent, a traceparent and an unknown header"
 	if !a.ok() && !a.crashed() {
-		p.find(picky, fmt.Sprintf("%s: %d", about, a.status))
+		p.find(picky, fmt.Sprintf("%s: the API answers %d", about, a.status))
 		return nil
 	}
 	p.again(p.first, a, headers, about)
@@ -250,22 +250,22 @@ func (p *Probe) checkMismatch(ctx context.Context) error {
 		return err
 	}
 	if !a.ok() {
-		p.find(unchecked, fmt.Sprintf("another body under a key is not checked, because the service does not take it (%d). Give --other BODY", a.status))
+		p.find(unchecked, fmt.Sprintf("the check with a different body was not made, because the API refuses the changed body with %d. Use --other BODY with a body that the API accepts", a.status))
 		return nil
 	}
 	p.expected = 1
 	other.keys = []string{p.firstKey}
 	a, err = p.send(ctx, other)
 	switch {
-	case err != nil || p.failed(a, "another body under the key"):
+	case err != nil || p.failed(a, "a different body with the same key"):
 	case a.ok() && same(a, p.first):
-		p.find(mismatch, "another body under a key that is taken gets the answer to the first one: the client is told that something else was done")
+		p.find(mismatch, "a request with a used key and a different body gets the answer to the first body: this answer is about something else")
 	case a.ok():
-		p.find(mismatch, "another body under a key that is taken is executed")
+		p.find(mismatch, "the API executes a request with a used key and a different body")
 	default:
 		p.refusedBy(a)
 		if p.mismatch = a.status; a.status != p.Preset.Mismatch {
-			p.find(otherStatus, fmt.Sprintf("another body under a key that is taken: %d; the preset %s says %d", a.status, p.Preset.Name, p.Preset.Mismatch))
+			p.find(otherStatus, fmt.Sprintf("a request with a used key and a different body gets the answer %d, but the preset %s requires %d", a.status, p.Preset.Name, p.Preset.Mismatch))
 		}
 	}
 	return err
@@ -274,7 +274,7 @@ func (p *Probe) checkMismatch(ctx context.Context) error {
 func (p *Probe) checkUnchanged(ctx context.Context) error {
 	a, err := p.send(ctx, of(p.firstKey))
 	if err == nil {
-		p.again(p.first, a, unkept, "a retry after another body under its key")
+		p.again(p.first, a, unkept, "a retry after a different body with its key")
 	}
 	return err
 }

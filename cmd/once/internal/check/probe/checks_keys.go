@@ -23,7 +23,7 @@ func (p *Probe) once(ctx context.Context, m message, about string) (answer, erro
 func (p *Probe) checkMissing(ctx context.Context) error {
 	a, err := p.once(ctx, of(), "a request without a key")
 	if err == nil && a.ok() && p.Preset.Strict {
-		p.find(missing, "a request without a key is executed")
+		p.find(missing, "the API executes a request without a key")
 	}
 	return err
 }
@@ -42,18 +42,18 @@ func (p *Probe) checkEmpty(ctx context.Context) error {
 	switch {
 	case !a.ok() || !b.ok():
 	case same(a, b) && p.tells():
-		p.find(empty, "an empty key is a key like any other: all clients that send one get one answer")
+		p.find(empty, "the API treats an empty key like each other key: all clients with an empty key get one answer")
 	default:
-		p.find(empty, "an empty key is taken for none: a retry is executed again")
+		p.find(empty, "the API treats an empty key like a missing key: a retry with an empty key executes again")
 	}
 	return nil
 }
 
 func (p *Probe) checkMalformed(ctx context.Context) error {
-	a, err := p.once(ctx, of(`"`+newKey()), "a key with half of its quotes")
+	a, err := p.once(ctx, of(`"`+newKey()), "a key with only one quotation mark")
 	p.isAny = true
 	if err == nil && a.ok() && p.Preset.Strict {
-		p.find(malformed, "a key that begins with a quote and does not end with one is taken")
+		p.find(malformed, "the API accepts a key that begins with a quotation mark and does not end with a quotation mark")
 	}
 	return err
 }
@@ -61,7 +61,7 @@ func (p *Probe) checkMalformed(ctx context.Context) error {
 func (p *Probe) checkTwoLines(ctx context.Context) error {
 	a, err := p.once(ctx, of(p.fresh(), p.fresh()), "a request with two keys")
 	if err == nil && a.ok() && p.Preset.Strict {
-		p.find(twoLines, "a request with two keys is executed, and its client cannot know under which")
+		p.find(twoLines, "the API executes a request with two keys, and the client cannot know which key is stored")
 	}
 	return err
 }
@@ -76,7 +76,7 @@ func (p *Probe) ofLength(n int) string {
 func (p *Probe) checkLong(ctx context.Context) error {
 	a, err := p.once(ctx, of(p.ofLength(255)), "a key of 255 characters")
 	if err == nil && !a.ok() && !a.crashed() {
-		p.find(long, fmt.Sprintf("a key of 255 characters is refused (%d)", a.status))
+		p.find(long, fmt.Sprintf("the API refuses a key of 255 characters with %d", a.status))
 	}
 	return err
 }
@@ -89,7 +89,7 @@ func (p *Probe) two(ctx context.Context, k1, k2 string, c *cause, about string) 
 	}
 	b, err := p.once(ctx, of(k2), about)
 	if err == nil && a.ok() && b.ok() && p.tells() && same(a, b) {
-		p.find(c, about+": the second one gets the answer to the first one")
+		p.find(c, about+": the request with the second key gets the answer to the first key")
 	}
 	return err
 }
@@ -97,27 +97,27 @@ func (p *Probe) two(ctx context.Context, k1, k2 string, c *cause, about string) 
 func (p *Probe) checkTruncated(ctx context.Context) error {
 	key := newKey()
 	key += strings.Repeat("k", 300-len(key))
-	return p.two(ctx, p.form(key+"1"), p.form(key+"2"), truncated, "two keys of 300 characters, of which the last differs")
+	return p.two(ctx, p.form(key+"1"), p.form(key+"2"), truncated, "two keys of 300 characters that differ only in the last character")
 }
 
 func (p *Probe) checkCase(ctx context.Context) error {
 	key := newKey()
-	return p.two(ctx, p.form(key), p.form(strings.ToUpper(key)), folded, "two keys that differ in upper and lower case")
+	return p.two(ctx, p.form(key), p.form(strings.ToUpper(key)), folded, "two keys that differ only in upper and lower case")
 }
 
 func (p *Probe) checkQuotes(ctx context.Context) error {
 	key := newKey()
-	a, err := p.once(ctx, of(`"`+key+`"`), "a key with quotes")
+	a, err := p.once(ctx, of(`"`+key+`"`), "a key with quotation marks")
 	if err != nil {
 		return err
 	}
-	b, err := p.once(ctx, of(key), "a key without quotes")
+	b, err := p.once(ctx, of(key), "a key without quotation marks")
 	if err != nil || !a.ok() || !b.ok() {
 		return err
 	}
 	p.isAny = true
 	if p.tells() && !same(a, b) {
-		p.find(quoted, "a key with quotes and the same one without are two keys")
+		p.find(quoted, "the API treats a key with quotation marks, and the same key without them, as two keys")
 	}
 	return nil
 }
@@ -132,12 +132,12 @@ func (p *Probe) checkCallers(ctx context.Context) error {
 	case a.ok():
 		p.expected = 1
 		if p.tells() && same(a, p.first) {
-			p.find(leaked, about+" gets the answer of the first one")
+			p.find(leaked, about+" gets the answer of the first caller")
 		}
 	case a.status == 401 || a.status == 403:
-		p.find(unchecked, fmt.Sprintf("%s is not checked, because its credentials are refused (%d). Give --as with credentials that are right", about, a.status))
+		p.find(unchecked, fmt.Sprintf("%s: this check was not made, because the API refuses the credentials with %d. Use --as with correct credentials", about, a.status))
 	default:
-		p.find(seen, fmt.Sprintf("%s: %d, so that it cannot use the key, and knows that it is taken", about, a.status))
+		p.find(seen, fmt.Sprintf("%s: the API answers %d, so this caller cannot use the key, and learns that another caller has used it", about, a.status))
 	}
 	return err
 }

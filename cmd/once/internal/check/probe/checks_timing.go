@@ -27,10 +27,10 @@ func (p *Probe) settle(ctx context.Context, key string) (a answer, err error) {
 func (p *Probe) inFlight(a answer) {
 	p.refusedBy(a)
 	if a.header.Get("Retry-After") == "" {
-		p.find(retryAfter, fmt.Sprintf("a request in flight is refused (%d) without Retry-After", a.status))
+		p.find(retryAfter, fmt.Sprintf("while a request with the key is running, the API refuses a second request with %d and without Retry-After", a.status))
 	}
 	if a.status == http.StatusLocked || a.status == http.StatusTooEarly { // 429 and 503 may have other reasons
-		p.find(inFlight, fmt.Sprintf("a request in flight is refused with %d, not 409", a.status))
+		p.find(inFlight, fmt.Sprintf("while a request with the key is running, the API refuses a second request with %d, and not with 409", a.status))
 	}
 }
 
@@ -42,7 +42,7 @@ func (p *Probe) settled(ctx context.Context, key string, c *cause, about string)
 	}
 	if !a.ok() {
 		p.isAny = true
-		p.find(c, fmt.Sprintf("%s: still %d after %d tries", about, a.status, polls))
+		p.find(c, fmt.Sprintf("%s: the answer is still %d after %d tries", about, a.status, polls))
 		return a, false, nil
 	}
 	return a, true, nil
@@ -75,7 +75,7 @@ func (p *Probe) checkConcurrent(ctx context.Context) error {
 		case b.busy():
 			p.inFlight(b)
 		default:
-			p.find(inFlight, fmt.Sprintf("%s: one is refused with %d, not 409", about, b.status))
+			p.find(inFlight, fmt.Sprintf("%s: the API refuses one of them with %d, and not with 409", about, b.status))
 		}
 	}
 	return nil
@@ -96,7 +96,7 @@ func (p *Probe) checkTwoAtOnce(ctx context.Context) error {
 	}
 	p.expected = 2
 	if p.tells() && same(answers[0], answers[1]) {
-		p.find(shared, "two keys at the same time get one answer")
+		p.find(shared, "two requests with two keys at the same time get the same answer")
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (p *Probe) checkCutAnswer(ctx context.Context) error {
 		return err
 	}
 	w.cut()
-	return p.retry(ctx, key, stuck, "a retry of a client that was gone before its answer")
+	return p.retry(ctx, key, stuck, "a retry of a client that disconnected before the answer")
 }
 
 func (p *Probe) checkCutBody(ctx context.Context) error {
@@ -142,7 +142,7 @@ func (p *Probe) checkCutBody(ctx context.Context) error {
 }
 
 func (p *Probe) checkSlowBody(ctx context.Context) error {
-	const about = "a request that overtakes another one with its key"
+	const about = "a request that arrives while another request with its key is being sent"
 	key := p.fresh()
 	if err := p.pace.take(ctx, 1); err != nil {
 		return err
@@ -191,7 +191,7 @@ func (p *Probe) checkSlowBody(ctx context.Context) error {
 }
 
 func (p *Probe) checkCorrected(ctx context.Context) error {
-	const about = "a request that was wrong, and is corrected under its key"
+	const about = "a wrong request, which the client has corrected and sent with the same key"
 	key := p.fresh()
 	m := of(key)
 	m.body = p.Request.Body[:len(p.Request.Body)/2]
@@ -207,9 +207,9 @@ func (p *Probe) checkCorrected(ctx context.Context) error {
 		p.expected = 1
 	case a.busy() && a.status != p.mismatch:
 		p.isAny = true
-		p.find(stuck, fmt.Sprintf("%s: still %d after %d tries", about, a.status, polls))
+		p.find(stuck, fmt.Sprintf("%s: the answer is still %d after %d tries", about, a.status, polls))
 	case a.status == wrong.status && same(a, wrong):
-		p.find(corrected, about+", gets the answer to the wrong one")
+		p.find(corrected, about+", gets the answer to the wrong request")
 	default:
 		p.refusedBy(a)
 	}

@@ -203,7 +203,7 @@ func (p *Probe) Run(ctx context.Context) (*Report, error) {
 	}
 	if end > before {
 		p.now = "end"
-		p.find(later, fmt.Sprintf("after the last answer: %s more", words.Count(int(end-before), "effect")))
+		p.find(later, fmt.Sprintf("after the last answer, %s followed", words.Count(int(end-before), "effect")))
 	}
 	report := &Report{Request: p.Request.Place(), Preset: p.Preset.Name, Requests: p.requests.Load(), Findings: p.findings, Checks: p.results}
 	if report.Findings == nil {
@@ -223,7 +223,7 @@ func (p *Probe) count(ctx context.Context) (int64, error) {
 	}
 	n, err := p.Effects(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("the effects cannot be counted: %w", err)
+		return 0, fmt.Errorf("the command cannot count the effects: %w", err)
 	}
 	return n, nil
 }
@@ -232,7 +232,7 @@ func (p *Probe) count(ctx context.Context) (int64, error) {
 func (p *Probe) check(ctx context.Context, c *check, before int64) (int64, error) {
 	r := Result{Check: c.name, About: c.about, Outcome: "ok"}
 	if r.Why = p.skips(c); r.Why == "" && p.isOver {
-		r.Why = "what was found explains it"
+		r.Why = "an earlier finding explains the result of this check"
 	}
 	if r.Why != "" {
 		r.Outcome = "skipped"
@@ -259,7 +259,7 @@ func (p *Probe) check(ctx context.Context, c *check, before int64) (int64, error
 
 // judge compares the effects of a check with the expected ones.
 func (p *Probe) judge(c *check, effects int64) {
-	says := fmt.Sprintf("%s: %s, not %d", c.about, words.Count(int(effects), "effect"), p.expected)
+	says := fmt.Sprintf("in the check %q, the API made %s, and not %d", c.about, words.Count(int(effects), "effect"), p.expected)
 	switch {
 	case p.Effects != nil && !p.isAny && effects > p.expected:
 		p.find(c.double, says)

@@ -173,7 +173,7 @@ func TestNoRedirectIsFollowed(t *testing.T) {
 	p := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, elsewhere.Request.URL.String(), http.StatusTemporaryRedirect)
 	}))
-	if _, err := p.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "answered with 307") || !strings.Contains(err.Error(), "Try: ") || other != 0 {
+	if _, err := p.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "gets the answer 307") || !strings.Contains(err.Error(), "Try: ") || other != 0 {
 		t.Errorf("%v, %d requests elsewhere", err, other)
 	}
 }

@@ -92,14 +92,14 @@ func (r *run) learn(ctx context.Context) (isOver bool, err error) {
 		return false, err
 	}
 	if r.usual.status < 200 || r.usual.status > 299 {
-		return false, fmt.Errorf("without a kill the request gets %v%s. Try: the same request by hand, to the same command", r.usual, r.said())
+		return false, fmt.Errorf("without a kill, the request gets the answer %v%s. Try: start the command yourself, and send the same request", r.usual, r.said())
 	}
 	once, err := r.Effects(ctx)
 	if err != nil {
 		return false, err
 	}
 	if r.unit = once - start; r.unit <= 0 {
-		return false, errors.New("the request has got an answer, and --effects counts nothing more. Try: a count of what the request creates")
+		return false, errors.New("the request got an answer, but the number of --effects did not increase. Try: use --effects with the number of rows that the request creates")
 	}
 	again, err := r.send(ctx, key)
 	if err != nil {
@@ -112,11 +112,11 @@ func (r *run) learn(ctx context.Context) (isOver bool, err error) {
 	effects := r.counted - start
 	switch {
 	case effects > r.unit:
-		r.find(double, point{}, fmt.Sprintf("a retry is executed: %d effects, not %d", effects, r.unit))
+		r.find(double, point{}, fmt.Sprintf("the API executes a retry: the request had %d effects, and not %d", effects, r.unit))
 	case again.status != r.usual.status:
 		r.find(different, point{}, fmt.Sprintf("a retry gets %v, and not %v", again, r.usual))
 	case !r.isStored:
-		r.find(different, point{}, "a retry gets other bytes than the first answer")
+		r.find(different, point{}, "the answer to a retry has other bytes than the first answer")
 	}
 	// A kill proves nothing about a service that does not even keep a key while it runs.
 	return effects > r.unit || r.usual.status != again.status, nil
@@ -181,7 +181,7 @@ func (r *run) count(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	if n > r.counted {
-		r.find(double, r.last, fmt.Sprintf("after the last answer the effects went from %d to %d", r.counted, n))
+		r.find(double, r.last, fmt.Sprintf("after the last answer, the number of effects changed from %d to %d", r.counted, n))
 	}
 	return n, nil
 }
@@ -243,16 +243,16 @@ const longestStart = time.Minute
 func (r *run) start(ctx context.Context) (err error) {
 	if r.isReached(ctx) {
 		if r.process == nil {
-			return fmt.Errorf("%s is in use: what listens there would be asked, and never killed. Try: end it, or {port} in the command and another port", r.Request.URL.Host)
+			return fmt.Errorf("another process listens at %s, and the test cannot kill that process. Try: end that process, or use {port} in the command and another port", r.Request.URL.Host)
 		}
-		return fmt.Errorf("%s still answers when the command is killed. Try: the command that serves requests itself; docker run, for one, asks another process to do it", r.Request.URL.Host)
+		return fmt.Errorf("after the command was killed, another process still answers at %s. Try: use the command whose own process serves the requests (docker run, for example, starts another process)", r.Request.URL.Host)
 	}
 	if r.process, err = process.Start(ctx, r.Command); err != nil {
 		return err
 	}
 	for end := time.Now().Add(longestStart); !r.isReached(ctx); {
 		if time.Now().After(end) {
-			return fmt.Errorf("the command does not listen at %s%s. Try: {port} in the command, or the port of the command in the request", r.Request.URL.Host, r.said())
+			return fmt.Errorf("the command does not listen at %s%s. Try: use {port} in the command, or write the port of the command into the request", r.Request.URL.Host, r.said())
 		}
 		if err := r.pause(ctx, 5*time.Millisecond); err != nil {
 			return err
@@ -287,7 +287,7 @@ func (r *run) pause(ctx context.Context, d time.Duration) error {
 		if ctx.Err() != nil { // the command ends with ctx
 			return ctx.Err()
 		}
-		return fmt.Errorf("the command has ended by itself%s. Try: the same command in a shell", r.said())
+		return fmt.Errorf("the command has ended by itself%s. Try: run the same command in a shell", r.said())
 	}
 }
 

@@ -43,10 +43,10 @@ type cause struct {
 const together = "commit the key, the effect and the answer in one transaction"
 
 var (
-	double    = &cause{"double", probe.Violation, together + "; a key that is marked as running tells nothing about the effect"}
-	lost      = &cause{"lost", probe.Violation, together + ", and answer after it"}
-	stuck     = &cause{"stuck", probe.Violation, together + ", so that a crash takes the key back; or hold the key by a lease, and set --stuck-after above its time"}
-	different = &cause{"different", probe.Deviation, "store status and body of the answer in the transaction of the effect, and give them to each retry"}
+	double    = &cause{"double", probe.Violation, together + "; a key that is marked as running does not show whether the effect happened"}
+	lost      = &cause{"lost", probe.Violation, together + ", and send the answer after the commit"}
+	stuck     = &cause{"stuck", probe.Violation, together + ", so that a crash rolls the key back; or hold the key with a lease, and set --stuck-after to more than the time of the lease"}
+	different = &cause{"different", probe.Deviation, "store the status and the body of the answer in the transaction of the effect, and send them to each retry"}
 )
 
 // seen has the observations about one key.
@@ -58,18 +58,18 @@ type seen struct {
 
 // judge returns the cause of an error with one key, or nil.
 func (r *run) judge(s seen) (*cause, string) {
-	effects := fmt.Sprintf("%s, not %d", words.Count(int(s.effects), "effect"), r.unit)
+	effects := fmt.Sprintf("the request had %s, and not %d", words.Count(int(s.effects), "effect"), r.unit)
 	switch {
 	case s.effects > r.unit:
-		return double, "the retries were executed: " + effects
+		return double, "the API executed the retries: " + effects
 	case !s.isAnswered:
-		return stuck, fmt.Sprintf("the retries got %v for %v after the restart: %s", s.final, r.Patience, words.Count(int(s.effects), "effect"))
+		return stuck, fmt.Sprintf("for %[2]v after the restart the retries got %[1]v. The request had %[3]s", s.final, r.Patience, words.Count(int(s.effects), "effect"))
 	case s.effects < r.unit && s.final.status == r.usual.status:
 		return lost, fmt.Sprintf("the retry got %v: %s", s.final, effects)
 	case s.final.status != r.usual.status:
-		return different, fmt.Sprintf("the retry got %v, where an answer is %v: %s", s.final, r.usual, words.Count(int(s.effects), "effect"))
+		return different, fmt.Sprintf("the retry got %v, but without a kill the answer is %v. The request had %s", s.final, r.usual, words.Count(int(s.effects), "effect"))
 	case !s.final.equal(s.again, r.isStored), s.first.status != 0 && !s.first.equal(s.final, r.isStored):
-		return different, "two answers under one key differ"
+		return different, "two answers for one key are different"
 	}
 	return nil, ""
 }

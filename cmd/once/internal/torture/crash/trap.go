@@ -131,7 +131,7 @@ func (p Proxy) serve(ctx context.Context, t *trap) (wait func(), err error) {
 	var group sync.WaitGroup
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("the proxy does not listen: %w. Try: another port before the = of --proxy", err)
+		return nil, fmt.Errorf("the proxy cannot listen: %w. Try: use another port before the = of --proxy", err)
 	}
 	context.AfterFunc(ctx, func() { l.Close() })
 	group.Go(func() {
