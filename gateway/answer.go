@@ -270,7 +270,7 @@ func writeProblem(w http.ResponseWriter, p oncehttp.Problem) {
 func finalUnknown() *store.Result {
 	p := oncehttp.Problem{
 		Type: wire.ProblemType(string(codeGivenUp)), Code: codeGivenUp, Status: http.StatusInternalServerError, Title: "Outcome never known",
-		Detail: "This operation was executed, or it was not: nothing tells, and nothing will. It is not executed again. Do not send it under a new key before you have looked at its effects.",
+		Detail: "This operation was perhaps executed, and its outcome can never be found out. It is not executed again. Check its effects before you send the request with a new key.",
 	}
 	w := &buffered{header: http.Header{}}
 	oncehttp.WriteProblem(w, p)

@@ -203,7 +203,7 @@ const maxSigned = 500
 // checkSigned checks the name and the reason of an operator.
 func checkSigned(who, reason string) error {
 	for _, field := range [...]struct{ name, value, try string }{
-		{"name (who)", who, "the name of the person or service that asks for it"}, {"reason", reason, "a reason, such as the number of a ticket"},
+		{"name (who)", who, "the name of the person or service that makes the change"}, {"reason", reason, "a reason, such as the number of a ticket"},
 	} {
 		if strings.TrimSpace(field.value) == "" {
 			return fmt.Errorf("inbox: the field %s is empty. Try: %s", field.name, field.try)

@@ -116,8 +116,8 @@ func (s *server[TX]) nested(r *http.Request, batch bool) {
 		return
 	}
 	if field := nested.Difference(r.Context(), s.engine, &s.plan.Config); field != "" {
-		panic("oncehttp: " + field + " of a protected handler differs from that of the operation of the same engine that it is inside of, and would have no effect.\n" +
-			"Try: one Middleware for each route, or the same Config for both. A request that a handler makes in its own process, as an operation of its own, needs a context of its own.")
+		panic("oncehttp: " + field + " of a protected handler has no effect, because the handler runs inside of another handler of the same engine that has a different value.\n" +
+			"Try: one Middleware for each route, or the same Config for both handlers. If a handler sends a separate request to its own process, the request needs a separate context.")
 	}
 }
 

@@ -173,7 +173,7 @@ var problems = map[ProblemCode]Problem{
 	},
 	ProblemKeyMissing: {
 		Status: 400, Title: "Idempotency key missing", SafeNewKey: true,
-		Detail: "This operation needs an idempotency key: the same one for every retry of the same intent.",
+		Detail: "This operation needs an idempotency key. Send the same key with every retry of the same intent.",
 	},
 	ProblemKeyInvalid:     {Status: 400, Title: "Idempotency key invalid"},
 	problemTimeoutInvalid: {Status: 400, Title: "X-Request-Timeout invalid", Detail: "X-Request-Timeout is a number of milliseconds or a duration such as 1.5s, greater than zero."},
@@ -234,5 +234,5 @@ var problems = map[ProblemCode]Problem{
 	problemResponseTooLarge:  {Status: 500, Title: "Response too large", Detail: "Nothing was applied: the answer would have been too large."},
 	problemStreaming:         {Status: 500, Title: "Internal error", Detail: "Nothing was applied: an idempotent operation cannot stream its answer."},
 	problemBodyConsumed:      {Status: 500, Title: "Internal error", Detail: "The service has a defect: it cannot compare this request with an earlier attempt. This request was not executed."},
-	problemFormParsed:        {Status: 500, Title: "Internal error", Detail: "The service has a defect: it cannot compare this form with that of an earlier attempt. This request was not executed."},
+	problemFormParsed:        {Status: 500, Title: "Internal error", Detail: "The service has a defect: it cannot compare this form with the form of an earlier attempt. This request was not executed."},
 }

@@ -36,7 +36,7 @@ type By struct{ Who, Reason string }
 func (by By) check() error {
 	switch {
 	case by.Who == "":
-		return errors.New("operate: By.Who is empty. Try: the name of the person or service that asks for it")
+		return errors.New("operate: By.Who is empty. Try: the name of the person or service that makes the change")
 	case strings.TrimSpace(by.Reason) == "":
 		return errors.New("operate: By.Reason is empty. Try: a reason, such as the number of a ticket")
 	}

@@ -48,7 +48,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // ErrRows is the cause of an error when a statement has affected another number of rows than Statement.Rows
 // requires.
-var ErrRows = errors.New("a statement has changed another number of rows than Statement.Rows requires")
+var ErrRows = errors.New("a statement has affected another number of rows than Statement.Rows requires")
 
 // ErrNotMigrated is in the chain of an error if the store's tables do not exist. A retry fails in the same way
 // until the tables are created.

@@ -88,7 +88,7 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 	message := &nats.Msg{Subject: m.Topic, Data: m.Payload, Header: nats.Header{}}
 	for name, value := range cloudevent.Headers(m, cloudevent.NATS) {
 		if strings.ContainsAny(value, "\r\n") {
-			return retry.Permanent(fmt.Errorf("natsbroker: the header %q has a line break, which NATS cannot carry", name))
+			return retry.Permanent(fmt.Errorf("natsbroker: the header %q has a line break, and a NATS header cannot contain line breaks", name))
 		}
 		message.Header[name] = []string{value}
 	}

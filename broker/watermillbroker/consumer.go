@@ -66,7 +66,7 @@ type txKey[TX any] struct{}
 func Tx[TX any](ctx context.Context) TX {
 	tx, ok := ctx.Value(txKey[TX]{}).(TX)
 	if !ok {
-		panic("watermillbroker: Tx: the context has no transaction, or one of another type. Try: the Context() of the message that watermillbroker.Middleware gives to the handler")
+		panic("watermillbroker: Tx: the context has no transaction, or a transaction of another type. Try: the Context() of the message that watermillbroker.Middleware gives to the handler")
 	}
 	return tx
 }

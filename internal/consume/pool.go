@@ -52,7 +52,7 @@ type Config struct {
 func (c Config) withDefaults() (Config, error) {
 	for _, number := range []*int{&c.Concurrency, &c.Batch, &c.Prefetch, &c.PrefetchBytes} {
 		if *number < 0 {
-			return c, errors.New("Concurrency, Batch, Prefetch or PrefetchBytes is negative. Try: leave the field out")
+			return c, errors.New("the field Concurrency, Batch, Prefetch or PrefetchBytes is negative. Try: leave the field out")
 		}
 	}
 	setDefault(&c.Concurrency, DefaultConcurrency)

@@ -114,7 +114,7 @@ func (s *Server[TX]) operation(c Call) (op once.Operation, p *Problem) {
 	case len(lines) == 0:
 		return op, &Problem{
 			Code: InvalidArgument, Reason: reasonMissing, SafeNewKey: true,
-			Message: "This call needs metadata " + KeyHeader + ": the same one for every retry of the same intent.",
+			Message: "This call needs metadata " + KeyHeader + " with an idempotency key. Send the same key with every retry of the same intent.",
 		}
 	case len(lines) > 1:
 		return op, invalidKey(errors.New("send one " + name + ", not several"))
@@ -157,8 +157,8 @@ func (s *Server[TX]) Nested(ctx context.Context, adapter string) (inside bool, e
 		return false, nil
 	}
 	if field := nested.Difference(ctx, s.Engine, s.Config); field != "" {
-		err = errors.New(adapter + ": " + field + " of an interceptor differs from that of the operation of the same engine that it is inside of, and would have no effect. " +
-			"Try: one interceptor for each method, or the same Config for both")
+		err = errors.New(adapter + ": " + field + " of an interceptor has no effect, because the call runs inside of another interceptor of the same engine that has a different value. " +
+			"Try: one interceptor for each method, or the same Config for both interceptors")
 	}
 	return true, err
 }
@@ -199,7 +199,7 @@ func Tx[TX any](ctx context.Context, adapter string) TX {
 		return tx
 	}
 	if other := TxOf(ctx); other != nil {
-		panic(adapter + ": Tx: the transaction is of another type.\nTry: the type that the engine was made with.")
+		panic(adapter + ": Tx: the transaction of the call has another type.\nTry: the transaction type of the engine.")
 	}
-	panic(adapter + ": Tx: this context has no transaction.\nTry: the context of a unary call that has passed the interceptor and is not declared free of side effects.")
+	panic(adapter + ": Tx: the context has no transaction.\nTry: the context of a unary call that has passed the interceptor and whose method is not declared free of side effects.")
 }

@@ -77,7 +77,7 @@ func New[TX any](e *once.Engine[TX], routes map[string]oncehttp.Config) *Documen
 					// A pattern with a method replaces the pattern without one for this method.
 					continue
 				}
-				panic(fmt.Sprintf("openapi: New: %q and %q are the same path of a document.\nTry: a document each.", before, pattern))
+				panic(fmt.Sprintf("openapi: New: the patterns %q and %q have the same path in the document.\nTry: a separate document for each pattern.", before, pattern))
 			}
 			from[m+path] = pattern
 			setOperation(item, m, p.operation(params))

@@ -183,5 +183,5 @@ func (s *Store) refused(ctx context.Context, c *store.Change, d *delivery, found
 			return store.Record{}, &store.Error{Kind: store.KindLost, Err: err}
 		}
 	}
-	return rec, &store.Error{Kind: store.KindTaken, Err: fmt.Errorf("another process has changed the operation: its state is %s and its fence is %d now: %w", rec.State, rec.Fence, err)}
+	return rec, &store.Error{Kind: store.KindTaken, Err: fmt.Errorf("another caller has changed the operation: its state is %s and its fence is %d now: %w", rec.State, rec.Fence, err)}
 }

@@ -206,7 +206,7 @@ func stale() error            { return &store.Error{Kind: store.KindStale, Err: 
 func down(err error) error    { return &store.Error{Kind: store.KindUnavailable, Err: err} }
 func aborted(err error) error { return &store.Error{Kind: store.KindAborted, Err: err} }
 func taken(rec store.Record) error {
-	return &store.Error{Kind: store.KindTaken, Err: fmt.Errorf("another process has changed the operation: its state is %s and its fence is %d now", rec.State, rec.Fence)}
+	return &store.Error{Kind: store.KindTaken, Err: fmt.Errorf("another caller has changed the operation: its state is %s and its fence is %d now", rec.State, rec.Fence)}
 }
 func notHeld(h store.Hold) error {
 	return &store.Error{Kind: store.KindTaken, Err: fmt.Errorf("this process no longer owns the operation %q of scope %q with fence %d: another process has taken the operation over", h.ID.Key, h.ID.Scope, h.Fence)}

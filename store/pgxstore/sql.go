@@ -63,7 +63,7 @@ func (r txRunner) Query(ctx context.Context, st store.Statement, each func(sqlpl
 	}
 	refused, err := forEach(rows, each)
 	if n := rows.CommandTag().RowsAffected(); err == nil && refused == nil && st.Rows > 0 && n != int64(st.Rows) {
-		err = &store.Error{Kind: store.KindOther, Err: fmt.Errorf("%w: %d rows were changed, %d rows are required: %s", store.ErrRows, n, st.Rows, st.SQL)}
+		err = &store.Error{Kind: store.KindOther, Err: fmt.Errorf("%w: %d rows were affected, %d rows are required: %s", store.ErrRows, n, st.Rows, st.SQL)}
 	}
 	if err != nil {
 		return r.failed(ctx, err)

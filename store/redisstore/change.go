@@ -89,7 +89,7 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (rec store.Record, err
 		return rec, &store.Error{Kind: store.KindUnavailable, Err: errBehind}
 	}
 	if rec, err = recordOf(pairsOf(answer[2]), answer[1]); err == nil {
-		err = &store.Error{Kind: store.KindTaken, Err: fmt.Errorf("another process has changed the operation: its state is %s and its fence is %d now", rec.State, rec.Fence)}
+		err = &store.Error{Kind: store.KindTaken, Err: fmt.Errorf("another caller has changed the operation: its state is %s and its fence is %d now", rec.State, rec.Fence)}
 	}
 	return rec, err
 }

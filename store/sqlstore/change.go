@@ -60,7 +60,7 @@ func (t *txn) write(caller context.Context, c store.Change) error {
 
 var (
 	errEnded          = errors.New("the handler has committed its transaction, for example with SQL inside a procedure, and has begun another transaction")
-	errExpect         = errors.New("another process has changed the record of the operation")
+	errExpect         = errors.New("another caller has changed the record of the operation")
 	errNotHeld        = errors.New("this process no longer owns another operation that the transaction needs")
 	errOtherOperation = errors.New("the change is for another operation than the operation that the transaction has claimed. Try: a transaction without a claim")
 	errKeep           = errors.New("sqlstore: store.Change.KeepRequest is set, but Expect.Fence is 0, so the change has no stored record whose request it could keep. Try: the fence of the stored record")

@@ -285,7 +285,7 @@ func checkRows(st store.Statement, n int64) error {
 	if st.Rows == 0 || n == int64(st.Rows) {
 		return nil
 	}
-	return &store.Error{Kind: store.KindOther, Err: fmt.Errorf("%w: %d rows were changed, %d rows are required: %s", store.ErrRows, n, st.Rows, st.SQL)}
+	return &store.Error{Kind: store.KindOther, Err: fmt.Errorf("%w: %d rows were affected, %d rows are required: %s", store.ErrRows, n, st.Rows, st.SQL)}
 }
 
 // statementFailed classifies the error of a statement of a capability: the statement was not applied.

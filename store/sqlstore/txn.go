@@ -184,7 +184,7 @@ func (s *Store) writes(ctx context.Context, tx *sql.Tx, writes []store.Statement
 		}
 		n, err := r.RowsAffected()
 		if err == nil && n != int64(w.Rows) {
-			err = fmt.Errorf("%w: %d rows were changed, %d rows are required: %s", store.ErrRows, n, w.Rows, w.SQL)
+			err = fmt.Errorf("%w: %d rows were affected, %d rows are required: %s", store.ErrRows, n, w.Rows, w.SQL)
 		}
 		if err != nil {
 			return &store.Error{Kind: store.KindOther, Err: err}

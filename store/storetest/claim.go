@@ -97,7 +97,7 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 		id := newID()
 		txn, _, err := u.s.Begin(dead, store.BeginOptions{ID: id})
 		if txn != nil {
-			t.Error("Begin: granted under a dead context")
+			t.Error("Begin has granted the claim, although its context had ended")
 		}
 		wantKind(t, err, store.KindUnavailable)
 		u.execute(t, done(id, "r")) // the refused Begin has left no claim
@@ -109,10 +109,10 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 		txn := u.begin(t, id)
 		u.write(t, txn, id.Key)
 		if err := u.Fail(bounded(t), txn.Tx()); err == nil {
-			t.Error("the failing statement has not failed")
+			t.Error("a statement that must fail has not failed")
 		}
 		if err := u.Write(bounded(t), txn.Tx(), id.Key); err == nil {
-			t.Error("a statement was accepted after one has failed")
+			t.Error("the transaction has accepted a statement after another statement had failed")
 		}
 		wantKind(t, txn.Commit(bounded(t), done(id, "r")), store.KindAborted)
 		u.wantState(t, id, store.StateAbsent)
@@ -120,7 +120,7 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 
 		txn = u.begin(t, id) // the claim is free, and a rollback is no failure
 		if err := u.Fail(bounded(t), txn.Tx()); err == nil {
-			t.Error("the failing statement has not failed")
+			t.Error("a statement that must fail has not failed")
 		}
 		if err := txn.Rollback(bounded(t)); err != nil {
 			t.Error(err)
@@ -135,7 +135,7 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 			txn := u.granted(t, opts)
 			took := time.Since(began)
 			if waits.Acquire < time.Hour || waits.Lock < time.Hour || waits.Acquire+waits.Lock-2*time.Hour > took {
-				t.Errorf("%+v: Begin has added %v and %v in %v", opts, waits.Acquire-time.Hour, waits.Lock-time.Hour, took)
+				t.Errorf("options %+v: Begin has added %v to waits.Acquire and %v to waits.Lock, but took only %v", opts, waits.Acquire-time.Hour, waits.Lock-time.Hour, took)
 			}
 			if err := txn.Rollback(bounded(t)); err != nil {
 				t.Error(err)
@@ -150,7 +150,7 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 			before := c.Statements()
 			u.write(t, txn, id.Key)
 			if before != 0 || c.Statements() < 1 {
-				t.Errorf("%d statements before the first, %d after it", before, c.Statements())
+				t.Errorf("Statements() was %d before the first statement and %d after it", before, c.Statements())
 			}
 		}
 		if err := txn.Rollback(bounded(t)); err != nil {
@@ -176,11 +176,11 @@ func testCommitClaims[TX any](t *testing.T, u *suite[TX]) {
 		}
 		err := both[0].Commit(bounded(t), done(id, "late"))
 		if kind := store.KindOf(err); err == nil || kind != store.KindTaken && kind != store.KindRetry {
-			t.Errorf("isolation %d: a second commit: %v, want Taken or Retry", level, err)
+			t.Errorf("isolation %d: the second commit has returned %v, want an error of kind Taken or Retry", level, err)
 		}
 		u.wantEffects(t, id.Key, 1)
 		if body := string(u.read(t, id).Result.Body); body != "r" {
-			t.Errorf("isolation %d: the result is %q", level, body)
+			t.Errorf("isolation %d: the stored result is %q, which no handler has returned", level, body)
 		}
 	}
 }
@@ -202,9 +202,9 @@ func testEnded[TX any](t *testing.T, u *suite[TX]) {
 		err := end(txn, id)
 		switch kind := store.KindOf(err); {
 		case refused == nil && kind != store.KindEnded:
-			t.Errorf("%s after a raw COMMIT: %v, want Ended", name, err)
+			t.Errorf("%s after a COMMIT in SQL has returned %v, want an error of kind Ended", name, err)
 		case refused != nil && name == "Commit" && (err == nil || kind == store.KindLost):
-			t.Errorf("%s after a raw COMMIT that was refused: %v, want an error that is not Lost", name, err)
+			t.Errorf("%s after a refused COMMIT in SQL has returned %v, want an error that is not of kind Lost", name, err)
 		}
 		want := 0
 		if refused == nil {

@@ -24,14 +24,14 @@ func testTimes(t *testing.T, o *operations) {
 			o.advance(t, 2*time.Minute)
 			expired := store.Record{Nonce: c.Next.Nonce}
 			if d := diff(expired, o.read(t, id)); d != "" {
-				t.Errorf("an expired record: Read: %s", d)
+				t.Errorf("Read of an expired record: %s", d)
 			}
 			next := done(id, "second")
 			// A way that does not look first may meet the expired row. A plain Swap then replaces it.
 			if err := by.apply(t, o.withEffect(next)); by.blind && store.KindOf(err) == store.KindTaken {
 				o.puts[0].put(t, o.withEffect(next))
 			} else if err != nil {
-				t.Errorf("%s in place of an expired record: %v", by.name, err)
+				t.Errorf("%s on an expired record has failed: %v", by.name, err)
 			}
 			o.same(t, "the record that has replaced an expired one", id, next.Next)
 			o.wantEffects(t, id.Key, 2)
@@ -48,7 +48,7 @@ func testTimes(t *testing.T, o *operations) {
 			o.swap(t, done(second, "r"))
 			apart := o.read(t, second).Since.Sub(o.read(t, first).Since)
 			if most := time.Hour + time.Since(began) + time.Second; apart < time.Hour-time.Second || apart > most {
-				t.Errorf("%s: two records made an hour apart: Since says %v", by.name, apart)
+				t.Errorf("%s: two records were made at an interval of one hour, but their Since differs by %v", by.name, apart)
 			}
 		}
 	})
@@ -72,13 +72,13 @@ func testClock[TX any](t *testing.T, u *suite[TX]) {
 			t.Fatalf("Begin on an expired record: %+v, error %v", rec, err)
 		}
 		if d := diff(expired, rec); d != "" {
-			t.Errorf("an expired record: Begin: %s", d)
+			t.Errorf("Begin on an expired record: %s", d)
 		}
 		if err := txn.Rollback(bounded(t)); err != nil { // the expired record stays
 			t.Error(err)
 		}
 		if d := diff(expired, u.read(t, id)); d != "" {
-			t.Errorf("an expired record, left alone: %s", d)
+			t.Errorf("Read of an expired record after a rollback: %s", d)
 		}
 		c = done(id, "second")
 		u.execute(t, c)
@@ -103,10 +103,10 @@ func testBecomesLease(t *testing.T, o *operations) {
 			o.same(t, by.name+" as running without a lease", never, c.Next)
 			o.same(t, by.name+" as unknown", unknown, u.Next)
 			if rec := o.read(t, id); rec.LeaseExpired != late {
-				t.Errorf("%s as running: its lease is over: %t, want %t", by.name, rec.LeaseExpired, late)
+				t.Errorf("%s of a running record: LeaseExpired is %t, want %t", by.name, rec.LeaseExpired, late)
 			}
 			if o.read(t, never).LeaseExpired || o.read(t, unknown).LeaseExpired {
-				t.Errorf("%s: a lease is over that there never was", by.name)
+				t.Errorf("%s: LeaseExpired is true, but the record never had a lease", by.name)
 			}
 			if !late {
 				o.advance(t, 2*time.Minute)
@@ -138,13 +138,13 @@ func testLifecycle(t *testing.T, o *operations) {
 		rec, err := o.peer.Swap(bounded(t), c)
 		wantKind(t, err, store.KindTaken)
 		if d := diff(in, rec); d != "" {
-			t.Errorf("%s: in the way is %+v: %s", what, rec, d)
+			t.Errorf("%s: the returned record is %+v: %s", what, rec, d)
 		}
 	}
 	lapsed := func(want bool) {
 		t.Helper()
 		if rec := o.read(t, id); rec.State != store.StateRunning || rec.LeaseExpired != want {
-			t.Errorf("record %+v, want running, lapsed %t", rec, want)
+			t.Errorf("the record is %+v, want a running record with LeaseExpired %t", rec, want)
 		}
 	}
 	held := store.Record{State: store.StateRunning, Fence: 1, Nonce: []byte("one's claim 0123")}
@@ -165,7 +165,7 @@ func testLifecycle(t *testing.T, o *operations) {
 	lapsed(true)
 	for _, l := range o.looks {
 		if rec := l.see(t, id); !rec.LeaseExpired || diff(held, rec) != "" {
-			t.Errorf("%s of a lapsed record: %+v", l.name, rec)
+			t.Errorf("%s of a record whose lease has expired: %+v", l.name, rec)
 		}
 	}
 	o.swap(t, takeover)

@@ -70,6 +70,6 @@ func (u *suite[TX]) wantTruth(t *testing.T, err error, id store.ID, with string)
 		t.Errorf("the handler has ended the transaction: %v", err)
 	}
 	if err == nil {
-		t.Error("the handler has ended the transaction, and there is no error")
+		t.Error("the handler has ended the transaction, but the call has returned no error")
 	}
 }

@@ -72,7 +72,7 @@ func testEngine[TX any](t *testing.T, u *suite[TX]) {
 					t.Errorf("replayed %+v, want %+v", f, first)
 				}
 				if applied := once.EffectOf(err) == once.EffectApplied; applied != keep {
-					t.Errorf("%s, its writes were kept: %v", once.EffectOf(err), keep)
+					t.Errorf("the effect is %s, but the writes were kept: %v", once.EffectOf(err), keep)
 				}
 			}
 			want := 0
@@ -111,7 +111,7 @@ func testEngine[TX any](t *testing.T, u *suite[TX]) {
 			}
 			plain, err := sealer.Decrypt(u.read(t, id).Request, seal.Label(id.Scope, id.Key))
 			if err != nil || !bytes.Equal(plain, op.Request) {
-				t.Errorf("opens as %q, %v", plain, err)
+				t.Errorf("the stored request is decrypted to %q, error %v", plain, err)
 			}
 		}
 	})
@@ -134,7 +134,7 @@ func testUnwinds[TX any](t *testing.T, u *suite[TX], e *once.Engine[TX]) {
 				}
 				return "", err
 			})
-			t.Errorf("%s: Do has returned: %v", name, err)
+			t.Errorf("%s: Do has returned the error %v", name, err)
 		})
 		wg.Wait()
 		u.wantState(t, id, store.StateAbsent)
@@ -167,19 +167,19 @@ func testWait[TX any](t *testing.T, u *suite[TX], e, other *once.Engine[TX]) {
 		})
 		<-entered
 		if _, err := once.Do(ctx, second, operation(id), u.charge(id.Key)); once.CodeOf(err) != once.CodeInFlight || once.EffectOf(err) != once.EffectNotApplied {
-			t.Errorf("without Wait: %v, want %s", err, once.CodeInFlight)
+			t.Errorf("a duplicate without Wait got %v, want %s", err, once.CodeInFlight)
 		}
 		op := operation(id)
 		op.Wait = 30 * time.Millisecond
 		if _, err := once.Do(ctx, second, op, u.charge(id.Key)); once.CodeOf(err) != once.CodeInFlight {
-			t.Errorf("after a short Wait: %v, want %s", err, once.CodeInFlight)
+			t.Errorf("a duplicate with a short Wait got %v, want %s", err, once.CodeInFlight)
 		}
 		op.Wait = time.Minute
 		wg.Go(func() { waited, waitedErr = once.Do(ctx, second, op, u.charge(id.Key)) })
 		close(leave)
 		wg.Wait()
 		if firstErr != nil || waitedErr != nil || !waited.Replayed || waited.Value != first.Value {
-			t.Errorf("first %+v, %v; waited %+v, %v", first, firstErr, waited, waitedErr)
+			t.Errorf("the first call got %+v, error %v; the waiting duplicate got %+v, error %v", first, firstErr, waited, waitedErr)
 		}
 		u.wantEffects(t, id.Key, 1)
 	}

@@ -39,7 +39,7 @@ func testForever[TX any](t *testing.T, u *suite[TX]) {
 	u.Advance(t, u.s, 2*century)
 	if _, ok := store.As[upkeep.Sweeper](u.s); ok {
 		if n := u.sweepAll(t, u.s, nil); n != 1 {
-			t.Errorf("%d rows swept, want the one that has expired", n)
+			t.Errorf("Sweep has deleted %d rows, want only the expired row", n)
 		}
 	}
 	for name, op := range kept {
@@ -50,6 +50,6 @@ func testForever[TX any](t *testing.T, u *suite[TX]) {
 	late := operation(newID())
 	late.Retain, late.Attempt.FirstSent = once.Forever, time.Now().Add(-2*century) // the record would never expire, so an absent operation was never done
 	if r, err := once.Do(bounded(t), e, late, u.charge(late.Key)); err != nil || r.Replayed {
-		t.Errorf("an old operation that was never done: %+v, %v", r, err)
+		t.Errorf("a call of an old operation without a record has returned %+v, error %v", r, err)
 	}
 }

@@ -77,7 +77,7 @@ func testHeld(t *testing.T, o *operations) {
 				t.Errorf("%s: %v", name, err)
 			case !h.held:
 				if err == nil || store.KindOf(err) != store.KindTaken {
-					t.Errorf("%s: %v, want Taken", name, err)
+					t.Errorf("%s: the error is %v, want an error of kind Taken", name, err)
 				}
 			}
 			want := store.StateAbsent
@@ -85,14 +85,14 @@ func testHeld(t *testing.T, o *operations) {
 				want = store.StateRunning
 			}
 			if rec := o.read(t, c.ID); rec.State != want {
-				t.Errorf("%s: then the record is %s, want %s", name, rec.State, want)
+				t.Errorf("%s: the record is %s afterwards, want %s", name, rec.State, want)
 			}
 			o.wantEffectsOf(t, name, c, applied)
 			if d := diff(before, o.read(t, held)); d != "" {
-				t.Errorf("%s: the operation that must be held: %s", name, d)
+				t.Errorf("%s: the operation in Change.Held has changed: %s", name, d)
 			}
 			if d := diff(stored(store.StateRunning), o.read(t, good)); d != "" {
-				t.Errorf("%s: the operation that is held: %s", name, d)
+				t.Errorf("%s: the held operation has changed: %s", name, d)
 			}
 		}
 	}
@@ -156,11 +156,11 @@ func testHeldCrossed(t *testing.T, o *operations) {
 				if err == nil {
 					applied++
 				} else if !raises || store.KindOf(err) != store.KindTaken {
-					t.Errorf("two changes that hold each other's operation: %v", err)
+					t.Errorf("two changes, each with the operation of the other in Change.Held, have returned %v", err)
 				}
 			}
 			if raises && applied != 1 {
-				t.Errorf("each change ends what the other one must hold, and %d of them were applied", applied)
+				t.Errorf("two changes each end the operation in Change.Held of the other change, and %d of them were applied, want 1", applied)
 			}
 		}
 	}
@@ -199,10 +199,10 @@ func testHeldUntilCommit[TX any](t *testing.T, u *suite[TX]) {
 		err = <-taken
 	}
 	if !waits && err == nil && applied {
-		t.Error("the operation was taken over before the transaction that must hold it has committed")
+		t.Error("another owner has taken the operation over before the commit of the transaction that holds the operation")
 	}
 	if err != nil && store.KindOf(err) != store.KindRetry {
-		t.Errorf("the takeover: %v", err)
+		t.Errorf("the takeover has failed: %v", err)
 	}
 	u.wantEffectsOf(t, "held until the commit", c, applied)
 }

@@ -47,7 +47,7 @@ func (u *suite[TX]) testLevel(t *testing.T, level store.Isolation) {
 			opts.Isolation = level
 			txn, rec, err := u.s.Begin(bounded(t), opts)
 			if err != nil || txn == nil {
-				t.Fatalf("Begin: not granted: record %+v, error %v", rec, err)
+				t.Fatalf("Begin has not granted the claim: record %+v, error %v", rec, err)
 			}
 			if err := handler(bounded(t), txn.Tx()); err != nil {
 				t.Error(err)
@@ -87,7 +87,7 @@ func (u *suite[TX]) testLevel(t *testing.T, level store.Isolation) {
 			}
 			second, err := u.Get(ctx, tx, key)
 			if sees := second == next; sees != (level == store.ReadCommitted) || !sees && second != first {
-				t.Errorf("isolation %d, %s: the value is %q, then %q; another transaction has made it %q (and waits: %t)", level, how, first, second, next, waits)
+				t.Errorf("isolation %d, %s: the transaction has read %q and then %q; another transaction has written %q in between (and waits: %t)", level, how, first, second, next, waits)
 			}
 			return err
 		})
@@ -115,7 +115,7 @@ func (u *suite[TX]) testWriteSkew(t *testing.T) {
 			break
 		}
 	}
-	t.Errorf("SERIALIZABLE: two transactions have each read what the other one has changed; want one commit and one retry: %v; %v", errs[0], errs[1])
+	t.Errorf("SERIALIZABLE: each of two transactions has read the value that the other transaction has changed; want one commit and one error of kind Retry, got %v and %v", errs[0], errs[1])
 }
 
 func (u *suite[TX]) skew(t *testing.T) (errs [2]error) {

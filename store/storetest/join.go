@@ -34,7 +34,7 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 		var none TX
 		_, err := once.Join(bounded(t), e, none, operation(newID()), func(context.Context, TX) (string, error) { return "", nil })
 		if once.CodeOf(err) != once.CodeInvalid || once.EffectOf(err) != once.EffectNotApplied {
-			t.Errorf("Join on a store that cannot: %v", err)
+			t.Errorf("Join on a store without store.Joiner has returned %v", err)
 		}
 		return
 	}
@@ -52,7 +52,7 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 		t.Helper()
 		u.wantEffects(t, c.key, 0)
 		if err := c.end(commit); err != nil {
-			t.Error("the end of the caller's transaction:", err)
+			t.Error("the commit or rollback of the caller's transaction has failed:", err)
 		}
 		own := 0
 		if commit {
@@ -137,7 +137,7 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 					t.Errorf("%v, want code %q", err, tt.code)
 				}
 				if err := u.Write(bounded(t), c.tx, c.key+"later"); err != nil {
-					t.Error("the caller's transaction is not usable:", err)
+					t.Error("the caller's transaction cannot be used any more:", err)
 				}
 				state, effects := tt.state, tt.effects
 				if !commit {
@@ -176,7 +176,7 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 				return "value", nil
 			})
 			if (err != nil) != inner.passed {
-				t.Errorf("inner error %v, passed on %v: %v", inner.err, inner.passed, err)
+				t.Errorf("the inner call has failed: %v; its error was passed on: %v; the outer call has returned %v", inner.err, inner.passed, err)
 			}
 			ends(t, c, true, a, inner.done[0], inner.want)
 			u.wantState(t, b, inner.done[1])
@@ -191,7 +191,7 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 		a, b := newID(), newID()
 		_, err := once.Do(bounded(t), e, once.Operation{Scope: a.Scope, Key: a.Key}, func(ctx context.Context, tx TX) (string, error) {
 			if _, err := once.Do(ctx, e, once.Operation{Scope: b.Scope, Key: b.Key}, succeed); once.CodeOf(err) != once.CodeMisuse {
-				t.Error("Do inside of Do:", err)
+				t.Error("Do in the handler of another Do has returned:", err)
 			}
 			_, err := once.Join(ctx, e, tx, once.Operation{Scope: b.Scope, Key: b.Key}, func(ctx context.Context, tx TX) (string, error) {
 				return "", errors.Join(u.Write(ctx, tx, b.Key), u.Fail(ctx, tx))
@@ -214,7 +214,7 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Error("the panic was swallowed")
+					t.Error("the panic of the handler was not passed on")
 				}
 			}()
 			_, _ = join(t, c, id, func(context.Context, TX) (string, error) { panic("boom") })

@@ -20,13 +20,13 @@ import (
 func testLeases(t *testing.T, o *operations) {
 	t.Run("Backlog", func(t *testing.T) { // first, because it counts all operations of the store
 		if _, ok := store.As[upkeep.Backlogger](o.s); !ok {
-			t.Skip("the store is not a Backlogger")
+			t.Skip("the store does not implement upkeep.Backlogger")
 		}
 		testBacklog(t, o)
 	})
 	t.Run("Renew", func(t *testing.T) {
 		if _, ok := store.As[store.Renewer](o.s); !ok {
-			t.Skip("the store is not a Renewer")
+			t.Skip("the store does not implement store.Renewer")
 		}
 		for _, c := range []struct {
 			name string
@@ -40,13 +40,13 @@ func testLeases(t *testing.T, o *operations) {
 	})
 	t.Run("Take", func(t *testing.T) {
 		if _, ok := store.As[upkeep.Taker](o.s); !ok {
-			t.Skip("the store is not a Taker")
+			t.Skip("the store does not implement upkeep.Taker")
 		}
 		testTake(t, o)
 	})
 	t.Run("Unfinished", func(t *testing.T) {
 		if _, ok := store.As[upkeep.Lister](o.s); !ok {
-			t.Skip("the store is not a Lister")
+			t.Skip("the store does not implement upkeep.Lister")
 		}
 		testUnfinished(t, o)
 	})
@@ -74,7 +74,7 @@ func (o *operations) renew(t *testing.T, want int, holds ...store.Hold) {
 	wanted := slices.SortedFunc(slices.Values(holds[:want]), same)
 	got = slices.SortedFunc(slices.Values(got), same)
 	if fmt.Sprint(got) != fmt.Sprint(wanted) {
-		t.Errorf("Renew: %d of %d renewed: %v, want the first %d", len(got), len(holds), got, want)
+		t.Errorf("Renew has renewed %d of %d leases: %v, want the first %d", len(got), len(holds), got, want)
 	}
 }
 
@@ -82,7 +82,7 @@ func (o *operations) wantLapsed(t *testing.T, id store.ID, want bool) {
 	t.Helper()
 	for _, l := range o.looks {
 		if rec := l.see(t, id); rec.State != store.StateRunning || rec.LeaseExpired != want {
-			t.Errorf("%s: record %+v, want running, lease over %t", l.name, rec, want)
+			t.Errorf("%s: the record is %+v, want a running record with LeaseExpired %t", l.name, rec, want)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func renewLeavesTheRest(t *testing.T, o *operations) {
 	o.renew(t, 1, h)
 	o.same(t, "renewed", h.ID, want)
 	if got := o.read(t, h.ID).Since; !got.Equal(since) {
-		t.Errorf("renewed: Since was %v and is %v", since, got)
+		t.Errorf("Renew has changed Since from %v to %v", since, got)
 	}
 	o.swap(t, change(h.ID, store.Expect{Fence: fence, Nonce: storedNonce}, store.Record{})) // by the same claim
 }
@@ -205,7 +205,7 @@ func renewOverlapping(t *testing.T, o *operations) {
 		group.Go(func() {
 			for range 5 {
 				if got, err := r.Renew(ctx, holds, time.Minute); err != nil || len(got) != len(holds) {
-					t.Errorf("Renew: %d of %d: %v", len(got), len(holds), err)
+					t.Errorf("Renew has renewed %d of %d leases: %v", len(got), len(holds), err)
 				}
 			}
 		})
@@ -219,7 +219,7 @@ func renewCancelled(t *testing.T, o *operations) {
 	cancel()
 	r, _ := store.As[store.Renewer](o.s)
 	if _, err := r.Renew(dead, []store.Hold{h}, time.Minute); store.KindOf(err) != store.KindUnavailable {
-		t.Errorf("under a dead context: %v, want %s", err, store.KindUnavailable)
+		t.Errorf("a call with a context that had ended has returned %v, want %s", err, store.KindUnavailable)
 	}
 }
 
@@ -235,7 +235,7 @@ func testRenewedMeanwhile[TX any](t *testing.T, u *suite[TX]) {
 	takeover := change(h.ID, store.Expect{Fence: fence, LeaseExpired: true}, store.Record{State: store.StateRunning, Fence: fence + 1, Nonce: nextNonce})
 	own := u.own(t)
 	if err := u.joined(t, own, store.ID{}).Commit(bounded(t), takeover); err != nil {
-		t.Error("the takeover:", err)
+		t.Error("the takeover has failed:", err)
 	}
 	type answer struct {
 		renewed []store.Hold
@@ -259,11 +259,11 @@ func testRenewedMeanwhile[TX any](t *testing.T, u *suite[TX]) {
 		a = <-told
 	}
 	if a.err != nil || applied == (len(a.renewed) == 1) {
-		t.Errorf("taken over: %t; renewed: %v, %v", applied, a.renewed, a.err)
+		t.Errorf("the takeover was applied: %t; Renew has renewed %v, error %v", applied, a.renewed, a.err)
 	}
 	rec := u.read(t, h.ID)
 	if want := map[bool]int64{true: fence + 1, false: fence}[applied]; rec.Fence != want || rec.LeaseExpired {
-		t.Errorf("taken over: %t, but the record is %+v", applied, rec)
+		t.Errorf("the takeover was applied: %t, but the record is %+v", applied, rec)
 	}
 }
 
@@ -318,7 +318,7 @@ func testUnfinished(t *testing.T, o *operations) {
 	dead, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := l.Unfinished(dead, upkeep.Listing{Limit: 1}); store.KindOf(err) != store.KindUnavailable {
-		t.Errorf("under a dead context: %v, want %s", err, store.KindUnavailable)
+		t.Errorf("a call with a context that had ended has returned %v, want %s", err, store.KindUnavailable)
 	}
 }
 
@@ -335,7 +335,7 @@ func wantListed(t *testing.T, o *operations, tag string, want map[store.ID]store
 				t.Fatal("Unfinished:", err)
 			}
 			if len(page) > limit {
-				t.Errorf("%d on a page of %d", len(page), limit)
+				t.Errorf("a page with the limit %[2]d has %[1]d operations", len(page), limit)
 			}
 			after, more = next, strings.HasPrefix(next.Scope, tag) // other scopes belong to other cases
 			for _, e := range page {
@@ -425,10 +425,10 @@ func wantPages(t *testing.T, o *operations, page upkeep.Listing, prefix string, 
 		}
 	}
 	if found != wanted {
-		t.Errorf("%+v: %d listed, want %d", page, found, wanted)
+		t.Errorf("listing %+v: %d operations are listed, want %d", page, found, wanted)
 	}
 	if page.State == store.StateAbsent && pages*page.Limit < all { // a store may have an index of states
-		t.Errorf("%+v: %d pages, of %d operations", page, pages, all)
+		t.Errorf("listing %+v: the list has %d pages for %d operations", page, pages, all)
 	}
 }
 
@@ -482,7 +482,7 @@ func testBacklog(t *testing.T, o *operations) {
 	}
 	got, err := b.Backlog(bounded(t))
 	if names := map[string]upkeep.Named{"stored name": {Running: 2, Waiting: 1, Unknown: 2}, "": {Unknown: 1}, "other": {Waiting: 1}}; err != nil || !maps.Equal(got.Names, names) {
-		t.Errorf("by name: %+v, %v, want %+v", got.Names, err, names)
+		t.Errorf("the numbers by name are %+v, error %v, want %+v", got.Names, err, names)
 	}
 	over := upkeep.Count{Number: 2, Oldest: 3 * time.Hour}
 	if o.expires {
@@ -492,6 +492,6 @@ func testBacklog(t *testing.T, o *operations) {
 	dead, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := b.Backlog(dead); store.KindOf(err) != store.KindUnavailable {
-		t.Errorf("under a dead context: %v, want %s", err, store.KindUnavailable)
+		t.Errorf("a call with a context that had ended has returned %v, want %s", err, store.KindUnavailable)
 	}
 }

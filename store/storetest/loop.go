@@ -61,11 +61,11 @@ func testFaults[TX any](t *testing.T, u *suite[TX]) {
 	}
 	for _, p := range wanted {
 		if l.seen[p] == 0 {
-			t.Errorf("vacuous: never reached %q", p)
+			t.Errorf("the test proves nothing: it has never reached the point %q", p)
 		}
 	}
 	if l.doubt[true] == 0 || l.doubt[false] == 0 {
-		t.Errorf("vacuous: in doubt and applied %d times, in doubt and not applied %d times", l.doubt[true], l.doubt[false])
+		t.Errorf("the test proves nothing unless both occur: an outcome in doubt was applied %d times and was not applied %d times", l.doubt[true], l.doubt[false])
 	}
 }
 
@@ -76,7 +76,7 @@ func (l *loop[TX]) each(t *testing.T, f flow[TX], outage bool) int {
 			return n - 1
 		}
 	}
-	t.Fatal("no end after 1000 points")
+	t.Fatal("the test has not ended after 1000 points")
 	return 0
 }
 
@@ -97,7 +97,7 @@ func (l *loop[TX]) strike(t *testing.T, f flow[TX], p Plan) int {
 	p.Rival = func(ctx context.Context) {
 		rivals++
 		if r, err := f.call(ctx, clean); !answered(err) {
-			t.Errorf("the rival: %+v, %v", r, err)
+			t.Errorf("the concurrent call has returned %+v, error %v", r, err)
 		}
 	}
 	settle := time.Minute
@@ -129,7 +129,7 @@ func (l *loop[TX]) strike(t *testing.T, f flow[TX], p Plan) int {
 		t.Errorf("%s; the answers were %q, %q, %q", says, answer(r, err), answer(again, err2), answer(last, err3))
 	}
 	if n := l.Effects(t, l.s, id.Key); n != f.effects {
-		t.Errorf("%s; in the end there are %d effects, want %d", says, n, f.effects)
+		t.Errorf("%s; afterwards the store has %d effects, want %d", says, n, f.effects)
 	}
 	l.wantState(t, id, store.StateDone)
 	return len(hits)

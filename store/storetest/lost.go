@@ -68,7 +68,7 @@ func (h *holder) step(next store.State, data []byte) {
 		h.rec = c.Next
 		return
 	}
-	h.t.Fatalf("to %s: no answer", next)
+	h.t.Fatalf("the Swap to %s has had no answer in all attempts", next)
 }
 
 // testCounter lets several processes add values to one record, and lose answers. Every value that was added successfully
@@ -105,7 +105,7 @@ func testCounter(t *testing.T, o *operations) {
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) || rec.Fence != 1+adders*each {
-		t.Errorf("seed %d: %d were added, and %d are there, with fence %d", seed, len(want), len(got), rec.Fence)
+		t.Errorf("seed %d: %d entries were added, but the record has %d entries and the fence %d", seed, len(want), len(got), rec.Fence)
 	}
 }
 

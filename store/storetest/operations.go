@@ -226,7 +226,7 @@ func (o *operations) withEffect(c store.Change) store.Change {
 func (o *operations) swap(t *testing.T, c store.Change) {
 	t.Helper()
 	if rec, err := o.s.Swap(bounded(t), c); err != nil {
-		t.Fatalf("Swap: %v, in the way is %+v", err, rec)
+		t.Fatalf("Swap has returned the error %v and the record %+v", err, rec)
 	}
 }
 
@@ -256,7 +256,7 @@ func (o *operations) same(t *testing.T, what string, id store.ID, want store.Rec
 			t.Errorf("%s: %s: %s", what, l.name, d)
 		}
 		if got.State != store.StateAbsent && got.Since.IsZero() {
-			t.Errorf("%s: %s: Since is zero", what, l.name)
+			t.Errorf("%s: %s: Since of the record is zero", what, l.name)
 		}
 	}
 }
@@ -275,13 +275,13 @@ func (o *operations) wantEffects(t *testing.T, key string, want int) {
 		return
 	}
 	if n := o.effects(t, key); n != want {
-		t.Errorf("%d effects, want %d", n, want)
+		t.Errorf("the store has %d effects, want %d", n, want)
 	}
 }
 
 func wantKind(t *testing.T, err error, want store.Kind) {
 	t.Helper()
 	if err == nil || store.KindOf(err) != want {
-		t.Errorf("error %v, want one of kind %q", err, want)
+		t.Errorf("the error is %v, want an error of kind %q", err, want)
 	}
 }

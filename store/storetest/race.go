@@ -70,14 +70,14 @@ func (u *suite[TX]) race(t *testing.T, n int, level store.Isolation, wait time.D
 			executed++
 		}
 		if err == nil && value != "" && value != results[i].Value {
-			t.Errorf("isolation %d: two values: %s and %s", level, value, results[i].Value)
+			t.Errorf("isolation %d: two calls have returned different values: %s and %s", level, value, results[i].Value)
 		}
 		if err == nil {
 			value = results[i].Value
 		}
 	}
 	if executed != 1 {
-		t.Errorf("isolation %d: executed by %d of %d calls", level, executed, n)
+		t.Errorf("isolation %d: %d of %d calls have executed the handler, want 1", level, executed, n)
 	}
 	u.wantEffects(t, id.Key, 1)
 	if r, err := once.Do(ctx, engines[0], operation(id), u.charge(id.Key)); err != nil || !r.Replayed || r.Value != value {

@@ -48,7 +48,7 @@ func testForeignBegin[TX any](t *testing.T, u *suite[TX]) {
 func notDown(t *testing.T, what string, id store.ID, err error) {
 	t.Helper()
 	if kind := store.KindOf(err); err != nil && kind != store.KindOther {
-		t.Errorf("%s of %q: %v, want failed", what, id, err)
+		t.Errorf("%s of %q has returned %v, want an error of kind failed", what, id, err)
 	}
 }
 

@@ -69,7 +69,7 @@ func testSQLEach[TX any](t *testing.T, p *plane[TX]) {
 			query.Rows = 100
 			err := r.Query(bounded(t), query, func(sqlplane.Row) error { seen++; return enough })
 			if err != enough || seen != 1 { //nolint:errorlint // it must be the same value
-				t.Errorf("%v after %d rows, want the error of each after one", err, seen)
+				t.Errorf("the query has returned %v after %d rows, want the error of the callback after one row", err, seen)
 			}
 		}
 		p.must(t, r, p.insert(key+" later"))
@@ -115,7 +115,7 @@ func testSQLCancelled[TX any](t *testing.T, p *plane[TX]) {
 				t.Error(err)
 			}
 			if err := txn.Commit(bounded(t), done(id, "r")); err == nil {
-				t.Error("committed without a statement that was cancelled")
+				t.Error("the transaction was committed without its cancelled statement")
 			}
 			if p.joins {
 				c := p.own(t)
@@ -125,14 +125,14 @@ func testSQLCancelled[TX any](t *testing.T, p *plane[TX]) {
 					t.Error(err)
 				}
 				if err := c.end(true); err == nil {
-					t.Error("the caller's transaction is committed without a statement that was cancelled")
+					t.Error("the caller's transaction was committed without its cancelled statement")
 				}
 				c = p.own(t)
 				if err := call(p.db.On(c.tx), p.insert(key)); !errors.Is(err, context.Canceled) {
 					t.Error(err)
 				}
 				if err := c.end(true); err == nil {
-					t.Error("the caller's transaction is committed without its first statement, which was cancelled")
+					t.Error("the caller's transaction was committed without its first statement, which was cancelled")
 				}
 				p.wantEffects(t, c.key, 0)
 			}

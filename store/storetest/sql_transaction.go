@@ -109,7 +109,7 @@ func testSQLOwn[TX any](t *testing.T, p *plane[TX]) {
 			_, err := r.Exec(bounded(t), f.st)
 			f.check(t, err)
 			if err := c.end(true); err == nil {
-				t.Error("committed, although a statement had failed")
+				t.Error("the transaction was committed, although a statement had failed")
 			}
 			p.wantRows(t, c.key, 0)
 			p.wantEffects(t, c.key, 0)
@@ -253,7 +253,7 @@ func testSQLAppend[TX any](t *testing.T, p *plane[TX]) {
 		case len(locks):
 			want = locks
 		default:
-			t.Errorf("%d of %d are sent", n, len(locks))
+			t.Errorf("%d of %d statements were sent", n, len(locks))
 		}
 		p.wantRows(t, id.Key, 0)
 		if err := txn.Commit(bounded(t), done(id, "r")); err != nil {
@@ -330,7 +330,7 @@ func testSQLWithin[TX any](t *testing.T, p *plane[TX]) {
 			return r.Append(ctx, p.insert(key+"b"))
 		})
 		if err != nil || runs != 1 {
-			t.Errorf("level %d: %v after %d runs", level, err, runs)
+			t.Errorf("isolation %d: Within has returned %v after %d runs", level, err, runs)
 		}
 		p.wantRows(t, key, 2)
 	}
@@ -345,7 +345,7 @@ func testSQLWithin[TX any](t *testing.T, p *plane[TX]) {
 	}
 	err := p.db.Within(bounded(t), store.DefaultIsolation, func(ctx context.Context, r sqlplane.Runner) error { insert(ctx, r); return failed })
 	if err != failed { //nolint:errorlint // it must be the same value
-		t.Errorf("%v, want the error of fn", err)
+		t.Errorf("Within has returned %v, want the error of fn", err)
 	}
 	p.wantRows(t, key, 0)
 	func() {
@@ -372,7 +372,10 @@ func testSQLWithin[TX any](t *testing.T, p *plane[TX]) {
 	}
 	over, cancel := context.WithCancel(bounded(t))
 	cancel()
-	err = p.db.Within(over, store.DefaultIsolation, func(context.Context, sqlplane.Runner) error { t.Error("run, although the context is over"); return nil })
+	err = p.db.Within(over, store.DefaultIsolation, func(context.Context, sqlplane.Runner) error {
+		t.Error("fn was called, although the context had ended")
+		return nil
+	})
 	wantKind(t, err, store.KindUnavailable)
 }
 

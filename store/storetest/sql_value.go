@@ -60,7 +60,7 @@ func testSQLValues[TX any](t *testing.T, p *plane[TX]) {
 			}
 			if name != key || !equal(got.n, want.n) || !equal(got.flag, want.flag) || !got.at.Equal(want.at) ||
 				!bytes.Equal(got.data, want.data) || isNull != (want.data == nil) {
-				t.Errorf("%+v is read as %+v of %q", want, got, name)
+				t.Errorf("the test has written %+v, and has read %+v of %q", want, got, name)
 			}
 		}
 		if n := p.must(t, r, p.text("update storetest_row set n = 7 where KEY >= ? and KEY < ?", prefix, prefix+"~")); n != 3 {
@@ -85,7 +85,7 @@ func testSQLTimes[TX any](t *testing.T, p *plane[TX]) {
 			return row.Scan((*dialect.Time)(&at), (*dialect.Time)(&made))
 		})
 		if err != nil || made.Sub(at) != time.Hour {
-			t.Errorf("AGO is %v before NOW, want 1h: %v", made.Sub(at), err)
+			t.Errorf("AGO of one hour is %v before NOW: %v", made.Sub(at), err)
 		}
 		d := p.db.Dialect()
 		for _, c := range []struct {
@@ -159,11 +159,11 @@ func testSQLLocked[TX any](t *testing.T, p *plane[TX]) {
 	}
 	within(func(r sqlplane.Runner) {
 		if got := lock(r, prefix+"a"); !slices.Equal(got, []string{"a"}) {
-			t.Errorf("locked %q, want a", got)
+			t.Errorf("the first transaction has locked %q, want a", got)
 		}
 		within(func(r sqlplane.Runner) {
 			if got := lock(r, prefix+"b"); !slices.Equal(got, []string{"b"}) {
-				t.Errorf("locked %q besides a, want b", got)
+				t.Errorf("the second transaction has locked %q, want b", got)
 			}
 		})
 	})

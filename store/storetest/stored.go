@@ -15,7 +15,7 @@ import (
 func testStored[TX any](t *testing.T, u *suite[TX]) {
 	m, ok := dialect.Measurer(u.s)
 	if !ok {
-		t.Skip("the store is not a Measurer")
+		t.Skip("the store does not implement upkeep.Measurer")
 	}
 	u.Advance(t, u.s, 2*time.Hour)
 	u.sweepAll(t, u.s, nil)
@@ -34,7 +34,7 @@ func testStored[TX any](t *testing.T, u *suite[TX]) {
 				return found
 			}
 			if cmp.Or(cmp.Compare(next.Scope, after.Scope), cmp.Compare(next.Key, after.Key)) <= 0 {
-				t.Fatalf("the page behind %+v ends at %+v", after, next)
+				t.Fatalf("the page after %+v ends at %+v, which is not later", after, next)
 			}
 			after = next
 		}
@@ -68,7 +68,7 @@ func testStored[TX any](t *testing.T, u *suite[TX]) {
 	u.Advance(t, u.s, 2*time.Hour)
 	for scope, bytes := range stored(2) {
 		if bytes != before[scope] {
-			t.Errorf("%s has %d bytes, all of which have expired", scope, bytes)
+			t.Errorf("scope %s has %d stored bytes, although all its records have expired", scope, bytes)
 		}
 	}
 }

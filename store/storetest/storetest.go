@@ -209,10 +209,10 @@ func (u *suite[TX]) granted(t *testing.T, opts store.BeginOptions) store.Transac
 	t.Helper()
 	txn, rec, err := u.s.Begin(bounded(t), opts)
 	if err != nil || txn == nil {
-		t.Fatalf("Begin: not granted: record %+v, error %v", rec, err)
+		t.Fatalf("Begin has not granted the claim: record %+v, error %v", rec, err)
 	}
 	if c, _ := store.As[store.CommitClaimer](txn); !opts.Batch && (c != nil && c.ClaimsByCommit()) != u.ClaimsByCommit {
-		t.Errorf("the transaction claims by its Commit: %t, the harness says %t", !u.ClaimsByCommit, u.ClaimsByCommit)
+		t.Errorf("the transaction implements store.CommitClaimer: %t, but Harness.ClaimsByCommit is %t", !u.ClaimsByCommit, u.ClaimsByCommit)
 	}
 	return txn
 }
@@ -230,17 +230,17 @@ func (u *suite[TX]) busy(t *testing.T, s store.Store[TX], id store.ID) {
 	txn, rec, err := s.Begin(ctx, store.BeginOptions{ID: id})
 	switch {
 	case u.ClaimsByCommit && (err != nil || txn == nil):
-		t.Errorf("Begin: record %+v, error %v, want a transaction beside the other one", rec, err)
+		t.Errorf("Begin has returned the record %+v, error %v, want a second transaction at the same time", rec, err)
 	case u.ClaimsByCommit:
 		if err := txn.Rollback(bounded(t)); err != nil {
 			t.Error(err)
 		}
 	case txn != nil:
 		_ = txn.Rollback(bounded(t))
-		t.Error("Begin: granted, while another transaction holds the claim")
+		t.Error("Begin has granted the claim, although another transaction holds it")
 	case u.OneWriter && hasWaited(err):
 	case err != nil || rec.State != store.StateRunning:
-		t.Errorf("Begin: record %+v, error %v, want a Running record", rec, err)
+		t.Errorf("Begin has returned the record %+v, error %v, want a running record", rec, err)
 	}
 }
 

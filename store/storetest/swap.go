@@ -151,7 +151,7 @@ func testTruthTable(t *testing.T, o *operations) {
 func (o *operations) cell(t *testing.T, name string, by way, st standing, c store.Change) {
 	before, applies := o.read(t, c.ID), st.matched(c.Expect)
 	if before.LeaseExpired != (before.State == store.StateRunning && st.lapses) {
-		t.Errorf("%s: before, its lease is over: %t", name, before.LeaseExpired)
+		t.Errorf("%s: LeaseExpired of the record before the Swap is %t", name, before.LeaseExpired)
 	}
 	rec, err := by.apply(t, c)
 	after := o.read(t, c.ID)
@@ -167,19 +167,19 @@ func (o *operations) cell(t *testing.T, name string, by way, st standing, c stor
 			t.Errorf("%s: then %s", name, d)
 		}
 		if after.LeaseExpired {
-			t.Errorf("%s: then its lease is over", name)
+			t.Errorf("%s: LeaseExpired of the record after the Swap is true", name)
 		}
 		if before.State != store.StateAbsent && after.State != store.StateAbsent && !after.Since.Equal(before.Since) {
 			t.Errorf("%s: Since was %v and is %v", name, before.Since, after.Since)
 		}
 	case !applies && (err == nil || store.KindOf(err) != store.KindTaken):
-		t.Errorf("%s: error %v, want Taken", name, err)
+		t.Errorf("%s: the error is %v, want an error of kind Taken", name, err)
 	default:
 		if d := diff(before, rec); !applies && by.tells && (d != "" || before.LeaseExpired != rec.LeaseExpired) {
-			t.Errorf("%s: in the way is %+v, but the record is %+v", name, rec, before)
+			t.Errorf("%s: Swap has returned the record %+v, but the stored record is %+v", name, rec, before)
 		}
 		if d := diff(before, after); d != "" {
-			t.Errorf("%s: not applied, but then %s", name, d)
+			t.Errorf("%s: the Swap was refused, but the record has changed: %s", name, d)
 		}
 	}
 	o.wantEffectsOf(t, name, c, applies && !by.undone)
@@ -196,7 +196,7 @@ func (o *operations) wantEffectsOf(t *testing.T, name string, c store.Change, ap
 		want = len(c.Writes)
 	}
 	if n := o.effects(t, c.ID.Key); n != want {
-		t.Errorf("%s: %d effects of its Writes, want %d", name, n, want)
+		t.Errorf("%s: Change.Writes had %d effects, want %d", name, n, want)
 	}
 }
 
@@ -247,7 +247,7 @@ func testClaimed[TX any](t *testing.T, u *suite[TX]) {
 			if u.ClaimsByCommit { // an open transaction of such a store has claimed nothing
 				free()
 				if err != nil {
-					t.Errorf("to %s while a transaction is open that claims by its Commit: %v", n.name, err)
+					t.Errorf("the Swap to %s, while a transaction that claims by its commit is open, has returned %v", n.name, err)
 				}
 				u.wantState(t, id, n.rec.State)
 				continue
@@ -255,7 +255,7 @@ func testClaimed[TX any](t *testing.T, u *suite[TX]) {
 			switch {
 			case u.OneWriter && hasWaited(err):
 			case err == nil || store.KindOf(err) != store.KindTaken || rec.State != store.StateRunning:
-				t.Errorf("to %s while a transaction holds the claim: record %+v, error %v, want Taken and Running", n.name, rec, err)
+				t.Errorf("the Swap to %s, while a transaction holds the claim, has returned the record %+v, error %v, want an error of kind Taken and a running record", n.name, rec, err)
 			}
 			free()
 			u.wantState(t, id, store.StateAbsent)

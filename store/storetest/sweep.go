@@ -19,7 +19,7 @@ import (
 // has its own store, because it moves the clock.
 func testSweep[TX any](t *testing.T, u *suite[TX]) {
 	if _, ok := store.As[upkeep.Sweeper](u.s); !ok {
-		t.Skip("the store is not a Sweeper")
+		t.Skip("the store does not implement upkeep.Sweeper")
 	}
 	for _, c := range []struct {
 		name string
@@ -59,7 +59,7 @@ func (u *suite[TX]) sweepAll(t *testing.T, s store.Store[TX], keep func(context.
 	for more := true; more; {
 		swept := u.sweep(t, s, req)
 		if swept.Rows > req.Limit {
-			t.Errorf("%d rows swept, at most %d were asked for", swept.Rows, req.Limit)
+			t.Errorf("Sweep has deleted %d rows, want at most %d", swept.Rows, req.Limit)
 		}
 		rows, more, req.After = rows+swept.Rows, swept.More, swept.Mark
 	}
@@ -92,10 +92,10 @@ func sweepExpired[TX any](t *testing.T, u *suite[TX]) {
 	u.swap(t, c)
 	stays[c.ID] = c.Next
 	if n := u.sweepAll(t, u.s, nil); n != 30 {
-		t.Errorf("%d rows swept of 30", n)
+		t.Errorf("the sweeps have deleted %d of 30 rows", n)
 	}
 	if n := u.sweepAll(t, u.s, nil); n != 0 {
-		t.Errorf("%d more rows swept of none", n)
+		t.Errorf("a further sweep has deleted %d rows, want 0", n)
 	}
 	for id, rec := range stays {
 		u.same(t, "what has not expired", id, rec)
@@ -117,10 +117,10 @@ func sweepArchive[TX any](t *testing.T, u *suite[TX]) {
 	n := u.sweepAll(t, u.s, func(_ context.Context, rows []upkeep.Expired) error {
 		for _, e := range rows {
 			if d := diff(want[e.ID], e.Record); d != "" || e.Since.IsZero() {
-				t.Errorf("seed %d: kept: %s", seed, d)
+				t.Errorf("seed %d: a row in the archive differs: %s", seed, d)
 			}
 			if e.At.Before(before) || e.At.Before(last) {
-				t.Errorf("expired at %v, after one that did at %v", e.At, last)
+				t.Errorf("a row that expired at %v comes after a row that expired at %v", e.At, last)
 			}
 			last = e.At
 			delete(want, e.ID)
@@ -128,7 +128,7 @@ func sweepArchive[TX any](t *testing.T, u *suite[TX]) {
 		return nil
 	})
 	if n != 20 || len(want) != 0 {
-		t.Errorf("%d rows swept, %d not kept, of 20", n, len(want))
+		t.Errorf("of 20 rows, %d were deleted and %d were not archived", n, len(want))
 	}
 }
 
@@ -145,7 +145,7 @@ func sweepKeepFails[TX any](t *testing.T, u *suite[TX]) {
 		t.Errorf("%+v, %v after %d calls of Archive", swept, err, calls)
 	}
 	if n := u.sweepAll(t, u.s, func(context.Context, []upkeep.Expired) error { return nil }); n != 5 {
-		t.Errorf("%d rows were left of 5", n)
+		t.Errorf("%d of 5 rows are still stored", n)
 	}
 }
 
@@ -158,12 +158,12 @@ func sweepReplaced[TX any](t *testing.T, u *suite[TX]) {
 	swept := u.sweep(t, u.s, upkeep.Sweep{Limit: 10, Archive: func(context.Context, []upkeep.Expired) error {
 		txn, rec, err := u.peer.Begin(bounded(t), store.BeginOptions{ID: next.ID})
 		if err != nil || txn == nil {
-			return fmt.Errorf("a request meanwhile: record %+v: %w", rec, err)
+			return fmt.Errorf("a call during the sweep has found the record %+v: %w", rec, err)
 		}
 		return txn.Commit(bounded(t), next)
 	}})
 	if swept.Rows != 2 {
-		t.Errorf("%d rows swept, want the 2 that were not replaced", swept.Rows)
+		t.Errorf("Sweep has deleted %d rows, want the 2 rows that were not replaced", swept.Rows)
 	}
 	u.same(t, "the row that has replaced an expired one", next.ID, next.Next)
 }
@@ -177,7 +177,7 @@ func sweepClaimed[TX any](t *testing.T, u *suite[TX]) {
 		u.write(t, txn, next.ID.Key)
 		u.beside(t, keeps)
 		if err := txn.Commit(bounded(t), next); err != nil {
-			t.Fatal("Commit of what was swept meanwhile:", err)
+			t.Fatal("the commit of an operation whose old row was swept has failed:", err)
 		}
 		u.same(t, "executed again", next.ID, next.Next)
 		old = u.expire(t, 3)
@@ -187,7 +187,7 @@ func sweepClaimed[TX any](t *testing.T, u *suite[TX]) {
 // sweepReplacing sweeps while the transaction that has replaced an expired row is still open.
 func sweepReplacing[TX any](t *testing.T, u *suite[TX]) {
 	if !u.joins {
-		t.Skip("the store is not a Joiner")
+		t.Skip("the store does not implement store.Joiner")
 	}
 	j, _ := store.As[store.Joiner[TX]](u.s)
 	for _, keeps := range []bool{false, true} {
@@ -227,7 +227,7 @@ func (u *suite[TX]) beside(t *testing.T, keeps bool) {
 	switch {
 	case u.OneWriter && hasWaited(err):
 	case err != nil || swept.Rows < 2:
-		t.Errorf("Sweep beside an open transaction: %+v, %v, want at least the 2 rows that it does not claim", swept, err)
+		t.Errorf("Sweep during an open transaction has returned %+v, error %v, want at least the 2 rows that the transaction does not claim", swept, err)
 	}
 }
 
@@ -283,7 +283,7 @@ func sweepTogether[TX any](t *testing.T, u *suite[TX]) {
 			sum += n
 		}
 		if sum != rows {
-			t.Errorf("keeping %t: %v rows swept and what was left, in all %d of %d", keeps, swept, sum, rows)
+			t.Errorf("archive %t: the sweeps and the remaining rows are %v, together %d of %d rows", keeps, swept, sum, rows)
 		}
 		if lost := slices.Collect(func(yield func(store.ID) bool) {
 			for id, n := range kept {
@@ -292,7 +292,7 @@ func sweepTogether[TX any](t *testing.T, u *suite[TX]) {
 				}
 			}
 		}); len(lost) > 0 {
-			t.Errorf("%d rows were deleted and not kept", len(lost))
+			t.Errorf("%d rows were deleted, but are not in the archive", len(lost))
 		}
 	}
 }

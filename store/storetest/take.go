@@ -46,12 +46,12 @@ func testTake(t *testing.T, o *operations) {
 			}
 			for _, e := range list {
 				if by[e.ID] != nil {
-					t.Errorf("%v was taken twice", e.ID)
+					t.Errorf("two calls of Take have returned the operation %v", e.ID)
 				}
 				by[e.ID] = nonce
 				want := stored(store.StateRunning)
 				if e.State != want.State || e.Fence != fence+1 || !bytes.Equal(e.Nonce, nonce) || e.Name != want.Name || !bytes.Equal(e.Data, want.Data) || e.Request != nil || e.LeaseExpired {
-					t.Errorf("taken: %+v", e)
+					t.Errorf("Take has returned an operation that it must not take: %+v", e)
 				}
 			}
 		})
@@ -76,7 +76,7 @@ func testTake(t *testing.T, o *operations) {
 	o.advance(t, 2*time.Minute)
 	for id := range by {
 		if rec := o.read(t, id); !rec.LeaseExpired {
-			t.Errorf("the lease of what was taken does not end: %+v", rec)
+			t.Errorf("the lease of a taken operation does not expire: %+v", rec)
 		}
 	}
 }

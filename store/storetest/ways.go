@@ -63,13 +63,13 @@ func (u *suite[TX]) byCaller(commit bool, apply func(*testing.T, caller[TX], sto
 		own := u.own(t)
 		rec, err := apply(t, own, c)
 		if e := u.Write(bounded(t), own.tx, own.key); e != nil {
-			t.Error("the caller's transaction is not usable:", e)
+			t.Error("the caller's transaction cannot be used any more:", e)
 		}
 		if e := own.end(commit); e != nil {
-			t.Error("the end of the caller's transaction:", e)
+			t.Error("the commit or rollback of the caller's transaction has failed:", e)
 		}
 		if n := u.Effects(t, u.s, own.key); commit != (n == 2) {
-			t.Errorf("the caller's transaction has left %d effects of 2; it has committed: %t", n, commit)
+			t.Errorf("the caller's transaction has left %d of 2 effects, and its commit was called: %t", n, commit)
 		}
 		return rec, err
 	}
@@ -91,7 +91,7 @@ func (u *suite[TX]) putByJoin(t *testing.T, c store.Change) error {
 	own := u.own(t)
 	err := u.joined(t, own, c.ID).Commit(bounded(t), c)
 	if e := own.end(true); e != nil {
-		t.Error("the end of the caller's transaction:", e)
+		t.Error("the commit or rollback of the caller's transaction has failed:", e)
 	}
 	return err
 }
@@ -103,7 +103,7 @@ func (u *suite[TX]) joined(t *testing.T, own caller[TX], id store.ID) store.Tran
 	txn, rec, err := j.Join(bounded(t), own.tx, store.BeginOptions{ID: id})
 	if err != nil || txn == nil {
 		_ = own.end(false)
-		t.Fatalf("Join: not granted: record %+v, error %v", rec, err)
+		t.Fatalf("Join has not granted the claim: record %+v, error %v", rec, err)
 	}
 	return txn
 }

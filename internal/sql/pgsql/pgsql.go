@@ -214,7 +214,7 @@ const (
 
 // ErrRecovery is the error of a server in recovery. The stores treat it as unavailable: its locks exclude no session on the
 // primary, and its records are late.
-var ErrRecovery = errors.New("the server is in recovery: it is a standby, which can neither claim an operation nor tell that it is absent. Try: target_session_attrs=read-write in the connection string")
+var ErrRecovery = errors.New("the PostgreSQL server is a standby (in recovery), which cannot claim operations and may not have the newest records. Try: target_session_attrs=read-write in the connection string")
 
 // StandbyRefuses reports whether an error may come from a standby, which neither writes nor begins a SERIALIZABLE transaction.
 // Recovery finds out whether the server is a standby.

@@ -90,7 +90,7 @@ func (l *lab) hidden(body, key string) error {
 	}
 	for _, a := range s.arrivals()[1:] {
 		if a.key() != key || a.body != body {
-			return fmt.Errorf("key %q and body %q have arrived", a.key(), a.body)
+			return fmt.Errorf("a repeated request has arrived with the key %q and the body %q, which differ from the first request", a.key(), a.body)
 		}
 	}
 	if sent := c.sent.Load(); sent != 3 {

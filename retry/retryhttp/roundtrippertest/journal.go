@@ -26,7 +26,7 @@ var journalChecks = []Check{
 	{"KilledAndResumed", "what a client was killed with, between send and answer, its next process asks for again, once, with the same key", (*lab).killedAndResumed},
 }
 
-var errNoJournal = errors.New("the client has no journal")
+var errNoJournal = errors.New("the candidate has no client with a journal (Candidate.NewWithJournal is nil)")
 
 // killedAndResumed kills a client: nothing that it does has an effect from the moment at
 // which its request has arrived, and the next one finds the files of that moment.
@@ -61,7 +61,7 @@ func (l *lab) killedAndResumed() error {
 	}
 	defer end()
 	if a, err := l.post(c, s.URL+"/refunds"); err == nil {
-		return fmt.Errorf("the client that was to be killed received the answer %d", a.status)
+		return fmt.Errorf("the killed client has received the answer %d", a.status)
 	}
 	if err := s.wantSends(1); err != nil {
 		return err

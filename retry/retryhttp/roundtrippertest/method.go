@@ -121,7 +121,7 @@ var methodChecks = []Check{
 		}
 		resp.Body.Close()
 		if len(req.Header) != 1 || req.Header.Get("Idempotency-Key") != testKey || req.Body != io.ReadCloser(body) || req.Context() != l.ctx {
-			return errors.New("it is changed")
+			return errors.New("the client has changed the request of the caller")
 		}
 		if !body.closed.Load() {
 			return errors.New("the client did not close the body of the request")

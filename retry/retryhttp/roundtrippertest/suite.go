@@ -88,7 +88,7 @@ func (c Check) judge(ctx context.Context, candidate Candidate) error {
 		defer cancel()
 		defer func() {
 			if p := recover(); p != nil {
-				found <- fmt.Errorf("panic: %v", p)
+				found <- fmt.Errorf("the client panicked: %v", p)
 			}
 		}()
 		found <- c.run(l)
@@ -107,4 +107,4 @@ func (c Check) judge(ctx context.Context, candidate Candidate) error {
 	}
 }
 
-var errHangs = errors.New("it hangs")
+var errHangs = errors.New("the client has not returned within the time of the check")
