@@ -127,8 +127,8 @@ func (c *consumer) fetchAll(ctx context.Context) error {
 		if consumer != nil {
 			err = c.fetch(ctx, consumer)
 		} else if consumer, err = c.create(ctx); err != nil && !created && ctx.Err() == nil && mustChange(err) {
-			return err
 			// An error at the start is a mistake in the configuration. Later the same error may pass, for example after a restart.
+			return err
 		}
 		if err == nil {
 			created = true

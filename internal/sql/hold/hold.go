@@ -75,6 +75,7 @@ func (h *Holder) Use(parts []int) (held []Part, done func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, p := range h.usable() {
+		// After until, another process may have taken the parts, although the table still names this one.
 		if slices.Contains(parts, p.Number) {
 			held = append(held, p)
 			h.uses[p.Number]++
