@@ -89,7 +89,6 @@ func classify(m *message.Message, err error) error {
 	}
 	// The broker may take back other refusals of a record, such as a missing right. An error without a refusal says nothing about
 	// the record.
-	// Such a refusal concerns this record, and other records of the topic may be accepted.
 	var refusal *kerr.Error
 	if errors.As(err, &refusal) && !refusal.Retriable {
 		return told
