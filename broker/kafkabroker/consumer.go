@@ -257,7 +257,7 @@ func (c *consumer) lost(ctx context.Context, _ *kgo.Client, partitions map[strin
 	_ = c.drop(dropping, ended)
 }
 
-// forget removes partitions from the partitions of this process, and returns those that had records.
+// forget removes partitions from the partitions of this process, and returns the partitions that had records.
 func (c *consumer) forget(partitions map[string][]int32) map[*partition]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -151,7 +151,7 @@ func (c *consumer) fetchAll(ctx context.Context) error {
 	return nil //nolint:nilerr // ctx has ended
 }
 
-// mustChange reports whether the consumer cannot be created before somebody changes its configuration.
+// mustChange reports whether the consumer cannot be created before a person changes its configuration.
 func mustChange(err error) bool {
 	var refusal *jetstream.APIError
 	if errors.As(err, &refusal) { // errors of a configuration have the code 400 or 500

@@ -89,7 +89,7 @@ func (s *stream) read(ctx context.Context) error {
 	return err
 }
 
-// readNew fetches as many new messages as the pool has room for. If there are none, it waits for one message.
+// readNew fetches as many new messages as the pool has room for. If no new message exists, it waits for one message.
 func (s *stream) readNew(ctx context.Context) error {
 	fetch := func() (int, error) {
 		// One stream at a time, because the room that one is promised must not be used by another.

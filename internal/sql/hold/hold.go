@@ -69,7 +69,7 @@ func New(db sqlplane.Database, cfg Config) *Holder {
 // Node returns the name of this process in the tables.
 func (h *Holder) Node() string { return h.node }
 
-// Use returns those of the given parts that this process holds, for one unit of work. They are not released to another process
+// Use returns the given parts that this process holds, for one unit of work. They are not released to another process
 // before done is called. But another process may take them if the unit of work takes longer than TTL.
 func (h *Holder) Use(parts []int) (held []Part, done func()) {
 	h.mu.Lock()
