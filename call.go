@@ -182,8 +182,8 @@ func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time
 		// Only this caller has gone. The flight ends without a record, so that a follower leads the next try.
 		case ctx.Err() != nil:
 			return v
-		case store.KindOf(v.err) == store.KindTaken && v.again && collisions < maxCollisions: // the winner has committed or is about to, so the next look-up finds its record
-			collisions++ // the winner has committed or is about to: the next look-up finds its record
+		case store.KindOf(v.err) == store.KindTaken && v.again && collisions < maxCollisions:
+			collisions++ // the winner has committed or is about to, so the next look-up finds its record
 		case v.again && c.runs < c.e.cfg.Runs:
 			// A random pause, because two calls that have met in a deadlock would meet again.
 			if !sleep.For(ctx, rand.N(delay)) {

@@ -150,7 +150,7 @@ func (c *call[TX]) wasDoneBefore(ctx context.Context, err error) bool {
 }
 
 // uncancelled is a context for work that must be finished even if the caller has gone. It has the caller's values, and its own deadline.
-// Its timer is made only when somebody waits for the deadline, and not when the store only reads it.
+// Its timer is made only when a caller waits for the deadline, and not when the store only reads it.
 type uncancelled struct {
 	lazy.Context
 

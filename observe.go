@@ -136,7 +136,7 @@ type report struct {
 	trace                   string       // the trace that is stored with the operation
 	keyHash                 string       // the hash of the key, if an event has needed it
 	cached                  bool         // the record was found in Config.Cache or Config.Shared
-	waits                   *waits.Waits // the waits of its Begins; nil if nobody measures them
+	waits                   *waits.Waits // the waits of its Begins; nil if the waits are not measured
 	lookUp, handler, commit time.Duration
 }
 

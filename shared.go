@@ -177,7 +177,7 @@ func (s *shared) drop(ctx context.Context, id store.ID) error {
 	return nil
 }
 
-// admits reports whether the cache may be asked. After too many failures nobody asks for a while. Then one call asks, and other calls
+// admits reports whether the cache may be asked. After too many failures no call asks for a while. Then one call asks, and other calls
 // continue without the cache until it has an answer.
 func (s *shared) admits() bool {
 	s.mu.Lock()
@@ -201,7 +201,7 @@ var errNoSharedAnswer = errors.New("the shared cache (Config.Shared) has not ans
 func (s *shared) ask(ctx context.Context, timeout time.Duration, f func(context.Context) error) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoSharedAnswer)
 	defer cancel()
-	// With room for one value, so that the goroutine ends even if nobody waits for its answer any more.
+	// With room for one value, so that the goroutine ends even if no call waits for its answer any more.
 	answer := make(chan error, 1)
 	// In a goroutine, because a client of the cache may ignore the end of ctx.
 	go func() { answer <- f(ctx) }()

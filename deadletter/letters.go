@@ -203,7 +203,7 @@ func (l *Letters) Count(ctx context.Context, f Filter) (n int64, more bool, err 
 	return n, more, err
 }
 
-// count counts the letters that meet a condition, and those that meet a second condition as well. It reads only letters that f.Most allows.
+// count counts the letters that meet a condition, and how many of them meet a second condition as well. It reads only letters that f.Most allows.
 func (l *Letters) count(ctx context.Context, f Filter, where string, args []any, also string, alsoArgs ...any) (n, both int64, more bool, err error) {
 	table, tableArgs := f.table()
 	var read int64

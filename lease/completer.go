@@ -288,8 +288,8 @@ func (c *completing) endsInCall(ctx context.Context, e upkeep.Entry) bool {
 		return false
 	}
 	rec, s, err := c.read(ctx, e.ID)
-	if err != nil || !rec.Idle() || s.Call.resumable(time.Now()) { // the run that resumes the operation returns the error
-		return false // the run that resumes it returns the error
+	if err != nil || !rec.Idle() || s.Call.resumable(time.Now()) {
+		return false // the run that resumes the operation returns the error
 	}
 	_, rec, err = newRun(c.Store, store.BeginOptions{ID: e.ID}).takeOver(ctx, rec)
 	if err == nil && rec.State == store.StateUnknown {

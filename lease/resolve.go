@@ -154,7 +154,7 @@ func mostSaved(ops store.Operations) int {
 	return DefaultMaxSaved
 }
 
-// compare reports whether the same decision is stored already. It returns an error if another decision stands, or if nothing needs one.
+// compare reports whether the same decision is stored already. It returns an error if another decision is stored, or if nothing needs one.
 func (how Resolution) compare(rec store.Record, s saved) (stands bool, err error) {
 	taken := func(format string, args ...any) (bool, error) {
 		return false, &store.Error{Kind: store.KindTaken, Err: fmt.Errorf(format, args...)}

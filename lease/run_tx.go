@@ -71,7 +71,7 @@ func (c runTx) Commit(ctx context.Context, end store.Change) error {
 	case r.saved.Call != nil:
 		// A result would hide the call: no later run would ask for its outcome.
 		return r.park(ctx, errCallPending)
-	// The lease is over, but nobody has taken the operation. The work that was done is saved for the next owner.
+	// The lease is over, but no other owner has taken the operation. The work that was done is saved for the next owner.
 	case lost:
 		return errors.Join(r.park(ctx, ErrLost), &store.Error{Kind: store.KindUnavailable, Err: ErrLost})
 	}

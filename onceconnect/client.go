@@ -39,8 +39,8 @@ func NewClientInterceptor(cfg ClientConfig) connect.Interceptor {
 				return next(ctx, req)
 			}
 			s := rpc.Sent{Destination: req.Peer().Addr, Method: spec.Procedure, Keys: keysIn(req.Header()), Safe: harmless(spec)}
-			err = c.Do(ctx, s, func(ctx context.Context, n int, key string) *rpc.Fault { // a copy: an earlier attempt may still use its header
-				header := req.Header().Clone() // a copy: the previous attempt's header may still be in use
+			err = c.Do(ctx, s, func(ctx context.Context, n int, key string) *rpc.Fault {
+				header := req.Header().Clone() // a copy, because an earlier attempt may still use its header
 				header.Del(rpc.KeyHeader)
 				delete(header, rpc.KeyHeader)
 				if key != "" {

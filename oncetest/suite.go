@@ -220,7 +220,7 @@ func (s *suite) expireLeases() (ok bool) {
 	return ctx.Err() == nil
 }
 
-// judge sends a request until it has a final answer, and returns what is wrong. first is the answer to the call that had a fault.
+// judge sends a request until it has a final answer, and returns the faults that it finds. first is the answer to the call that had a fault.
 func (s *suite) judge(in intent, first answer, before effects) (wrong []string) {
 	a := first
 	switch {

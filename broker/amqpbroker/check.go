@@ -98,6 +98,7 @@ func ask(ctx context.Context, conn *Conn, queue string) (settings, error) {
 			return found, nil
 		}
 		var refusal *amqp.Error
+		// Only the connection that has declared an exclusive queue may declare it again.
 		if errors.As(err, &refusal) && refusal.Code == amqp.ResourceLocked {
 			found.exclusive = true
 			return found, nil

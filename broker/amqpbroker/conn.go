@@ -78,7 +78,7 @@ func (c *Conn) isClosed() bool {
 	return c.closed
 }
 
-// open returns the open connection, or nil if there is none.
+// open returns the open connection, or nil if no connection is open.
 func (c *Conn) open() (*amqp.Connection, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

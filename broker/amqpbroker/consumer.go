@@ -110,11 +110,13 @@ func (c *consumer) takeAll(ctx context.Context) error {
 	for failures := 0; ctx.Err() == nil; {
 		began, err := c.take(ctx)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // Consume was ended
-		} // nolint:nilerr // ctx has ended
+			return nil //nolint:nilerr // ctx has ended
+		}
+		// The connection of the caller was closed for good, so no further attempt can succeed.
 		if c.conn.isClosed() {
 			return fmt.Errorf("amqpbroker: %s: %w", c.conn.server, errClosed)
 		}
+		// The server has delivered before, so the pauses begin again with the shortest.
 		if began {
 			failures = 0
 		}
@@ -233,6 +235,7 @@ func (r receipt) Ack() { _ = r.channel.Ack(r.tag, false) }
 // Again implements [consume.Receipt]. A queue cannot delay a delivery. So Again returns false, and the pool keeps the message,
 // unless the process has held the message for too long already.
 func (r receipt) Again(after time.Duration) bool {
+	// Longer than that, the server would close the channel.
 	if after > 0 && time.Since(r.since) < longestHeld {
 		return false
 	}

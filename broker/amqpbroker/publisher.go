@@ -74,6 +74,7 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 		return outbox.Unavailable(err)
 	}
 	defer l.leave()
+	// The number identifies the message in the returns of the server.
 	number := l.number()
 	publishing.CorrelationId = number
 	confirmation, err := l.PublishWithDeferredConfirm(p.exchange, m.Topic, true, false, publishing)
@@ -95,6 +96,7 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 			return outbox.Unavailable(fmt.Errorf("amqpbroker: the server has returned a message, because no queue receives messages of %s (%s). Try: %s", p.place(m), why, p.advice()))
 		}
 		return nil
+	// The server has answered nothing, because the channel was closed.
 	case l.IsClosed():
 		return p.lost(l, m, amqp.ErrClosed)
 	}

@@ -115,8 +115,8 @@ func newConsumer(sink consume.Sink, cfg ConsumerConfig) (*consumer, error) {
 	c.pool, c.log = pool, pool.Config().Log
 	buffer := int32(min(pool.Config().PrefetchBytes, 32<<20))
 	options := slices.Concat([]kgo.Opt{
-		kgo.FetchMaxBytes(buffer), kgo.FetchMaxPartitionBytes(min(buffer, 1<<20)), kgo.MaxConcurrentFetches(1),
 		// One fetch at a time, so that the buffer of the client never has more than its limit.
+		kgo.FetchMaxBytes(buffer), kgo.FetchMaxPartitionBytes(min(buffer, 1<<20)), kgo.MaxConcurrentFetches(1),
 	}, cfg.Client, []kgo.Opt{
 		kgo.ConsumerGroup(cfg.Group), kgo.ConsumeTopics(cfg.Topics...),
 		kgo.AutoCommitMarks(), kgo.AutoCommitInterval(commitInterval), kgo.AutoCommitCallback(c.committed),
@@ -257,7 +257,7 @@ func (c *consumer) lost(ctx context.Context, _ *kgo.Client, partitions map[strin
 	_ = c.drop(dropping, ended)
 }
 
-// forget removes partitions from the partitions of this process, and returns those that had records.
+// forget removes partitions from the partitions of this process, and returns the partitions that had records.
 func (c *consumer) forget(partitions map[string][]int32) map[*partition]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

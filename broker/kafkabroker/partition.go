@@ -44,6 +44,7 @@ func (p *partition) add(r *kgo.Record) *receipt {
 	noted := &receipt{partition: p, epoch: r.LeaderEpoch, offset: r.Offset}
 	p.records = append(p.records, noted)
 	p.open++
+	// The new record may be the one that reaches a limit.
 	p.pause()
 	return noted
 }
@@ -108,6 +109,7 @@ func (p *partition) pause() {
 			"topic", p.topic, "partition", p.number, "offset", p.records[0].offset, "records", len(p.records), "bytes", p.bytes)
 	}
 	switch {
+	// A partition that belongs to another process must not be paused here.
 	case p.lost || full == p.paused:
 	case full:
 		p.paused = true

@@ -127,8 +127,8 @@ func (c *consumer) fetchAll(ctx context.Context) error {
 		if consumer != nil {
 			err = c.fetch(ctx, consumer)
 		} else if consumer, err = c.create(ctx); err != nil && !created && ctx.Err() == nil && mustChange(err) {
-			return err
 			// An error at the start is a mistake in the configuration. Later the same error may pass, for example after a restart.
+			return err
 		}
 		if err == nil {
 			created = true
@@ -151,7 +151,7 @@ func (c *consumer) fetchAll(ctx context.Context) error {
 	return nil //nolint:nilerr // ctx has ended
 }
 
-// mustChange reports whether the consumer cannot be created before somebody changes its configuration.
+// mustChange reports whether the consumer cannot be created before a person changes its configuration.
 func mustChange(err error) bool {
 	var refusal *jetstream.APIError
 	if errors.As(err, &refusal) { // errors of a configuration have the code 400 or 500

@@ -33,6 +33,7 @@ func (r *receipt) Again(after time.Duration) bool {
 	case after <= 0:
 		r.end(func(a *answers) { a.gives = append(a.gives, r.id) })
 	case r.stream.isFull():
+		// Without an answer, the message stays with this process in the group, and becomes idle.
 		r.end(func(*answers) {})
 	default:
 		return false
@@ -68,6 +69,7 @@ func (r *receipt) end(answer func(a *answers)) {
 	s := r.stream
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// The message was answered already, or claimed again under another receipt.
 	if s.held[r.id] != r {
 		return
 	}

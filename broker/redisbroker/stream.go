@@ -73,6 +73,7 @@ func (s *stream) read(ctx context.Context) error {
 	}
 	var err error
 	if now := time.Now(); !now.Before(s.claimAt) {
+		// Set before the attempt, so that a failing server is not asked all the time.
 		s.claimAt = now.Add(max(shortestClaim, min(s.cfg.MinIdle/2, longestClaim)))
 		if err = s.claimAll(ctx); err == nil {
 			err = s.tidy(ctx, "")
@@ -88,9 +89,10 @@ func (s *stream) read(ctx context.Context) error {
 	return err
 }
 
-// readNew fetches as many new messages as the pool has room for. If there are none, it waits for one message.
+// readNew fetches as many new messages as the pool has room for. If no new message exists, it waits for one message.
 func (s *stream) readNew(ctx context.Context) error {
 	fetch := func() (int, error) {
+		// One stream at a time, because the room that one is promised must not be used by another.
 		s.fetching.Lock()
 		defer s.fetching.Unlock()
 		n, err := s.pool.Room(ctx, largest)
@@ -150,6 +152,7 @@ func (s *stream) claim(ctx context.Context, start string) (next string, err erro
 	if err != nil {
 		return "", err
 	}
+	// Redis has removed them from the group as well, so only the log tells about them.
 	if len(gone) > 0 {
 		s.log.Error("once: redisbroker: messages were deleted or trimmed from a stream before they were acknowledged, and are lost if no handler has applied them. Try: no MaxLen, or a larger one; ConsumerConfig.Keep deletes only acknowledged messages",
 			"stream", s.stream, "group", s.cfg.Group, "messages", len(gone), "first", gone[0])

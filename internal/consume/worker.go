@@ -151,7 +151,7 @@ func (p *Pool) apply(ctx context.Context, messages []message.Message) []inbox.Re
 	if results != nil {
 		return results
 	}
-	// No result: every message of the batch counts as failed, because nobody knows how far the handler came.
+	// No result: every message of the batch counts as failed, because it is unknown how far the handler came.
 	results = make([]inbox.Result, n)
 	for i := range results {
 		results[i].Err = errGoexit

@@ -6,8 +6,8 @@ import (
 )
 
 // nap sleeps in the kernel. The timers of the Go runtime are rounded up to whole milliseconds when a thread waits
-// in epoll, so 0.5 ms take 1.08 ms. The kernel adds 50 µs of slack to a thread's timers unless it is told
-// otherwise. nap sets the slack in each call, because the goroutine may run on any thread.
+// in epoll, so 0.5 ms take 1.08 ms. The kernel adds 50 µs of slack to the timers of a thread,
+// unless the thread sets another slack. nap sets it in each call, because the goroutine may run on any thread.
 //
 // nap may return early, if the runtime interrupts the thread with a signal.
 func nap(d time.Duration) {

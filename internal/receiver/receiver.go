@@ -116,6 +116,7 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	// Such a request carries no message, so the inbox must not see it.
 	if rc.cfg.Answer != nil {
 		if text := rc.cfg.Answer(body); text != nil {
 			w.Header().Set("Content-Type", "application/json")
@@ -141,6 +142,7 @@ func (rc *receiver) errTooLarge() error {
 // apply applies messages and answers.
 func (rc *receiver) apply(w http.ResponseWriter, r *http.Request, messages []message.Message) {
 	var outcomes []string
+	// In parts, so that one large request does not make one long transaction.
 	for some := range slices.Chunk(messages, AtOnce) {
 		for _, result := range rc.handle(r.Context(), some) {
 			if result.Err != nil { // the sender sends all messages again, and the inbox recognises the applied ones
@@ -167,6 +169,7 @@ func (rc *receiver) apply(w http.ResponseWriter, r *http.Request, messages []mes
 func (rc *receiver) reject(w http.ResponseWriter, r *http.Request, messages []message.Message, class string, reason error) {
 	if len(messages) > 0 && messages[0].ID != "" {
 		m := messages[0]
+		// The payload may be cut, and is too large for the table.
 		if class == classTooLarge {
 			m.Payload = nil
 		}
@@ -192,6 +195,7 @@ func (rc *receiver) decode(r *http.Request, body []byte) ([]message.Message, err
 		if m.Topic == "" {
 			m.Topic, err = topic, cmp.Or(err, wrong)
 		}
+		// A message needs a source, and its topic is the best name that is known.
 		m.Source = cmp.Or(m.Source, m.Topic)
 		if rc.cfg.Source != nil {
 			m.Source = cmp.Or(rc.cfg.Source(r, *m), m.Source)
@@ -251,6 +255,7 @@ func ofRequest(name string) bool {
 func writeFailure(w http.ResponseWriter, err error) {
 	_, after := retry.Classify(err)
 	p := problem{Status: http.StatusInternalServerError, Code: codeFailed, Detail: "The event was not applied. Send it again.", Retryable: true, after: after}
+	// These errors concern the database or the connection, so a later attempt may succeed.
 	if ofDatabase(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		p.Status, p.Code, p.Detail = http.StatusServiceUnavailable, codeStore, "It is not known whether the event was applied. Send it again: it takes effect once."
 	}
@@ -260,6 +265,7 @@ func writeFailure(w http.ResponseWriter, err error) {
 // writeUnverified answers a request that Verify has refused or could not check. The answer does not give the reason.
 func writeUnverified(w http.ResponseWriter, r *http.Request, err error) {
 	_, after := retry.Classify(err)
+	// The check itself may have failed, and then the sender may be genuine.
 	if after > 0 || ofDatabase(err) || r.Context().Err() != nil {
 		writeProblem(w, problem{Status: http.StatusServiceUnavailable, Code: codeStore, Detail: "The receiver could not check the sender of the event. Send the event again.", Retryable: true, after: after})
 		return

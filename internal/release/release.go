@@ -18,7 +18,7 @@ import (
 
 const root = "github.com/oncelib/once"
 
-// unreleased are the modules that nobody outside of the tree imports.
+// unreleased are the modules that no module outside of the tree imports.
 var unreleased = []string{"bench", "bench/rivals", "examples", "examples/shop", "integration"}
 
 var versionForm = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)

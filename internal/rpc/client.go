@@ -36,6 +36,7 @@ func (c *Client) Do(ctx context.Context, s Sent, attempt func(ctx context.Contex
 	}
 	repeatable := key != "" || s.Safe
 	p := c.Policy
+	// Without a key, a second attempt could take effect twice.
 	p.Unsafe = p.Unsafe || !repeatable
 	if p.Budget == nil {
 		p.Budget = retry.BudgetFor(s.Destination)
@@ -57,6 +58,7 @@ func WithKey(ctx context.Context, key string) context.Context {
 
 func (c *Client) key(ctx context.Context, s Sent) (string, error) {
 	key, given := ctx.Value(keyOfContext{}).(string)
+	// An interceptor may have set a key as well. The two must agree, because only one can be sent.
 	for _, k := range s.Keys {
 		if parsedKey(k) != parsedKey(s.Keys[0]) || given && parsedKey(k) != key {
 			return "", errors.New("once: the call has two idempotency keys. Try: a separate context for each intent")
@@ -105,7 +107,7 @@ type Fault struct {
 // *once.Error.
 func (f *Fault) judge(method, key string, repeatable bool) error {
 	if f.Replayed { // every attempt with this key gets the same answer
-		return retry.Permanent(f.Err) // the key has that answer for good
+		return retry.Permanent(f.Err)
 	}
 	if f.Reason != "" {
 		return f.engineError(method, key)
@@ -135,6 +137,7 @@ func (f *Fault) judge(method, key string, repeatable bool) error {
 // engineError returns the error of the server's engine, if the client may rely on it.
 func (f *Fault) engineError(method, key string) error {
 	code := once.Code(strings.ToLower(f.Reason))
+	// Other reasons, such as a used-up quota, are not codes of the engine.
 	if !slices.Contains(returnedCodes, code) {
 		switch {
 		case !f.Retryable:

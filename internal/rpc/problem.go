@@ -50,6 +50,7 @@ func reasonOf(c once.Code) string { return strings.ToUpper(string(c)) }
 // problemOf returns the part of an engine's error that a client may see. It never contains the cause.
 func problemOf(err error) *Problem {
 	var e *once.Error
+	// Not an error of the engine, so the handler has failed.
 	if !errors.As(err, &e) {
 		return &Problem{Code: Internal, Reason: reasonOf(once.CodeFailed), Retryable: true, Message: notApplied, Cause: err}
 	}

@@ -70,6 +70,7 @@ func (s *Server[TX]) Serve(ctx context.Context, c Call, handle func(context.Cont
 		}
 		return encode(answer, cmp.Or(s.MaxStored, defaultMaxStored))
 	})
+	// A replay stores nothing.
 	if err == nil && !again {
 		s.addStored(ctx, op, rec.Result)
 	}
@@ -104,6 +105,7 @@ func (s *Server[TX]) operation(c Call) (op once.Operation, p *Problem) {
 	op.Isolation, op.Timeouts = s.Isolation, s.Timeouts
 	lines, name := s.key(c)
 	switch {
+	// An optional call without a key is executed, and a retry of it is executed again.
 	case len(lines) == 0 && s.Optional && name == KeyHeader:
 		return op, nil
 	case len(lines) == 0 && name == UndoesHeader:

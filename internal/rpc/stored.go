@@ -46,6 +46,7 @@ const typeField = "Message-Type"
 func encode(a Answer, most int64) (once.Answer, error) {
 	if a.Status == nil {
 		r := store.Result{Header: []store.Field{{Name: typeField, Value: a.Type}}, Body: a.Body}
+		// The writes are committed all the same. Only the answer is not kept.
 		if int64(len(a.Body)) > most {
 			r = store.Result{Kind: store.ResultOmitted}
 		}

@@ -72,7 +72,7 @@ func (w *Writer) listed() (names map[string]bool, text []byte, err error) {
 	return names, text, nil
 }
 
-// replace writes the manifest to a new file. After an error of the disk nobody knows which bytes of the old file are on it, even if
+// replace writes the manifest to a new file. After an error of the disk it is unknown which bytes of the old file are on it, even if
 // a second flush succeeds.
 func (w *Writer) replace(text []byte) error {
 	f, err := w.fs.create(w.path(manifestName + temporary))

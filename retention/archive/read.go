@@ -87,7 +87,7 @@ func Verify(ctx context.Context, dir string) (list []Segment, damaged []Damage, 
 	return list, append(damaged, unlisted...), err
 }
 
-// notListed returns those of the files that are segments and are still not in the
+// notListed returns the files that are segments and are still not in the
 // manifest.
 func notListed(dir string, names []string) (unlisted []Damage, err error) {
 	// The manifest is read again, because a writer may have listed a file since names was read.

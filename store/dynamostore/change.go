@@ -101,7 +101,7 @@ func (s *Store) record(c *store.Change, id string, now time.Time) (w types.Trans
 	return w
 }
 
-// update sets all attributes of an existing record and removes those that have no new value. It leaves since unchanged and, if keep is
+// update sets all attributes of an existing record and removes the attributes without a new value. It leaves since unchanged and, if keep is
 // true, the attributes in kept.
 func (e *expression) update(it item, keep bool) string {
 	var set, remove []string

@@ -62,7 +62,7 @@ func (c *clock) hear(date string) {
 }
 
 // at estimates the time of the service at a moment of the process. ok is false if the estimate cannot be relied on: functions and
-// machines are frozen at times, and the clock of a frozen process stands still or is set.
+// machines are frozen at times, and the clock of a frozen process stops or is set.
 func (s sample) at(now time.Time) (time.Time, bool) {
 	since := now.Sub(s.heard)
 	return s.date.Add(since), !s.heard.IsZero() && trusted(since, now.Round(0).Sub(s.heard.Round(0)))

@@ -77,7 +77,7 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
-// problem returns what is wrong with the table, or nil.
+// problem returns the fault of the table, or nil.
 func (s *Store) problem(t *types.TableDescription) error {
 	region := s.client.Options().Region
 	key := t.KeySchema

@@ -32,7 +32,7 @@ var errLate = errors.New("the operation has no record, and its first attempt is 
 func (w *wire) Do(req *http.Request) (*http.Response, error) {
 	d, _ := req.Context().Value(deliveryKey{}).(*delivery)
 	if d == nil {
-		d = new(delivery) // a read: nobody looks at its delivery
+		d = new(delivery) // a read: its delivery is not looked at
 	}
 	if err := req.Context().Err(); err != nil {
 		return nil, err

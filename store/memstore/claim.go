@@ -72,7 +72,7 @@ func holds(r *row, h store.Hold) bool {
 	return r != nil && r.rec.State == store.StateRunning && r.rec.Fence == h.Fence && bytes.Equal(r.rec.Nonce, h.Nonce)
 }
 
-// seen returns the row of id as this transaction sees it, or nil if there is none.
+// seen returns the row of id as this transaction sees it, or nil if no such row exists.
 func (t *Tx) seen(id store.ID) *row {
 	for _, p := range slices.Backward(t.pending) {
 		if p.id == id {

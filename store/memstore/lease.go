@@ -60,7 +60,7 @@ func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upk
 		}
 	}
 	slices.SortFunc(read, compare)
-	// The limit counts the operations that were read, as in a database, not those that match.
+	// The limit counts the operations that were read, as in a database, not the operations that match.
 	if read = read[:max(0, min(page.Limit, len(read)))]; len(read) > 0 && len(read) == page.Limit {
 		next = read[len(read)-1]
 	}

@@ -13,7 +13,7 @@ type row struct {
 	lease, until time.Time // zero: the row has no lease, or does not expire
 }
 
-// newRow returns the row that c writes in place of old. old is nil if there is none.
+// newRow returns the row that c writes in place of old. old is nil if no row exists.
 func newRow(c *store.Change, old *row, now time.Time) *row {
 	r := &row{rec: detach(c.Next)}
 	r.rec.LeaseExpired, r.rec.Since = false, now

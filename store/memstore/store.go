@@ -166,7 +166,7 @@ func (s *Store) inTheWay(id store.ID, tx *Tx) store.Record {
 		}
 	}
 	rec := s.read(id)
-	// The holder has written no record yet, so the answer is that somebody works on it.
+	// The holder has written no record yet, so the answer is that a process works on it.
 	if holder := s.claims[id]; rec.State == store.StateAbsent && holder != nil && holder != tx {
 		return store.Record{State: store.StateRunning}
 	}
@@ -186,7 +186,7 @@ func (s *Store) read(id store.ID) store.Record {
 	return r.record(now)
 }
 
-// live returns the row of id, or nil if there is none or it is expired.
+// live returns the row of id, or nil if no row exists or it is expired.
 func (s *Store) live(id store.ID) *row {
 	r := s.rows[id]
 	if r != nil && r.expired(s.now()) {

@@ -46,7 +46,7 @@ func Up(ctx context.Context, d sqlplane.Dialect, tx Tx, sets ...Set) ([]Migratio
 	if err := tx.Exec(ctx, createTable); err != nil {
 		return nil, fmt.Errorf("migration: %w", err)
 	}
-	// Noted in once_schema as well, so that this table alone lists what is applied.
+	// Noted in once_schema as well, so that this table alone lists the applied migrations.
 	for _, m := range has.earlier {
 		if err := tx.Exec(ctx, m.note()); err != nil {
 			return nil, fmt.Errorf("migration: %w", err)

@@ -206,7 +206,7 @@ func outdated(pe *pgconn.PgError) bool {
 	return pe.Code == pgsql.NoStatement || pe.Code == pgsql.PlanChanged && pe.Routine == "RevalidateCachedQuery"
 }
 
-// explained adds advice to err if a prepared statement is missing or its name is taken. Unless somebody drops
+// explained adds advice to err if a prepared statement is missing or its name is taken. Unless a person drops
 // statements, only a pooler causes this error.
 func explained(err error) error {
 	if pe := serverError(err); pe != nil && (pe.Code == pgsql.NoStatement || pe.Code == pgsql.DuplicateStatement) {

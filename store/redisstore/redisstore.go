@@ -108,7 +108,7 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
-// problem returns what is wrong with the configuration of the server, or nil.
+// problem returns the fault in the configuration of the server, or nil.
 func (s *Store) problem(info map[string]string) error {
 	major, _, _ := strings.Cut(info["redis_version"], ".")
 	version, _ := strconv.Atoi(major)

@@ -37,7 +37,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	return begun, rec, err
 }
 
-// beginOn begins a transaction in the way of its database.
+// beginOn begins a transaction as its database needs it.
 func (s *Store) beginOn(ctx context.Context, opts store.BeginOptions) (begun store.Transaction[*sql.Tx], rec store.Record, err error) {
 	if s.dialect.name == sqlplane.PostgreSQL {
 		begun, rec, err = s.beginPostgres(ctx, opts)

@@ -80,7 +80,7 @@ type faults struct {
 	late []*late
 }
 
-// late is a change that is applied after its caller was told that the answer is lost.
+// late is a change that is applied after its caller got the error that the answer is lost.
 type late struct {
 	unseen int // how many more calls of the store must not see the change
 	apply  func()

@@ -23,6 +23,7 @@ func (q *Queue) ahead(t *tenant) int {
 // the requests are stuck, and the earlier measurements are not valid any more.
 func (q *Queue) gap(now time.Duration) time.Duration {
 	mean := q.mean
+	// No measurement ends while requests are stuck, so the time since the last end is the better estimate.
 	if stuck := now - q.progress; q.running > 0 && stuck > mean {
 		mean = stuck
 	}
@@ -45,6 +46,7 @@ func (q *Queue) promise(now time.Duration, t *tenant) time.Duration {
 	room := gap
 	if t != nil {
 		n, last = q.ahead(t), &t.promised
+		// The tenants take turns, so the tenant gets one of as many places as there are waiting tenants.
 		room *= time.Duration(max(1, len(q.order)))
 	}
 	*last = min(max(*last+room, now+time.Duration(n+1)*gap), now+MaxAfter)

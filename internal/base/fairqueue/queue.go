@@ -74,6 +74,7 @@ func New(cfg Config) *Queue { return &Queue{Config: cfg, tenants: map[string]*te
 
 // Enter serves a request at once if no other request waits and a place is free.
 func (q *Queue) Enter(now time.Duration, name string) (Ticket, bool) {
+	// A waiting request has a right to the free place.
 	if q.waiting > 0 {
 		return Ticket{}, false
 	}
@@ -134,6 +135,7 @@ func (q *Queue) Leave(now time.Duration, served Ticket, useful bool) {
 		if took := now - served.began; q.mean == 0 {
 			q.mean = took
 		} else {
+			// A moving average, in which the last few services count most.
 			q.mean += (took - q.mean) / 8
 		}
 	}

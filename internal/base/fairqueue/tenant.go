@@ -37,6 +37,7 @@ func (q *Queue) tenant(name string) *tenant {
 }
 
 // drop moves a tenant without requests to the list of unused tenants.
+// The map may have another tenant of this name by now, so the identity is checked.
 func (q *Queue) drop(t *tenant) {
 	if t.running == 0 && len(t.waiters) == 0 && q.tenants[t.name] == t {
 		delete(q.tenants, t.name)

@@ -74,7 +74,7 @@ func Span(d time.Duration) string {
 	return fmt.Sprintf("%.1f days", d.Hours()/24)
 }
 
-// Sentence adds a full stop to what, unless what has an end already.
+// Sentence adds a full stop to what, unless what ends with one already.
 func Sentence(what string) string {
 	if strings.HasSuffix(what, ".") || strings.HasSuffix(what, "?") {
 		return what

@@ -74,12 +74,14 @@ func (c *Cache) Put(id store.ID, rec store.Record, retain time.Duration, t Ticke
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// The dropped result may be this one, and would come back.
 	if c.drops != t.drops {
 		return
 	}
 	if old := c.entries[e.id]; old != nil {
 		c.remove(old)
 	}
+	// The least recently used results make room. An expired one is removed in any case.
 	for back := c.order.Back(); back != nil; back = c.order.Back() {
 		if c.used+e.size <= c.size && !entryOf(back).expired(e.drawn) {
 			break
@@ -198,12 +200,14 @@ func newEntry(id store.ID, rec store.Record) *entry {
 	e := &entry{id: store.ID{Scope: keep(id.Scope), Key: keep(id.Key)}, result: rec.Result, trace: keep(rec.Trace)}
 	bytes := slices.Concat(rec.Fingerprint, rec.Result.Body)
 	at := len(rec.Fingerprint)
+	// The capacities end with the parts, so that an append cannot change the entry.
 	e.fingerprint, e.result.Body = bytes[:at:at], bytes[at:len(bytes):len(bytes)]
 	e.result.Header = make([]store.Field, len(rec.Result.Header))
 	for i, f := range rec.Result.Header {
 		e.result.Header[i] = store.Field{Name: keep(f.Name), Value: keep(f.Value)}
 	}
 	n += len(bytes) + 32*len(e.result.Header)
+	// An eighth more, because allocations are rounded up.
 	e.size = entrySize + int64(n+n/8)
 	return e
 }

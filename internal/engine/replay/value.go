@@ -37,6 +37,7 @@ var errDamaged = errors.New("a value in the shared cache is damaged, or another 
 func Decode(b []byte) (rec store.Record, until time.Time, err error) {
 	var h valueHead
 	n, err := binary.Decode(b, binary.BigEndian, &h)
+	// The lengths come from outside the process, and must not exceed the value.
 	if err != nil || h.Version != valueVersion || uint64(h.Fingerprint)+uint64(h.Trace)+uint64(h.Header) > uint64(len(b)-n) {
 		return rec, until, errDamaged
 	}

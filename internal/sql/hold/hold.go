@@ -69,12 +69,13 @@ func New(db sqlplane.Database, cfg Config) *Holder {
 // Node returns the name of this process in the tables.
 func (h *Holder) Node() string { return h.node }
 
-// Use returns those of the given parts that this process holds, for one unit of work. They are not released to another process
+// Use returns the given parts that this process holds, for one unit of work. They are not released to another process
 // before done is called. But another process may take them if the unit of work takes longer than TTL.
 func (h *Holder) Use(parts []int) (held []Part, done func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, p := range h.usable() {
+		// After until, another process may have taken the parts, although the table still names this one.
 		if slices.Contains(parts, p.Number) {
 			held = append(held, p)
 			h.uses[p.Number]++

@@ -34,12 +34,14 @@ func (h *Holder) Run(ctx context.Context, changed func()) error {
 	}
 	for ctx.Err() == nil {
 		err := r.tick(ctx)
+		// Another attempt cannot help before the tables exist.
 		if errors.Is(err, store.ErrNotMigrated) {
 			return err
 		}
 		r.failed(err)
 		r.wait(ctx)
 	}
+	// Without cancel, because the parts must be released after ctx has ended.
 	r.drain(context.WithoutCancel(ctx))
 	return nil
 }
@@ -84,6 +86,7 @@ func (r *runner) tick(ctx context.Context) error {
 		r.due = true
 		r.again()
 	}
+	// The view is from before the changes, so the parts are read once more.
 	changes, err := r.balance(ctx, v)
 	if err == nil && changes {
 		_, err = r.look(ctx)
@@ -140,6 +143,7 @@ func (r *runner) balance(ctx context.Context, v view) (changes bool, err error) 
 	for _, p := range v.parts {
 		_, shares := counts[p.node]
 		switch {
+		// A node that is leaving releases its parts itself.
 		case p.Number >= r.cfg.Parts, slices.Contains(v.leaving, p.node):
 		case shares:
 			counts[p.node]++
@@ -167,6 +171,7 @@ func (r *runner) balance(ctx context.Context, v view) (changes bool, err error) 
 func (r *runner) chooseLeaving(surplus int) (idle []Part) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// A part of the surplus at a time, so that the parts do not all move at once.
 	leaving := min(surplus, max(1, r.cfg.Parts/8))
 	if r.draining {
 		leaving = len(r.held)
@@ -208,6 +213,7 @@ func (r *runner) tidy(ctx context.Context, v view) error {
 			return err
 		}
 	}
+	// After the clock was set, a living node may seem to be dead.
 	if len(v.dead) > 0 && time.Now().After(r.settled) {
 		return r.table.forget(ctx, v.dead)
 	}

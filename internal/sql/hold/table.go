@@ -90,6 +90,7 @@ func (t *table) look(ctx context.Context) (v view, err error) {
 				of.ttl = time.Duration(ttl) * time.Microsecond
 			}
 			v.longest = max(v.longest, of.ttl)
+			// No renewal sets such a time, so the clock of the database was set back.
 			if expires.After(v.now.Add(of.ttl)) {
 				v.ahead = append(v.ahead, of)
 			}

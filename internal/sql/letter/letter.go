@@ -133,6 +133,7 @@ func (l *Letter) Seal(e seal.Encrypter) (err error) {
 
 // Open decrypts the data that Seal has encrypted. After an error l is unchanged.
 func (l *Letter) Open(e seal.Encrypter) error {
+	// The data of a resolved letter is erased.
 	if !l.Encrypted || l.Resolved() {
 		return nil
 	}

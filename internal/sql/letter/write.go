@@ -48,6 +48,7 @@ func Note(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, id ID, a A
 	err = r.Query(ctx, statement(d, "select max(attempt), min(at), NOW from once_deadletter_attempt where "+isAttempt, id.args()...), func(row sqlplane.Row) error {
 		return row.Scan(&n, (*dialect.Time)(&first), (*dialect.Time)(&now))
 	})
+	// The attempts in the middle say the least, so they are deleted.
 	if err != nil || n <= keepFirst+keepLast {
 		return n, first, now, err
 	}

@@ -119,7 +119,7 @@ func Holds(holds []store.Hold) string {
 	return string(text)
 }
 
-// HeldAround returns the leases of c that are locked before its record is written, and those that are locked after it. All rows
+// HeldAround returns the leases of c that are locked before its record is written, and the leases that are locked after it. All rows
 // are locked in one order, so that two changes which hold each other's operations do not deadlock.
 func HeldAround(c store.Change) (before, after []store.Hold) {
 	if len(c.Held) == 0 {

@@ -55,7 +55,7 @@ func MySQLCode(err error) (code int, ok bool) {
 
 func mysqlCode(err error) (code int, ok bool) {
 	v := reflect.ValueOf(err)
-	// Other types have a field Number as well, but not a text Message beside it.
+	// Other types have a field Number as well, but not a text Message next to it.
 	if field(v, "Message").Kind() == reflect.String {
 		return integer(field(v, "Number"))
 	}

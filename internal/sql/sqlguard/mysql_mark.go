@@ -44,7 +44,7 @@ func (t *Txn) DoNotAfter(expression string) {
 	}
 }
 
-// doesAfter returns the statement that evaluates the expressions of DoAfter, or "" if there are none. If condition is not empty,
+// doesAfter returns the statement that evaluates the expressions of DoAfter, or "" if no expressions exist. If condition is not empty,
 // the expressions are evaluated only if the condition holds.
 func (t *Txn) doesAfter(condition string) string {
 	t = t.real()

@@ -80,7 +80,7 @@ type ownTextKey struct{}
 // OwnText returns a context for texts of the store itself that contain several statements.
 func OwnText(ctx context.Context) context.Context { return context.WithValue(ctx, ownTextKey{}, true) }
 
-// Unopened reports whether the transaction was rolled back before any of its statements was sent, including those of
+// Unopened reports whether the transaction was rolled back before any of its statements was sent, including the statements of
 // [Txn.Opening].
 func (t *Txn) Unopened() bool { return t.real().unopened }
 

@@ -88,7 +88,7 @@ func (l *line) waiting() bool {
 
 // While the writers of one process follow each other, another process hardly ever finds the file free. So the line sometimes
 // pauses. A short pause is enough for a process that checks every pollEvery. Once in half of busy_timeout, a long pause is
-// longer than the sleep of SQLite's own wait. Without it, a process that waits in the way of SQLite may never get the file.
+// longer than the sleep of SQLite's own wait. Without it, a process that waits as SQLite itself does may never get the file.
 const (
 	shortEvery = 50 * time.Millisecond
 	shortPause = 2 * pollEvery

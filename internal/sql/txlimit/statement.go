@@ -47,6 +47,7 @@ func (s *Statement) Stop(err error, row bool) error {
 	if s.timer.Stop() {
 		s.left -= time.Since(s.began)
 	}
+	// A row that came too late is refused: the driver could not interrupt its work.
 	if (err != nil || row) && errors.Is(context.Cause(s.ctx), errTimeOver) {
 		return &TimeoutError{limitStatement, s.limit}
 	}

@@ -48,6 +48,7 @@ func (w *Watch) Lift() error {
 	if w == nil {
 		return nil
 	}
+	// If a limit has won, the rollback may still run, and the caller must not use the connection before its end.
 	if err := w.Finish(); err != nil {
 		<-w.ended.Done()
 		return err
@@ -78,6 +79,7 @@ func (w *Watch) Finish() error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	// A limit that was reached first wins: its rollback is on the way, so the caller must not commit.
 	if w.err != nil {
 		return w.err
 	}
@@ -158,6 +160,7 @@ func (w *Watch) Enter(closes bool) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	// Rows must be closed even then, because the rollback waits for them.
 	if w.err != nil && !closes {
 		return w.err
 	}
@@ -173,5 +176,6 @@ func (w *Watch) Leave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls--
+	// The transaction is idle from here on, if a handler has it.
 	w.since = time.Now()
 }
