@@ -15,12 +15,12 @@ import (
 
 // These are the reasons why a request is refused.
 var (
-	errOrigin   = errors.New("the request was sent by a page of another web site, and is refused")
-	errLoopback = errors.New("this console has no user login (console.Config.User), so it answers requests to localhost only. Try: set console.Config.User")
+	errOrigin   = errors.New("a page of another web site has sent this request, so the console refuses it")
+	errLoopback = errors.New("this console has no user login (console.Config.User), so it answers only requests to localhost. Try: set console.Config.User")
 	errAccess   = errors.New("you have no access to this console")
 	errRole     = errors.New("this action needs the role of an operator, which you do not have")
 	errNotFound = errors.New("this page does not exist, or the database has no such entry")
-	errBusy     = errors.New("the console is answering too many requests. Try: again in a moment")
+	errBusy     = errors.New("the console is busy with too many requests. Try: load the page again in a moment")
 )
 
 // userOf returns the user of a request, or the reason why the request is refused.
@@ -98,7 +98,7 @@ func (q *request) tenant() (tenant, prefix string, err error) {
 func (q *request) looked(a operate.Access) error {
 	a.Shown = true
 	if err := q.Operate.Keys.Looked(q.ctx, operate.By{Who: q.user.Name}, a); err != nil {
-		return fmt.Errorf("this page is not shown, because your look at it cannot be written to the audit log: %w", err)
+		return fmt.Errorf("the console does not show this page, because it cannot write your access to the audit: %w", err)
 	}
 	return nil
 }

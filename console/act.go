@@ -42,17 +42,17 @@ type plan struct {
 // actions returns all actions.
 func actions() []action {
 	return slices.Concat([]action{
-		{"forget", "Forget what is stored", "once keys forget", "Erases the stored answer and request of an operation that has ended. A retry still does not execute.", (*request).planForget, (*request).forget},
-		{"resolve", "Decide an unknown outcome", "once keys resolve", "Records whether a call to another service took effect, when its answer was lost. The operation then continues, or ends.", (*request).planResolve, (*request).resolve},
-		{"pause", "Pause", "once outbox pause", "Stops the delivery of the messages of a topic, or of one of its keys, until it is resumed.", (*request).planPause, (*request).pause},
-		{"resume", "Resume", "once outbox resume", "Ends a pause, and tries failed messages again at once.", (*request).planResume, (*request).resume},
-		{"skip", "Skip a message", "once outbox skip", "Gives up a message whose delivery fails. A marker is delivered in its place, and then the later messages of its key.", (*request).planSkip, (*request).skip},
-		{"resend", "Send a delivered message again", "once outbox resend", "Delivers a message again that was delivered and is kept. It has the same ID: a receiver that has applied it treats it as a duplicate.", (*request).planResend, (*request).resend},
-		{"redrive", "Redrive dead letters", "once deadletter redrive", "Tries dead letters again, at a rate, with one letter first.", (*request).planRedrive, (*request).redrive},
-		{"cancel", "Cancel a redrive", "once deadletter redrive --cancel", "Stops a redrive: its letters that were not tried yet wait for a person again.", (*request).planCancel, (*request).cancel},
+		{"forget", "Forget the stored data", "once keys forget", "Erases the stored answer and request of an operation that has ended. After that, a retry still does not execute the operation.", (*request).planForget, (*request).forget},
+		{"resolve", "Decide an unknown outcome", "once keys resolve", "Records whether a call to another service took effect, if the answer to the call was lost. Then the operation continues or ends.", (*request).planResolve, (*request).resolve},
+		{"pause", "Pause", "once outbox pause", "Stops the delivery of the messages of a topic, or of one key of a topic, until an operator resumes the topic or the key.", (*request).planPause, (*request).pause},
+		{"resume", "Resume", "once outbox resume", "Ends a pause. Relays then try the failed messages again at once.", (*request).planResume, (*request).resume},
+		{"skip", "Skip a message", "once outbox skip", "Gives up a message whose delivery fails. A relay delivers a marker in place of the message, and then the later messages of the key.", (*request).planSkip, (*request).skip},
+		{"resend", "Send a delivered message again", "once outbox resend", "Delivers a kept message again. The message has the same ID as before, so a receiver that has applied the message treats it as a duplicate.", (*request).planResend, (*request).resend},
+		{"redrive", "Redrive dead letters", "once deadletter redrive", "Tries dead letters again. You can choose a rate, and let one dead letter go first.", (*request).planRedrive, (*request).redrive},
+		{"cancel", "Cancel a redrive", "once deadletter redrive --cancel", "Stops a redrive. The dead letters that were not tried yet wait for a person again.", (*request).planCancel, (*request).cancel},
 		{"discard", "Discard dead letters", "once deadletter discard", "Discards dead letters and erases their payloads.", (*request).planDiscard, (*request).discard},
-		{"inbox-skip", "Skip a message of an inbox", "once inbox skip", "Gives up the message that a key of an inbox waits for. The later messages of the key are then applied.", (*request).planInboxSkip, (*request).inboxSkip},
-		{"start-at", "Begin a key of an inbox", "once inbox start-at", "Makes a key of an inbox begin at a chosen message. Earlier messages count as duplicates; earlier messages that are parked are dropped.", (*request).planStartAt, (*request).startAt},
+		{"inbox-skip", "Skip a message of an inbox", "once inbox skip", "Gives up the message for which a key of an inbox waits. Then the inbox applies the later messages of the key.", (*request).planInboxSkip, (*request).inboxSkip},
+		{"start-at", "Begin a key of an inbox", "once inbox start-at", "Makes a key of an inbox begin at a chosen message. Earlier messages count as duplicates, and the inbox deletes earlier messages that are parked.", (*request).planStartAt, (*request).startAt},
 	}, webhookActions(), sagaActions())
 }
 
@@ -96,7 +96,7 @@ func (q *request) confirm() error {
 
 func (q *request) do() error {
 	if err := q.ParseForm(); err != nil {
-		return &refusal{"the form cannot be read, or is larger than a megabyte"}
+		return &refusal{"the form is not valid, or is larger than a megabyte"}
 	}
 	a, ok := actionOf(q.PostForm.Get("action"))
 	if !ok {
@@ -114,7 +114,7 @@ func (q *request) do() error {
 	maps.Copy(q.Form, of)
 	by := operate.By{Who: q.user.Name, Reason: strings.TrimSpace(q.PostForm.Get("reason"))}
 	if by.Reason == "" {
-		return &refusal{"the reason is missing. Try: a reason, which is written to the audit log"}
+		return &refusal{"the reason is missing. Try: type a reason, which the console writes to the audit"}
 	}
 	to, err := a.do(q, by)
 	if err != nil {
@@ -172,7 +172,7 @@ func (q *request) planForget() (plan, error) {
 	what, err := q.Operate.Keys.Forget(q.ctx, operate.By{Who: q.user.Name, Reason: "preview"}, operate.ForgetRequest{Scope: v.Scope, Key: v.Key, Preview: true})
 	id := q.FormValue("id")
 	return plan{
-		What: what, Button: "Forget what is stored of 1 operation", Flags: []string{"KEY", "--scope", quoted(v.Scope)},
+		What: what, Button: "Forget the stored data of 1 operation", Flags: []string{"KEY", "--scope", quoted(v.Scope)},
 		Values: [][2]string{{"id", id}}, Back: link("operation", "id", id),
 	}, err
 }
@@ -212,7 +212,7 @@ func (q *request) paused() (topic, key string, about plan, err error) {
 
 func (q *request) planPause() (plan, error) {
 	_, _, p, err := q.paused()
-	p.What, p.Button = "Messages of "+p.What+" wait until it is resumed.", "Pause "+p.What
+	p.What, p.Button = "The messages of "+p.What+" wait until an operator ends the pause.", "Pause "+p.What
 	return p, err
 }
 
@@ -226,7 +226,7 @@ func (q *request) pause(by operate.By) (string, error) {
 
 func (q *request) planResume() (plan, error) {
 	_, _, p, err := q.paused()
-	p.What, p.Button = "A pause of "+p.What+" ends, and its failed messages are tried at once.", "Resume "+p.What
+	p.What, p.Button = "The pause of "+p.What+" ends, and relays try its failed messages at once.", "Resume "+p.What
 	return p, err
 }
 
@@ -249,7 +249,7 @@ func (q *request) planSkip() (plan, error) {
 		return plan{}, err
 	}
 	return plan{
-		What: "Message " + m.ID + " of the topic " + words.Shown(m.Topic) + " is given up, and never delivered. Receivers get a marker in place of the message.", Button: "Skip 1 message",
+		What: "Message " + m.ID + " of the topic " + words.Shown(m.Topic) + " is given up. Relays never deliver the message; receivers get a marker in its place.", Button: "Skip 1 message",
 		Flags: []string{m.ID}, Values: [][2]string{{"id", id}}, Back: link("message", "id", id),
 	}, nil
 }
@@ -276,7 +276,7 @@ func (q *request) planResend() (plan, error) {
 		return plan{}, &refusal{"the message was not delivered yet; a relay will deliver it"}
 	}
 	return plan{
-		What: "Message " + m.ID + " of the topic " + words.Shown(m.Topic) + " is delivered once more, with the same ID and content.", Button: "Send 1 message again",
+		What: "Message " + m.ID + " of the topic " + words.Shown(m.Topic) + " is delivered again, with the same ID and content.", Button: "Send 1 message again",
 		Flags: []string{m.ID}, Values: [][2]string{{"id", id}}, Back: link("message", "id", id),
 	}, nil
 }
@@ -289,4 +289,4 @@ func (q *request) resend(by operate.By) (string, error) {
 	return p.Back, q.Operate.Outbox.Resend(q.ctx, by, q.FormValue("id"))
 }
 
-func (q *request) help() error { return q.render("help", "What the words mean", actions()) }
+func (q *request) help() error { return q.render("help", "The words and the actions", actions()) }

@@ -212,16 +212,16 @@ func (q *request) planInboxSkip() (plan, error) {
 	case err != nil:
 		return about, err
 	case m.Seq <= p.Seq:
-		return about, &refusal{fmt.Sprintf("the key does not wait for message %d: this message was applied or skipped before", m.Seq)}
+		return about, &refusal{fmt.Sprintf("the key does not wait for message %d: the inbox has applied or skipped this message before", m.Seq)}
 	case m.Seq > p.Seq+1:
 		return about, &refusal{fmt.Sprintf("the key waits for message %d, and not for %d", p.Seq+1, m.Seq)}
 	case p.There:
-		return about, &refusal{fmt.Sprintf("message %d was received, and the inbox will try it. Try: wait until the message is applied or is a dead letter", m.Seq)}
+		return about, &refusal{fmt.Sprintf("the inbox has received message %d, and will try it. Try: wait until the message is applied or is a dead letter", m.Seq)}
 	case p.Failing.Attempts > 0:
-		return about, &refusal{fmt.Sprintf("message %d %s; if it were skipped, it would be lost. Try: repair the handler, or wait until the message is a dead letter", m.Seq, p.Failing)}
+		return about, &refusal{fmt.Sprintf("message %d %s; if you skipped the message, the message would be lost. Try: repair the handler, or wait until the message is a dead letter", m.Seq, p.Failing)}
 	}
-	about.What = fmt.Sprintf("Message %d of the key %s, topic %s, is given up by the consumer %s%s. If the message is received later, it counts as a duplicate. %s.", m.Seq, keyname.Hash(m.Key), words.OrDash(m.Topic),
-		words.Shown(m.Consumer), words.Either(p.Dead, ". The message is a dead letter, which stays stored", ""), words.Either(p.Parked == 1, "1 later message of the key is applied then", many(p.Parked)+" later messages of the key are applied then"))
+	about.What = fmt.Sprintf("The consumer %[4]s gives up message %[1]d of the key %[2]s, topic %[3]s%[5]s. If the inbox receives the message later, the message counts as a duplicate. %[6]s.", m.Seq, keyname.Hash(m.Key), words.OrDash(m.Topic),
+		words.Shown(m.Consumer), words.Either(p.Dead, ". The message is a dead letter, which stays stored", ""), words.Either(p.Parked == 1, "Then the inbox applies 1 later message of the key", many(p.Parked)+" later messages of the key are applied then"))
 	about.Button = "Skip 1 message"
 	return about, nil
 }
@@ -246,7 +246,7 @@ func (q *request) inboxSkip(by operate.By) (string, error) {
 func (q *request) planStartAt() (plan, error) {
 	seq, err := q.number()
 	if err == nil && seq == 0 {
-		err = &refusal{"the number of the message at which the key begins is missing. Try: type the number, or use the link next to a message"}
+		err = &refusal{"the number of the first message is missing. Try: type the number of the message at which the key begins, or use the link next to a message"}
 	}
 	if err != nil {
 		return plan{}, err
@@ -257,7 +257,7 @@ func (q *request) planStartAt() (plan, error) {
 	}
 	p, err := q.Operate.Inbox.Place(q.ctx, m)
 	if err == nil && seq <= p.Seq {
-		err = &refusal{fmt.Sprintf("the key has applied or skipped the messages up to %d already, and cannot be set back, because messages would be applied twice. Try: %d, or a greater number", p.Seq, p.Seq+1)}
+		err = &refusal{fmt.Sprintf("the inbox has applied or skipped the messages of the key up to %d. The key cannot begin at an earlier message, because the inbox would apply messages twice. Try: %d, or a greater number", p.Seq, p.Seq+1)}
 	}
 	if err != nil {
 		return about, err
@@ -268,7 +268,7 @@ func (q *request) planStartAt() (plan, error) {
 	about.What = fmt.Sprintf("The key %s, topic %s, of the consumer %s begins at message %d. At the moment it waits for message %d. %s parked%s dropped, and the inbox cannot restore them. Earlier messages that are received later count as duplicates.",
 		keyname.Hash(m.Key), words.OrDash(m.Topic), words.Shown(m.Consumer), seq, p.Seq+1, dropped, messages+words.Either(p.Below == 1, " is", " are"))
 	if f := p.Failing; f.Attempts > 0 && seq > p.Seq+1 {
-		about.What += fmt.Sprintf(" Message %d %s; this message will be lost, because it is not kept as a dead letter.", p.Seq+1, f)
+		about.What += fmt.Sprintf(" Message %d %s; this message will be lost, because it is not a dead letter.", p.Seq+1, f)
 	}
 	about.Button = fmt.Sprintf("Begin at message %d, and drop %s%s", seq, dropped, messages)
 	return about, nil

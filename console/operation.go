@@ -139,7 +139,7 @@ func (q *request) timeline(v operate.KeyView, trail operate.Trail) (list []event
 		list = append(list, event{What: what, Detail: words.Either(v.CallID != "", "the outcome of the call is not known", ""), Kind: "open"})
 	}
 	for _, s := range trail.Steps {
-		list = append(list, event{What: "step " + words.Shown(s.Step) + " is " + s.State, Detail: words.Either(s.Failure != "", "it has said no: "+words.Shown(s.Failure), ""), Kind: stepKind(s.State)})
+		list = append(list, event{What: "step " + words.Shown(s.Step) + " is " + s.State, Detail: words.Either(s.Failure != "", "the step has refused with "+words.Shown(s.Failure), ""), Kind: stepKind(s.State)})
 	}
 	logged := q.eventsOf(trail)
 	for _, a := range v.Attempts {
@@ -194,7 +194,7 @@ func (q *request) eventsOf(trail operate.Trail) (list []event) {
 // sentOf returns the history of a webhook: when it was sent, and the last attempt at each endpoint.
 func (q *request) sentOf(e operate.Event) (list []event) {
 	name := "webhook " + words.Shown(words.Either(e.Type != "", e.Type, e.ID))
-	list = append(list, event{At: e.Added, What: name + " sent", Detail: words.Either(len(e.Sent.Deliveries) == 0, "no endpoint of its tenant gets it", ""), Kind: "event", Link: words.Either(q.user.Tenants == nil, link("event", "id", e.ID), "")})
+	list = append(list, event{At: e.Added, What: name + " sent", Detail: words.Either(len(e.Sent.Deliveries) == 0, "no endpoint of the tenant gets the webhook", ""), Kind: "event", Link: words.Either(q.user.Tenants == nil, link("event", "id", e.ID), "")})
 	for _, d := range e.Sent.Deliveries {
 		if d.Last == nil {
 			continue
@@ -224,7 +224,7 @@ func attemptEvent(a operate.Attempt) event {
 	add("correlation", a.CorrelationID)
 	add("process", a.Node)
 	if a.Attempt > 0 {
-		about = append(about, fmt.Sprintf("attempt %d of its client", a.Attempt))
+		about = append(about, fmt.Sprintf("attempt %d of the client", a.Attempt))
 	}
 	about = append(about, fmt.Sprintf("took %v", a.Total.Round(10*time.Microsecond)))
 	if a.Waited > 0 {

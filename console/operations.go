@@ -108,7 +108,7 @@ func (q *request) operations() error {
 	if since := form.Get("since"); since != "" {
 		ago, err := time.ParseDuration(since)
 		if err != nil || ago < 0 {
-			return &refusal{"the field since is not a duration. Try: such as 24h"}
+			return &refusal{"the field Since is not a duration. Try: a duration such as 24h"}
 		}
 		now, err := q.Operate.Keys.Now(q.ctx)
 		if err != nil {

@@ -52,11 +52,11 @@ func (q *request) planRedrive() (plan, error) {
 	r, err := q.Operate.Letters.Redrive(q.ctx, operate.By{}, f, deadletter.RedriveOptions{DryRun: true})
 	// If More is true, other letters may match that were not counted.
 	if err == nil && r.Total == 0 && !r.More {
-		err = &refusal{"no matching dead letter waits for a person any more"}
+		err = &refusal{"no matching dead letter waits for a person now"}
 	}
-	p.What = matches(r.Total, r.More) + " tried again by the processes that handle them."
+	p.What = matches(r.Total, r.More) + " tried again by running inboxes and relays."
 	if r.Left > 0 {
-		p.What += " " + matches(r.Left, r.More) + " left out, because their first failure is so long ago that a receiver may have forgotten their IDs."
+		p.What += " " + matches(r.Left, r.More) + " left out, because these messages are so old that receivers may have forgotten their IDs."
 	}
 	p.What += counted(r.More)
 	p.Button, p.Fields = "Redrive "+atLeast(r.Total, r.More)+" matching", "redrive"
@@ -95,7 +95,7 @@ func (q *request) redrive(by operate.By) (string, error) {
 	o := deadletter.RedriveOptions{Canary: q.FormValue("canary") != ""}
 	if rate := q.FormValue("rate"); rate != "" {
 		if o.Rate, err = strconv.ParseFloat(rate, 64); err != nil {
-			return "", &refusal{"the rate is not a number. Try: letters per second, such as 10"}
+			return "", &refusal{"the rate is not a number. Try: a number of dead letters per second, such as 10"}
 		}
 	}
 	return q.begin(func(ctx context.Context) (operate.Redrive, error) { return q.Operate.Letters.Redrive(ctx, by, f, o) })
@@ -121,13 +121,13 @@ func (q *request) planDiscard() (plan, error) {
 		return p, err
 	}
 	if len(p.Values) == 1 { // a link that has lost its filter must not choose all letters
-		return p, &refusal{"no dead letters are chosen. Try: choose a cause, or one letter"}
+		return p, &refusal{"no dead letter is chosen. Try: choose a cause, or one dead letter"}
 	}
 	n, more, err := q.Operate.Letters.Count(q.ctx, f)
 	if err == nil && n == 0 && !more {
-		err = &refusal{"no dead letter matches any more"}
+		err = &refusal{"no dead letter matches now"}
 	}
-	p.What, p.Button = matches(n, more)+" discarded: the messages are never handled, and their payloads are erased."+counted(more), "Discard "+atLeast(n, more)+" matching"
+	p.What, p.Button = matches(n, more)+" discarded: no process handles the messages, and their payloads are erased."+counted(more), "Discard "+atLeast(n, more)+" matching"
 	return p, err
 }
 

@@ -18,7 +18,7 @@ func (q *request) planResolve() (plan, error) {
 		return plan{}, err
 	}
 	if v.CallID == "" {
-		return plan{}, &refusal{"the operation has no unknown outcome to decide, or it continues without a person"}
+		return plan{}, &refusal{"the operation has no unknown outcome to decide, or it continues without the decision of a person"}
 	}
 	id := q.FormValue("id")
 	p := plan{
@@ -53,7 +53,7 @@ func (q *request) resolution(v operate.KeyView) (how lease.Resolution, err error
 	value, status := strings.TrimSpace(q.FormValue("value")), 0
 	if s := q.FormValue("status"); s != "" {
 		if status, err = strconv.Atoi(s); err != nil || status < 200 || status > 599 {
-			return how, &refusal{"the status is not a status of HTTP. Try: such as 201"}
+			return how, &refusal{"the status is not an HTTP status. Try: a status such as 201"}
 		}
 	}
 	way := q.FormValue("way")
@@ -73,7 +73,7 @@ func (q *request) resolution(v operate.KeyView) (how lease.Resolution, err error
 			break
 		}
 		if status < 400 {
-			return how, &refusal{"the status is not one of a failure. Try: such as 422"}
+			return how, &refusal{"the status is not the status of a failure. Try: a status such as 422"}
 		}
 		body, err := json.Marshal(oncehttp.Problem{
 			Title: "Not executed", Status: status, Detail: value, Code: notApplied,

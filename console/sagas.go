@@ -19,11 +19,11 @@ import (
 // sagaActions returns the actions on sagas.
 func sagaActions() []action {
 	list := []action{
-		{Name: "saga-retry", Title: "Let a saga go on", About: "Continues a stuck saga where it stopped, with new attempts: use it after the cause is fixed."},
-		{Name: "saga-skip", Title: "Leave the undo of a step out", About: "Continues a saga that is stuck while it is undone, without the undo of one step: use it after a person has undone the step, or if its effect shall stay."},
-		{Name: "saga-force", Title: "Say what became of a call", About: "Records whether the call at which a saga is stuck took effect, after you have found that out at the service."},
-		{Name: "saga-cancel", Title: "Cancel a saga", About: "Cancels a saga that has not passed its pivot (its point of no return): all steps that took effect are undone, and its starter receives the reason."},
-		{Name: "saga-wake", Title: "Wake a saga", About: "Ends the wait of a saga: it continues now."},
+		{Name: "saga-retry", Title: "Retry a stuck saga", About: "Continues a stuck saga where it stopped, with new attempts. Use this when the cause is repaired."},
+		{Name: "saga-skip", Title: "Skip the undo of a step", About: "Continues the undo of a stuck saga without the undo of one step. Use this when a person has undone the step, or when the effect of the step should stay."},
+		{Name: "saga-force", Title: "Decide the outcome of a call", About: "Records whether the call at which a saga is stuck took effect. Find this out at the called service first."},
+		{Name: "saga-cancel", Title: "Cancel a saga", About: "Cancels a saga that has not passed its pivot (the step after which a saga can only go forward). The saga undoes all steps that took effect, and the starter of the saga receives the reason."},
+		{Name: "saga-wake", Title: "Wake a saga", About: "Ends the wait of a saga: the saga continues now."},
 	}
 	for i := range list {
 		do := saga.Action(strings.TrimPrefix(list[i].Name, "saga-"))
@@ -32,7 +32,7 @@ func sagaActions() []action {
 		list[i].do = func(q *request, by operate.By) (string, error) { return q.decideSaga(by, do) }
 	}
 	return append(list, action{
-		"saga-forget", "Forget what is stored of a saga", "once saga forget", "Erases the outcome of a saga that has ended, and the inputs of its steps. Starting it again with the same key still does nothing.",
+		"saga-forget", "Forget the stored data of a saga", "once saga forget", "Erases the outcome of a saga that has ended, and the inputs of its steps. If the saga is started again with the same key, the saga still executes no step.",
 		(*request).planSagaForget, (*request).forgetSaga,
 	})
 }
@@ -101,7 +101,7 @@ func (q *request) since(s string) (time.Time, error) {
 	}
 	ago, err := time.ParseDuration(s)
 	if err != nil || ago < 0 {
-		return time.Time{}, &refusal{"the field since is not a duration. Try: such as 24h"}
+		return time.Time{}, &refusal{"the field Since is not a duration. Try: a duration such as 24h"}
 	}
 	now, err := q.Operate.Keys.Now(q.ctx)
 	return now.Add(-ago), err
@@ -156,7 +156,7 @@ type stepRow struct {
 type choice struct{ Label, Link string }
 
 var choiceLabels = map[saga.Action]string{
-	saga.ActionRetry: "Retry…", saga.ActionSkip: "Skip its undo…", saga.ActionForce: "Say what became of it…", saga.ActionCancel: "Cancel…", saga.ActionWake: "Wake…",
+	saga.ActionRetry: "Retry…", saga.ActionSkip: "Skip its undo…", saga.ActionForce: "Decide its outcome…", saga.ActionCancel: "Cancel…", saga.ActionWake: "Wake…",
 }
 
 func (q *request) saga() error {
@@ -235,9 +235,9 @@ func (q *request) planSaga(do saga.Action) (plan, error) {
 	case do == saga.ActionForce: // the form asks the operator for the outcome of the call
 		i := slices.IndexFunc(v.Progress.Steps, func(s saga.StepStatus) bool { return s.Step == step && s.State == "calling" })
 		if v.State != saga.StateStuck || i < 0 {
-			return p, &refusal{"the saga is not stuck at this call any more, so nothing was decided"}
+			return p, &refusal{"the saga is no longer stuck at this call, so nothing was decided"}
 		}
-		p.What = "The saga goes on with what became of the call " + words.Shown(step) + ": " + asked(v.Progress.Steps[i])
+		p.What = "The saga continues with the decided outcome of the call " + words.Shown(step) + ": " + asked(v.Progress.Steps[i])
 		p.Fields, p.Call = "force", step
 		p.Flags = append(p.Flags, "--step", quoted(step), "--value", "JSON")
 	default:
@@ -281,9 +281,9 @@ func asked(s saga.StepStatus) string {
 		says = append(says, "the service can undo the call by its key")
 	}
 	if len(says) == 0 {
-		return "only a person can find out whether the call took effect. Ask the service for the key of the call, which the page of the saga shows."
+		return "only a person can find out whether the call took effect. Ask the service about the key of the call, which the page of the saga shows."
 	}
-	return strings.Join(says, ", and ") + "; a retry of the saga does that. Or ask the service for the key of the call, which the page of the saga shows."
+	return strings.Join(says, ", and ") + "; to do that, retry the saga. Or ask the service about the key of the call, which the page of the saga shows."
 }
 
 func (q *request) decideSaga(by operate.By, do saga.Action) (string, error) {
@@ -321,7 +321,7 @@ func (q *request) planSagaForget() (plan, error) {
 		return p, err
 	}
 	said, err := q.Operate.Sagas.Forget(q.ctx, operate.By{Who: q.user.Name, Reason: "preview"}, v.ID(), true)
-	p.What, p.Button = capital(said)+".", "Forget what is stored of 1 saga"
+	p.What, p.Button = capital(said)+".", "Forget the stored data of 1 saga"
 	return p, err
 }
 

@@ -207,7 +207,7 @@ func (q *request) fail(err error) {
 	case missing:
 		p = problem{What: "The database does not have the tables that this page needs. Try: once migrate up", Try: "once migrate up"}
 	case errors.Is(err, context.DeadlineExceeded):
-		p.What = "The database has not answered in time for this page. Try: again in a moment"
+		p.What = "The database has not answered in time for this page. Try: load the page again in a moment"
 	case status >= http.StatusInternalServerError && q.user.Tenants != nil: // the error may quote rows of other tenants
 		p.What, p.Try = "The database has answered with an error.", ""
 	}

@@ -18,10 +18,10 @@ import (
 // webhookActions returns the actions on endpoints and deliveries.
 func webhookActions() []action {
 	return []action{
-		{"webhook-resend", "Send a webhook again", "once webhook resend", "Delivers an event to an endpoint again, at once. It has the same webhook-id: a receiver that has applied it treats it as a duplicate.", (*request).planHookResend, (*request).hookResend},
-		{"webhook-recover", "Recover deliveries", "once webhook recover", "Sends events of a period again: those whose attempts have all failed, or those that were never sent to the endpoint.", (*request).planHookRecover, (*request).hookRecover},
-		{"webhook-enable", "Enable an endpoint", "once webhook enable", "Enables an endpoint again that was disabled by a person, by an answer 410 or by too many failures. The events that wait for it are sent first.", (*request).planHookEnable, (*request).hookEnable},
-		{"webhook-disable", "Disable an endpoint", "once webhook disable", "Stops sending to an endpoint. The events that wait for it stay stored.", (*request).planHookDisable, (*request).hookDisable},
+		{"webhook-resend", "Send a webhook again", "once webhook resend", "Delivers an event to an endpoint again, at once. The delivery has the same webhook-id, so a receiver that has applied the event treats it as a duplicate.", (*request).planHookResend, (*request).hookResend},
+		{"webhook-recover", "Recover deliveries", "once webhook recover", "Sends the events of a period again: the events whose attempts have all failed, or the events that were never sent to the endpoint.", (*request).planHookRecover, (*request).hookRecover},
+		{"webhook-enable", "Enable an endpoint", "once webhook enable", "Enables an endpoint that was disabled by a person, by an answer with 410, or by too many failures. The waiting events of the endpoint are sent first.", (*request).planHookEnable, (*request).hookEnable},
+		{"webhook-disable", "Disable an endpoint", "once webhook disable", "Stops sending to an endpoint. The waiting events of the endpoint stay stored.", (*request).planHookDisable, (*request).hookDisable},
 	}
 }
 
@@ -230,7 +230,7 @@ func (q *request) planHookResend() (plan, error) {
 	case r.State == operate.EndpointDisabled:
 		return p, &refusal{"the endpoint is disabled, so nothing can be sent to it. Try: enable the endpoint first"}
 	case d.State == string(webhook.DeliveryWaiting) && d.DueAt != nil && !d.DueAt.After(r.Now):
-		return p, &refusal{"the event is due for this endpoint already; a relay will send it"}
+		return p, &refusal{"the event is already due for this endpoint; a relay will send it"}
 	}
 	p.What = "Event " + d.Event + " is sent to " + r.named() + " now, with the same ID and data."
 	p.Button, p.Flags, p.Values = "Send 1 event again", append(p.Flags, d.Event), append(p.Values, [2]string{"event", d.Event})
@@ -251,7 +251,7 @@ func (q *request) planHookEnable() (plan, error) {
 	if err == nil && r.State != operate.EndpointDisabled {
 		err = &refusal{"the endpoint is enabled already"}
 	}
-	p.What, p.Button = capital(r.named())+" gets the events that wait for it first, and then all new ones.", "Enable 1 endpoint"
+	p.What, p.Button = capital(r.named())+" gets its waiting events first, and then all new events.", "Enable 1 endpoint"
 	return p, err
 }
 
@@ -268,7 +268,7 @@ func (q *request) planHookDisable() (plan, error) {
 	if err == nil && r.State == operate.EndpointDisabled {
 		err = &refusal{"the endpoint is disabled already"}
 	}
-	p.What = capital(r.named()) + " gets nothing until it is enabled. The events that wait for it stay stored. Events that are sent while it is disabled are not kept for it; after it is enabled, recover them."
+	p.What = capital(r.named()) + " gets no events until an operator enables the endpoint. Its waiting events stay stored. Events that the service sends meanwhile are not stored for this endpoint. To send these events later, use Recover."
 	p.Button = "Disable 1 endpoint"
 	return p, err
 }
@@ -345,7 +345,7 @@ func (q *request) planHookRecover() (plan, error) {
 		p.Flags, p.Values = append(p.Flags, "--missed"), append(p.Values, [2]string{"missed", "yes"})
 		how = many(n) + words.Either(n == 1, " event", " events") + " that were never sent to it"
 	}
-	p.What = capital(r.named()) + " gets what was sent between " + since + " and " + until + ": " + how + words.Either(more, ", or more: the latest were counted", "") + "."
+	p.What = capital(r.named()) + " gets the events that were sent between " + since + " and " + until + ": " + how + words.Either(more, ", or more: the latest were counted", "") + "."
 	p.Button, p.Fields = "Recover "+many(n)+words.Either(more, " or more", "")+" matching", "recover"
 	return p, nil
 }
@@ -361,7 +361,7 @@ func (q *request) hookRecover(by operate.By) (string, error) {
 	}
 	if rate := q.FormValue("rate"); rate != "" {
 		if period.Rate, err = strconv.ParseFloat(rate, 64); err != nil {
-			return "", &refusal{"the rate is not a number. Try: deliveries per second, such as 10"}
+			return "", &refusal{"the rate is not a number. Try: a number of deliveries per second, such as 10"}
 		}
 	}
 	send := q.Operate.Hooks.Recover

@@ -109,10 +109,10 @@ func TestPagesOfModelsAreEscaped(t *testing.T) {
 		body any
 		want []string
 	}{
-		"operations": {operationsBody{Rows: []operationRow{{op, "operation?id=1"}}, Filter: url.Values{"name": {markup}}, States: states, Cut: true, Most: 2000, Next: "operations?after=x"}, []string{"HTTP 201", "12,345", "1 min ago", "2,000 operations were read", "operations?after=x"}},
+		"operations": {operationsBody{Rows: []operationRow{{op, "operation?id=1"}}, Filter: url.Values{"name": {markup}}, States: states, Cut: true, Most: 2000, Next: "operations?after=x"}, []string{"HTTP 201", "12,345", "1 min ago", "reads the first 2,000 operations", "operations?after=x"}},
 		"audit":      {auditBody{Rows: []operate.Entry{{At: now, Who: markup, Action: "forget", Reason: markup, Detail: markup}}}, []string{"forget"}},
 		"attempts":   {attemptsBody{Outcomes: outcomes}, []string{"executed"}},
-		"topics":     {topicsBody{Rows: []topicRow{{Name: markup}}}, []string{"its messages go"}},
+		"topics":     {topicsBody{Rows: []topicRow{{Name: markup}}}, []string{"nothing"}},
 		"help":       {actions(), []string{"once keys forget"}},
 		"error":      {problem{What: markup, Try: "once migrate up", Again: true}, []string{"once migrate up", `http-equiv="refresh"`}},
 	} {

@@ -15,7 +15,7 @@ func (op Operation) Meaning(p lease.Progress) string {
 	case "running":
 		switch {
 		case op.LeaseUntil == nil || op.LeaseUntil.After(op.Now):
-			return "a process is executing the operation; the lease says until when the process has the operation"
+			return "a process is executing the operation"
 		case p.CallID != "":
 			return "the lease has ended during a call to another service: no retry repeats the call, and " + decides + " must decide"
 		}

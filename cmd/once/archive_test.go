@@ -20,7 +20,7 @@ func TestArchiveIsVerifiedAndShown(t *testing.T) {
 		run(t, "migrate", "up", "--db", url).want(t, 0)
 		prepare(t, url)
 		files := filepath.Join(dir, "archive")
-		if o := run(t, "sweep", "--db", url, "--archive", files).want(t, 0); !strings.HasPrefix(o.stdout, "1 expired operations deleted") {
+		if o := run(t, "sweep", "--db", url, "--archive", files).want(t, 0); !strings.HasPrefix(o.stdout, "1 expired operation was deleted") {
 			t.Errorf("%s", o.stdout)
 		}
 		if o := run(t, "archive", "verify", files).want(t, 0); !strings.HasPrefix(o.stdout, "1 segments with 1 rows") {

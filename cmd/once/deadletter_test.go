@@ -60,10 +60,10 @@ func TestDeadletterCommands(t *testing.T) {
 		}
 	}
 	found := examined(t, url)
-	found["dead_letters"].want(t, "no letters", okay, "no message is a dead letter")
+	found["dead_letters"].want(t, "no letters", okay, "the database has no dead letter")
 	lettersData(t, db)
 	found = examined(t, url)
-	found["dead_letters"].want(t, "letters", warn, "3 dead letters wait for a person")
+	found["dead_letters"].want(t, "letters", warn, "3 dead letters wait for the decision of a person")
 
 	says(0, "would redrive: 2 letters", "redrive", "--class", "permanent", "--beyond-retention", "--reason", "repaired")
 	says(0, "2 letters: 0 applied, 0 failed, 0 discarded, 2 not tried yet", "redrive", "--class", "permanent", "--beyond-retention", "--reason", "repaired", "--rate", "0.001", "--yes")
@@ -81,12 +81,12 @@ func TestDeadletterCommands(t *testing.T) {
 	says(0, "nothing was changed yet", "discard", "--consumer", "billing", "--reason", "old")
 	says(0, "discarded: 4 letters", "discard", "--consumer", "billing", "--reason", "old", "--yes")
 	says(0, "discarded: 0 letters", "discard", "--consumer", "billing", "--reason", "old", "--yes")
-	says(2, "there is no form", "list", "-o", "xml")
-	says(2, `--before "yesterday" is no time`, "discard", "--before", "yesterday", "--reason", "old", "--yes")
-	says(2, `--since "yesterday" is no time`, "list", "--since", "yesterday")
+	says(2, "does not exist", "list", "-o", "xml")
+	says(2, `--before "yesterday" is not a time`, "discard", "--before", "yesterday", "--reason", "old", "--yes")
+	says(2, `--since "yesterday" is not a time`, "list", "--since", "yesterday")
 	says(0, "would discard: 0 letters", "discard", "--before", "2026-01-31T12:00:00Z", "--reason", "old")
 	says(2, "--limit 0", "list", "--limit", "0")
-	says(2, "the UID is missing", "show")
+	says(2, "the UID of the dead letter is missing", "show")
 	says(2, "the UID is empty", "redrive", "", "--reason", "repaired", "--yes")
 	says(2, "the UID is empty", "discard", "", "--consumer", "billing", "--reason", "old", "--yes")
 	says(3, "the dead letter lost does not exist", "redrive", "lost", "--reason", "repaired", "--yes")
@@ -129,7 +129,7 @@ func TestDeadletterBefore(t *testing.T) {
 			t.Helper()
 			args := []string{"deadletter", command, "--class", "permanent", "--reason", "a test", "--db", url}
 			o := run(t, args...).want(t, 0)
-			_, flags, ok := strings.Cut(o.stderr, "Try: the same with ")
+			_, flags, ok := strings.Cut(o.stderr, "Try: the same command with ")
 			if !strings.Contains(o.stdout, says) || !ok || !strings.Contains(flags, "--yes --before ") {
 				t.Fatalf("%s%s", o.stdout, o.stderr)
 			}
@@ -155,11 +155,11 @@ func TestDeadletterPreviewNeedsAudit(t *testing.T) {
 		}
 		for _, args := range [][]string{{"redrive"}, {"discard"}, {"redrive", "--yes"}, {"discard", "--yes"}} {
 			o := run(t, append(append([]string{"deadletter"}, args...), "--class", "permanent", "--reason", "a test", "--db", url)...).want(t, 1)
-			if o.stdout != "" || !strings.Contains(o.stderr, "has no audit") || !strings.Contains(o.stderr, "once migrate up --only operate --db ") {
+			if o.stdout != "" || !strings.Contains(o.stderr, "has no table for the audit") || !strings.Contains(o.stderr, "once migrate up --only operate --db ") {
 				t.Errorf("%v: %s%s", args, o.stdout, o.stderr)
 			}
 		}
-		if o := run(t, "keys", "list", "--db", url).want(t, 0); strings.Count(o.stderr, "\n") != 2 || strings.Contains(o.stderr, "store:") || !strings.HasPrefix(o.stderr, "note: not audited: there is no audit table. Try: once migrate up --only operate --db ") {
+		if o := run(t, "keys", "list", "--db", url).want(t, 0); strings.Count(o.stderr, "\n") != 2 || strings.Contains(o.stderr, "store:") || !strings.HasPrefix(o.stderr, "note: your look-up was not written to the audit, because the database has no table for the audit. Try: once migrate up --only operate --db ") {
 			t.Errorf("a look-up: %s", o.stderr)
 		}
 	})

@@ -71,11 +71,11 @@ func TestFollowCommands(t *testing.T) {
 		says(2, "--reason is missing", "outbox", "resend", event.ID)
 		says(0, "would send again: refund.succeeded of the topic refunds, message 1 of the key acct_1", "outbox", "resend", event.ID, "--reason", "asked")
 		says(0, "delivered: the destination", "outbox", "show", event.ID)
-		says(0, "a relay sends it again", "outbox", "resend", event.ID, "--reason", "ticket 7", "--by", "ada", "--yes")
+		says(0, "a relay sends the message again", "outbox", "resend", event.ID, "--reason", "ticket 7", "--by", "ada", "--yes")
 		says(0, "waiting: a relay will deliver the message", "outbox", "show", event.ID)
 		says(0, once.KeyHash("k-1"), "outbox", "show", event.ID)
 		says(0, "ada: ticket 7", "audit", "list")
-		says(3, "delivered ones are kept only by", "outbox", "resend", messageID(9), "--reason", "asked", "--yes")
+		says(3, "Relays keep delivered messages only with", "outbox", "resend", messageID(9), "--reason", "asked", "--yes")
 		exec("update once_outbox set payload = '', headers = ''")
 		exec("insert into once_outbox_sent (part, id, topic, KEY, seq, event_id, event_type, source, headers, payload, encrypted, trace, created_at, sent_at) " +
 			"select part, id, topic, KEY, seq, event_id, event_type, source, headers, payload, encrypted, trace, created_at, NOW from once_outbox")
@@ -100,7 +100,7 @@ func TestFollowCommands(t *testing.T) {
 			t.Fatal(outcome, err)
 		}
 		says(0, "ledger    /shop   applied  ", "inbox", "show", event.ID)
-		says(0, "billing   /shop   applied, by its number  ", "inbox", "show", event.ID, "--topic", "refunds", "--key", "acct_1", "--seq", "1")
+		says(0, "billing   /shop   applied, found by its number  ", "inbox", "show", event.ID, "--topic", "refunds", "--key", "acct_1", "--seq", "1")
 		says(0, "billing   /shop   parked  ", "inbox", "show", late.ID)
 		says(3, "no inbox of", "inbox", "show", late.ID, "--source", "/other")
 		says(2, "the ID of the event is missing", "inbox", "show")

@@ -72,7 +72,7 @@ ID  AT                        WHO  ACTION  SCOPE  KEY HASH          REASON      
 		}{
 			{"running", "running", 1},
 			{"unknown", "once keys resolve", 1},
-			{"absent", "nothing is stored", 3},
+			{"absent", "no operation with this key", 3},
 		} {
 			o := forget(c.key, "--scope", "s", "--reason", "asked", "--yes").want(t, c.code)
 			if !strings.Contains(o.stderr, c.says) || !strings.Contains(o.stderr, "\nTry: ") || o.stdout != "" {

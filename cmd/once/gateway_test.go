@@ -292,7 +292,7 @@ func TestGatewayReload(t *testing.T) {
 	if a := sendKeyed(t, isolated, g.public+"/pay", "new"); a.status != http.StatusUnauthorized || s.effects.Load() != effects {
 		t.Errorf("a header from an address that is not trusted any more: %v", a)
 	}
-	g.logged(t, "X-Tenant came from 127.0.0.1, which trusted_from does not list")
+	g.logged(t, "X-Tenant came from 127.0.0.1, and trusted_from does not list this address")
 	close(s.release)
 	if a := <-underWay; a.status != http.StatusCreated || a.how != "stored" {
 		t.Errorf("what was under way: %v", a)

@@ -99,7 +99,7 @@ mails     /shop   refunds  acct_1  1    missing        3       2026-02-01T12:00:
 		}
 		says(0, "once inbox skip --consumer billing --source /shop --topic refunds --key acct_1 --seq 2 --reason WHY", "list")
 		says(0, "once deadletter list --letters --origin inbox --consumer billing --topic refunds --key poison", "list")
-		says(2, "there is no form", "list", "-o", "xml")
+		says(2, "does not exist", "list", "-o", "xml")
 		says(2, "at most 64 bytes", "list", "--consumer", strings.Repeat("c", 65))
 
 		// Skip: the parked messages behind it follow, and only then.
@@ -112,7 +112,7 @@ mails     /shop   refunds  acct_1  1    missing        3       2026-02-01T12:00:
 		db.parked(t, "billing", "acct_1", 2)
 		says(0, "skipped: message 2 of the key acct_1", on("skip", "billing", "acct_1", "2", "--yes")...)
 		says(1, "does not wait for message 2", on("skip", "billing", "acct_1", "2", "--yes")...)
-		says(1, "message 3 of the key acct_1 (source /shop, topic refunds, consumer billing) was received, and the inbox will try it", on("skip", "billing", "acct_1", "3", "--yes")...)
+		says(1, "the inbox has received message 3 of the key acct_1 (source /shop, topic refunds, consumer billing), and will try the message", on("skip", "billing", "acct_1", "3", "--yes")...)
 		says(0, `"dead": true,`, on("skip", "billing", "poison", "1", "--yes", "-o", "json")...)
 		deliver, applied := db.inboxOf(t, "billing")
 		if a, b := deliver("acct_1", 2), deliver("acct_1", 3); a != inbox.Duplicate || b != inbox.Applied {
@@ -123,11 +123,11 @@ mails     /shop   refunds  acct_1  1    missing        3       2026-02-01T12:00:
 		}
 
 		// StartAt: what is earlier is dropped, and what is applied stays.
-		says(0, "would begin: the key acct_1 (source /shop, topic refunds, consumer mails) at message 6; it waited for message 1, and 1 message is dropped", on("start-at", "mails", "acct_1", "6")...)
+		says(0, "would begin: the key acct_1 (source /shop, topic refunds, consumer mails) at message 6; the key waited for message 1, and 1 message is deleted", on("start-at", "mails", "acct_1", "6")...)
 		db.parked(t, "mails", "acct_1", 3)
 		says(0, "begins: the key acct_1", on("start-at", "mails", "acct_1", "6", "--yes")...)
 		db.parked(t, "mails", "acct_1", 2)
-		says(1, "cannot be set back", on("start-at", "mails", "acct_1", "5", "--yes")...)
+		says(1, "cannot start at an earlier message", on("start-at", "mails", "acct_1", "5", "--yes")...)
 		says(0, "the key is new: the inbox has received no message of the key", on("start-at", "mails", "acct_9", "6")...)
 		says(0, `"next": 1,`, on("start-at", "mails", "acct_9", "6", "--yes", "-o", "json")...)
 		says(2, "--seq -6", on("start-at", "mails", "acct_9", "-6")...)
@@ -231,7 +231,7 @@ func TestInboxFailing(t *testing.T) {
 		for _, yes := range [][]string{nil, {"--yes"}} {
 			says(1, "would skip", []string{why, "Try: repair the handler"}, append(append([]string{"inbox", "skip", "--seq", "1"}, key...), yes...)...)
 		}
-		says(0, "missing", []string{"message 1 " + why + "; this message will be lost, because it is not kept as a dead letter"}, append([]string{"inbox", "start-at", "--seq", "2"}, key...)...)
+		says(0, "missing", []string{"message 1 " + why + "; this message will be lost, because it is not a dead letter"}, append([]string{"inbox", "start-at", "--seq", "2"}, key...)...)
 		db.parked(t, "billing", "acct_1", 1)
 		examined(t, url)["inbox_gaps"].want(t, "a failing message", warn, "1 key waits for a message that fails, the oldest for ")
 	})

@@ -66,7 +66,7 @@ func TestJournalTellsOneHostASecret(t *testing.T) {
 		t.Errorf("%v: %s", heard(), o.stdout)
 	}
 	o = run(t, "journal", "resume", "--file", path, "--header", "X-Key: s3cr3t", "--host", host).want(t, 0)
-	if heard()["theirs"] != "" || !strings.Contains(o.stderr, "nothing is open for "+host) {
+	if heard()["theirs"] != "" || !strings.Contains(o.stderr, "The journal has no open intent for "+host) {
 		t.Errorf("%v: %s%s", heard(), o.stdout, o.stderr)
 	}
 	o = run(t, "journal", "resume", "--file", path, "--header", "X-Key: theirs").want(t, 0) // the only one that is left
@@ -92,7 +92,7 @@ func TestJournalResumeIsNoStorm(t *testing.T) {
 	}
 	path := leftOpen(t, service.URL, keys...)
 	o := run(t, "journal", "resume", "--file", path).want(t, 1)
-	if seen.Load() != 11 || !strings.Contains(o.stdout, "0 closed, 40 still open (29 of them were not sent: their server is failing), 0 held") || !strings.Contains(o.stderr, "\nTry: the same again, when it is well") {
+	if seen.Load() != 11 || !strings.Contains(o.stdout, "0 closed, 40 still open (29 of these were not sent, because their server fails), 0 held") || !strings.Contains(o.stderr, "\nTry: run the same command again when the server works") {
 		t.Errorf("%d requests: %s%s", seen.Load(), o.stdout, o.stderr)
 	}
 }

@@ -121,7 +121,7 @@ func TestExportLeavesSecretsOut(t *testing.T) {
 	}
 	db.do(t, "acme", "k")
 	for args, want := range map[string]string{
-		"charge-1 --file " + file + " --key-file " + keyOf(t, 7): "Try: --file with another name",
+		"charge-1 --file " + file + " --key-file " + keyOf(t, 7): "Try: use --file with another name",
 		"charge-1 --key-file " + keyOf(t, 8):                     "Try: --key-file with the key that the service had",
 		"charge-9 --key-file " + keyOf(t, 7):                     "Try: once keys show KEY",
 		"charge-1 --scope other --key-file " + keyOf(t, 7):       "Try: once keys show KEY",
@@ -192,7 +192,7 @@ func TestReplayReproducesARace(t *testing.T) {
 		t.Errorf("%d charges, %v", charges, err)
 	}
 	text := run(t, append(line, "--times", "2")...).want(t, 0).stdout
-	if !strings.HasSuffix(text, "16 sent to "+said["serving"]+": 0 executed, 16 replayed, 0 refused, 0 without an answer; bodies equal\n") || strings.Count(text, "201     replayed  "+r.Answers[0].BodySHA256[:16]+"  yes\n") != 16 {
+	if !strings.HasSuffix(text, "16 requests sent to "+said["serving"]+": 0 executed, 16 replayed, 0 refused, 0 without an answer; bodies equal\n") || strings.Count(text, "201     replayed  "+r.Answers[0].BodySHA256[:16]+"  yes\n") != 16 {
 		t.Errorf("%s", text)
 	}
 }
@@ -306,8 +306,8 @@ func TestReplayRefusesTheRecordedHost(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                                      "the FILE is missing",
 		file:                                    "--to is missing",
-		file + " --to x":                        "no http or https URL",
-		file + " --to http://u:secret@x/":       "no http or https URL",
+		file + " --to x":                        "not the http or https URL",
+		file + " --to http://u:secret@x/":       "not the http or https URL",
 		file + " --to http://x --concurrency 0": "--concurrency 0",
 		file + " --to http://x --concurrency 1000 --times 1000":    "--times 1000",
 		file + " --to http://x --concurrency 9000000000000000000 ": "--times 1",

@@ -32,13 +32,13 @@ func TestKeysShow(t *testing.T) {
 			{"plain --scope jobs", 0, []string{"jobs", "done: the operation took effect once", "value, 5 bytes", "not captured", "(in 3.0 days)"}},
 			{"hashed", 0, []string{"vault", "sha256-", "v1 ", "done"}},
 			{"expired --scope jobs", 0, []string{"expired", "would execute again", "ago)"}},
-			{"running --scope sagas", 0, []string{"running", "lease until", "recovery point paid", "external call was begun"}},
-			{"shared", 1, []string{"known in 2 scopes", "acme POST /refunds", "globex POST /refunds", "Try: once keys show shared --scope 'acme POST /refunds'"}},
-			{"shared --scope acme", 3, []string{`in the scope "acme"`, "globex POST /refunds", "Try: "}},
+			{"running --scope sagas", 0, []string{"running", "lease until", "recovery point paid", "has begun a call to another service"}},
+			{"shared", 1, []string{"2 scopes have the key", "acme POST /refunds", "globex POST /refunds", "Try: once keys show shared --scope 'acme POST /refunds'"}},
+			{"shared --scope acme", 3, []string{`The scope "acme" has no operation`, "globex POST /refunds", "Try: "}},
 			{"shared --scope GLOBEX", 0, []string{"globex POST /refunds"}},
-			{"nobody --scope jobs", 3, []string{"Nothing is known", "never executed to the end", "at this moment: ask again", "expired", "right database"}},
+			{"nobody --scope jobs", 3, []string{"has no operation with the key", "did not complete", "at this moment: run this command again", "expired", "right database"}},
 			{`"plain"`, 0, []string{"jobs", "done"}},
-			{`"nobody"`, 3, []string{"Nothing is known"}},
+			{`"nobody"`, 3, []string{"has no operation with the key"}},
 		} {
 			args := strings.Fields(strings.Replace(c.args, "GLOBEX", "globex_POST_/refunds", 1))
 			for i := range args {

@@ -80,7 +80,7 @@ func TestMigrateOnly(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 		run(t, "migrate", "up", "--only", "operation", "--db", url).want(t, 0)
-		if f := examined(t, url)["migrations"]; f.Verdict != okay || !strings.Contains(f.Says, "there are no tables of attemptlog, operate") {
+		if f := examined(t, url)["migrations"]; f.Verdict != okay || !strings.Contains(f.Says, "the database has no tables of attemptlog, operate") {
 			t.Errorf("%+v", f)
 		}
 		run(t, "migrate", "status", "--only", "operation, journal", "--db", url).want(t, 0)
@@ -88,7 +88,7 @@ func TestMigrateOnly(t *testing.T) {
 		if o := run(t, "migrate", "status", "--db", url).want(t, 0); o.stdout != listed(t, "applied") {
 			t.Errorf("%s", o.stdout)
 		}
-		if o := run(t, "migrate", "up", "--only", "outbux", "--db", url).want(t, 2); !strings.Contains(o.stderr, `no capability "outbux"`) || !strings.Contains(o.stderr, "operation, attemptlog, operate, journal, outbox, inbox, deadletter") {
+		if o := run(t, "migrate", "up", "--only", "outbux", "--db", url).want(t, 2); !strings.Contains(o.stderr, `capability "outbux" does not exist`) || !strings.Contains(o.stderr, "operation, attemptlog, operate, journal, outbox, inbox, deadletter") {
 			t.Errorf("%s", o.stderr)
 		}
 	})
@@ -182,7 +182,7 @@ func TestMigratePrint(t *testing.T) {
 		if o := run(t, "migrate", "status", "--db", url).want(t, 0); o.stdout != listed(t, "applied") {
 			t.Errorf("the migrations do not count as applied: %s", o.stdout)
 		}
-		if o := run(t, "keys", "show", "k", "--db", url).want(t, 3); !strings.Contains(o.stdout, "Nothing is known") {
+		if o := run(t, "keys", "show", "k", "--db", url).want(t, 3); !strings.Contains(o.stdout, "has no operation with the key") {
 			t.Errorf("%s%s", o.stdout, o.stderr)
 		}
 	})

@@ -107,7 +107,7 @@ func TestOutboxCommands(t *testing.T) {
 		says(0, "blocked", "show", messageID(2)) // until a relay has delivered the marker
 		says(3, "has no message with this ID", "skip", messageID(9), "--reason", "broken", "--yes")
 		says(0, "relays try again now: 1 failed message of the topic mails", "resume", "--topic", "mails", "--reason", "mended", "--yes")
-		says(3, "is not paused, and none of its messages has failed", "resume", "--topic", "refunds", "--key", "acct_2", "--reason", "mended", "--yes")
+		says(3, "is not paused and has no failed message", "resume", "--topic", "refunds", "--key", "acct_2", "--reason", "mended", "--yes")
 		says(0, "no longer paused", "resume", "--topic", "charges", "--reason", "mended", "--yes")
 		says(3, "is not paused", "resume", "--topic", "charges", "--reason", "mended", "--yes")
 		says(0, "nothing was changed yet", "pause", "--topic", "refunds", "--key", "acct_1", "--reason", "asked")
@@ -115,7 +115,7 @@ func TestOutboxCommands(t *testing.T) {
 		says(0, "blocked, paused", "show", messageID(2))
 
 		says(0, "nothing was changed yet", "forget", "--topic", "refunds", "--key", "acct_1", "--reason", "asked")
-		says(1, "2 messages wait for delivery and keep", "forget", "--topic", "refunds", "--key", "acct_1", "--reason", "asked", "--yes")
+		says(1, "2 messages wait for delivery, so the payload stays", "forget", "--topic", "refunds", "--key", "acct_1", "--reason", "asked", "--yes")
 		says(0, "0 delivered messages of the key acct_9", "forget", "--topic", "refunds", "--key", "acct_9", "--reason", "asked", "--yes")
 		says(2, "--key is missing", "forget", "--topic", "refunds", "--reason", "asked")
 		var audited int
@@ -128,7 +128,7 @@ func TestOutboxCommands(t *testing.T) {
 		if err := json.Unmarshal([]byte(o.stdout), &page); err != nil || len(page.Items) != 4 || len(page.Paused) != 1 || page.Next != "" {
 			t.Errorf("%v: %s", err, o.stdout)
 		}
-		const unknown = "none with a key was ever added"
+		const unknown = "no message with a key was ever added"
 		says(0, unknown, "pause", "--topic", "refund", "--reason", "a name that is wrong", "--yes")
 		says(0, unknown, "pause", "--topic", "refunds", "--key", "acct_2", "--reason", "a key that is wrong", "--yes")
 		says(0, "paused: the topic refund", "pause", "--topic", "refund", "--reason", "it is paused", "--yes")
@@ -161,7 +161,7 @@ func TestOutboxTopics(t *testing.T) {
 		db.set(t, "once_hold_node", "expires", ends, "1 = 1")
 		db.set(t, "once_outbox_wait", "since", begun, "1 = 1")
 		list := run(t, "outbox", "list", "--db", url).want(t, 0).stdout
-		for _, line := range []string{`far +down +2026-01-31T12:00:00Z +- +connection refused`, `mute +its destination does not answer +2026-01-31`, `much +its rate +2026-01-31`, `refunds +1 failing message, 1 stopped, key acct_1 +2026-01-31`} {
+		for _, line := range []string{`far +down +2026-01-31T12:00:00Z +- +connection refused`, `mute +its destination, which does not answer +2026-01-31`, `much +its rate limit +2026-01-31`, `refunds +1 failing message, 1 stopped, key acct_1 +2026-01-31`} {
 			if !regexp.MustCompile(line).MatchString(list) {
 				t.Errorf("no line %q:\n%s", line, list)
 			}
@@ -249,7 +249,7 @@ func TestRelayDeliversAndDrains(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-first
-		if found := examined(t, url); found["outbox_relays"].Says != "1 relay is at work" {
+		if found := examined(t, url); found["outbox_relays"].Says != "1 relay is running" {
 			t.Errorf("%+v", found["outbox_relays"])
 		}
 		add(messages - 1)
@@ -289,12 +289,12 @@ func TestDoctorOutbox(t *testing.T) {
 		found["outbox_backlog"].want(t, "an empty outbox", okay, "no message waits")
 		found["outbox_relays"].want(t, "an empty outbox", okay, "no relay is running, and no message waits")
 		found["outbox_stopped"].want(t, "an empty outbox", okay, "no message has failed")
-		found["outbox_destination"].want(t, "HTTP", okay, "no settings that can be checked")
+		found["outbox_destination"].want(t, "HTTP", okay, "no settings that the doctor can check")
 		outboxData(t, db)
 		found = examined(t, url)
 		found["outbox_backlog"].want(t, "a backlog", warn, "4 messages wait for delivery, the oldest for ")
 		found["outbox_relays"].want(t, "a backlog", warn, "no relay is running")
-		found["outbox_stopped"].want(t, "a stopped message", warn, "1 message is given up")
+		found["outbox_stopped"].want(t, "a stopped message", warn, "relays have given up 1 message")
 		found["outbox_paused"].want(t, "a paused topic", warn, "the topic charges")
 	})
 }

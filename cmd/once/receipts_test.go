@@ -37,7 +37,7 @@ func TestReceiptsCommands(t *testing.T) {
 		}
 		golden(t, run(t, "receipts", "show", "op-1", "--db", url).want(t, 0).stdout, `
 operation    op-1
-state        committed: the service has executed it
+state        committed: the service has executed the operation
 created      2026-01-31T12:00:00Z
 fingerprint  f1
 status       201
@@ -82,11 +82,11 @@ body         3 bytes
 		if out := shows(0, `"table":"once_receipt"`, "op-2", "--table", "once_receipt", "-o", "jsonl"); !strings.Contains(out, `"tombstone":true`) {
 			t.Errorf("%s", out)
 		}
-		shows(3, "nothing of op-1 in once_outbox_sent", "op-1", "--table", "once_outbox_sent")
-		shows(3, "nothing of the key", "op-1")
+		shows(3, "no row with the key op-1 in the table once_outbox_sent", "op-1", "--table", "once_outbox_sent")
+		shows(3, "no operation with the key", "op-1")
 		shows(2, "Try: once archive show DIR KEY --table", "op-1", "--payload")
 		run(t, "archive", "verify", files).want(t, 0)
-		if o := run(t, "archive", "restore", files, filepath.Join(t.TempDir(), "copy.db")).want(t, 0); !strings.HasPrefix(o.stdout, "0 operations restored") {
+		if o := run(t, "archive", "restore", files, filepath.Join(t.TempDir(), "copy.db")).want(t, 0); !strings.HasPrefix(o.stdout, "0 operations were written into") {
 			t.Errorf("a receipt is an operation: %s", o.stdout)
 		}
 		if o := run(t, "relay", "--db", url, "--to", "http://127.0.0.1:1/", "--archive", files).want(t, 2); !strings.Contains(o.stderr, "--archive needs --keep") {

@@ -262,7 +262,7 @@ func TestKeysResolveRefuses(t *testing.T) {
 			{"done --run-again", "the operation is done, not unknown"},
 			{"running --run-again", "the operation is running, not unknown"},
 			{"idle --run-again", "the operation continues without the decision of a person"},
-			{"absent --run-again", "nothing is stored"},
+			{"absent --run-again", "no operation with this key"},
 			{"foreign --run-again", "cannot be read"},
 			{"plain --run-again --voided", "KeyVoided, but the operation has no call"},
 			{"unknown --result " + file, "is not JSON"},
@@ -285,15 +285,15 @@ func TestKeysResolveRefuses(t *testing.T) {
 			}
 		}
 		// An owner has died in a call, and no caller has come since to store that its outcome is unknown.
-		if o := run(t, "keys", "show", "dead", "--db", url).want(t, 0); !strings.Contains(o.stdout, "its lease is over in the middle of a call: no retry repeats it, a person must decide") {
+		if o := run(t, "keys", "show", "dead", "--db", url).want(t, 0); !strings.Contains(o.stdout, "the lease has ended during a call to another service: no retry repeats the call, and a person must decide") {
 			t.Errorf("%s", o.stdout)
 		}
 		again := append(strings.Fields("keys resolve dead --db "+url+" --call "+calling(t, url, "dead")+" --scope s --reason r --run-again"), "--yes")
-		if o := run(t, again...).want(t, 0); !strings.Contains(o.stdout, "resolved: running, fence 1: the call charge is made again") {
+		if o := run(t, again...).want(t, 0); !strings.Contains(o.stdout, "resolved: running, fence 1: the operation makes the call charge again") {
 			t.Errorf("%s", o.stdout)
 		}
 		plain := strings.Fields("keys resolve plain --db " + url + " --call " + calling(t, url, "plain") + " --scope s --reason r --run-again")
-		if o := run(t, plain...).want(t, 0); !strings.Contains(o.stderr, "WARNING: a retry of this operation will execute it") {
+		if o := run(t, plain...).want(t, 0); !strings.Contains(o.stderr, "WARNING: a retry of this operation will execute the operation again") {
 			t.Errorf("%s", o.stderr)
 		}
 		golden(t, run(t, append(plain, "--yes")...).want(t, 0).stdout, "resolved: unknown, fence 1: the key is new again: a retry executes\n")
@@ -334,10 +334,10 @@ func TestKeysResolveOverHTTP(t *testing.T) {
 		}
 		resolve := []string{"keys", "resolve", key, "--call", calling(t, url, key), "--db", url, "--scope", "global POST /x", "--reason", "r"}
 		without, _, _ := strings.Cut(args, " --status")
-		if o := run(t, append(resolve, strings.Fields(without)...)...).want(t, 0); !strings.Contains(o.stderr, "without --status its clients never get") {
+		if o := run(t, append(resolve, strings.Fields(without)...)...).want(t, 0); !strings.Contains(o.stderr, "Without --status, HTTP clients never get") {
 			t.Errorf("%s", o.stderr)
 		}
-		if o := run(t, append(resolve, strings.Fields(args)...)...).want(t, 0); strings.Contains(o.stderr, "without --status") {
+		if o := run(t, append(resolve, strings.Fields(args)...)...).want(t, 0); strings.Contains(o.stderr, "Without --status") {
 			t.Errorf("%s", o.stderr)
 		}
 		run(t, append(append(resolve, "--yes"), strings.Fields(args)...)...).want(t, 0)

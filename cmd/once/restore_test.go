@@ -67,13 +67,13 @@ func TestAfterARestore(t *testing.T) {
 			t.Error("a preview has changed something")
 		}
 		for range 2 { // a second time does no harm
-			says(0, "0 keys waited for it", append(follow, "--yes")...)
+			says(0, "Keys that waited for a smaller number: 0", append(follow, "--yes")...)
 		}
 		if n := count("select count(*) from once_audit where who = 'ada' and reason like '%restored' and action like '%renumber'"); n != 3 {
 			t.Errorf("%d entries in the audit", n)
 		}
 		says(2, "is not a time", "outbox", "resend", "--since", "yesterday", "--reason", "restored")
 		says(0, "would send again: ", "outbox", "resend", "--since", moment, "--reason", "restored")
-		says(0, "a relay sends again: ", "outbox", "resend", "--since", moment, "--reason", "restored", "--yes")
+		says(0, "relays send again: ", "outbox", "resend", "--since", moment, "--reason", "restored", "--yes")
 	})
 }

@@ -18,7 +18,7 @@ func TestSweepDeletesExpiredKeys(t *testing.T) {
 		}
 		run(t, "migrate", "up", "--db", url).want(t, 0)
 		prepare(t, url)
-		if o := run(t, "sweep", "--db", url).want(t, 0); !strings.HasPrefix(o.stdout, "1 expired operations deleted from ") {
+		if o := run(t, "sweep", "--db", url).want(t, 0); !strings.HasPrefix(o.stdout, "1 expired operation was deleted from ") {
 			t.Errorf("%s", o.stdout)
 		}
 		var r struct {

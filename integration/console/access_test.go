@@ -140,7 +140,7 @@ func TestHowMany(t *testing.T) {
 		if n := g.count(t, "select count(*) from once_deadletter where state = 'discarded'"); n != 1 {
 			t.Errorf("%d letters are discarded, want the one that was dead", n)
 		}
-		if p := g.post(t, "ada", "do", press); p.status != http.StatusConflict || !strings.Contains(p.body, "no dead letter matches any more") {
+		if p := g.post(t, "ada", "do", press); p.status != http.StatusConflict || !strings.Contains(p.body, "no dead letter matches now") {
 			t.Errorf("once more: %d: %s", p.status, p.body)
 		}
 	})

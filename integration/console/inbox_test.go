@@ -85,7 +85,7 @@ func TestInboxActions(t *testing.T) {
 		if a, b := <-statuses, <-statuses; a != http.StatusSeeOther && b != http.StatusSeeOther {
 			t.Errorf("%d and %d", a, b)
 		}
-		if p := g.post(t, "ada", "do", skip); p.status != http.StatusConflict || !strings.Contains(p.body, "was applied or skipped before") {
+		if p := g.post(t, "ada", "do", skip); p.status != http.StatusConflict || !strings.Contains(p.body, "has applied or skipped this message before") {
 			t.Errorf("once more: %d: %s", p.status, p.body)
 		}
 		if n := g.count(t, "select count(*) from once_audit where action = 'inbox skip' and who = 'ada' and reason = 'found out'"); n != 1 {

@@ -139,7 +139,7 @@ func TestFindKey(t *testing.T) {
 		if p := find("acme", "unknown"); strings.Count(p.body, "operation?id=") != 1 || strings.Contains(p.body, "globex") {
 			t.Errorf("of a tenant: %s", p.body)
 		}
-		if p := g.get(t, "vic", "operations?hash=47384ac57563295f"); !strings.Contains(p.body, "There is no such operation") {
+		if p := g.get(t, "vic", "operations?hash=47384ac57563295f"); !strings.Contains(p.body, "No operation matches") {
 			t.Errorf("a hash of none: %s", p.body)
 		}
 	})

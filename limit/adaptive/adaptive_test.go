@@ -128,6 +128,6 @@ func ExampleNew() {
 
 	w := httptest.NewRecorder()
 	limiter.Middleware(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
-	fmt.Println(w.Code, "with", capacity.Limit(), "places")
-	// Output: 404 with 20 places
+	fmt.Println(w.Code, "with", capacity.Limit(), "slots")
+	// Output: 404 with 20 slots
 }

@@ -244,7 +244,7 @@ func (*restore) Run(ctx context.Context, m *cli.Env, args []string) (err error) 
 	if err := tx.Commit(); err != nil {
 		return db.Failed("write", err)
 	}
-	fmt.Fprintf(m.Stdout, "%d operations were written into %s. They are expired, as in the archive.\nTry: once keys show KEY --db %s\n", n, db.Name, db.Paste)
+	fmt.Fprintf(m.Stdout, "%s written into %s, with their expiry times from the archive.\nTry: once keys show KEY --db %s\n", words.Counted(n, "operation was", "operations were"), db.Name, db.Paste)
 	return nil
 }
 

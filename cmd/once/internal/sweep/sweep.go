@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retention"
 	"github.com/oncelib/once/retention/archive"
@@ -105,11 +106,11 @@ func (c *sweep) report(m *cli.Env, db cli.Source, p retention.Pass) {
 	case c.output != cli.Table:
 		_ = cli.WriteJSON(m.Stdout, cli.JSONL, operate.PassOf(p)) // JSONL, because passes follow each other without an end
 	case p.Err == nil:
-		fmt.Fprintf(m.Stdout, "%d expired operations were deleted from %s in %v.\n", p.Rows, db.Name, p.Took.Round(time.Millisecond))
+		fmt.Fprintf(m.Stdout, "%s deleted from %s in %v.\n", words.Counted(int(p.Rows), "expired operation was", "expired operations were"), db.Name, p.Took.Round(time.Millisecond))
 	case c.every > 0:
 		fmt.Fprintf(m.Stderr, "once: %v. The command will try again.\n", c.failed(db, p.Err))
 	default:
-		fmt.Fprintf(m.Stdout, "%d expired operations were deleted from %s before the sweep failed.\n", p.Rows, db.Name)
+		fmt.Fprintf(m.Stdout, "%s deleted from %s before the sweep failed.\n", words.Counted(int(p.Rows), "expired operation was", "expired operations were"), db.Name)
 	}
 }
 
