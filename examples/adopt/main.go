@@ -32,12 +32,12 @@ func main() {
 		err = prepare(context.Background(), pool)
 	}
 	if err != nil {
-		slog.Error("no server", "error", err)
+		slog.Error("the server is not started", "error", err)
 		os.Exit(1)
 	}
 	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	server := &http.Server{Addr: "127.0.0.1:8080", Handler: newServer(engine), ReadHeaderTimeout: 5 * time.Second}
-	slog.Error("server ended", "error", server.ListenAndServe())
+	slog.Error("the server has ended", "error", server.ListenAndServe())
 }
 
 // prepare makes the tables.

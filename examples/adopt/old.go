@@ -19,7 +19,7 @@ func oldServer(pool *pgxpool.Pool) http.Handler {
 	mux.HandleFunc("POST /refunds", func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
 		if err != nil {
-			http.Error(w, "no body", http.StatusBadRequest)
+			http.Error(w, "the body cannot be read", http.StatusBadRequest)
 			return
 		}
 		var a oldAnswer
@@ -38,7 +38,7 @@ func oldServer(pool *pgxpool.Pool) http.Handler {
 			return
 		}
 		if err != nil {
-			http.Error(w, "try again", http.StatusServiceUnavailable)
+			http.Error(w, "the request has failed: try again", http.StatusServiceUnavailable)
 			return
 		}
 		a.write(w)
@@ -75,7 +75,7 @@ func oldClaim(ctx context.Context, tx pgx.Tx, account, key string, body []byte) 
 	return a, true, nil
 }
 
-var errOtherRequest = errors.New("this key has come with another request")
+var errOtherRequest = errors.New("this key was already used with another request")
 
 func oldComplete(ctx context.Context, tx pgx.Tx, account, key string, a oldAnswer) error {
 	_, err := tx.Exec(ctx, "update idempotency_key set status = $3, answer = $4 where account = $1 and key = $2", account, key, a.Status, a.Body)
@@ -90,7 +90,7 @@ func refund(ctx context.Context, tx pgx.Tx, body []byte) (a oldAnswer, err error
 		Amount int64  `json:"amount"`
 	}
 	if err := json.Unmarshal(body, &f); err != nil || f.Amount <= 0 {
-		return oldAnswer{http.StatusBadRequest, []byte(`{"error":"not a refund"}`)}, nil //nolint:nilerr // an answer
+		return oldAnswer{http.StatusBadRequest, []byte(`{"error":"the body is not a refund"}`)}, nil //nolint:nilerr // an answer
 	}
 	if err := tx.QueryRow(ctx, "insert into refund (charge, amount) values ($1, $2) returning id", f.Charge, f.Amount).Scan(&f.ID); err != nil {
 		return a, err

@@ -26,16 +26,16 @@ import (
 func main() {
 	db, err := sqlstore.Open("sqlite", "file:refunds.db"+pragmas)
 	if err != nil {
-		slog.Error("no database", "error", err)
+		slog.Error("the database is not opened", "error", err)
 		os.Exit(1)
 	}
 	s, err := prepare(context.Background(), db)
 	if err != nil {
-		slog.Error("no tables", "error", err)
+		slog.Error("the tables are not created", "error", err)
 		os.Exit(1)
 	}
 	server := &http.Server{Addr: "127.0.0.1:8080", Handler: newServer(once.New(s, once.Config{}), db), ReadHeaderTimeout: 5 * time.Second}
-	slog.Error("server ended", "error", server.ListenAndServe())
+	slog.Error("the server has ended", "error", server.ListenAndServe())
 }
 
 func newServer(engine *once.Engine[*sql.Tx], db *sql.DB) http.Handler {
@@ -75,7 +75,7 @@ func createRefund(db *bun.DB) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var f refund
 		if err := json.NewDecoder(r.Body).Decode(&f); err != nil {
-			http.Error(w, "not a refund", http.StatusBadRequest)
+			http.Error(w, "the body is not a refund", http.StatusBadRequest)
 			return
 		}
 		tx := oncehttp.Tx[*sql.Tx](r.Context())

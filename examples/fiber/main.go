@@ -25,10 +25,10 @@ import (
 func main() {
 	s, err := open(context.Background(), "file:refunds.db")
 	if err != nil {
-		slog.Error("no server", "error", err)
+		slog.Error("the server is not started", "error", err)
 		os.Exit(1)
 	}
-	slog.Error("server ended", "error", newServer(once.New(s, once.Config{})).Listen("127.0.0.1:8080"))
+	slog.Error("the server has ended", "error", newServer(once.New(s, once.Config{})).Listen("127.0.0.1:8080"))
 }
 
 func newServer(engine *once.Engine[*sql.Tx]) *fiber.App {
@@ -73,7 +73,7 @@ type refund struct {
 func createRefund(w http.ResponseWriter, r *http.Request) {
 	var f refund
 	if err := json.NewDecoder(r.Body).Decode(&f); err != nil {
-		http.Error(w, "not a refund", http.StatusBadRequest)
+		http.Error(w, "the body is not a refund", http.StatusBadRequest)
 		return
 	}
 	tx := oncehttp.Tx[*sql.Tx](r.Context())

@@ -24,11 +24,11 @@ import (
 func main() {
 	s, err := open(context.Background(), "file:refunds.db")
 	if err != nil {
-		slog.Error("no server", "error", err)
+		slog.Error("the server is not started", "error", err)
 		os.Exit(1)
 	}
 	server := &http.Server{Addr: "127.0.0.1:8080", Handler: newServer(once.New(s, once.Config{})), ReadHeaderTimeout: 5 * time.Second}
-	slog.Error("server ended", "error", server.ListenAndServe())
+	slog.Error("the server has ended", "error", server.ListenAndServe())
 }
 
 func newServer(engine *once.Engine[*sql.Tx]) http.Handler {
@@ -76,7 +76,7 @@ type refund struct {
 func createRefund(c *gin.Context) {
 	var f refund
 	if err := c.ShouldBindJSON(&f); err != nil {
-		c.String(http.StatusBadRequest, "not a refund")
+		c.String(http.StatusBadRequest, "the body is not a refund")
 		return
 	}
 	tx := oncehttp.Tx[*sql.Tx](c.Request.Context())

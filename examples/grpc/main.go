@@ -19,7 +19,7 @@ import (
 )
 
 func main() {
-	slog.Error("server ended", "error", run(context.Background()))
+	slog.Error("the server has ended", "error", run(context.Background()))
 }
 
 func run(ctx context.Context) error {

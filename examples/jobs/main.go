@@ -37,7 +37,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, os.Getenv("DATABASE_URL")); err != nil {
-		slog.Error("no jobs", "error", err)
+		slog.Error("the jobs do not run", "error", err)
 	}
 }
 

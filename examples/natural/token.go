@@ -12,7 +12,7 @@ import (
 
 // Why a token cannot be used.
 var (
-	ErrTokenUnknown = errors.New("there is no such token, or it has ended")
+	ErrTokenUnknown = errors.New("the token does not exist, or has expired")
 	ErrTokenUsed    = errors.New("another user has used this token")
 )
 

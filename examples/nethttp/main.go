@@ -27,12 +27,12 @@ func main() {
 		err = prepare(ctx, pool)
 	}
 	if err != nil {
-		slog.Error("no database", "error", err)
+		slog.Error("the database is not opened", "error", err)
 		os.Exit(1)
 	}
 	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	server := http.Server{Addr: "localhost:8080", Handler: newServer(engine), ReadHeaderTimeout: 5 * time.Second}
-	slog.Error("server ended", "error", server.ListenAndServe())
+	slog.Error("the server has ended", "error", server.ListenAndServe())
 }
 
 // prepare makes the tables of once, and that of the refunds.
@@ -59,7 +59,7 @@ func tenant(r *http.Request) string { return r.Header.Get("X-Tenant") }
 func createRefund(w http.ResponseWriter, r *http.Request) {
 	charge := r.FormValue("charge")
 	if charge == "" {
-		http.Error(w, "which charge?", http.StatusBadRequest) // an answer like any other: it is stored
+		http.Error(w, "the charge is missing", http.StatusBadRequest) // an answer like any other: it is stored
 		return
 	}
 	tx := oncehttp.Tx[pgx.Tx](r.Context()) // an ordinary pgx transaction

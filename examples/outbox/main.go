@@ -42,7 +42,7 @@ func run(ctx context.Context, address, target string) error {
 	}
 	server := &http.Server{Addr: address, Handler: handler, ReadHeaderTimeout: 5 * time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
-	go func() { slog.Error("server ended", "error", server.ListenAndServe()) }()
+	go func() { slog.Error("the server has ended", "error", server.ListenAndServe()) }()
 
 	return relay.Run(ctx) // returns when the deliveries on their way have ended
 }
@@ -91,7 +91,7 @@ func createRefund(box *outbox.Box[*sql.Tx]) func(w http.ResponseWriter, r *http.
 	return func(w http.ResponseWriter, r *http.Request, tx *sql.Tx) {
 		var f refund
 		if err := json.NewDecoder(r.Body).Decode(&f); err != nil {
-			http.Error(w, "not a refund", http.StatusBadRequest)
+			http.Error(w, "the body is not a refund", http.StatusBadRequest)
 			return
 		}
 		err := tx.QueryRowContext(r.Context(), "insert into refund (account, amount) values (?, ?) returning id", f.Account, f.Amount).Scan(&f.ID)
@@ -138,7 +138,7 @@ func receive(db *sql.DB, handle func(tx *sql.Tx, kind string, r *http.Request) e
 			return handle(tx, r.Header.Get("Ce-Type"), r)
 		})
 		if err != nil {
-			http.Error(w, "try again", http.StatusInternalServerError)
+			http.Error(w, "the request has failed: try again", http.StatusInternalServerError)
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)

@@ -22,7 +22,7 @@ func startBroker(dir, address string) (*server.Server, error) {
 	}
 	s, err := server.NewServer(&server.Options{ServerName: "shop", Host: host, Port: port, JetStream: true, StoreDir: dir, NoSigs: true})
 	if err != nil {
-		return nil, fmt.Errorf("%w. Try: -dir with a folder that can be written", err)
+		return nil, fmt.Errorf("%w. Try: -dir with a writable folder", err)
 	}
 	s.Start()
 	const patience = 20 * time.Second

@@ -47,7 +47,7 @@ const (
 
 func (s *storm) run(ctx context.Context, w io.Writer) error {
 	if s.orders < 2*len(services)*s.kills {
-		return fmt.Errorf("too few orders for %d kills of each service. Try: -orders %d", s.kills, 2*len(services)*s.kills)
+		return fmt.Errorf("%[1]d kills of each service need more orders. Try: -orders %[2]d", s.kills, 2*len(services)*s.kills)
 	}
 	s.buyers, s.killed, s.dead = "storm-"+strings.ToLower(rand.Text()[:6])+"-", make([]int, len(services)), map[string]bool{}
 	if err := s.rage(ctx); err != nil {
@@ -249,8 +249,8 @@ func (s *storm) report(w io.Writer, c count) error {
 		n    int
 		what string
 	}{
-		{c.placed, fmt.Sprintf("orders of %d were placed", s.orders)}, {c.shipped, "of them are shipped"}, {c.lost, "are lost"}, {c.twice, "shipments too many"},
-		{c.phantoms, "shipments of orders that do not exist"}, {c.told, "orders know that they are shipped"},
+		{c.placed, fmt.Sprintf("of %d orders were placed", s.orders)}, {c.shipped, "orders are shipped"}, {c.lost, "orders are lost"}, {c.twice, "shipments too many"},
+		{c.phantoms, "shipments of orders that do not exist"}, {c.told, "orders are marked as shipped in the service orders"},
 	} {
 		fmt.Fprintf(w, "%6d  %s\n", line.n, line.what)
 	}

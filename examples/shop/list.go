@@ -13,7 +13,7 @@ func list(db *sql.DB, query string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		rows, err := read(r.Context(), db, query)
 		if err != nil {
-			http.Error(w, "try again", http.StatusInternalServerError)
+			http.Error(w, "the request has failed: try again", http.StatusInternalServerError)
 			return
 		}
 		for _, row := range rows {

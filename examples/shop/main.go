@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string) error {
 			return s.run(ctx, cfg, i)
 		}
 	}
-	return fmt.Errorf("there is no %q. Try: kill, or nothing", command)
+	return fmt.Errorf("the command %q does not exist. Try: kill, or no command", command)
 }
 
 // config is what the command line says to all processes of the shop.

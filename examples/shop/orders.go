@@ -42,7 +42,7 @@ func placeOrder(box *outbox.Box[*sql.Tx]) func(w http.ResponseWriter, r *http.Re
 	return func(w http.ResponseWriter, r *http.Request, tx *sql.Tx) {
 		var o order
 		if err := json.NewDecoder(r.Body).Decode(&o); err != nil || o.Customer == "" || o.Item == "" {
-			http.Error(w, `this is no order. Try: {"customer":"ada","item":"tea"}`, http.StatusBadRequest)
+			http.Error(w, `the body is not an order. Try: {"customer":"ada","item":"tea"}`, http.StatusBadRequest)
 			return
 		}
 		o.ID = "order-" + rand.Text()[:8]

@@ -152,7 +152,7 @@ func supervised(ctx context.Context) error {
 	}()
 	select {
 	case <-gone:
-		return errors.New("the shop that has started this service is gone")
+		return errors.New("the process that started this service has ended")
 	case <-ctx.Done():
 		return nil
 	}

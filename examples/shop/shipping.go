@@ -62,7 +62,7 @@ func putShelf(db *sql.DB) http.HandlerFunc {
 		_, err := db.ExecContext(r.Context(), "insert into shelf (item, name) values ($1, $2) on conflict (item) do update set name = excluded.name",
 			r.PathValue("item"), r.PathValue("name"))
 		if err != nil {
-			http.Error(w, "try again", http.StatusInternalServerError)
+			http.Error(w, "the request has failed: try again", http.StatusInternalServerError)
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)

@@ -15,7 +15,7 @@ import (
 // Kubernetes or systemd.
 func (cfg *config) supervise(ctx context.Context, args []string) error {
 	if err := os.MkdirAll(cfg.dir, 0o700); err != nil {
-		return fmt.Errorf("%w. Try: -dir with a folder that can be written", err)
+		return fmt.Errorf("%w. Try: -dir with a writable folder", err)
 	}
 	server, err := startBroker(filepath.Join(cfg.dir, "nats"), cfg.broker())
 	if err != nil {

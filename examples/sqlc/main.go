@@ -31,11 +31,11 @@ var schema string
 func main() {
 	s, err := open(context.Background(), os.Getenv("DATABASE_URL"))
 	if err != nil {
-		slog.Error("no server", "error", err)
+		slog.Error("the server is not started", "error", err)
 		os.Exit(1)
 	}
 	server := &http.Server{Addr: "127.0.0.1:8080", Handler: newServer(once.New(s, once.Config{})), ReadHeaderTimeout: 5 * time.Second}
-	slog.Error("server ended", "error", server.ListenAndServe())
+	slog.Error("the server has ended", "error", server.ListenAndServe())
 }
 
 func newServer(engine *once.Engine[pgx.Tx]) http.Handler {
@@ -68,7 +68,7 @@ func prepare(ctx context.Context, pool *pgxpool.Pool) (*pgxstore.Store, error) {
 func createRefund(w http.ResponseWriter, r *http.Request) {
 	var f refunds.CreateRefundParams
 	if err := json.NewDecoder(r.Body).Decode(&f); err != nil {
-		http.Error(w, "not a refund", http.StatusBadRequest)
+		http.Error(w, "the body is not a refund", http.StatusBadRequest)
 		return
 	}
 	queries := refunds.New(oncehttp.Tx[pgx.Tx](r.Context()))

@@ -26,11 +26,11 @@ import (
 func main() {
 	s, err := open(context.Background(), "file:refunds.db")
 	if err != nil {
-		slog.Error("no server", "error", err)
+		slog.Error("the server is not started", "error", err)
 		os.Exit(1)
 	}
 	server := &http.Server{Addr: "127.0.0.1:8080", Handler: newServer(once.New(s, once.Config{})), ReadHeaderTimeout: 5 * time.Second}
-	slog.Error("server ended", "error", server.ListenAndServe())
+	slog.Error("the server has ended", "error", server.ListenAndServe())
 }
 
 func newServer(engine *once.Engine[*sql.Tx]) http.Handler {
@@ -77,7 +77,7 @@ var mapper = reflectx.NewMapperFunc("db", sqlx.NameMapper)
 func createRefund(w http.ResponseWriter, r *http.Request) {
 	var f refund
 	if err := json.NewDecoder(r.Body).Decode(&f); err != nil {
-		http.Error(w, "not a refund", http.StatusBadRequest)
+		http.Error(w, "the body is not a refund", http.StatusBadRequest)
 		return
 	}
 	tx := sqlx.Tx{Tx: oncehttp.Tx[*sql.Tx](r.Context()), Mapper: mapper} // of PostgreSQL: see docs/orm.md

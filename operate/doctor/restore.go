@@ -180,7 +180,7 @@ func askWebhooksAgain(ctx context.Context, p *examination) (Finding, error) {
 	if err := p.DB.QueryRowContext(ctx, "select count(*) from once_webhook_endpoint where deleted_at is null").Scan(&endpoints); err != nil || endpoints == 0 {
 		return Finding{}, err
 	}
-	f := warn(fmt.Sprintf("%s waiting at the moment of the backup may have been delivered since then. The service sends each webhook again with the same webhook-id. Changes to %s since then, such as secrets, addresses and pauses, are lost", s.of("webhook"), words.Count(endpoints, "endpoint")),
+	f := warn(fmt.Sprintf("%s waiting at the moment of the backup may have been delivered since then. The service sends each webhook again with the same webhook-id. Later changes to %s, such as secrets, addresses and pauses, are lost", s.of("webhook"), words.Count(endpoints, "endpoint")),
 		"once webhook endpoints --db "+p.URL+", and then repeat the changes of the tenants")
 	f.First = s.first
 	return f, nil

@@ -80,7 +80,7 @@ func (s Source) Lacks(err error, what, capability string) error {
 		return nil
 	}
 	if strings.Contains(err.Error(), "once_audit") {
-		what, capability = "audit", operate.Migrations.Capability
+		what, capability = "table for the audit", operate.Migrations.Capability
 	}
 	return fmt.Errorf("%s has no %s: %w. Try: once migrate up --only %s --db %s", s.Name, what, err, capability, s.Paste)
 }
