@@ -61,7 +61,7 @@ func TestDemoProviderSummary(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	o := run(t, "demo", "provider", "--ops", "36").want(t, 0)
-	for _, want := range []string{"\nOK: no order is charged twice, and every unknown outcome was resolved", "6  times a provider was killed", " of 36 orders", "0  twice"} {
+	for _, want := range []string{"\nOK: no order is charged twice, and every unknown outcome was resolved", "6  times a provider was killed", " for 36 orders", "0  orders charged twice"} {
 		if !strings.Contains(o.stdout, want) {
 			t.Errorf("no %q in %s", want, o.stdout)
 		}

@@ -492,7 +492,7 @@ func TestReadyzOfAReadOnlyStore(t *testing.T) {
 		}
 	}
 	become("on")
-	for readyz := ""; !strings.Contains(readyz, "can be read, but not written"); { // until it has connected again
+	for readyz := ""; !strings.Contains(readyz, "can read its database, but cannot write"); { // until it has connected again
 		resp, err := isolated.Get(g.admin + "/readyz")
 		if err != nil {
 			t.Fatal(err)

@@ -54,7 +54,7 @@ func TestRelayWaitsForItsDatabase(t *testing.T) {
 				if !lines.Scan() {
 					t.Fatalf("it has ended: %v", relay.Wait())
 				}
-				if strings.Contains(lines.Text(), "the relay waits for it") && strings.Contains(lines.Text(), "Try: ") {
+				if strings.Contains(lines.Text(), "the relay waits and tries again") && strings.Contains(lines.Text(), "Try: ") {
 					n++
 				}
 			}
@@ -102,7 +102,7 @@ func TestWhatARelayWaitsFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if lines := bufio.NewScanner(stderr); !lines.Scan() || !strings.Contains(lines.Text(), "the relay waits for it") {
+		if lines := bufio.NewScanner(stderr); !lines.Scan() || !strings.Contains(lines.Text(), "the relay waits and tries again") {
 			t.Errorf("%s is not waited for: %s", dsn, lines.Text())
 		}
 		_ = relay.Process.Kill()
@@ -120,7 +120,7 @@ func TestWhatARelayWaitsFor(t *testing.T) {
 		}
 		for _, dsn := range refused {
 			out := run(t, "relay", "--db", dsn, "--to", "http://127.0.0.1:1/{topic}")
-			if out.code == 0 || !strings.Contains(out.stderr, "Try: ") || strings.Contains(out.stderr, "the relay waits for it") {
+			if out.code == 0 || !strings.Contains(out.stderr, "Try: ") || strings.Contains(out.stderr, "the relay waits and tries again") {
 				t.Errorf("%s: %+v", dsn, out)
 			}
 		}

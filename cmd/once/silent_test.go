@@ -20,7 +20,7 @@ func TestSilentServer(t *testing.T) {
 			args := append(strings.Fields(command), "--db", url, "--timeout", "200ms")
 			o := run(t, args...).want(t, 4)
 			what, try, _ := strings.Cut(o.stderr, "\nTry: ")
-			if !strings.Contains(what, "no answer within 200ms") || !strings.Contains(try, "--timeout") || strings.Contains(o.stderr, "secret") {
+			if !strings.Contains(what, "the server has not answered within 200ms") || !strings.Contains(try, "--timeout") || strings.Contains(o.stderr, "secret") {
 				t.Errorf("once %s, %s: %s", command, scheme, o.stderr)
 			}
 		}

@@ -145,7 +145,7 @@ func TestDemoEventsSummary(t *testing.T) {
 	t.Parallel()
 	o := run(t, "demo", "events", "--ops", "12").want(t, 0)
 	for _, want := range []string{
-		"\nOK: every committed event has arrived, and is booked once", "23  events of 16 keys", "23  events were booked once each", "1  dead letters were applied after the repair of the receiver",
+		"\nOK: every committed event has arrived, and is booked exactly once", "23  events of 16 keys", "23  events booked exactly once", "1  dead letters were applied after the repair of the receiver",
 	} {
 		if !strings.Contains(o.stdout, want) {
 			t.Errorf("no %q in %s", want, o.stdout)

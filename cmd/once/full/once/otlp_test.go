@@ -136,7 +136,7 @@ func TestServeWithoutCollector(t *testing.T) {
 			t.Error(err)
 		}
 		text, err := os.ReadFile(log.Name())
-		if n := strings.Count(string(text), "telemetry is lost"); err != nil || n != 1 {
+		if n := strings.Count(string(text), "traces and metrics are lost"); err != nil || n != 1 {
 			t.Errorf("%d warnings, %v:\n%s", n, err, text)
 		}
 	}

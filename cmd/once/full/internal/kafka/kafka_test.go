@@ -97,7 +97,7 @@ func TestKafkaURLRefused(t *testing.T) {
 		"kafka://":                                  "one or more addresses",
 		"kafka://a:9092/topic":                      "no path",
 		"kafka://u:sec/ret@a:9092?tls=true":         "%2F",
-		"kafka://u:secret@a:9092?sasl=plain":        "readable",
+		"kafka://u:secret@a:9092?sasl=plain":        "without encryption",
 		"kafka://u:secret@a:9092?sasl=gssapi":       "scram-sha-256",
 		"kafka://a:9092?sasl=plain&tls=true":        "USER:PASSWORD@",
 		"kafka://a:9092?tls=yes":                    "true or false",

@@ -19,7 +19,7 @@ func TestExportErrorsAreLoggedOnceAMinute(t *testing.T) {
 			e.Handle(errors.New("down"))
 			<-time.After(time.Second)
 		}
-		if n := strings.Count(log.String(), "telemetry is lost"); n != 3 {
+		if n := strings.Count(log.String(), "traces and metrics are lost"); n != 3 {
 			t.Errorf("%d warnings in 3 minutes", n)
 		}
 	})
