@@ -1,10 +1,13 @@
 package consumer
 
 import (
+	"context"
 	"math/rand/v2"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/oncelib/once/integration/harness"
 	"github.com/oncelib/once/internal/testenv"
@@ -21,7 +24,31 @@ func (g *fixture[TX]) plan(b broker) plan {
 // last starts a process that is not taken for dead, and so ends what others have left.
 func (p plan) last(t *testing.T) *harness.Child {
 	t.Helper()
+	if p.Kafka != "" {
+		go p.rejoin(t)
+	}
 	return harness.Start(t, plan{Database: p.Database, NATS: p.NATS, Kafka: p.Kafka, Redis: p.Redis, AMQP: p.AMQP, Fails: p.Fails, Last: true})
+}
+
+// rejoin joins the group of the consumers now and then, and leaves it, until the test ends. The model of Kafka keeps a member for ever that has died
+// before it could be told its assignment: only the next join removes it. Kafka removes it when its session has timed out.
+func (p plan) rejoin(t *testing.T) {
+	for {
+		select {
+		case <-t.Context().Done():
+			return
+		case <-time.After(20 * time.Second):
+		}
+		c, err := kgo.NewClient(append(kafkaOptions(p.Kafka, time.Second), kgo.ConsumerGroup("billing"), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit())...)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		c.PollFetches(ctx)
+		cancel()
+		c.Close()
+	}
 }
 
 // TestConsumersAreKilled: consumers are killed and stopped at any moment, a nats-server or a RabbitMQ is killed, and messages come twice. Each
