@@ -32,7 +32,7 @@ func (l *Letters) Causes(ctx context.Context, f LetterFilter) ([]LetterCause, er
 	return convert(list, causeOf), err //nolint:wrapcheck // likewise
 }
 
-// Count returns the number of letters that match f. If more is true, f.Most has ended the count, and more letters may match.
+// Count returns the number of letters that match f. If more is true, the count stopped at f.Most, and more letters may match.
 func (l *Letters) Count(ctx context.Context, f LetterFilter) (n int64, more bool, err error) {
 	return l.letters.Count(ctx, f.asked()) //nolint:wrapcheck // likewise
 }

@@ -21,7 +21,7 @@
 // Store for each file. With many concurrent callers, [Config].GroupCommit gives a higher throughput.
 //
 // On PostgreSQL, package pgxstore needs fewer round trips than sqlstore. If the data source name of PostgreSQL
-// has several hosts, set target_session_attrs=read-write: on a standby only replays work. A server that speaks
+// has several hosts, set target_session_attrs=read-write, because a standby answers replays and executes nothing new. A server that speaks
 // PostgreSQL's protocol but does not keep advisory locks is used as pgxstore uses it: [New] detects such a
 // server, and logs this one time.
 //

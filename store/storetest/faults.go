@@ -57,7 +57,7 @@ type Plan struct {
 	Rival func(context.Context)
 }
 
-// Faults is a store that fails at the planned points as a database fails. After a "not reached" error
+// Faults is a store that fails at planned points, in the ways in which a database can fail. After a "not reached" error
 // nothing was applied. After an "answer lost" error the change was applied, was not applied, or will be
 // applied.
 type Faults[TX any] struct {
