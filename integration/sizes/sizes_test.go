@@ -81,7 +81,7 @@ var works = []work{
 		}
 		return err
 	}},
-	{"an ID of an inbox (`Once`)", many, func(ctx context.Context, s *sqlstore.Store) error { return receive(ctx, s, inbox.AnyOrder) }},
+	{"an ID of an inbox (`AnyOrder`)", many, func(ctx context.Context, s *sqlstore.Store) error { return receive(ctx, s, inbox.AnyOrder) }},
 	{"a key of an inbox (`InOrder`)", many, func(ctx context.Context, s *sqlstore.Store) error { return receive(ctx, s, inbox.InOrder) }},
 	{"an attempt of a webhook, with 100 bytes of its answer", few, func(ctx context.Context, s *sqlstore.Store) error {
 		return each(few, func(i int) error {
