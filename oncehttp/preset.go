@@ -65,7 +65,7 @@ type Preset struct {
 	// Config.Route.
 	Route func(*http.Request) string
 
-	// Scope are words for documentation that say within what a key is unique. Default: "caller" and "route", or "custom" if Route is set.
+	// Scope lists the values within which a key is unique, as words for documentation. Default: "caller" and "route", or "custom" if Route is set.
 	Scope []string
 
 	// Body returns the bytes that are compared in place of a request body when a key is used again. Default: all bytes of the body, as they are.

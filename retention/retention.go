@@ -4,9 +4,9 @@
 //	sweeper := retention.New(engine.Store(), retention.Config{})
 //	go sweeper.Run(ctx)
 //
-// An engine treats an operation as absent as soon as the operation's retention is over; the later deletion of
-// its row only frees space. Every node may run a sweeper: the sweepers share the work, and do not wait for each
-// other. Operations that are running, or whose outcome is unknown, are never deleted.
+// An engine treats an operation as absent as soon as the operation's retention has passed. The later deletion
+// of the row only frees space. Every node may run a sweeper: the sweepers share the work, and do not wait for
+// each other. Operations that are running, or whose outcome is unknown, are never deleted.
 package retention
 
 import (
