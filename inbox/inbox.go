@@ -88,8 +88,9 @@ type Config struct {
 	MaxJump int64
 
 	// GapAlarm is how long a key waits for a missing message before the observer gets an EventGap. A message
-	// that has arrived and whose attempts fail does not count as missing at first. If no attempt follows within
-	// one hour plus twice the longest pause of Policy, the message counts as missing again. Default 1 minute.
+	// that has arrived and whose attempts fail does not count as missing. But if no attempt follows for an
+	// hour, the message counts as missing. This time is longer than an hour if twice the longest pause of
+	// Policy, or GapAlarm, is longer. Default 1 minute.
 	GapAlarm time.Duration
 
 	// MaxPayload is the largest length of a payload, in bytes. A message with a longer payload becomes a dead
@@ -102,11 +103,11 @@ type Config struct {
 	// concurrent messages of one key cause serialization failures and run again.
 	Isolation store.Isolation
 
-	// HandlerTimeout limits the time of one call of a handler. After this time the context of the handler ends,
-	// and the attempt counts as failed ([ErrHandlerTimeout]). If the handler has not returned one second later,
-	// its transaction is rolled back, and the handler can no longer write in this transaction. As long as this
-	// handler is running, further attempts of its message fail, and the handler is not called again. Default 30
-	// s.
+	// HandlerTimeout limits the time of one call of a handler. After this time the context of the handler
+	// ends, and the attempt counts as failed ([ErrHandlerTimeout]). If the handler has not returned one second
+	// later, its transaction is rolled back, and the handler can no longer write in this transaction. As long
+	// as this handler is running, further attempts of its message fail without a call of the handler. Default
+	// 30 s.
 	HandlerTimeout time.Duration
 
 	// Timeouts are the timeouts of the transactions. Each field that is set overrides the same

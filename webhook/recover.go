@@ -27,10 +27,10 @@ type Period struct {
 
 const batch = 100 // the maximum number of rows of one transaction
 
-// Recover makes the stopped deliveries of a period due again, each from the start of its schedule, and returns
-// the number of these deliveries. Recover uses small transactions. After an error only some of the deliveries
-// are due; call Recover again to make the remaining deliveries due. Each transaction writes to the audit. The
-// error is [ErrNotFound], [ErrDisabled], or an error of the database.
+// Recover makes the stopped deliveries of a period due again, and returns the number of these deliveries. Each
+// of them begins its schedule again. Recover uses small transactions. After an error only some of the
+// deliveries are due; call Recover again to make the remaining deliveries due. Each transaction writes to the
+// audit. The error is [ErrNotFound], [ErrDisabled], or an error of the database.
 func (es *Endpoints) Recover(ctx context.Context, tenant, id string, p Period) (recovered int64, err error) {
 	defer es.note()
 	endpoint, after, last, err := es.begin(ctx, tenant, id, &p)
