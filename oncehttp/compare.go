@@ -31,8 +31,8 @@ import (
 // parsed, or has none of the named values. JSON does not fit if a member on the path to a named value exists twice.
 //
 // After you change the Compare of a route, answers that were stored before the change are replayed without any comparison until their retention ends.
-// These answers have fingerprints of the old rule, which cannot be compared with fingerprints of the new rule. Without the exception, a retry would
-// be refused if its first attempt came before a deployment.
+// These answers have fingerprints of the old rule, which cannot be compared with fingerprints of the new rule. If they were compared, a retry would
+// be refused if the rule has changed since its first attempt.
 type Compare struct {
 	// Headers are the names of the compared request headers, in addition to Content-Type. All lines of a header are compared, in their order.
 	// Default: only Content-Type.

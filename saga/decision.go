@@ -45,9 +45,9 @@ type Decision struct {
 	// since, Decide changes nothing.
 	Fence int64
 
-	// Value, with ActionForce, is the result of the call, as JSON: it says that the call has happened. ActionForce
-	// without Value says that the call has not happened and never will. Then the call is made again under another key,
-	// unless the saga has begun to undo its steps.
+	// Value, with ActionForce, is the result of the call, as JSON: it says that the call has happened.
+	// ActionForce without Value says that the call has not happened and never will. Then the call is made
+	// again under another key, unless the saga has begun to undo its steps.
 	Value json.RawMessage
 
 	// Who names the person who decides, and Reason says why. Both are written to the audit (table once_audit
@@ -79,12 +79,13 @@ func (d Decision) check() error {
 	return nil
 }
 
-// Decide stores a decision about a saga, and returns the effect of the decision in words. Decide needs only the store
-// of the saga, not the definition of the saga: any node that has the definition then continues the saga. An error with
-// the code [once.CodeMismatch] says that the decision does not fit the state of the saga, and that nothing was changed.
-// For ActionCancel, Decide also returns the errors of [Runner.Cancel]. An error with the code [once.CodeConflict] says
-// that the saga has continued during the call of Decide. The cause is another decision, or this decision if the answer
-// to its commit was lost. Look at the saga's status before you decide again.
+// Decide stores a decision about a saga, and returns the effect of the decision in words. Decide needs only
+// the store of the saga, not the definition of the saga: any node that has the definition then continues the
+// saga. An error with the code [once.CodeMismatch] says that the decision does not fit the state of the saga,
+// and that nothing was changed. For ActionCancel, Decide also returns the errors of [Runner.Cancel]. An error
+// with the code [once.CodeConflict] says that the saga has continued during the call of Decide. The cause is
+// another decision, or this decision if the answer to its commit was lost. Look at the saga's status before
+// you decide again.
 func Decide(ctx context.Context, ops store.Operations, id ID, d Decision) (detail string, err error) {
 	if err := d.check(); err != nil {
 		return "", err

@@ -90,8 +90,8 @@ func New[In, Out any](name string, flow func(ctx Context, in In) (Out, error), s
 	return &Definition[In, Out]{d}
 }
 
-// Deadline sets how long after its start a saga begins to undo its steps, unless the saga has ended or passed its
-// pivot. Default: no deadline.
+// Deadline sets how long after its start a saga begins to undo its steps, unless the saga has ended or passed
+// its pivot. Default: no deadline.
 func (d *Definition[In, Out]) Deadline(after time.Duration) *Definition[In, Out] {
 	d.deadline = after
 	return d

@@ -157,8 +157,8 @@ func (s *TxStep[TX, In, Out]) Undo(fn func(ctx context.Context, tx TX, in In, re
 	return s
 }
 
-// Pivot makes the step the pivot of the saga: when the step is done, the saga cannot compensate any more. If a later step answers
-// "no", the saga is stuck until a person decides.
+// Pivot makes the step the pivot of the saga: when the step is done, the saga cannot compensate any more. If a
+// later step answers "no", the saga is stuck until a person decides.
 func (s *TxStep[TX, In, Out]) Pivot() *TxStep[TX, In, Out] { s.pivot = true; return s }
 
 // Last says that the saga ends with this step: the end is part of the step's commit. The result of the step is
