@@ -18,8 +18,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Order is the order in which messages are applied. A message without a Key or a Seq has no order; such
-// a message is applied once, whatever the Order is.
+// Order is the order in which messages are applied. A message without a Key or a Seq has no order, and is
+// applied once with every Order.
 type Order uint8
 
 // The orders.

@@ -164,7 +164,8 @@ func (x *Exchange) Context() (context.Context, context.CancelFunc) {
 	return context.WithDeadline(x.r.Context(), x.deadline)
 }
 
-// Body returns the body of the request from its beginning, and its size. The body can be read until the next call of Body, Finish or Close.
+// Body returns a reader of the request's body, which begins at the first byte, and the size of the body. The body can be read until the next call of
+// Body, Finish or Close.
 func (x *Exchange) Body() (body io.ReadCloser, size int64) {
 	x.endBody()
 	x.sent = newBody(&x.body)

@@ -53,9 +53,9 @@ type Config struct {
 	// is hidden and filled by the server, a form that an impatient user sends twice takes effect once. Default: "", keys are not read from forms.
 	FormField string
 
-	// Key returns the key of a request, and replaces headers and FormField as its source. Key may read the body of the request. The result "" means
-	// that the request has no key. After an error the answer is 400, and the client receives the text of the error. Default: the key is read from the
-	// headers, then from FormField.
+	// Key returns the key of a request. If Key is set, no key is read from the headers or from FormField. Key may read the body of the request. The
+	// result "" means that the request has no key. After an error the answer is 400, and the client receives the text of the error. Default: the key
+	// is read from the headers, then from FormField.
 	Key func(*http.Request) (string, error)
 
 	// KeyFormat is the form that keys must have. Default: any text of 1 to 255 bytes.
@@ -80,7 +80,8 @@ type Config struct {
 
 	// Optimistic sets [once.Operation].Optimistic: the handler begins before the database was asked whether the operation is done. If the operation
 	// is done already, the handler is stopped at its first statement. Use Optimistic only for handlers that do nothing outside of the transaction
-	// before their first statement. It has no effect on requests whose first sending time is known, so do not combine it with KeyTime.
+	// before their first statement. Optimistic has no effect on a request whose first sending time is known, so do not combine Optimistic with
+	// KeyTime.
 	Optimistic bool
 
 	// Isolation is the isolation level of this route's transactions. Default: the default of the database.

@@ -69,8 +69,8 @@ type Sweeper struct {
 	cfg   Config
 }
 
-// New returns a sweeper of s, which must implement [upkeep.Sweeper] or wrap a store that does. If not, or if
-// cfg is invalid, New panics, because that is a mistake in the program.
+// New returns a sweeper of s, which must implement [upkeep.Sweeper] or wrap a store that does. New panics if s
+// does neither, or if cfg is invalid, because each of these is a mistake in the program.
 func New(s store.Operations, cfg Config) *Sweeper {
 	sweeper, ok := store.As[upkeep.Sweeper](s)
 	if !ok {

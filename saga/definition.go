@@ -41,7 +41,7 @@ func (id ID) check() error {
 }
 
 // Context is the argument of a flow, which passes it to its steps. The function of a step gets a plain
-// [context.Context], so that it cannot run other steps.
+// [context.Context], so that the function cannot run other steps.
 type Context struct {
 	context.Context //nolint:containedctx // Context is a context
 

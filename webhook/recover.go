@@ -12,10 +12,10 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Period says which events are sent again, and how fast. A Period contains the events from the first event that
-// is not older than Since to the last event that is older than Until, in the order in which they were sent. If
-// the clock of the database has jumped during the period, the period also contains some events from before
-// Since or after Until, but no event is missing.
+// Period says which events are sent again, and how fast. A Period begins with the first event that is not
+// older than Since, and ends with the last event that is older than Until. The events have the order in which
+// they were sent. If the clock of the database has jumped during the period, the period also contains some
+// events from before Since or after Until, but no event is missing.
 type Period struct {
 	Since time.Time // the beginning of the period, by the clock of the database
 	Until time.Time // the end of the period, by the clock of the database; zero means that the period has no end

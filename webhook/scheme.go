@@ -31,11 +31,12 @@ type Scheme struct {
 	// Required.
 	Source string
 
-	// Header is the name of the header with the signature. Header may contain several signatures,
-	// separated by commas, semicolons or blanks, or be present several times. Required.
+	// Header is the name of the header with the signature. The header may contain several signatures,
+	// separated by commas, semicolons or blanks. A request may also have several such headers. Required.
 	Header string
 
-	// Prefix precedes each signature, such as "sha256=". A text without the prefix is ignored.
+	// Prefix is the text before each signature, such as "sha256=". A part of the header without the prefix is
+	// ignored.
 	Prefix string
 
 	// Encoding is the encoding of a signature. Default: [Hex].
