@@ -9,8 +9,8 @@ import (
 )
 
 // Namespace is the first part of keys of the form "prefix:environment:version:id", such as
-// "billing:live:v1:0190...". Namespace separates the keys of two services, of test and live environments,
-// and of two versions of what a key means.
+// "billing:live:v1:0190...". Different namespaces separate the keys of two services, of the test and live
+// environments, or of two versions of a key's meaning.
 type Namespace struct {
 	Prefix      string // the service
 	Environment string // live, test, ...

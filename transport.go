@@ -72,12 +72,12 @@ func (e *Engine[TX]) IsDone(ctx context.Context, op Operation) bool {
 	return err == nil && rec.State == store.StateDone
 }
 
-// ReadRecord returns the record of op and executes nothing. Use ReadRecord to show the state of an operation.
-// The state is [store.StateAbsent] if no record exists: either the operation was not executed, or an engine
-// without leases executes it now. The state is [store.StateUnknown] also if the owner of a lease has died
-// during an external call whose outcome only a person can find out. ReadRecord reports this state even before a
-// later call of the operation has found the lost call. The caller must not change the bytes of the record.
-// Under Config.Synced, ReadRecord may still return a commit that the standby does not have yet.
+// ReadRecord returns the record of op and executes nothing. Use ReadRecord to show the state of an operation. The state is
+// [store.StateAbsent] if no record exists: either the operation was not executed, or an engine without leases executes it now. The
+// state is [store.StateUnknown] also if the owner of a lease has died during an external call whose outcome only a person can find
+// out. ReadRecord reports StateUnknown even if the record does not yet have this state, because no later call of the operation has
+// found the lost call. The caller must not change the bytes of the record. Even with Config.Synced, ReadRecord may return a commit
+// that the standby does not have yet.
 func (e *Engine[TX]) ReadRecord(ctx context.Context, op Operation) (store.Record, error) {
 	c := call[TX]{e: e, op: op, id: e.id(op.Scope, op.Key)}
 	if err := e.check(&op); err != nil {

@@ -24,11 +24,11 @@ const FailureUndone = voided.Code
 //		return takeBack(ctx, tx, d)
 //	})
 //
-// op is the operation that was passed to [Do], with the same Retain or a longer one. If op has a Fingerprint,
-// the Fingerprint is compared. Set Attempt.FirstSent of op to the time at which the Do was first sent: if
-// this time is so long ago that the record may have expired, the error is [CodeStale]. If op is in flight,
-// Undo waits for the end of op as long as Operation.Wait says, and then fails with [CodeInFlight]. If op has
-// ended with a [Failure], there is nothing to undo.
+// op is the operation that was passed to [Do], with the same or a longer Retain. If op has a Fingerprint, the
+// Fingerprint is compared with the stored Fingerprint. Set Attempt.FirstSent of op to the time at which the
+// operation was first sent. If this time is so long ago that the record may have expired, the error is
+// [CodeStale]. If op is in flight, Undo waits for the end of op, for at most Operation.Wait. If op is still in
+// flight then, the error is [CodeInFlight]. If op has ended with a [Failure], there is nothing to undo.
 //
 // The undo is an operation of its own: the undo has the scope of op, and its key is the key of op followed by
 // ":undo". Undo returns the same errors as [Do]. If undo returns a Failure, the Failure is stored, and the

@@ -7,8 +7,8 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Backlog counts the messages that this process has received for the consumers of an inbox and not applied yet,
-// by the reason why they wait. For each reason it names the oldest message.
+// Backlog counts the messages that this process has received for an inbox and has not yet applied. Backlog has
+// one number for each reason why messages wait, and names the oldest message for each reason.
 type Backlog struct {
 	Ready     int // messages that a handler could begin now
 	Postponed int // messages that wait for their next attempt after a failure, or for an earlier message of their key

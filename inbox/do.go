@@ -22,9 +22,9 @@ var ErrDeadLettered = errors.New("inbox: the inbox has given the message up, and
 // applies a dead letter that was redriven, the result is not kept: then a duplicate gets an error with the
 // code [once.CodeNoResult].
 //
-// Acknowledge the message if the error is nil, is [ErrDeadLettered], or has the code [once.CodeNoResult]. After
-// any other error the message must be delivered again. For a marker (see [message.TypeSkipped]), which has no
-// result, Do also returns an error with the code [once.CodeNoResult].
+// Acknowledge the message if the error is nil, is [ErrDeadLettered], or has the code [once.CodeNoResult].
+// After any other error the message must be delivered again. Do also returns an error with the code
+// [once.CodeNoResult] for a marker, which has no result: see [message.TypeSkipped].
 func Do[T, TX any](ctx context.Context, in *Inbox[TX], m message.Message, fn func(ctx context.Context, tx TX, m message.Message) (T, error)) (once.Result[T], error) {
 	var r once.Result[T]
 	if in.cfg.Order != AnyOrder {

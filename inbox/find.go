@@ -21,8 +21,8 @@ type Sighting struct {
 	ReceivedAt time.Time // zero if the time is not known
 	AppliedAt  time.Time // zero if the time is not known
 
-	// ByNumber says that the state was derived from the number of the message in its key, because an inbox with
-	// an order stores no IDs.
+	// ByNumber says that the state was derived from the Seq of the message, because an inbox with an order stores
+	// no IDs.
 	ByNumber bool
 
 	Letter string // Letter is the UID of the newest dead letter of the event; "" if the event has no dead letter.
@@ -34,9 +34,9 @@ type Sighting struct {
 const mostInboxes = 200
 
 // Find returns the states of at most 64 events in the inboxes of a database, by the IDs of the messages. If a
-// message has its Source, Find searches only that source. If it also has Topic, Key and Seq, Find also searches
-// inboxes with an order. Find makes two or three look-ups for each consumer and source, each by an index. Find
-// searches only the first 200 pairs of consumer and source.
+// message has its Source, Find searches only that source. If a message has Source, Topic, Key and Seq, Find also
+// searches inboxes with an order. Find makes two or three look-ups for each consumer and source, each by an
+// index. Find searches only the first 200 pairs of consumer and source.
 func Find(ctx context.Context, db sqlplane.Database, events ...message.Message) (list []Sighting, err error) {
 	f := finding{db: db, at: map[sighted]*Sighting{}}
 	if len(events) == 0 {

@@ -35,7 +35,7 @@ type Gap struct {
 // maxGaps limits the number of gaps in one list.
 const maxGaps = 1000
 
-// Gaps lists the keys that wait for a message, at most 1,000, the longest wait first.
+// Gaps lists at most 1,000 keys that wait for a message. The first key in the list has waited longest.
 func (in *Inbox[TX]) Gaps(ctx context.Context) ([]Gap, error) {
 	return in.gaps(ctx, "and not exists ("+nextIsParked+" and k.next_at is null)")
 }
@@ -74,8 +74,8 @@ func scanGap(row sqlplane.Row, more ...any) (g Gap, err error) {
 }
 
 // GapsUpTo returns one page of gaps. GapsUpTo reads only keys of consumer that have parked messages, which
-// wait in the database for an earlier message. The parameter most is the largest number of keys that
-// GapsUpTo reads. The gaps are ordered by the age of the wait. The result more reports whether other gaps
+// wait in the database for an earlier message. The parameter most is the largest number of keys that GapsUpTo
+// reads. The gap that has waited longest is the first in the list. The result more reports whether other gaps
 // may exist. GapsUpTo reads a few rows for each key.
 func GapsUpTo(ctx context.Context, db sqlplane.Database, consumer string, most int) (list []Gap, more bool, err error) {
 	const query = `select p.source, p.topic, p.KEY, p.seq + 1, p.parked, p.moved_at, p.dead, ` + failingColumns + `, case when exists (` + nextIsParked + ` and k.next_at is null) then 1 else 0 end
@@ -107,10 +107,11 @@ var ErrNotNext = errors.New("inbox: the message cannot be skipped, because its k
 // the reason to the audit in the same commit, so Skip also needs the migrations of package operate. A second
 // Skip of the same message changes nothing.
 //
-// The error is ErrNotNext in three cases: the key waits for another message than seq; the message seq is parked
-// and is being tried; or the message seq has arrived and its attempts fail. In the last two cases, wait until
-// the message is a dead letter: after a Skip, a redelivery of the message would count as a duplicate, and the
-// message would be lost. If the broker has lost such a message, give it up with StartAt.
+// The error is ErrNotNext in three cases: the key waits for another message than seq; the message seq is
+// parked and is being tried; or the message seq has arrived and its attempts fail. In the last two cases, wait
+// until the message is a dead letter. After a Skip, a redelivery of the message would count as a duplicate,
+// and the message would be lost. If the broker has lost a message whose attempts fail, call StartAt to give
+// the message up.
 func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq int64, who, reason string) error {
 	s, err := in.target(source, topic, key, seq)
 	if err != nil {

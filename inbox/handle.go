@@ -9,14 +9,14 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Handle applies one message. If the error is nil, acknowledge the message: the message was applied by this
-// call or by an earlier call, or the message is stored until the earlier messages of its key are applied, or
-// the message has become a dead letter. After an error the message must be delivered again, but not before
-// the time that [retry.Classify] finds in the error.
+// Handle applies one message. If the error is nil, acknowledge the message: this call or an earlier call has
+// applied the message, has stored it until the earlier messages of its key are applied, or has made it a dead
+// letter. After an error the message must be delivered again, but not before the time that [retry.Classify]
+// finds in the error.
 //
-// fn runs in the transaction which records that the message was applied. Then Handle applies parked messages
-// that have become next in their key, each in a transaction of its own; Handle does not return the results of
-// the parked messages.
+// fn runs in the transaction that also records that the message was applied. After the commit, Handle applies
+// the parked messages that are now next in their key. Each parked message has its own transaction, and Handle
+// does not return its result.
 //
 // Cancelling ctx ends fn's statements, but not a COMMIT. If the answer to a COMMIT is lost, Handle looks the
 // message up before it returns.
@@ -26,9 +26,9 @@ func (in *Inbox[TX]) Handle(ctx context.Context, m message.Message, fn Handler[T
 }
 
 // HandleBatch applies messages in one transaction, and returns the result of each message, in the order of
-// messages. If a message fails, the other messages of the batch need not fail: the messages are applied
-// again, each under a savepoint. After a message has failed, later messages of the same source, topic and
-// key are not tried in this batch, even with AnyOrder. If a handler does not return in time
+// messages. If a message fails, HandleBatch applies the messages again, each under a savepoint, so that the
+// other messages of the batch can succeed. After a message has failed, later messages of the same source,
+// topic and key are not tried in this batch, even with AnyOrder. If a handler does not return in time
 // (Config.HandlerTimeout), the messages before it are applied, and the messages after it must be delivered
 // again.
 //

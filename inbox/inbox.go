@@ -18,13 +18,14 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Order is the order in which messages are applied. A message without a Key or a Seq has no order; such
-// a message is applied once, whatever the Order is.
+// Order is the order in which messages are applied. A message without a Key or a Seq has no order, and is
+// applied once with every Order.
 type Order uint8
 
 // The orders.
 const (
-	// AnyOrder applies each message once, in any order. It keeps the ID of each message for Config.Retain.
+	// AnyOrder applies each message once, in any order. The inbox keeps the ID of each message for
+	// Config.Retain.
 	AnyOrder Order = iota
 
 	// InOrder applies the messages of a source, topic and key in the order of their Seq, without a gap. A
@@ -37,7 +38,7 @@ const (
 	LatestVersion
 )
 
-// MaxConsumer is the longest name of a consumer, in bytes.
+// MaxConsumer is the largest length of a consumer's name, in bytes.
 const MaxConsumer = 64
 
 // Config configures an inbox.
@@ -59,41 +60,43 @@ type Config struct {
 	Policy *retry.Policy
 
 	// Retain is how long the ID of an applied message is kept, by the clock of the database. A message that is
-	// delivered again after that time is applied again. So Retain must be longer than the latest possible
-	// redelivery: the retention of the broker plus the longest delay in an outbox. The position of a key is
-	// kept for ever. Default 7 days.
+	// delivered again after that time is applied again. So Retain must be longer than the time in which a
+	// redelivery is possible: the retention of the broker plus the longest delay in an outbox. The position of
+	// a key is kept for ever. Default 7 days.
 	Retain time.Duration
 
 	// RetainOf overrides Retain for some sources.
 	RetainOf map[string]time.Duration
 
-	// Redelivery is the longest time between two deliveries of one message, if you know it. New panics if an ID
-	// would be deleted earlier than that. Default: not checked.
+	// Redelivery is the longest time between two deliveries of one message, if you know it. New panics if
+	// Retain, or a value of RetainOf, is shorter than Redelivery. Default: not checked.
 	Redelivery time.Duration
 
-	// If ReportSameBody is set, the observer receives an [EventSameBody] when a message is applied whose
-	// payload was already applied under another ID, for the same consumer and source, within the retention. The
-	// reason may be that the sender gives an event a new ID when it sends the event again. The message is
-	// applied nevertheless. The option costs a row for each message with a payload, and a look-up after each
-	// commit. If two such messages are applied at the same time, both may be reported. Default: off.
+	// ReportSameBody makes the inbox compare payloads. If a message with the same payload but another ID was
+	// applied before, the observer receives an [EventSameBody], and the new message is applied nevertheless.
+	// Only messages of the same consumer and source are compared, within the retention. The usual reason is a
+	// sender that gives an event a new ID when it sends the event again. ReportSameBody costs a row for each
+	// message with a payload, and a look-up after each commit. If two such messages are applied at the same
+	// time, both may be reported. Default: off.
 	ReportSameBody bool
 
 	// With [LatestVersion], MaxJump is the largest allowed difference between the Seq of a message and the last
 	// applied Seq of its key. With FromAny, MaxJump is also the largest Seq with which a key can begin. Without
 	// MaxJump, one wrong Seq that is very large would make every later message count as stale. A message that
-	// exceeds MaxJump becomes a dead letter of class "seq_jump"; a redrive applies the dead letter in spite of
-	// MaxJump. Default 2^42, so that a Seq may be a time in milliseconds since 1970.
+	// exceeds MaxJump becomes a dead letter of class "seq_jump"; a redrive applies the dead letter although it
+	// exceeds MaxJump. Default 2^42, so that a Seq may be a time in milliseconds since 1970.
 	MaxJump int64
 
 	// GapAlarm is how long a key waits for a missing message before the observer gets an EventGap. A message
-	// that has arrived and whose attempts fail does not count as missing, unless its last attempt was longer
-	// ago than one hour plus twice the longest pause of Policy. Default 1 minute.
+	// that has arrived and whose attempts fail does not count as missing. But if no attempt follows for an
+	// hour, the message counts as missing. This time is longer than an hour if twice the longest pause of
+	// Policy, or GapAlarm, is longer. Default 1 minute.
 	GapAlarm time.Duration
 
-	// MaxPayload is the longest payload in bytes. A message with a longer payload becomes a dead letter without
-	// its payload. With InOrder, a message with a longer payload becomes a dead letter only when it is the next
-	// message of its key. While earlier messages of its key are missing, such a message is refused with
-	// [ErrTooFarAhead]. Default [message.MaxPayload].
+	// MaxPayload is the largest length of a payload, in bytes. A message with a longer payload becomes a dead
+	// letter without its payload. With InOrder, a message with a longer payload becomes a dead letter only when
+	// it is the next message of its key. While earlier messages of its key are missing, a message with a longer
+	// payload is refused with [ErrTooFarAhead]. Default [message.MaxPayload].
 	MaxPayload int
 
 	// Isolation is the isolation level of the transactions. READ COMMITTED is recommended: at higher levels,
@@ -101,10 +104,10 @@ type Config struct {
 	Isolation store.Isolation
 
 	// HandlerTimeout limits the time of one call of a handler. After this time the context of the handler
-	// ends, and the attempt counts as failed ([ErrHandlerTimeout]). If the handler has not returned one
-	// second later, its transaction is rolled back, and the handler can no longer write in this
-	// transaction. As long as this handler is running, further attempts of its message fail without a
-	// call. Default 30 s.
+	// ends, and the attempt counts as failed ([ErrHandlerTimeout]). If the handler has not returned one second
+	// later, its transaction is rolled back, and the handler can no longer write in this transaction. As long
+	// as this handler is running, further attempts of its message fail without a call of the handler. Default
+	// 30 s.
 	HandlerTimeout time.Duration
 
 	// Timeouts are the timeouts of the transactions. Each field that is set overrides the same
@@ -126,12 +129,12 @@ type Config struct {
 }
 
 // Handler applies a message in tx. The writes of a Handler through tx, and the fact that the message was
-// applied, commit together or not at all. A Handler may run more than once, but only one run commits. To
-// send messages of an outbox, add the messages in the same tx.
+// applied, commit together or not at all. A Handler may run more than once, but only one run commits. To send
+// messages through an outbox, add the messages to the outbox in the same tx.
 //
 // After an error the message is tried again, unless the error is [retry.Permanent] or the attempts of
-// Config.Policy are used up. An error of the database that the message has not caused does not count as an
-// attempt, nor does the end of ctx.
+// Config.Policy are used up. The end of ctx, and an error of the database that the message has not caused, do
+// not count as attempts.
 type Handler[TX any] = func(ctx context.Context, tx TX, m message.Message) error
 
 // Inbox applies messages. The methods of Inbox can be called concurrently, and from any number of

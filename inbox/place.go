@@ -62,7 +62,8 @@ type ParkedMessage struct {
 	NextAt   time.Time // the time of the next attempt; zero if no attempt has failed
 }
 
-// ParkedOf returns the first parked messages of a key whose Seq is greater than after.
+// ParkedOf returns parked messages of a key in the order of their Seq, beginning with the first Seq that is
+// greater than after. The parameter most limits the number of messages.
 func ParkedOf(ctx context.Context, db sqlplane.Database, consumer, source, topic, key string, after int64, most int) (list []ParkedMessage, err error) {
 	const query = `select seq, event_id, event_type, parked_at, next_at from once_inbox_parked
  where consumer = ? and source = ? and topic = ? and KEY = ? and seq > ? order by consumer, source, topic, KEY, seq limit ?`
@@ -76,8 +77,9 @@ func ParkedOf(ctx context.Context, db sqlplane.Database, consumer, source, topic
 	return list, err
 }
 
-// Consumers returns the names of the first consumers of a database that sort after the name after.
-// Consumers finds each name by two look-ups in indexes.
+// Consumers returns the names of the consumers of a database in sorted order, beginning with the first name
+// that sorts after the parameter after. The parameter most limits the number of names. Consumers finds each
+// name by two look-ups in indexes.
 func Consumers(ctx context.Context, db sqlplane.Database, after string, most int) (list []string, err error) {
 	query := dialect.Text(db.Dialect(), "select min(c) from (select min(consumer) c from once_inbox_position where consumer > ? union all select min(consumer) from once_inbox where consumer > ?) x")
 	// One look-up for each name, because "distinct" would read the whole index.

@@ -12,14 +12,15 @@ import (
 )
 
 // Renumber makes the inbox accept the numbers of a sender that was restored from a backup. The parameter source
-// names the sender, and the parameter after is the number that outbox.Box.Renumber has returned. After the restore, the next message of each key of source has the number
-// after+1, and no messages exist between this message and the last applied message of the key. Keys that wait
-// for a message before after+1 continue with the message after+1. Renumber returns the number of these keys.
+// names the sender, and the parameter after is the number that outbox.Box.Renumber has returned. After the
+// restore, the next message of each key of source has the number after+1. The numbers between the last applied
+// message of a key and after+1 are never used. Keys that wait for one of these unused numbers continue with the
+// message after+1. Renumber returns the number of keys that continue.
 //
-// Before the call, apply all messages that the sender has sent, or accept their loss: a message with a
-// smaller number that arrives later counts as a duplicate. If an earlier message of a key is parked or a dead
-// letter, the key keeps waiting for a person. Renumber writes to the audit in the same way as Skip. Renumber
-// may be called again: then keys that have begun to wait since the first call also continue.
+// Before the call, apply all messages that the sender has sent, or accept their loss: a message with a smaller
+// number that arrives later counts as a duplicate. If an earlier message of a key is parked or a dead letter,
+// the key keeps waiting until a person decides. Renumber writes to the audit in the same way as Skip. You can
+// call Renumber again: then keys that have begun to wait since the first call also continue.
 func (in *Inbox[TX]) Renumber(ctx context.Context, source string, after int64, who, reason string) (keys int, err error) {
 	s, err := in.target(source, "", "-", after)
 	if err != nil {

@@ -23,12 +23,12 @@ const (
 	sweepRows = 1000
 )
 
-// Run does the work of an inbox that does not belong to a delivery, until ctx ends. Run applies dead letters
-// that an operator has redriven. Run applies parked messages that are next in their key, or that are due again
-// after a failure. Run reports gaps, and deletes the IDs of messages after their retention. Any number of
-// processes can call Run at the same time. When ctx has ended, Run returns nil after the handlers that it has
-// called have returned, or have used up their time limit. While the database fails, Run reports the errors to
-// the observer and waits.
+// Run works in the background until ctx ends. Run applies dead letters that an operator has redriven. Run
+// applies parked messages that are next in their key, or that are due again after a failure. Run reports gaps,
+// and deletes the IDs of messages after their retention. Any number of processes can call Run at the same
+// time. When ctx has ended, Run waits until the handlers that it has called have returned, or have used up
+// their time limit. Then Run returns nil. While the database fails, Run reports the errors to the observer and
+// waits.
 func (in *Inbox[TX]) Run(ctx context.Context, fn Handler[TX]) error {
 	errands := newErrands()
 	defer errands.working.Wait()

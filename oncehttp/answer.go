@@ -155,8 +155,8 @@ func (x *Exchange) write(status int, body []byte) {
 	}
 }
 
-// Context returns the context of the request. If the request has the header X-Request-Timeout, the context also ends when the time in this header is
-// over, because the client then no longer waits.
+// Context returns the context of the request. If the request has the header X-Request-Timeout, the context also ends when the time in this header has
+// passed, because the client then no longer waits.
 func (x *Exchange) Context() (context.Context, context.CancelFunc) {
 	if x.deadline.IsZero() {
 		return x.r.Context(), func() {}
@@ -164,7 +164,8 @@ func (x *Exchange) Context() (context.Context, context.CancelFunc) {
 	return context.WithDeadline(x.r.Context(), x.deadline)
 }
 
-// Body returns the body of the request from its beginning, and its size. The body can be read until the next call of Body, Finish or Close.
+// Body returns a reader of the request's body, which begins at the first byte, and the size of the body. The body can be read until the next call of
+// Body, Finish or Close.
 func (x *Exchange) Body() (body io.ReadCloser, size int64) {
 	x.endBody()
 	x.sent = newBody(&x.body)
@@ -179,9 +180,9 @@ func (x *Exchange) endBody() {
 }
 
 // Answer converts an answer into the form that the engine stores. The rules are the same as for the answer of a handler: Preset.Verdicts decides by
-// the status whether the answer is stored, and only the headers named at Config.Headers are stored. An answer that is larger than Config.MaxStored is
-// not stored. If the verdict is that the answer must not be stored at all, Answer returns an error. Return this error to the engine: the engine rolls
-// back, and Finish still sends the answer.
+// the status whether the answer is stored, and only the headers that Config.Headers describes are stored. An answer that is larger than
+// Config.MaxStored is not stored. If the verdict is that the answer must not be stored at all, Answer returns an error. Return this error to the
+// engine: the engine rolls back, and Finish still sends the answer.
 func (x *Exchange) Answer(status int, header http.Header, body []byte) (once.Answer, error) {
 	last := &run{engine: x.engine, key: x.ownKey(), principal: x.principal}
 	x.lastRun = last

@@ -27,12 +27,12 @@ import (
 // Parts that are not compared may differ between two attempts, and the later attempt still gets the answer to the first one. So name in a Compare
 // every part on which the effect of the request depends.
 //
-// If a body does not fit its Compare, the whole body is compared, as without a Compare. The whole body is compared for a body of another content
-// type, a body that cannot be parsed, a body that has none of the named values, and JSON in which a member on the path to a value exists twice.
+// If a body does not fit its Compare, the whole body is compared, as without a Compare. A body does not fit if it has another content type, cannot be
+// parsed, or has none of the named values. JSON does not fit if a member on the path to a named value exists twice.
 //
 // After you change the Compare of a route, answers that were stored before the change are replayed without any comparison until their retention ends.
-// The reason: the fingerprints of these answers were made by the old rule, and the retry of a request from before a deployment must not be refused
-// after the deployment.
+// These answers have fingerprints of the old rule, which cannot be compared with fingerprints of the new rule. If they were compared, a retry would
+// be refused if the rule has changed since its first attempt.
 type Compare struct {
 	// Headers are the names of the compared request headers, in addition to Content-Type. All lines of a header are compared, in their order.
 	// Default: only Content-Type.

@@ -53,9 +53,9 @@ type Config struct {
 	// is hidden and filled by the server, a form that an impatient user sends twice takes effect once. Default: "", keys are not read from forms.
 	FormField string
 
-	// Key returns the key of a request, and replaces headers and FormField as its source. Key may read the body of the request. The result "" means
-	// that the request has no key. After an error the answer is 400, and the client receives the text of the error. Default: the key is read from the
-	// headers, then from FormField.
+	// Key returns the key of a request. If Key is set, no key is read from the headers or from FormField. Key may read the body of the request. The
+	// result "" means that the request has no key. After an error the answer is 400, and the client receives the text of the error. Default: the key
+	// is read from the headers, then from FormField.
 	Key func(*http.Request) (string, error)
 
 	// KeyFormat is the form that keys must have. Default: any text of 1 to 255 bytes.
@@ -65,7 +65,7 @@ type Config struct {
 	Compare Compare
 
 	// Wait is how long a duplicate waits while another request with its key is in flight, before the answer is 409. A waiting request holds no
-	// database connection. The wait ends earlier when the time in the client's X-Request-Timeout is over. Default: 0, the answer is 409 at once.
+	// database connection. The wait ends earlier if the time in the client's X-Request-Timeout has passed. Default: 0, the answer is 409 at once.
 	Wait time.Duration
 
 	// Retain is how long the answers of this route are kept and replayed; [once.Forever] means without end. Default: Preset.Retain, and if that is 0
@@ -73,13 +73,15 @@ type Config struct {
 	Retain time.Duration
 
 	// KeyTime says that keys contain the time of the first attempt. If a request has no Once-First-Sent and its key is a UUID of version 7, the time
-	// in the key counts as the time of the first attempt: see [once.Attempt]. Clients must then make a key when they send the first attempt, and not
-	// long before, as a form that stays open for days would. Default: no time is read from keys.
+	// in the key counts as the time of the first attempt: see [once.Attempt]. Clients must then make the key when they send the first attempt, and
+	// not long before. For example, a form that stays open for days must not contain a key that was made when the form was opened. Default: no time
+	// is read from keys.
 	KeyTime bool
 
 	// Optimistic sets [once.Operation].Optimistic: the handler begins before the database was asked whether the operation is done. If the operation
 	// is done already, the handler is stopped at its first statement. Use Optimistic only for handlers that do nothing outside of the transaction
-	// before their first statement. It has no effect on requests whose first sending time is known, so do not combine it with KeyTime.
+	// before their first statement. Optimistic has no effect on a request whose first sending time is known, so do not combine Optimistic with
+	// KeyTime.
 	Optimistic bool
 
 	// Isolation is the isolation level of this route's transactions. Default: the default of the database.
@@ -116,9 +118,9 @@ type Config struct {
 	// as MaxStored explains. An undo gets the answer as it is stored, without these values. Default: all values are stored.
 	Redact []string
 
-	// OnReplay is called before a stored answer is sent again. rec is the record of the operation, which OnReplay must not change. The lines that
-	// OnReplay adds to header are sent too, except stored headers of the answer and headers such as Idempotency-Status. OnReplay must be fast, and it
-	// may be called for a client that has disconnected. Default: nil, not called.
+	// OnReplay is called before a stored answer is sent again. rec is the record of the operation, and OnReplay must not change rec. OnReplay may add
+	// lines to header, which are sent, too. OnReplay cannot add stored headers, or headers of this package such as Idempotency-Status. OnReplay must
+	// be fast. OnReplay may be called for a client that has disconnected. Default: nil, not called.
 	OnReplay func(r *http.Request, rec store.Record, header http.Header)
 
 	// RequestID returns the request id that outer middleware has put into the context of the request. The engine's observer receives this id as

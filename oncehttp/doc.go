@@ -163,16 +163,16 @@
 //	INTERNAL.form_parsed                       500  no         no
 //	INTERNAL.body_consumed                     500  no         no
 //
-// A Gate adds its own codes. The gates of package limit add RATE_LIMIT.exceeded (429) and TRANSIENT.overloaded (503); for both, retryable is yes and
-// safe_new_key is no.
+// A Gate adds its own codes. The gates of package limit add RATE_LIMIT.exceeded (429) and TRANSIENT.overloaded (503); both codes have retryable yes
+// and safe_new_key no.
 //
-// If [Fail] is called outside of the middleware, nothing is rolled back. The code is then INTERNAL.handler_failed too, but retryable is no.
+// If [Fail] is called outside of the middleware, nothing is rolled back. The problem then has the code INTERNAL.handler_failed, but retryable is no.
 //
-// retryable is yes if the same request with the same key may succeed later. CONFLICT.idempotency.unknown is retryable, with a Retry-After, if the
-// called service can be asked for the outcome (lease.Check).
+// The value of retryable is yes if the same request with the same key may succeed later. CONFLICT.idempotency.unknown is retryable, with a
+// Retry-After, if the called service can be asked for the outcome (lease.Check).
 //
-// safe_new_key is yes if nothing was applied under this key and nothing can be applied later, so that a new attempt under another key repeats no
-// effect. This is rare:
+// The value of safe_new_key is yes if nothing was applied under this key and nothing can be applied later. A new attempt under another key then
+// repeats no effect. This value is rare:
 //
 //   - After a rollback, or while the database cannot be reached, an earlier or delayed copy of the request may have been applied or may be applied
 //     later. A retry with the same key is safe, a retry with another key is not.

@@ -15,11 +15,11 @@ import (
 // Middleware returns a function that protects an ordinary [http.Handler]. The handler gets its transaction from [Tx]. A request whose method does not
 // carry keys (Preset.Methods), such as GET, is passed to the handler without a transaction.
 //
-// If Middleware is nested in a Middleware, [Handler] or [BatchHandler] of the same engine, the inner one does nothing: a request whose context
-// belongs to a request that is being executed is part of that operation. The Config of the inner middleware then has no effect, so the inner
-// middleware panics at the first request if its Config differs from the outer one. The same applies to requests that a handler sends to its own
-// process with its own context, whatever their key and route. To make such a request a separate operation, give it another context, and do not wait
-// for its answer in the handler.
+// If Middleware is nested in a Middleware, [Handler] or [BatchHandler] of the same engine, the inner Middleware does nothing. The reason is that a
+// request with the context of a running operation is a part of this operation. The Config of the inner Middleware has no effect. If it differs from
+// the Config of the outer middleware, the inner Middleware panics at the first request. A request that a handler sends to its own process with the
+// handler's context is also a part of the handler's operation, whatever its key and route are. To make such a request a separate operation, give it
+// another context, and do not wait for its answer in the handler.
 //
 // Middleware panics if cfg is invalid.
 func Middleware[TX any](e *once.Engine[TX], cfg Config) func(http.Handler) http.Handler {
@@ -32,8 +32,8 @@ func Middleware[TX any](e *once.Engine[TX], cfg Config) func(http.Handler) http.
 	}
 }
 
-// Handler is [Middleware] for a handler that takes its transaction as an argument. The handler gets a transaction for every method. For a method that
-// does not carry keys, the answer is also held back until the commit, and a retry is executed again.
+// Handler is [Middleware] for a handler that takes its transaction as an argument. The handler gets a transaction for every method. Even for a method
+// that does not carry keys, the answer is held back until the commit. A retry with this method is executed again.
 func Handler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter, r *http.Request, tx TX)) http.Handler {
 	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h(w, r, Tx[TX](r.Context())) })
 	return &server[TX]{Route: NewRoute(e, cfg), engine: e, next: next, everyMethod: true}

@@ -41,7 +41,8 @@ type Preset struct {
 	// to its statuses that are not listed themselves. For all other statuses the verdict is [VerdictDiscard].
 	Verdicts map[int]Verdict
 
-	// Problems has the HTTP statuses of the codes (such as [ProblemMismatch]) whose status differs from the table in the package documentation.
+	// Problems changes the HTTP statuses of codes such as [ProblemMismatch]. A code that is not listed has the status in the table of the package
+	// documentation.
 	Problems map[ProblemCode]int
 
 	// Codes maps codes of this package to the names that the dialect uses instead. Codes that are not listed keep their names.
@@ -61,17 +62,17 @@ type Preset struct {
 	// Retain is how long answers are kept if Config.Retain is 0. Default: the retention of the engine.
 	Retain time.Duration
 
-	// Route returns the name of the route, which follows the principal in the scope of a key. It is used if Config.Route is nil. Default: see
-	// Config.Route.
+	// Route returns the name of the route, which follows the principal in the scope of a key. Preset.Route is used if Config.Route is nil. Default:
+	// see Config.Route.
 	Route func(*http.Request) string
 
-	// Scope are words for documentation that say within what a key is unique. Default: "caller" and "route", or "custom" if Route is set.
+	// Scope lists the values within which a key is unique, as words for documentation. Default: "caller" and "route", or "custom" if Route is set.
 	Scope []string
 
-	// Body returns the bytes that are compared in place of a request body when a key is used again. Default: all bytes of the body, as they are.
-	// Package oncehttp/canonical has two such functions. Body is not called for multipart bodies: they are compared without their boundary, because
-	// clients choose a new boundary for each attempt. Body is also not called for a form that outer middleware has parsed; such a form is compared by
-	// its values.
+	// Body returns the bytes that are compared, instead of the body of the request, if a key is used again. Default: all bytes of the body, as they
+	// are. Package oncehttp/canonical has two such functions. Body is not called for multipart bodies: they are compared without their boundary,
+	// because clients choose a new boundary for each attempt. Body is also not called for a form that outer middleware has parsed; such a form is
+	// compared by its values.
 	Body func(contentType string, body []byte) []byte
 
 	// Challenge is the value of the header WWW-Authenticate in this package's 401, if no other middleware has set that header. HTTP requires the

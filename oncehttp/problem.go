@@ -54,7 +54,7 @@ type Problem struct {
 	Detail string `json:"detail,omitempty"`
 
 	// Instance is a URI that names this occurrence of the problem. A problem about a key has "urn:once:key:" and the hash of the key. Logs, the
-	// console and "once keys list --hash" identify the operation by the same hash.
+	// console and the command `once keys list --hash` identify the operation by the same hash.
 	Instance string `json:"instance,omitempty"`
 
 	Code ProblemCode `json:"code,omitempty"`

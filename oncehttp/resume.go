@@ -22,12 +22,12 @@ import (
 //	}}
 //
 // The handler gets the captured request (Config.CaptureRequest), which has no credentials. Neither Config.Principal nor middleware around the route
-// is called; the principal is the one in the scope of the operation. So a handler that may be resumed must call the function [Principal], and must
+// is called. The principal is taken from the scope of the operation. So a handler that may be resumed must call the function [Principal], and must
 // not use values that authentication puts into the context. The answer of the handler is stored, and the client's retry gets it.
 //
 // The scope of the operation has the pattern of the route, from which Resume sets [http.Request.Pattern] and [http.Request.PathValue]. If
-// Config.Route is set, or if the pattern is not one of [http.ServeMux], the request has no pattern; then let h pass the request to a router. If
-// several routes have the same name, as with a router inside of the middleware, use [Routes].
+// Config.Route is set, or if the pattern is not a pattern of [http.ServeMux], the request has no pattern. Then h should pass the request to a router.
+// If several routes have the same name, as with a router inside of the middleware, use [Routes].
 //
 // Resume panics if cfg is invalid or does not set CaptureRequest, or if the engine does not come from package lease, has no Encrypter, or hashes its
 // keys.
@@ -66,7 +66,7 @@ func Resume[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter
 //	}.Resume}
 type Routes map[string]func(context.Context, once.Operation) error
 
-// Resume calls the function of the route that the scope of op names. It is a handler for a lease.Completer.
+// Resume calls the function of the route that the scope of op names. Use this method as a handler of a lease.Completer.
 func (routes Routes) Resume(ctx context.Context, op once.Operation) error {
 	_, route, _ := wire.ParseScope(op.Scope)
 	resume := routes[route]

@@ -63,7 +63,7 @@ func NewRoute[TX any](e *once.Engine[TX], cfg Config) *Route {
 }
 
 // Read reads r up to the end of its body. As in [Middleware], it first determines the principal, then reads the key, then asks the gate, and then
-// reads the body. If ok is false, r was refused and the answer has been written to w. Otherwise the caller must call Close of x.
+// reads the body. If ok is false, r was refused and the answer has been written to w. If ok is true, the caller must call x.Close.
 //
 // If Config.Optional is set, or the method does not carry keys, a request without a key becomes an Operation without a key.
 func (rt *Route) Read(w http.ResponseWriter, r *http.Request) (x *Exchange, ok bool) {

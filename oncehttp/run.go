@@ -102,7 +102,7 @@ func (r *run) answerNotStored() bool {
 // with the key and the answer. Tx panics if ctx has no transaction or a transaction of another type, because the handler's writes would then not be
 // protected against repetition.
 //
-// If the middleware of two engines is nested, Tx returns the transaction of the inner one. [once.Engine.Tx] returns the transaction of a given
+// If the middleware of two engines is nested, Tx returns the transaction of the inner middleware. [once.Engine.Tx] returns the transaction of a given
 // engine.
 func Tx[TX any](ctx context.Context) TX {
 	r, ok := runOf(ctx)
@@ -142,7 +142,7 @@ func Principal(ctx context.Context) (principal string, ok bool) {
 
 // Decide overrides the verdict of the Preset on the answer of this run of the handler. For example, [VerdictCommit] keeps the writes of a 402,
 // [VerdictAnswerOnly] stores a 409 as the final answer, and [VerdictDiscard] lets a retry execute again after a 200. Outside of the middleware Decide
-// does nothing. It panics if v is not one of the three verdicts.
+// does nothing. Decide panics if v is not one of the three verdicts.
 func Decide(ctx context.Context, v Verdict) {
 	if v > VerdictCommit {
 		panic(fmt.Sprintf("oncehttp: Decide: the verdict %d does not exist. Try: VerdictDiscard, VerdictAnswerOnly or VerdictCommit", v))
@@ -165,7 +165,7 @@ func (r *run) note(do func()) {
 //
 // If the chain of err has a [once.Failure], the failure is final: the answer is a problem with status 422 and the code and message of the Failure.
 // The answer with status 422 is stored and replayed. The writes of the handler are rolled back, unless Failure.CommitWrites is set; finished phases
-// of work under a lease stay committed. For another status than 422, answer with [WriteProblem] instead.
+// of work under a lease stay committed. To answer with another status than 422, call [WriteProblem] instead of Fail.
 //
 // With any other err the transaction is rolled back and nothing is stored. After a serialization failure or a deadlock the handler runs again, up to
 // the engine's limit of runs, and then the client gets 503. After any other error the client gets 500. The engine's observer receives err, the client

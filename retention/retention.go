@@ -4,9 +4,9 @@
 //	sweeper := retention.New(engine.Store(), retention.Config{})
 //	go sweeper.Run(ctx)
 //
-// An engine treats an operation as absent as soon as the operation's retention is over; the later deletion of
-// its row only frees space. Every node may run a sweeper: the sweepers share the work, and do not wait for each
-// other. Operations that are running, or whose outcome is unknown, are never deleted.
+// An engine treats an operation as absent as soon as the operation's retention has passed. The later deletion
+// of the row only frees space. Every node may run a sweeper: the sweepers share the work, and do not wait for
+// each other. Operations that are running, or whose outcome is unknown, are never deleted.
 package retention
 
 import (
@@ -69,8 +69,8 @@ type Sweeper struct {
 	cfg   Config
 }
 
-// New returns a sweeper of s, which must implement [upkeep.Sweeper] or wrap a store that does. If not, or if
-// cfg is invalid, New panics, because that is a mistake in the program.
+// New returns a sweeper of s, which must implement [upkeep.Sweeper] or wrap a store that does. New panics if s
+// does neither, or if cfg is invalid, because each of these is a mistake in the program.
 func New(s store.Operations, cfg Config) *Sweeper {
 	sweeper, ok := store.As[upkeep.Sweeper](s)
 	if !ok {

@@ -13,8 +13,8 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-// TestDetailThatIsNoJSON: a "no" of a step, of a call that is resolved behind the turn or of an undo whose Detail is no JSON, such as a page of HTML,
-// ends no process: it is stored as a string.
+// TestDetailThatIsNoJSON: a "no" of a step, of a call that is resolved while the saga compensates, or of an undo whose Detail is no JSON, such as a
+// page of HTML, ends no process: it is stored as a string.
 func TestDetailThatIsNoJSON(t *testing.T) {
 	no := &once.Failure{Code: "no", Detail: json.RawMessage("<html>")}
 	in(t, func(g fixture) {

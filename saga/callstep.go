@@ -14,7 +14,7 @@ type CallStep[In, Out any] struct{ *step }
 
 // Call returns a step that calls another service. The intent, with the input, is committed before the call, and
 // the service's answer is committed with the next commit of the saga. Every process that makes this call, at
-// any time, uses the same key and the same in.
+// any time, uses the same key and the same input (the parameters key and in of fn).
 //
 // If fn returns a [once.Failure], the service has refused. If fn returns [Again], the service has answered "not
 // yet". An error of [lease.NotSent] says that the call was not made. After any other error the call may have
@@ -65,9 +65,9 @@ func (s *CallStep[In, Out]) Undo(fn func(ctx context.Context, key string, in In,
 	return s
 }
 
-// Cancel sets an undo for a service that can undo a call by its key, even before the call arrives. The service
-// must then refuse the key. The function fn gets the key of the call, whatever the outcome of the call was.
-// The function fn must be safe to repeat.
+// Cancel sets an undo for a service that can undo a call by its key, even before the call arrives. After fn,
+// the service must refuse a call with this key that arrives later. The function fn gets the key of the call,
+// whatever the outcome of the call was. The function fn must be safe to repeat.
 func (s *CallStep[In, Out]) Cancel(fn func(ctx context.Context, key string, in In) error) *CallStep[In, Out] {
 	s.cancel = func(ctx context.Context, key string, in json.RawMessage) error {
 		return decoded(in, json.RawMessage("null"), func(i In, _ *struct{}) error { return fn(ctx, key, i) })

@@ -12,9 +12,9 @@ import (
 )
 
 // Wake ends the wait of a saga together with the commit of tx, in which the caller writes the data that the
-// saga waits for. If a node is running the saga at that moment, the next wait of the saga ends at once. On a
-// store without tables, Wake has an effect only on a saga that is already waiting. If the saga does not exist
-// or has ended, Wake does nothing.
+// saga waits for. If a node is running the saga at the time of the commit, the next wait of the saga ends at
+// once. On a store without tables, Wake has an effect only on a saga that is already waiting. If the saga
+// does not exist or has ended, Wake does nothing.
 func (r *Runner[TX]) Wake(ctx context.Context, tx TX, id ID) error {
 	rec, err := r.ops.Read(ctx, id.store())
 	if err != nil || rec.State != store.StateRunning && rec.State != store.StateWaiting {
@@ -32,22 +32,22 @@ func (r *Runner[TX]) Wake(ctx context.Context, tx TX, id ID) error {
 	return r.changeIn(ctx, tx, id, func(rec store.Record, s *saved) (bool, error) { return rec.State == store.StateWaiting, nil })
 }
 
-// Cancel turns a saga together with the commit of tx: the steps of the saga are undone, and the caller that
-// has started the saga gets a failure with [CodeCancelled]. A node that is running the saga can then commit
-// nothing more. If the pivot is running, the outcome of the pivot decides whether the saga is cancelled. The
-// error is [ErrPivot] after the pivot, and [ErrEnded] after the end of the saga. If a call has no known
-// outcome yet, the error has the code [once.CodeInFlight]: then call Cancel again.
+// Cancel makes a saga compensate (undo its steps), together with the commit of tx. The caller that has
+// started the saga gets a failure with [CodeCancelled]. After the commit, a node that still runs the saga
+// forward can commit nothing more. If the pivot is running, the outcome of the pivot decides whether the
+// saga is cancelled. The error is [ErrPivot] after the pivot, and [ErrEnded] after the end of the saga. If a
+// call has no known outcome yet, the error has the code [once.CodeInFlight]: then call Cancel again.
 func (r *Runner[TX]) Cancel(ctx context.Context, tx TX, id ID, reason string) error {
 	return r.changeIn(ctx, tx, id, func(rec store.Record, s *saved) (bool, error) { return cancel(id.store(), rec, s, reason) })
 }
 
-// cancel makes s turn, unless s cannot turn any more.
+// cancel makes s compensate, unless s cannot compensate any more.
 func cancel(id store.ID, rec store.Record, s *saved, reason string) (changes bool, err error) {
 	b := s.calling()
 	switch {
 	case rec.State == store.StateDone:
 		return false, fmt.Errorf("saga: %w", ErrEnded)
-	// The saga has turned already, so a second cancel changes nothing.
+	// The saga already compensates, so a second cancel changes nothing.
 	case s.Turn != nil:
 		return false, nil
 	case s.passedPivot() != "":

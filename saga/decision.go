@@ -26,7 +26,7 @@ const (
 	ActionRetry  Action = "retry"  // the saga continues at the same step, with the full number of tries
 	ActionSkip   Action = "skip"   // the saga continues without the undo of Step: a person has undone the step, or its effect stays
 	ActionForce  Action = "force"  // the saga continues with an outcome of the call Step that the person supplies
-	ActionCancel Action = "cancel" // the saga turns: see [Runner.Cancel]
+	ActionCancel Action = "cancel" // the saga begins to undo its steps: see [Runner.Cancel]
 	ActionWake   Action = "wake"   // the wait of the saga ends: see [Runner.Wake]
 )
 
@@ -46,8 +46,8 @@ type Decision struct {
 	Fence int64
 
 	// Value, with ActionForce, is the result of the call, as JSON: it says that the call has happened.
-	// ActionForce without Value says that the call has not happened and never will. Then the call is made again
-	// under another key, unless the saga has turned (its steps are being undone).
+	// ActionForce without Value says that the call has not happened and never will. Then the call is made
+	// again under another key, unless the saga has begun to undo its steps.
 	Value json.RawMessage
 
 	// Who names the person who decides, and Reason says why. Both are written to the audit (table once_audit
@@ -59,7 +59,7 @@ type Decision struct {
 	// Encrypter encrypts Value. Encrypter is required if the saga is encrypted.
 	Encrypter once.Encrypter
 
-	// Preview makes Decide return the effect of the decision in words, and change nothing.
+	// With Preview, Decide returns the effect of the decision in words, and changes nothing.
 	Preview bool
 }
 
@@ -79,13 +79,13 @@ func (d Decision) check() error {
 	return nil
 }
 
-// Decide stores a decision about a saga, and returns the effect of the decision in words. Decide needs only the
-// store of the saga, not the definition of the saga: any node that has the definition then continues the saga.
-// An error with the code [once.CodeMismatch] says that the decision does not fit the state of the saga, and
-// that nothing was changed. For ActionCancel, Decide also returns the errors of [Runner.Cancel]. An error with
-// the code [once.CodeConflict] says that the saga has continued during the call, because of another decision,
-// or because of this decision if the answer to its commit was lost. Look at the saga's status before you decide
-// again.
+// Decide stores a decision about a saga, and returns the effect of the decision in words. Decide needs only
+// the store of the saga, not the definition of the saga: any node that has the definition then continues the
+// saga. An error with the code [once.CodeMismatch] says that the decision does not fit the state of the saga,
+// and that nothing was changed. For ActionCancel, Decide also returns the errors of [Runner.Cancel]. An error
+// with the code [once.CodeConflict] says that the saga has continued during the call of Decide. The cause is
+// another decision, or this decision if the answer to its commit was lost. Look at the saga's status before
+// you decide again.
 func Decide(ctx context.Context, ops store.Operations, id ID, d Decision) (detail string, err error) {
 	if err := d.check(); err != nil {
 		return "", err
@@ -249,7 +249,7 @@ func (p *deciding) mismatch(format string, rec store.Record, more ...any) error 
 	}
 }
 
-// skip marks a step, so that the turn does not undo it.
+// skip marks a step, so that the compensation does not undo this step.
 func (p *deciding) skip(s *saved) (string, error) {
 	i := s.find(p.Step)
 	switch {
@@ -283,7 +283,7 @@ func (p *deciding) force(s *saved) (string, error) {
 		what, b.State, b.Result = fmt.Sprintf("has happened, with a result of %d bytes", len(p.Value)), stateDone, p.Value
 		b = b.kept()
 	case s.Turn != nil:
-		// After the turn, a call that has not happened is not made again, and there is nothing to undo.
+		// While the saga compensates, a call that has not happened is not made again, and there is nothing to undo.
 		b.State, b.Call = stateFailed, nil
 	default:
 		what = "has not happened, and is made again under another key"

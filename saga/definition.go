@@ -41,7 +41,7 @@ func (id ID) check() error {
 }
 
 // Context is the argument of a flow, which passes it to its steps. The function of a step gets a plain
-// [context.Context], so that it cannot run other steps.
+// [context.Context], so that the function cannot run other steps.
 type Context struct {
 	context.Context //nolint:containedctx // Context is a context
 
@@ -90,8 +90,8 @@ func New[In, Out any](name string, flow func(ctx Context, in In) (Out, error), s
 	return &Definition[In, Out]{d}
 }
 
-// Deadline sets how long after its start a saga turns (its steps are undone), unless the saga has ended or
-// passed its pivot. Default: no deadline.
+// Deadline sets how long after its start a saga begins to undo its steps, unless the saga has ended or passed
+// its pivot. Default: no deadline.
 func (d *Definition[In, Out]) Deadline(after time.Duration) *Definition[In, Out] {
 	d.deadline = after
 	return d

@@ -35,19 +35,20 @@
 //   - [Again] means "not yet". The saga waits, and holds neither a lock nor a connection meanwhile.
 //   - after any other error the step is tried again, after a growing pause. If the step is a call, its outcome is not known; see [Call].
 //
-// # Turn and pivot
+// # Compensation and pivot
 //
-// A saga turns (it stops going forward, and undoes its steps) when the flow returns a failure, when a step has
-// used all its tries, when the deadline is over or when a caller cancels the saga. The turn is stored before
-// the first undo or together with the first undo, and after the turn the flow does not run again. The steps
-// are undone in reverse order. Each undo is found by the step's name, and gets the step's stored input and
-// result. A step that has failed has no effect, and is not undone. The outcome of a call in flight is found
-// out first: the call is repeated under its key, checked, or cancelled by its key. The effect of a step
-// without an undo stays.
+// A saga compensates when the flow returns a failure, when a step has used all its tries, when the deadline
+// has passed, or when a caller cancels the saga. To compensate means that the flow does not run again, and
+// that the saga undoes its steps. There is one exception: if the pivot was in flight and turns out to have
+// succeeded, the flow continues. The decision to compensate is stored before the first undo or together with
+// the first undo. The steps are undone in reverse order. The runner finds each undo by the step's name, and
+// passes the step's stored input and result to the undo. A step that has failed has no effect, and is not
+// undone. If a call is in flight, its outcome is found out first: the call is repeated under its key, checked,
+// or cancelled by its key. The effect of a step without an undo stays.
 //
-// A step can be the pivot: after the pivot the saga cannot turn. If a step after the pivot answers "no", the
-// saga is stuck. A saga is also stuck if an undo has used all its tries, or if nothing can find out the
-// outcome of a call. Then a person decides how the saga continues, with [Decide] or the command "once saga".
+// A step can be the pivot: after the pivot the saga cannot compensate. If a step after the pivot answers "no",
+// the saga is stuck. A saga is also stuck if an undo has used all its tries, or if nothing can find out the
+// outcome of a call. Then a person decides how the saga continues, with [Decide] or the command `once saga`.
 //
 // # One row
 //

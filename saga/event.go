@@ -19,7 +19,7 @@ const (
 	EventCompleted   EventType = "completed"   // a saga has ended with all its effects; the event is not sent if the answer to the last commit of the saga was lost
 	EventCompensated EventType = "compensated" // a saga has ended, and its effects are undone; the event is not sent if the answer to the last commit of the saga was lost
 	EventStuck       EventType = "stuck"       // a person must decide about a saga; Err says why
-	EventTurned      EventType = "turned"      // the decision to undo a saga is stored; Err is the cause. [Runner.Cancel] does not cause this event
+	EventTurned      EventType = "turned"      // the decision to undo the steps of a saga is stored; Err is the cause. [Runner.Cancel] does not cause this event
 	EventRetried     EventType = "retried"     // a step or its undo has failed, and will be tried again
 	EventTaken       EventType = "taken"       // this node has taken over a saga that waited, or whose node has died
 	EventChanged     EventType = "changed"     // the saga that was taken over was begun by another version of its definition

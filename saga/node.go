@@ -42,8 +42,8 @@ type Config struct {
 	// StepTimeout limits the time of one try of a step or an undo. Default 30 s.
 	StepTimeout time.Duration
 
-	// Attempts is how often a step is tried before the saga turns. UndoAttempts is how often an undo is tried
-	// before the saga is stuck. Defaults 10 and 20.
+	// Attempts is how often a step is tried before the saga begins to undo its steps. UndoAttempts is how
+	// often an undo is tried before the saga is stuck. Defaults 10 and 20.
 	Attempts, UndoAttempts int
 
 	// Backoff is the pause after the first failed try. The pause doubles with each failed try, up to

@@ -137,7 +137,7 @@ func TestFullNodeGathers(t *testing.T) {
 }
 
 // TestUndosAreSeen: an operator sees which steps are still to be undone, which undo is under way and how often it has failed. What an undo says
-// no with is there until a person has decided, and the starter is told the cause of the turn all the same.
+// no with is there until a person has decided, and the starter still receives the cause of the compensation.
 func TestUndosAreSeen(t *testing.T) {
 	in(t, func(g fixture) {
 		saw := func(state string, tries int, steps string) {

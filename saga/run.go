@@ -22,7 +22,7 @@ type run struct {
 	own *held.Owner
 
 	saved  saved // the stored state, with the changes that the next commit stores
-	turned bool  // the turn is stored already
+	turned bool  // the decision to undo the steps is stored already
 	holds  bool  // the record says that this owner works on the saga
 	waits  bool  // the record may say that the saga waits, so a row of due exists
 	said   bool  // saved contains a failure of a step that is not stored yet
@@ -133,7 +133,7 @@ func (e *failedError) Unwrap() error { return e.err }
 // theFlow is the step name in errors and events if the flow itself has failed.
 const theFlow = "the flow"
 
-// turnError makes the saga turn for another reason than a failure of a step.
+// turnError makes the saga compensate for another reason than a failure of a step.
 type turnError struct{ cause once.Failure }
 
 func (e *turnError) Error() string { return e.cause.Error() }
@@ -142,7 +142,7 @@ func lateError(deadline time.Duration) error {
 	return &turnError{once.Failure{Code: CodeDeadline, Message: fmt.Sprintf("the saga has not ended before its deadline, which is %v after its start", deadline)}}
 }
 
-// isLate reports whether the saga must turn because of its deadline.
+// isLate reports whether the saga must compensate because of its deadline.
 func (r *run) isLate() bool {
 	// A call in flight is resolved first, because its outcome decides which effects exist.
 	return !r.saved.Deadline.IsZero() && !time.Now().Before(r.saved.Deadline) && r.saved.passedPivot() == "" && r.saved.calling() == nil
@@ -190,7 +190,7 @@ func (r *run) turn(ctx context.Context, cause once.Failure) error {
 	return errDirection
 }
 
-// again makes the saga try the failed step later. If all tries are used, the saga turns.
+// again makes the saga try the failed step later. If all tries are used, the saga begins to undo its steps.
 func (r *run) again(ctx context.Context, failed *failedError) error {
 	if r.saved.Tries++; r.saved.Tries >= failed.most {
 		return r.turn(ctx, once.Failure{Code: CodeExhausted, Message: fmt.Sprintf("%s has failed %d times, and the last error is: %v", failed.step.full(), r.saved.Tries, failed.err)})
@@ -201,7 +201,7 @@ func (r *run) again(ctx context.Context, failed *failedError) error {
 
 // park makes the saga wait. A waiting saga holds no lease.
 func (r *run) park(ctx context.Context, after time.Duration) error {
-	// At the deadline the saga must turn, so it must run again by then.
+	// At the deadline the saga must begin to undo its steps, so it must run again by then.
 	if d := r.saved.Deadline; !d.IsZero() && r.saved.Turn == nil && r.saved.passedPivot() == "" {
 		after = max(0, min(after, time.Until(d)))
 	}

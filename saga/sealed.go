@@ -80,7 +80,7 @@ func (s saved) open(e once.Encrypter, id store.ID) (saved, error) {
 		return s, fmt.Errorf("saga: the stored state of the saga cannot be decrypted: %w", err)
 	}
 	s.Sealed, s.Input = nil, x.Input
-	if s.Turn != nil && x.Turn != nil { // a person without the encryption key may have turned the saga
+	if s.Turn != nil && x.Turn != nil { // a person without the encryption key may have cancelled the saga
 		s.Turn = &turn{*x.Turn}
 	}
 	s.Steps = slices.Clone(s.Steps)

@@ -20,7 +20,8 @@ const (
 	StateForgotten   = "forgotten" // the saga has ended; its result is not stored any more
 )
 
-// StateOf returns the state of a saga whose record has this state and this kind of result.
+// StateOf returns the state of a saga. The parameter state is the state of the saga's record, and the
+// parameter result is the kind of its stored result.
 func StateOf(state store.State, result store.ResultKind) string {
 	switch {
 	case state == store.StateUnknown:
@@ -38,9 +39,9 @@ func StateOf(state store.State, result store.ResultKind) string {
 // Status is the progress of a saga, for people and scripts.
 type Status struct {
 	State  string          `json:"state"`
-	Turned string          `json:"turned,omitempty"`    // the code of the failure because of which the saga has turned
+	Turned string          `json:"turned,omitempty"`    // the code of the failure because of which the saga has begun to undo its steps
 	Stuck  string          `json:"stuck,omitempty"`     // why a person must decide
-	Pivot  string          `json:"pivot,omitempty"`     // the name of the finished pivot, after which the saga cannot turn
+	Pivot  string          `json:"pivot,omitempty"`     // the name of the finished pivot, after which the saga cannot compensate
 	Tries  int             `json:"tries,omitempty"`     // how many tries of the next step or undo have failed
 	Due    time.Time       `json:"due,omitzero"`        // when a waiting saga continues, by the clock of the node that has written the time
 	Input  json.RawMessage `json:"input,omitempty"`     // deleted at the end of the saga unless Config.KeepData is set

@@ -51,7 +51,7 @@ type step struct {
 
 func (s *step) core() *step { return s }
 
-// isUndone reports whether the turn undoes or cancels the step.
+// isUndone reports whether the compensation undoes or cancels the step.
 func (s *step) isUndone() bool {
 	return s.undoTx != nil || s.revoke != nil || s.undoCall != nil || s.cancel != nil
 }
@@ -157,15 +157,15 @@ func (s *TxStep[TX, In, Out]) Undo(fn func(ctx context.Context, tx TX, in In, re
 	return s
 }
 
-// Pivot makes the step the pivot of the saga: when the step is done, the saga cannot turn any more. If a later
-// step answers "no", the saga is stuck until a person decides.
+// Pivot makes the step the pivot of the saga: when the step is done, the saga cannot compensate any more. If a
+// later step answers "no", the saga is stuck until a person decides.
 func (s *TxStep[TX, In, Out]) Pivot() *TxStep[TX, In, Out] { s.pivot = true; return s }
 
 // Last says that the saga ends with this step: the end is part of the step's commit. The result of the step is
 // the result of the saga, whatever the flow does after the step.
 func (s *TxStep[TX, In, Out]) Last() *TxStep[TX, In, Out] { s.last = true; return s }
 
-// Attempts sets how often the step is tried before the saga turns. Default: [Config.Attempts].
+// Attempts sets how often the step is tried before the saga begins to undo its steps. Default: [Config.Attempts].
 func (s *TxStep[TX, In, Out]) Attempts(n int) *TxStep[TX, In, Out] { s.attempts = n; return s }
 
 // Timeout limits the time of one try of the step. Default: [Config.StepTimeout].

@@ -13,7 +13,8 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-// TestPivotAllowsNoUndo: behind the pivot there is no turn: a "no" and the end of the tries make the saga stuck, and a cancel is refused.
+// TestPivotAllowsNoUndo: after the pivot the saga cannot compensate: a "no" and the end of the tries make the saga stuck, and a cancel is
+// refused.
 func TestPivotAllowsNoUndo(t *testing.T) {
 	for name, failure := range map[string]error{"no": &once.Failure{Code: "no"}, "exhausted": errors.New("down")} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +49,7 @@ func TestPivotAllowsNoUndo(t *testing.T) {
 	}
 }
 
-// TestEndsOfPatience: a deadline and the end of the tries turn the saga, and tell why.
+// TestEndsOfPatience: a deadline and the end of the tries make the saga compensate, and its failure says why.
 func TestEndsOfPatience(t *testing.T) {
 	for code, failure := range map[string]error{saga.CodeDeadline: saga.Again(time.Minute), saga.CodeExhausted: errors.New("down")} {
 		in(t, func(g fixture) {

@@ -38,7 +38,7 @@ const (
 	EndDone        = "done"        // the step, undo or check has succeeded
 	EndNo          = "no"          // the step has returned a [once.Failure]
 	EndNotYet      = "not_yet"     // the step has returned [Again]
-	EndFailed      = "failed"      // the work has failed: it is tried again later, or the saga turns or is stuck
+	EndFailed      = "failed"      // the work has failed: it is tried again later, or the saga compensates, or the saga is stuck
 	EndOvertaken   = "overtaken"   // another node has taken the saga over, or the saga was started before
 	EndInterrupted = "interrupted" // with SpanRun: the node could not write
 )

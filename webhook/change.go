@@ -46,8 +46,9 @@ func (es *Endpoints) Enable(ctx context.Context, tenant, id string) (Endpoint, e
 
 // Rotate replaces the secret of an endpoint, and returns the new secret, which cannot be read again. While
 // requests are still signed with the previous secret as well, the error is [ErrRotating], unless to.Overlap is
-// zero: after a second rotation, a receiver that has only the oldest secret could verify nothing. If the
-// endpoint already has to.Secret, Rotate changes nothing.
+// zero. Without this error, a second rotation could end the signatures with the oldest secret, and a receiver
+// that has only the oldest secret could verify nothing. If the endpoint already has to.Secret, Rotate changes
+// nothing.
 func (es *Endpoints) Rotate(ctx context.Context, tenant, id string, to Rotation) (Endpoint, string, error) {
 	if to.Secret == "" {
 		to.Secret = NewSecret()

@@ -32,8 +32,9 @@ type Endpoint struct {
 	// The field is empty in an endpoint that was read from the database.
 	Secret string
 
-	// PublicKey is "whpk_" and the public key in base64, with which receivers verify v1a signatures. PublicKey
-	// is set only if the secret is a private key, and only in an endpoint that was read from the database.
+	// PublicKey is the key with which receivers verify v1a signatures. PublicKey begins with "whpk_" and
+	// continues in base64. PublicKey is set only if the secret is a private key, and only in an endpoint that
+	// was read from the database.
 	PublicKey string
 
 	DisabledAt time.Time // zero while the endpoint is enabled

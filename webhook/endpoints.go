@@ -29,9 +29,10 @@ func (h *Hooks[TX]) Endpoints() *Endpoints {
 	return &Endpoints{db: h.db, cfg: &h.cfg, who: h.who, reason: h.reason, note: h.note}
 }
 
-// By returns a copy of h for a person or service with the name who. All methods of its [Endpoints] that change
-// data, and its method Forget, write an entry with who and reason to the audit, in the same transaction as the
-// change. The database needs operate.Migrations. Without By, nothing is written to the audit.
+// By returns a copy of h for a person or service with the name who. If you change data through the [Endpoints]
+// of the copy, or through its method Forget, the audit gets an entry with who and reason. The entry is written
+// in the same transaction as the change. The database needs operate.Migrations. Without By, nothing is written
+// to the audit.
 func (h *Hooks[TX]) By(who, reason string) *Hooks[TX] {
 	audited := *h
 	audited.who, audited.reason = who, reason

@@ -33,12 +33,12 @@ type Config struct {
 	// MaxEndpoints is how many endpoints a tenant can have; the maximum is 1000. Default: 50.
 	MaxEndpoints int
 
-	// MaxData is the longest data of an event, in bytes. Default: 256 kB.
+	// MaxData is the largest size of the data of an event, in bytes. Default: 256 kB.
 	MaxData int
 
 	// Retain is how long an event is kept, with its deliveries and attempts. After this time, stopped
-	// deliveries are deleted, too. Retain must be longer than the time in which a delivery is tried
-	// (RelayConfig.Schedule). Default: 30 days.
+	// deliveries are deleted, too. Retain must be longer than the sum of all pauses in RelayConfig.Schedule,
+	// because a delivery is tried for that long. Default: 30 days.
 	Retain time.Duration
 
 	// Archive receives the events and attempts that [Hooks.Sweep] or a relay is about to delete because of

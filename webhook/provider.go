@@ -18,10 +18,10 @@ func Stripe(secrets ...string) *Verifier {
 }
 
 // GitHub returns a verifier of GitHub's webhooks (X-Hub-Signature-256). The ID is the ID of the delivery. The
-// signature covers neither the ID, nor the type, nor a time: a sender that has a copy of a request can send it
-// again under another ID. inbox.Config.ReportSameBody detects such a repeated request. The type "ping" is sent
-// for a new webhook. GitHub does not retry automatically; a person can redeliver an event for 3 days, with the
-// same ID.
+// signature covers neither the ID, nor the type, nor a time: an attacker who has a copy of a request can send
+// the copy again under another ID. The setting inbox.Config.ReportSameBody detects this repetition. The type
+// "ping" is sent for a new webhook. GitHub does not retry automatically; a person can redeliver an event for 3
+// days, with the same ID.
 func GitHub(secrets ...string) *Verifier {
 	return provider("GitHub", secrets, Scheme{
 		Source: "github", Header: "X-Hub-Signature-256", Prefix: "sha256=",

@@ -17,7 +17,7 @@ import (
 // fact that the event was applied, are one commit, and the handler answers after this commit. If a request
 // cannot be verified, no part of the request is decoded, applied or kept, and the answer does not say why.
 //
-// The handler reads the raw body: do not wrap it in a middleware that parses or decompresses the body. The
+// The handler must read the raw body, so put no middleware that parses or decompresses the body around it. The
 // package documentation has a table of the answers.
 //
 // Receive panics if the inbox deletes an ID while the sender may still send the event again, or if v defines no

@@ -12,10 +12,10 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Period says which events are sent again, and how fast. A Period contains the events from the first event that
-// is not older than Since to the last event that is older than Until, in the order in which they were sent. If
-// the clock of the database has jumped during the period, the period also contains some events from before
-// Since or after Until, but no event is missing.
+// Period says which events are sent again, and how fast. A Period begins with the first event that is not
+// older than Since, and ends with the last event that is older than Until. The events have the order in which
+// they were sent. If the clock of the database has jumped during the period, the period also contains some
+// events from before Since or after Until, but no event is missing.
 type Period struct {
 	Since time.Time // the beginning of the period, by the clock of the database
 	Until time.Time // the end of the period, by the clock of the database; zero means that the period has no end
@@ -27,10 +27,10 @@ type Period struct {
 
 const batch = 100 // the maximum number of rows of one transaction
 
-// Recover makes the stopped deliveries of a period due again, each from the start of its schedule, and returns
-// the number of these deliveries. Recover uses small transactions. After an error only some of the deliveries
-// are due; call Recover again to make the remaining deliveries due. Each transaction writes to the audit. The
-// error is [ErrNotFound], [ErrDisabled], or an error of the database.
+// Recover makes the stopped deliveries of a period due again, and returns the number of these deliveries. Each
+// of them begins its schedule again. Recover uses small transactions. After an error only some of the
+// deliveries are due; call Recover again to make the remaining deliveries due. Each transaction writes to the
+// audit. The error is [ErrNotFound], [ErrDisabled], or an error of the database.
 func (es *Endpoints) Recover(ctx context.Context, tenant, id string, p Period) (recovered int64, err error) {
 	defer es.note()
 	endpoint, after, last, err := es.begin(ctx, tenant, id, &p)

@@ -23,19 +23,20 @@ const (
 //
 //	linear := webhook.Scheme{Source: "linear", Header: "Linear-Signature", ID: "Linear-Delivery", Type: ".type"}.Verifier(secret)
 //
-// The fields Timestamp, ID and Type say where a request contains these values. Each field can be
-// the name of a header. ID and Type can also be a path such as ".event.id" to a string or number in
-// the JSON body.
+// The fields Timestamp, ID and Type say where a request contains its time, the ID of its event and the type of
+// its event. Each field can be the name of a header. ID and Type can also be a path such as ".event.id" to a
+// string or number in the JSON body.
 type Scheme struct {
 	// Source names the sender. Source becomes the source and the topic of the sender's messages.
 	// Required.
 	Source string
 
-	// Header is the name of the header with the signature. Header may contain several signatures,
-	// separated by commas, semicolons or blanks, or be present several times. Required.
+	// Header is the name of the header with the signature. The header may contain several signatures,
+	// separated by commas, semicolons or blanks. A request may also have several such headers. Required.
 	Header string
 
-	// Prefix precedes each signature, such as "sha256=". A text without the prefix is ignored.
+	// Prefix is the text before each signature, such as "sha256=". A part of the header without the prefix is
+	// ignored.
 	Prefix string
 
 	// Encoding is the encoding of a signature. Default: [Hex].
@@ -44,16 +45,16 @@ type Scheme struct {
 	// Hash is the hash function of the HMAC. Default: [sha256.New].
 	Hash func() hash.Hash
 
-	// Signed is the text that the sender signs. In Signed, {body} means the raw bytes of the body, and
-	// {timestamp} and {id} mean these values of the request. An example is "v0:{timestamp}:{body}". Default:
-	// "{body}".
+	// Signed is the text that the sender signs. In Signed, {body} means the raw bytes of the body, {timestamp}
+	// means the time of the request, and {id} means the ID of the event. An example is "v0:{timestamp}:{body}".
+	// Default: "{body}".
 	Signed string
 
-	// Timestamp says where the request contains the time at which it was sent, in seconds since 1970 or as
-	// in RFC 3339. Timestamp is the name of a header, or a prefix that ends with an equals sign, such as
-	// "t=": then the time follows this prefix in the header that is named by Header. Signed must contain
-	// {timestamp}, because a time that is not signed proves nothing. Default: no timestamp; then a copy of a
-	// request is accepted at any later time.
+	// Timestamp says where the request contains the time at which it was sent, in seconds since 1970 or as in
+	// RFC 3339. Timestamp is the name of a header, or a prefix that ends with an equals sign, such as "t=".
+	// With a prefix, the time follows this prefix in the header that the field Header names. Signed must
+	// contain {timestamp}, because a time that is not signed proves nothing. Default: no timestamp; then a copy
+	// of a request is accepted at any later time.
 	Timestamp string
 
 	// ID is the name of the header, or the path in the JSON body, with the ID of an event. The ID of an
@@ -63,8 +64,8 @@ type Scheme struct {
 	// Type is the name of the header, or the path in the JSON body, with the type of an event.
 	Type string
 
-	// Redelivery is how long the sender tries to deliver an event. [Receive] panics if the inbox would forget
-	// an ID earlier. Default: not checked.
+	// Redelivery is how long the sender tries to deliver an event. [Receive] panics if the inbox deletes an ID
+	// earlier. Default: not checked.
 	Redelivery time.Duration
 }
 

@@ -19,18 +19,18 @@ import (
 // tx is the transaction of a handler, or a transaction that the user has opened. The events are delivered if
 // and only if tx commits. Send copies the data.
 //
-// All events are checked before the first one is stored. An error that is not a [store.Error] names an event
-// that is invalid: then nothing was stored, and tx can still be used. After a [store.Error], tx can only be
-// rolled back. On pgxstore the events are sent together with COMMIT, without an additional round trip, so the
-// commit returns an error of the database. If an ID is already in use, the error is a [store.Error] with
-// [sqlplane.ErrDuplicate].
+// All events are checked before the first one is stored. An error that is not a [store.Error] names an invalid
+// event. After this error nothing was stored, and tx can still be used. After a [store.Error], tx can only be
+// rolled back. On pgxstore the events are sent together with COMMIT, without an additional round trip. So an
+// error of the database is returned by the commit, and not by Send. If an ID is already in use, the error is a
+// [store.Error] with [sqlplane.ErrDuplicate].
 //
 // In a handler, pass the handler's context as ctx. Then the record of the operation has the IDs of the events,
 // and the events have the name of the operation.
 //
-// The statement reads the endpoints at the isolation level of tx: at REPEATABLE READ, an endpoint that was
-// created after tx began does not get the event. Send locks no row of an endpoint, except on MySQL at
-// REPEATABLE READ or SERIALIZABLE, where changes of endpoints wait for the end of tx.
+// Send reads the endpoints at the isolation level of tx: at REPEATABLE READ, an endpoint that was created after
+// tx began does not get the event. Send locks no row of an endpoint, with one exception: on MySQL at REPEATABLE
+// READ or SERIALIZABLE, changes of endpoints wait for the end of tx.
 func (h *Hooks[TX]) Send(ctx context.Context, tx TX, events ...Event) error {
 	statements, err := h.cfg.statements(ctx, h.db.Dialect(), current.Of(ctx), events)
 	if err != nil {

@@ -16,8 +16,8 @@ var (
 	ErrSignature = errors.New("webhook: the signature is missing or wrong. " +
 		"Try: check the secret of this endpoint, and verify the body before any middleware parses or decompresses it")
 
-	// ErrStale says that the signature is right, but the signed time is too old or in the future: the
-	// request is a copy of an old request, or a clock is wrong.
+	// ErrStale says that the signature is right, but the signed time is too old or in the future: the request
+	// is a copy of an old request, or the clock of the sender or of this host is wrong.
 	ErrStale = errors.New("webhook: the timestamp of the request is too old, or in the future. Try: check the clock of this host, or set a larger Verifier.Tolerance")
 )
 
@@ -30,12 +30,12 @@ const (
 // [Scheme.Verifier] return a Verifier. The methods of a Verifier can be called concurrently. The fields of a
 // Verifier must be set before the first use.
 type Verifier struct {
-	// Source becomes the source and the topic of messages. An inbox distinguishes IDs by source, so two senders
-	// need different sources.
+	// Source becomes the source and the topic of the messages that Verify returns. An inbox distinguishes IDs
+	// by source, so two senders need different sources.
 	Source string
 
-	// Tolerance is by how much the timestamp of a request may differ from the current time, in both directions.
-	// Default, also for a negative value: 5 minutes.
+	// Tolerance is the largest allowed difference between the timestamp of a request and the current time, in
+	// both directions. Default, also for a negative value: 5 minutes.
 	Tolerance time.Duration
 
 	// Now returns the time. Default: [time.Now].

@@ -31,8 +31,8 @@ func Check(ctx context.Context, conn *Conn, queues ...string) ([]string, error) 
 	return findings, nil
 }
 
-// CheckExchange returns one sentence for each setting of an exchange that endangers messages sent to it. AMQP cannot report whether a queue is bound
-// for a topic, so CheckExchange does not check that; [Publisher] treats a message that no queue takes as not delivered.
+// CheckExchange returns one sentence for each setting of an exchange that endangers messages sent to it. CheckExchange does not check the bindings
+// of queues, because AMQP cannot report them. If no queue takes a message, [Publisher] treats the message as not delivered.
 func CheckExchange(ctx context.Context, conn *Conn, exchange string) ([]string, error) {
 	if exchange == "" {
 		return nil, nil

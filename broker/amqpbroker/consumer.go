@@ -27,8 +27,8 @@ type ConsumerConfig struct {
 	Batch       int // the largest number of messages in one transaction. Default: 64
 
 	// Prefetch is the largest number of messages that this process works on. The same number of further messages may wait in memory: messages that
-	// have failed, and later messages of the same keys. So the consumer asks the server for twice Prefetch messages, at most 65,535, and holds them
-	// all in memory, whatever their size. Default: 512.
+	// have failed, and later messages of the same keys. So Consume asks the server for twice Prefetch messages, but for at most 65,535. Consume
+	// holds all these messages in memory, whatever their size. Default: 512.
 	Prefetch int
 
 	Capacity consume.Capacity // a further limit of concurrent transactions, such as a capacity of package limit/adaptive
@@ -36,7 +36,7 @@ type ConsumerConfig struct {
 
 	// SlowAcquire is the longest time that a transaction should wait for a connection of the database pool. After a longer wait, Consume reduces the
 	// number of concurrent transactions by a quarter, down to 1. When waits are short, Consume increases the number again, up to Concurrency.
-	// Default: 100 ms. If SlowAcquire is negative, such waits do not reduce the number.
+	// Default: 100 ms. If SlowAcquire is negative, long waits do not reduce the number of concurrent transactions.
 	SlowAcquire time.Duration
 
 	Decode func(d amqp.Delivery) (message.Message, error) // makes a message of a delivery; default: [Decode]
@@ -47,16 +47,16 @@ type ConsumerConfig struct {
 // that has not acknowledged a message for 30 minutes (consumer_timeout).
 const longestHeld = 10 * time.Minute
 
-// Consume passes the messages of a queue to an inbox (the parameter in) until ctx ends. The inbox applies each message with fn. Any number of
+// Consume passes the messages of a queue to an inbox until ctx ends. The inbox is the parameter in, and applies each message with fn. Any number of
 // processes can consume the same queue. Each message is acknowledged after the commit that applies it. A failed message is tried again by the same
 // process, after the pause of inbox.Config.Policy. Consume also calls in.Run.
 //
-// Consume opens its own connection with the settings of conn. If this connection is lost, Consume connects again; the server then delivers the
-// unacknowledged messages again, and Consume drops its copies of them.
+// Consume opens its own connection with the settings of conn. If this connection is lost, Consume drops its copies of the unacknowledged messages
+// and connects again. The server then delivers these messages again.
 //
-// When ctx ends, Consume takes no more messages, waits for running handlers, gives back to the queue all messages that no handler has begun, and
-// returns nil. If handlers still run after ConsumerConfig.Drain, Consume cancels their contexts. Consume returns an error if conn is closed, or if
-// in.Run returns one.
+// When ctx ends, Consume takes no more messages. Messages that no handler has begun go back to the queue. Consume waits for the running handlers,
+// and then returns nil. If handlers still run after ConsumerConfig.Drain, Consume cancels their contexts. Consume returns an error if conn is
+// closed, or if in.Run returns one.
 func Consume[TX any](ctx context.Context, conn *Conn, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	c, err := newConsumer(conn, consume.Into(in, fn), cfg)
 	if err != nil {

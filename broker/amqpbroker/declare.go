@@ -27,11 +27,11 @@ type Queue struct {
 	Classic  bool     // makes a classic queue, which has one copy on one server, instead of a quorum queue
 }
 
-// Declare creates a durable queue. If q.Exchange is set, it also creates a durable topic exchange and binds the queue to it. Declare does not change
-// existing queues and exchanges. It returns an error if their settings differ from q.
+// Declare creates a durable queue. If q.Exchange is set, Declare also creates a durable topic exchange and binds the queue to this exchange. Declare
+// does not change existing queues and exchanges. Declare returns an error if an existing queue or exchange has other settings than q.
 //
-// Call Declare when a service is deployed, well before the first message. RabbitMQ confirms a declaration before the declaration is on the disk: a
-// crash of the server within about a second after the declaration loses the queue, or confirmed messages in it.
+// Call Declare when a service is deployed, well before the first message. RabbitMQ confirms a declaration before the declaration is on the disk. If
+// the server crashes within about a second after the declaration, the server may lose the queue, or confirmed messages in the queue.
 func Declare(ctx context.Context, conn *Conn, q Queue) error {
 	if q.Name == "" || q.Exchange == "" && len(q.Topics) > 0 {
 		return errors.New("amqpbroker: Declare: Queue.Name is empty, or Queue.Topics is set without Queue.Exchange. Try: Queue{Name: \"refunds\"}")

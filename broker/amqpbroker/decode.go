@@ -25,7 +25,7 @@ const (
 )
 
 // Decode returns the CloudEvent in d. The topic is the routing key of d. A message that is not a CloudEvent must have the property message-id or a
-// header Idempotency-Key; the value of the property or header becomes the ID of the message.
+// header Idempotency-Key. The value of this property or header becomes the ID of the message.
 func Decode(d amqp.Delivery) (message.Message, error) {
 	decoded, err := cloudevent.Decode(headers(d), cloudevent.AMQP, d.Body)
 	decoded.Topic = d.RoutingKey

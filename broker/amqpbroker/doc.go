@@ -37,16 +37,17 @@
 //	in := inbox.New(engine, inbox.Config{Consumer: "billing", Order: inbox.InOrder})
 //	err := amqpbroker.Consume(ctx, conn, in, book, amqpbroker.ConsumerConfig{Queue: "refunds"})
 //
-// A message is a CloudEvent in binary mode or in structured mode (JSON). Any other message must have the property message-id or a header
-// Idempotency-Key; the value of the property or header becomes the ID of the message.
+// A message can be a CloudEvent in binary mode or in structured mode (JSON). A message that is not a CloudEvent must have the property message-id or
+// a header Idempotency-Key. The value of this property or header becomes the ID of the message.
 //
 // Consume acknowledges a message after the commit that applies it. If the process dies before the acknowledgement, or the connection is lost, the
 // message is delivered again and the inbox recognises it. A failed message is tried again by the same process, after the pause of
-// inbox.Config.Policy; during the pause the process does not acknowledge the message. After ten minutes the process gives the message back to the
+// inbox.Config.Policy. The process does not acknowledge the message during the pause. After ten minutes the process gives the message back to the
 // queue, because the server closes the channel of a consumer that does not acknowledge a message for 30 minutes.
 //
-// A process applies the messages of one key in one transaction at a time. Several processes may receive messages of one key; the inbox keeps the
-// order of these messages. While the database refuses transactions, Consume tries one message at a time, with pauses between the attempts.
+// In one process, at most one transaction at a time applies messages of the same key. If several processes receive messages of the same key, the
+// inbox keeps the order of these messages. While the database refuses transactions, Consume tries one message at a time, with pauses between the
+// attempts.
 //
 // To consume with an inbox, you also need:
 //

@@ -50,20 +50,23 @@
 //	500                       is not applied: send it again, after Retry-After
 //	503                       is not applied, or the outcome is unknown because the database cannot be reached: send it again
 //
-// Answers with 4xx and 5xx are problems of RFC 9457. These problems do not contain the error of the handler; the observer of the inbox receives this
+// Answers with 4xx and 5xx are problems of RFC 9457. The problems do not contain the error of the handler. The observer of the inbox receives that
 // error.
 //
-// Package webhook receives webhooks of Stripe, GitHub, Shopify, Slack and Standard Webhooks. For other webhooks set [ReceiverConfig.Verify], which
-// checks the signature of the raw bytes, and [ReceiverConfig.Decode], which makes messages of the bytes. If Verify cannot read its secret from a
-// database for a moment, return an error of [retry.After]: the answer is then 503, and the sender tries again.
+// Package webhook receives webhooks of Stripe, GitHub, Shopify, Slack and Standard Webhooks. To receive other webhooks, set [ReceiverConfig.Verify]
+// and [ReceiverConfig.Decode]. Verify checks the signature of the raw body, and Decode converts the raw body to messages. Verify may need a secret
+// from a database that does not answer at present. Then Verify should return an error made by [retry.After]: the receiver answers 503, and the sender
+// tries again.
 //
-// Without Verify, put authentication around a receiver. The receiver trusts the source, the ID and the key that the sender has chosen, and any sender
-// can fill the table of dead letters. If several tenants send to the receiver, set [ReceiverConfig.Source] to separate their messages. To limit the
-// number of requests that wait for the database, put the Middleware of a limit.Limiter around the receiver: it answers 429 or 503 with Retry-After, which
-// [Publisher] and other senders respect. [http.Server.Shutdown] waits for the running requests of a receiver.
+// If you do not set Verify, put authentication around the receiver, because any sender can fill the table of dead letters. The receiver trusts the
+// source, the ID and the key that the sender has chosen. If several tenants send to the receiver, set [ReceiverConfig.Source] to separate their
+// messages. To limit the number of requests that wait for the database, put the Middleware of a limit.Limiter around the receiver. This middleware
+// answers 429 or 503 with Retry-After. [Publisher] and other senders respect Retry-After. [http.Server.Shutdown] waits for the running requests of a
+// receiver.
 //
-// A sender should wait longer for an answer than the handler may take, because the transaction is rolled back when the sender gives up. Allow a relay
-// more attempts than the inbox, so that the inbox decides when a message is given up. Then the later messages of its key are applied.
+// A sender should wait for an answer longer than the handler may take, because the transaction is rolled back when the sender gives up. Allow a relay
+// more attempts than the inbox, so that the inbox decides when a message is given up. After the inbox has given a message up, the later messages of
+// the same key are applied.
 //
 // Authorization, signatures, API keys, cookies and headers of proxies do not become headers of the message.
 package httpbroker

@@ -34,12 +34,12 @@ type Config struct {
 	// Timeout limits one request, from its beginning until its answer is read. Default: 10 s.
 	Timeout time.Duration
 
-	// Prepare is called before a request is sent, and may change it, for example to add a token or a signature. If Prepare returns an error, the
-	// message counts as failed. Default: nil.
+	// Prepare is called before a request is sent, and may change the request. For example, Prepare may add a token or a signature. If Prepare
+	// returns an error, the message counts as failed. Default: nil.
 	Prepare func(*http.Request) error
 
-	// Quoted sends the idempotency key in quotation marks, "k" and not k, as the Internet draft of the header has it. Set Quoted for receivers that
-	// accept only this form. Default: false.
+	// Quoted puts the idempotency key in quotation marks: the header has "k" instead of k. The Internet draft of the header Idempotency-Key
+	// requires the quotation marks. Set Quoted for receivers that accept only a key in quotation marks. Default: false.
 	Quoted bool
 }
 
@@ -52,8 +52,7 @@ const (
 	longestText = 200      // the largest part of an answer in an error
 )
 
-// Publisher returns a publisher that sends each message in a POST to the URL target. The text {topic} in target is replaced by the topic of the
-// message.
+// Publisher returns a publisher that sends each message in a POST to the URL target. In target, the topic of the message replaces the text {topic}.
 func Publisher(target string, cfg Config) outbox.Publisher {
 	p := &publisher{target: target, cfg: cfg}
 	if cfg.Concurrency <= 0 {

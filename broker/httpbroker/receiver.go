@@ -12,14 +12,16 @@ import (
 // ReceiverConfig configures a [Receiver]. With the zero value, a Receiver receives CloudEvents and accepts every sender.
 type ReceiverConfig struct {
 	// Verify checks the sender of a request, before the body is decoded or stored. body has the bytes of the body; r.Body is already read. If Verify
-	// returns an error, the sender gets 401, with one exception: if the error comes from the database, from the end of the context or from
-	// [retry.After], the check was not possible, and the sender gets 503. Default: nil, no check; put authentication around the receiver then.
+	// returns an error, the sender gets 401, with one exception: the sender gets 503 if the error comes from the database, from the end of the
+	// context or from [retry.After], because the check was not possible then. Default: nil, the receiver does not check the sender. Without Verify,
+	// put authentication around the receiver.
 	Verify func(r *http.Request, body []byte) error
 
-	// Decode makes messages of the bytes of a body; r.Body is already read. If a body has nothing to apply, such as a ping, Decode returns an empty
-	// list. Each message must have an ID that is the same when the sender sends it again. If the field Topic or Source of a message is empty, the
-	// receiver fills the field as for a CloudEvent without a topic or source. Together with an error, Decode may return one message with the fields
-	// that are valid; if this message has an ID, it becomes a dead letter. Default: the function [Decode].
+	// Decode converts the body of a request to messages. The parameter body has the whole body, and r.Body is already read. If a body has nothing to
+	// apply, as for a ping, Decode returns an empty list. Each message must have an ID that is the same when the sender sends it again. If the field
+	// Topic or Source of a message is empty, the receiver fills the field as for a CloudEvent without a topic or source. If Decode returns an error,
+	// it may also return one message with the fields that are valid. If this message has an ID, the message becomes a dead letter. Default: the
+	// function [Decode].
 	Decode func(r *http.Request, body []byte) ([]message.Message, error)
 
 	// Source returns the source of a message. Two messages with different sources are different messages, even if their IDs are the same. A service
@@ -28,8 +30,8 @@ type ReceiverConfig struct {
 	Source func(r *http.Request, m message.Message) string
 }
 
-// Receiver returns a handler that applies each received message once with fn. The writes of fn and the record that the message was applied are
-// committed in one transaction, and the answer is sent after the commit. The package documentation has a table of the answers.
+// Receiver returns a handler that applies each received message once with fn. One transaction commits the writes of fn, together with the record that
+// the message was applied. The handler answers after this commit. The package documentation has a table of the answers.
 //
 // The topic of a message is the header Once-Topic, which [Publisher] sends. If the header is missing, the topic is the value of the wildcard {topic}
 // in the pattern of [http.ServeMux]. If the pattern has no such wildcard, the topic is the path of the request.
@@ -47,8 +49,8 @@ func (cfg ReceiverConfig) complete() receiver.Config {
 	return receiver.Config{Verify: cfg.Verify, Decode: cfg.Decode, Source: cfg.Source}
 }
 
-// Decode returns the CloudEvent in a request, in binary mode or in JSON. Any other request must have a header Idempotency-Key, which becomes the ID
-// of the message. Together with an error, Decode returns a message with the fields that are valid.
+// Decode returns the CloudEvent in a request, in binary mode or in JSON. A request without a CloudEvent must have a header Idempotency-Key, which
+// becomes the ID of the message. If Decode returns an error, it also returns a message with the fields that are valid.
 func Decode(r *http.Request, body []byte) ([]message.Message, error) {
 	m, err := cloudevent.Decode(receiver.Headers(r.Header), cloudevent.HTTP, body)
 	return []message.Message{m}, err

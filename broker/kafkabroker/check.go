@@ -19,8 +19,8 @@ const (
 	maxMessageBytes = "max.message.bytes"
 )
 
-// Check reads the settings of the client and of the topics. It returns one sentence for each setting that endangers a promise of an outbox, and an
-// error if it cannot read the settings.
+// Check reads the settings of the client and of the topics. Check returns one sentence for each setting that endangers a promise of an outbox, and
+// an error if Check cannot read the settings.
 func Check(ctx context.Context, client *kgo.Client, topics ...string) ([]string, error) {
 	var findings []string
 	if !waitsForAll(client) {

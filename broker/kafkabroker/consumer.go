@@ -24,18 +24,18 @@ type ConsumerConfig struct {
 	Topics []string  // the topics to consume
 	Group  string    // the consumer group. Default: inbox.Config.Consumer
 
-	// Window is the largest number of records of a partition that Consume fetches after the first record that the inbox has not yet applied or
-	// stored. While a message waits for its next attempt, messages of other keys in the partition are applied up to this limit. Other partitions are
-	// not affected. A process that takes over the partition may read up to Window records again. Default: 10,000.
+	// Window limits how far Consume reads ahead in a partition. After the first record that the inbox has not yet applied or stored, Consume fetches
+	// at most Window records. While a message waits for its next attempt, messages of other keys in the partition are applied up to this limit. Other
+	// partitions are not affected. A process that takes over the partition may read up to Window records again. Default: 10,000.
 	Window int
 
 	Concurrency int // the largest number of concurrent transactions. Default: 8
 	Batch       int // the largest number of messages in one transaction. Default: 64
 	Prefetch    int // the largest number of messages in memory; messages in the client's buffer and waiting messages (see PrefetchBytes) are not counted. Default: 512
 
-	// PrefetchBytes is the largest number of bytes that messages in memory have, including the buffer of the client. The same number of further bytes
-	// is for messages that wait: messages that have failed, and later messages of their keys. Each partition has an equal share of the bytes for
-	// waiting messages; while its share is used up, the partition is not fetched. Default: 64 MiB.
+	// PrefetchBytes limits the total size of the messages in memory, in bytes, including the buffer of the client. Waiting messages may use the same
+	// number of bytes again: messages that have failed, and later messages of their keys. Each partition has an equal share of the bytes for waiting
+	// messages. While a partition has used up its share, Consume does not fetch the partition. Default: 64 MiB.
 	PrefetchBytes int
 
 	Capacity consume.Capacity // a further limit of concurrent transactions, such as a capacity of package limit/adaptive
@@ -43,7 +43,7 @@ type ConsumerConfig struct {
 
 	// SlowAcquire is the longest time that a transaction should wait for a connection of the database pool. After a longer wait, Consume reduces the
 	// number of concurrent transactions by a quarter, down to 1. When waits are short, Consume increases the number again, up to Concurrency.
-	// Default: 100 ms. If SlowAcquire is negative, such waits do not reduce the number.
+	// Default: 100 ms. If SlowAcquire is negative, long waits do not reduce the number of concurrent transactions.
 	SlowAcquire time.Duration
 
 	Decode func(r *kgo.Record) (message.Message, error) // makes a message of a record; default: [Decode]
@@ -56,12 +56,12 @@ const (
 	leaveTimeout   = 10 * time.Second
 )
 
-// Consume passes the records of topics to an inbox (the parameter in) until ctx ends. The inbox applies each record with fn. Any number of processes
-// can share the consumer group. The offset of a partition is committed after the database commits that apply all records before it. A failed message
-// is tried again by the same process, after the pause of inbox.Config.Policy. Consume also calls in.Run.
+// Consume passes the records of topics to an inbox until ctx ends. The inbox is the parameter in, and applies each record with fn. Any number of
+// processes can share the consumer group. Consume commits an offset to Kafka only after the database has committed all records before this offset. A
+// failed message is tried again by the same process, after the pause of inbox.Config.Policy. Consume also calls in.Run.
 //
 // When a partition is assigned to another process, Consume takes no more records of this partition, waits for running handlers, and commits the
-// offset. When ctx ends, Consume does the same with all partitions, leaves the group, and returns nil. If handlers still run after
+// offset. When ctx ends, Consume stops all partitions in this way, leaves the group, and returns nil. If handlers still run after
 // ConsumerConfig.Drain, Consume cancels their contexts. Consume returns an error if the client cannot be made, or if in.Run returns one.
 func Consume[TX any](ctx context.Context, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	if cfg.Group == "" {

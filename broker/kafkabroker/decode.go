@@ -10,7 +10,7 @@ import (
 )
 
 // Decode returns the CloudEvent in r. If the event has no key, the message gets the key of the record. If the key of the record is not printable
-// text, such as a binary number, the message has no key.
+// text (for example, if it is a binary number), the message has no key.
 func Decode(r *kgo.Record) (message.Message, error) {
 	decoded, err := cloudevent.Decode(func(yield func(name, value string) bool) {
 		for _, h := range r.Headers {

@@ -45,13 +45,13 @@
 //
 // While a message waits, other partitions continue. Messages of other keys in the same partition continue too, until Consume is ConsumerConfig.Window
 // records ahead of the first waiting record, or until the waiting records have used the partition's share of ConsumerConfig.PrefetchBytes. At this
-// limit, Consume stops fetching the partition until messages are applied or become dead letters. Later messages of the waiting key are passed to the
-// inbox if they have a number (with inbox.InOrder, the inbox stores them in its table until their turn). Later messages without a number wait in
-// memory.
+// limit, Consume stops fetching the partition until messages are applied or become dead letters. Later messages of the waiting key that have a number
+// are passed to the inbox. With inbox.InOrder, the inbox stores these messages in its table until the earlier messages are applied. Later messages
+// without a number wait in memory.
 //
-// Before a partition is assigned to another process, Consume waits for the running handlers and commits the offset, for at most three quarters of
-// kgo.RebalanceTimeout. If the handlers take longer, or if the broker has lost contact with the process, two processes may have the same record at
-// the same time; the inbox applies the record once.
+// Before a partition is assigned to another process, Consume waits for the running handlers and commits the offset. Consume waits for at most three
+// quarters of kgo.RebalanceTimeout. If the handlers take longer, or if the broker has lost contact with the process, two processes may have the same
+// record at the same time. The inbox still applies the record once.
 //
 // To consume with an inbox, you also need:
 //

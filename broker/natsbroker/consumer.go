@@ -23,12 +23,12 @@ type ConsumerConfig struct {
 	Subjects []string // the subjects to consume; default: all subjects of the stream
 	Durable  string   // the name of the durable consumer; default: inbox.Config.Consumer
 
-	// AckWait is how long the server waits for an acknowledgement or a sign that a message is still being worked on. If a process is dead or stopped,
-	// the server then delivers the message again. Default: 30 s.
+	// AckWait is how long the server waits until a process acknowledges a message, or reports that it still works on the message. If the process does
+	// neither, because it is dead or stopped, the server delivers the message again. Default: 30 s.
 	AckWait time.Duration
 
-	// MaxAckPending is the largest number of messages that all processes of the consumer have not acknowledged, including messages that wait for
-	// another delivery. While this number is reached, the server delivers no other message. Default: 10,000.
+	// MaxAckPending limits the number of unacknowledged messages of all processes of the consumer together. Messages that wait for another delivery
+	// count, too. While the limit is reached, the server delivers no other message. Default: 10,000.
 	MaxAckPending int
 
 	Concurrency   int              // the largest number of concurrent transactions. Default: 8
@@ -40,7 +40,7 @@ type ConsumerConfig struct {
 
 	// SlowAcquire is the longest time that a transaction should wait for a connection of the database pool. After a longer wait, Consume reduces the
 	// number of concurrent transactions by a quarter, down to 1. When waits are short, Consume increases the number again, up to Concurrency.
-	// Default: 100 ms. If SlowAcquire is negative, such waits do not reduce the number.
+	// Default: 100 ms. If SlowAcquire is negative, long waits do not reduce the number of concurrent transactions.
 	SlowAcquire time.Duration
 
 	Decode func(m jetstream.Msg) (message.Message, error) // makes a message of a delivery; default: [Decode]
@@ -54,13 +54,13 @@ const (
 	fetchWait      = 5 * time.Second // how long the server holds a request for messages while none exists
 )
 
-// Consume passes the messages of a stream to an inbox (the parameter in) until ctx ends. The inbox applies each message with fn. Consume creates or
-// updates a durable pull consumer, which any number of processes can share. Each message is acknowledged after the commit that applies it. A failed
-// message is delivered again by the server after the pause of inbox.Config.Policy. Consume also calls in.Run.
+// Consume passes the messages of a stream to an inbox until ctx ends. The inbox is the parameter in, and applies each message with fn. Consume
+// creates or updates a durable pull consumer, which any number of processes can share. Each message is acknowledged after the commit that applies it.
+// The server delivers a failed message again after the pause of inbox.Config.Policy. Consume also calls in.Run.
 //
-// When ctx ends, Consume takes no more messages, waits for running handlers, gives back to the server all messages that no handler has begun, and
-// returns nil. If handlers still run after ConsumerConfig.Drain, Consume cancels their contexts. Consume returns an error if the server refuses the
-// consumer, if the client has closed the connection for good, or if in.Run returns one.
+// When ctx ends, Consume takes no more messages. Consume gives messages that no handler has begun back to the server, waits for the running handlers,
+// and returns nil. If handlers still run after ConsumerConfig.Drain, Consume cancels their contexts. Consume returns an error if the server refuses
+// the consumer, if the client has closed the connection and does not connect again, or if in.Run returns an error.
 func Consume[TX any](ctx context.Context, js jetstream.JetStream, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	if cfg.Durable == "" {
 		cfg.Durable = in.Config().Consumer

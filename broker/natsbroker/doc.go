@@ -40,16 +40,18 @@
 //	in := inbox.New(engine, inbox.Config{Consumer: "billing", Order: inbox.InOrder})
 //	err := natsbroker.Consume(ctx, js, in, book, natsbroker.ConsumerConfig{Subjects: []string{"refunds"}})
 //
-// A message is a CloudEvent in binary mode, or in structured mode (JSON, also without a content type, as the CloudEvents binding for NATS defines
-// it). Any other message must have a header Idempotency-Key or Nats-Msg-Id, whose value becomes the ID of the message.
+// A message can be a CloudEvent in binary mode or in structured mode (JSON). In structured mode a message needs no content type, as the CloudEvents
+// binding for NATS defines. A message that is not a CloudEvent must have a header Idempotency-Key or Nats-Msg-Id, whose value becomes the ID of the
+// message.
 //
 // Consume acknowledges a message after the commit that applies it. If the process dies before the acknowledgement, or the acknowledgement is lost,
-// the message is delivered again and the inbox recognises it. A failed message is returned to the server, which delivers it again after the pause of
-// inbox.Config.Policy. While a message waits or its handler runs, Consume extends AckWait every third of AckWait, but not after
-// inbox.Config.HandlerTimeout if a handler does not return.
+// the message is delivered again and the inbox recognises it. Consume returns a failed message to the server, which delivers the message again after
+// the pause of inbox.Config.Policy. While a message waits or its handler runs, Consume extends the time for the acknowledgement after each third of
+// AckWait. If a handler does not return, Consume stops these extensions after inbox.Config.HandlerTimeout.
 //
-// A process applies the messages of one key in one transaction at a time. Several processes may receive messages of one key; the inbox keeps the
-// order of these messages. While the database refuses transactions, Consume tries one message at a time, with pauses between the attempts.
+// In one process, at most one transaction at a time applies messages of the same key. If several processes receive messages of the same key, the
+// inbox keeps the order of these messages. While the database refuses transactions, Consume tries one message at a time, with pauses between the
+// attempts.
 //
 // To consume with an inbox, you also need:
 //

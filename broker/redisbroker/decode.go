@@ -26,8 +26,8 @@ func fields(m *message.Message) []string {
 	return list
 }
 
-// Decode returns the CloudEvent in m, an entry of a Redis stream. The topic of the message is the name of the stream (the parameter stream). Its
-// payload is the field ce_data, and the other fields become its headers.
+// Decode returns the CloudEvent in m, an entry of a Redis stream. The topic of the message is the name of the stream (the parameter stream). The
+// payload of the message is the field ce_data of m, and the other fields of m become the headers of the message.
 func Decode(stream string, m redis.XMessage) (message.Message, error) {
 	data, _ := m.Values[dataField].(string)
 	decoded, err := cloudevent.Decode(func(yield func(name, value string) bool) {

@@ -37,15 +37,15 @@
 //	in := inbox.New(engine, inbox.Config{Consumer: "billing", Order: inbox.InOrder})
 //	err := redisbroker.Consume(ctx, rdb, in, book, redisbroker.ConsumerConfig{Streams: []string{"refunds"}})
 //
-// Consume creates the group so that it begins at the start of the stream. Consume acknowledges a message (XACK) after the commit that applies it. If
-// the process dies before the acknowledgement, or the acknowledgement is lost, another process claims the message after MinIdle (XAUTOCLAIM), and the
-// inbox recognises it. While a message waits or its handler runs, the process claims the message for itself every third of MinIdle, but not after
-// inbox.Config.HandlerTimeout if a handler does not return.
+// Consume creates the consumer group, which begins at the start of the stream. Consume acknowledges a message (XACK) after the commit that applies
+// it. If the process dies before the acknowledgement, or the acknowledgement is lost, another process claims the message after MinIdle (XAUTOCLAIM),
+// and the inbox recognises the message. While a message waits or its handler runs, the process claims the message for itself after each third of
+// MinIdle. If a handler does not return, the process stops these claims after inbox.Config.HandlerTimeout.
 //
-// A failed message is tried again by the same process, after the pause of inbox.Config.Policy. When Prefetch messages have failed or wait for an
-// earlier message of their key, further such messages are released, and are delivered again after MinIdle. The inbox counts the attempts, and stores
-// a message that is given up as a dead letter. Several processes may receive messages of one key; the inbox keeps the order of these messages. Each
-// stream is read independently, so a stream that cannot be read does not delay the other streams.
+// A failed message is tried again by the same process, after the pause of inbox.Config.Policy. At most Prefetch messages that have failed, or wait
+// for an earlier message of their key, stay in memory. Consume releases further messages of this kind, and they are delivered again after MinIdle.
+// The inbox counts the attempts, and stores a message that is given up as a dead letter. Several processes may receive messages of one key; the inbox
+// keeps the order of these messages. Each stream is read independently, so a stream that cannot be read does not delay the other streams.
 //
 // Each process has its own Redis consumer in the group, and deletes this consumer when Consume ends. Other processes delete the consumers of dead
 // processes when these consumers have no pending messages. Do not delete a consumer by hand: XGROUP DELCONSUMER removes its pending messages from the

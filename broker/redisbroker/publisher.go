@@ -21,17 +21,18 @@ const (
 // PublisherConfig configures a [Publisher]. The zero value is ready to use.
 type PublisherConfig struct {
 	// MaxLen is the approximate number of messages that a stream keeps. When a message is added, Redis deletes the oldest messages above MaxLen, even
-	// if no consumer has read them: a consumer that is stopped for a long time does not get the deleted messages. Default: 0, the publisher deletes
-	// no messages; see also [ConsumerConfig].Keep.
+	// if no consumer has read these messages. So a consumer that is stopped for a long time loses messages. Default: 0, the publisher deletes no
+	// messages; see also [ConsumerConfig].Keep.
 	MaxLen int64
 
-	// Replicas is the number of replicas that must have a message before it counts as delivered. A call waits for the replicas for at most one
-	// second; the ReadTimeout of the client must be longer. Default: 0, a message counts as delivered when the primary has answered.
+	// Replicas is the number of replicas that must have a message before the message counts as delivered. The publisher waits for the replicas for at
+	// most one second, so the ReadTimeout of the client must be longer than one second. Default: 0, a message counts as delivered when the primary
+	// has answered.
 	Replicas int
 }
 
-// Publisher returns a publisher that adds messages to Redis streams with rdb. It panics if cfg.Replicas is set and the ReadTimeout of rdb is not
-// longer than the wait for replicas.
+// Publisher returns a publisher that adds messages to Redis streams with rdb. Publisher panics if cfg.Replicas is set and the ReadTimeout of rdb is
+// not longer than one second, which is the wait for replicas.
 func Publisher(rdb *redis.Client, cfg PublisherConfig) outbox.Publisher {
 	options := rdb.Options()
 	if timeout := options.ReadTimeout; cfg.Replicas > 0 && timeout > 0 && timeout <= replicaWait {

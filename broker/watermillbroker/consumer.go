@@ -32,8 +32,8 @@ func Handler[TX any](in *inbox.Inbox[TX], fn inbox.Handler[TX]) message.NoPublis
 }
 
 // Middleware returns a Watermill middleware with which a handler applies each message once. The handler gets its transaction from [Tx]. The handler
-// must not return messages, because they would be lost if the process ended after the commit. Instead, it adds them to an outbox in the same
-// transaction.
+// must not return messages, because they would be lost if the process ended after the commit. To send messages, the handler adds them to an outbox in
+// the same transaction.
 //
 // The handler receives a Watermill message whose UUID is the ID of the event.
 func Middleware[TX any](in *inbox.Inbox[TX]) message.HandlerMiddleware {

@@ -7,8 +7,8 @@
 //
 // Each message is published by one call of Publish. The UUID of the Watermill message is the ID of the message, and its metadata is a CloudEvent 1.0
 // in binary mode: ce_id, ce_type, ce_source, ce_time, ce_partitionkey (the ordering key), ce_sequence (its number within topic and key) and
-// traceparent (the trace). One message of a topic and key is published at a time, and at most 16 messages of different keys. Watermill requires that
-// publishers can be called concurrently.
+// traceparent (the trace). Messages of one topic and key are published one after the other. Messages of different keys are published concurrently, at
+// most 16 at a time. Watermill requires that publishers can be called concurrently.
 //
 // # Requirements
 //
@@ -31,20 +31,20 @@
 // the message of this call may arrive later, even after later messages of its key. A call that does not return still counts among the 16 concurrent
 // calls.
 //
-// Watermill does not classify errors. So every error counts as a failure of the message, and the message is tried again.
+// Watermill does not classify errors. So every error of a Watermill publisher counts as a failure of the message, and the message is tried again.
 //
 // # Handler
 //
-// [Handler] and [Middleware] apply each message through an inbox, and the router acknowledges the message after the commit. A message is a CloudEvent
-// in binary mode (ce_id, ce_source, ce_type, ...) or structured mode (JSON). The ID of any other message is its UUID, which must be the same in every
-// delivery. The publishers of Watermill send the same UUID in every delivery. The topic of a message is the topic of the subscription, which the
-// router reports. A malformed message becomes a dead letter of class "malformed".
+// [Handler] and [Middleware] apply each message through an inbox, and the router acknowledges the message after the commit. A message can be a
+// CloudEvent in binary mode (ce_id, ce_source, ce_type, ...) or structured mode (JSON). If a message is not a CloudEvent, its ID is the UUID of the
+// Watermill message, which must be the same in every delivery. The publishers of Watermill send the same UUID in every delivery. The topic of a
+// message is the topic of the subscription, which the router reports. A malformed message becomes a dead letter of class "malformed".
 //
-// A failed message is given back (Nack). Watermill cannot delay the next delivery: most brokers would deliver the message again at once, and its
-// attempts would be used up within a moment. So the handler holds the message until its next attempt is due, for at most 10 seconds. If the
-// subscriber delivers one message after the other, later messages wait for the held message. If this delay is too long for you, use a subscriber that
-// delivers concurrently, or allow fewer attempts in inbox.Config.Policy. Do not use the middlewares Retry and PoisonQueue: the inbox counts attempts,
-// and stores messages that are given up. The broker must allow that a message is held for 10 seconds plus the time of the handler.
+// A failed message is given back (Nack). Watermill cannot delay the next delivery. Most brokers would deliver the message again at once, so the
+// message would use up its attempts within a short time. So the handler holds the message until its next attempt is due, for at most 10 seconds. If
+// the subscriber delivers one message after the other, later messages wait for the held message. If this delay is too long for you, use a subscriber
+// that delivers concurrently, or allow fewer attempts in inbox.Config.Policy. Do not use the middlewares Retry and PoisonQueue: the inbox counts
+// attempts, and stores messages that are given up. The broker must allow that a message is held for 10 seconds plus the time of the handler.
 //
 // A panic of a handler is a failed attempt. Router.Close waits for running handlers, for at most RouterConfig.CloseTimeout.
 package watermillbroker

@@ -15,7 +15,8 @@ import (
 
 const onTheWay = 16 // the largest number of running calls of Publish
 
-// Publisher returns a publisher for the relay of an outbox. It publishes each message with a Watermill publisher, the parameter to.
+// Publisher returns a publisher for the relay of an outbox. The returned publisher sends each message with a Watermill publisher,
+// the parameter to.
 func Publisher(to message.Publisher) outbox.Publisher {
 	return &publisher{to: to, sender: keyed.NewSender(onTheWay)}
 }

@@ -41,8 +41,8 @@ type object = map[string]any
 // 3.1 supports only the standard methods of HTTP. The operations of other methods are in the member x-additional-operations of their path.
 //
 // Each operation has the parameters and the answers of the middleware, the problem codes of each status (x-problems), and an x-idempotency object.
-// The x-idempotency object says which form keys have, which parts of a request are compared, which answers are stored and for how long, and which
-// values are not stored. If the store is an [upkeep.Volatile], the object also says which data the store may lose (may_be_lost).
+// The x-idempotency object says which form a key must have, which parts of a request are compared, which answers are stored and for how long, and
+// which values are not stored. If the store is an [upkeep.Volatile], the object also says which data the store may lose (may_be_lost).
 func New[TX any](e *once.Engine[TX], routes map[string]oncehttp.Config) *Document {
 	d := &Document{Title: "Operations that take effect once", Version: "1", paths: object{}}
 	from := map[string]string{}  // patterns, by method and path

@@ -19,8 +19,8 @@ import (
 // Stripe-Should-Retry says whether a retry may succeed. Forms are compared by their parameters ([canonical.Form]).
 //
 // If a handler refuses a request before the handler has begun to work, the handler can leave the key unused with oncehttp.Decide(ctx,
-// oncehttp.VerdictDiscard). The errors of oncehttp itself are not stored. Stripe does not require a key; set oncehttp.Config.Optional for that.
-// Stripe's Go client, stripe-go, does not retry a 409 that has a body. Set oncehttp.Config.Wait, so that a 409 is rare.
+// oncehttp.VerdictDiscard). The errors of oncehttp itself are not stored. Stripe also accepts requests without a key. To accept them too, set
+// oncehttp.Config.Optional. Stripe's Go client, stripe-go, does not retry a 409 that has a body. Set oncehttp.Config.Wait, so that a 409 is rare.
 func V1() *oncehttp.Preset {
 	return &oncehttp.Preset{
 		Name:       "stripe-v1",

@@ -46,7 +46,8 @@ type record struct {
 	Since       time.Time `json:"since"`
 	Expired     time.Time `json:"expired"`
 
-	// Since version 2: a row that is not an operation. It also has scope, key and expired.
+	// Table and Row exist since version 2, and are set only for a row that is not an operation. This row also has a scope, a key and
+	// the time expired.
 	Table string          `json:"table,omitempty"`
 	Row   json.RawMessage `json:"row,omitempty"`
 }

@@ -7,15 +7,15 @@
 //	resp, err := guard.Client().Do(request) // when the endpoint is used: the check that protects
 //
 // The address is checked after the name is resolved and before the connection is made. So an attacker gains
-// nothing from a change of the address of a name between CheckURL and the request. All IPv4 addresses are
-// allowed, except the addresses in a list of this package. Only the IPv6 addresses in 2000::/3 are allowed,
+// nothing if the attacker changes the address of a name between CheckURL and the request. All IPv4 addresses
+// are allowed, except the addresses in a list of this package. Only the IPv6 addresses in 2000::/3 are allowed,
 // except the addresses in a second list. IPv6 addresses that contain an IPv4 address, and addresses with a
 // zone, are refused. Addresses of metadata services are refused, whatever the settings are.
 //
-// The guard cannot know that a public address belongs to yourself, such as the address of this host: protect
-// such an address by a firewall. With [Guard.Proxy], the proxy resolves the names, so the proxy must have such
-// a guard itself. The text of a refusal contains an address of your resolver: tell a user only that the URL is
-// not allowed.
+// The guard does not know which public addresses belong to you, such as the address of this host. Protect these
+// addresses by a firewall. With [Guard.Proxy], the proxy resolves the names, so the proxy itself must refuse
+// the addresses that a Guard refuses. The text of a refusal contains an address of your resolver: tell a user
+// only that the URL is not allowed.
 package ssrf
 
 import (
@@ -40,8 +40,8 @@ var ErrRefused = errors.New("ssrf: the URL or address is not allowed")
 // fields of a Guard before its first use.
 type Guard struct {
 	// AllowPrefixes are addresses that are allowed although they are not public, such as 10.20.0.0/16 for
-	// receivers in your own network. For an address in 64:ff9b::/96 (NAT64), the IPv4 address inside it is
-	// checked.
+	// receivers in your own network. If an address is in 64:ff9b::/96 (NAT64), the guard checks the IPv4
+	// address that the address contains.
 	AllowPrefixes []netip.Prefix
 
 	// AllowPorts are the allowed ports. Default: 443, and also 80 with AllowHTTP.
@@ -85,9 +85,9 @@ func (g *Guard) Control(network, address string, _ syscall.RawConn) error {
 	return g.CheckAddr(to.Addr())
 }
 
-// CheckURL returns an error if no connection to a URL is allowed, because of the form or the port of the URL,
-// or because of one of the addresses that the host name of the URL has now. An error that is not [ErrRefused]
-// is an error of the resolver.
+// CheckURL returns an error if the guard does not allow connections to a URL. CheckURL checks the form and the
+// port of the URL, and all addresses that its host name has now. An error that is not [ErrRefused] is an error
+// of the resolver.
 func (g *Guard) CheckURL(ctx context.Context, text string) error {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -92,7 +92,7 @@ func TestURLsThatAreRefused(t *testing.T) {
 		"http://1.1.1.1/":           "Guard.AllowHTTP",
 		"https://1.1.1.1:8443/":     "Guard.AllowPorts",
 		"https://1.1.1.1:0/":        "Guard.AllowPorts",
-		"https://1.1.1.1:99999/":    "65536",
+		"https://1.1.1.1:99999/":    "65535",
 		"https://a:b@1.1.1.1/":      "a header",
 		"https:///x":                "no host",
 		"ftp://1.1.1.1/":            "scheme",
