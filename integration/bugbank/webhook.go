@@ -345,7 +345,7 @@ var webhookMutants = []Mutant{
 		Tests: hooksOn("TestRecoverAndReplay$/^SQLite$"),
 	},
 	{
-		Name:  "attempts of a tenant are not forgotten",
+		Name: "attempts of a tenant are not forgotten",
 		Edits: []Edit{
 			{In: "webhook.(sweeper).rows", Old: `attempts, err = w.remove(ctx, "once_webhook_attempt", "event", "endpoint = ?", endpoint)`, New: `attempts, err = w.remove(ctx, "once_webhook_attempt", "event", "endpoint = -?", endpoint)`},
 			{In: "webhook.(*Hooks).forgetRest", Old: `"once_webhook_attempt where " + endpoints`, New: `"once_webhook_attempt where id < 0 and " + endpoints`},
