@@ -43,7 +43,7 @@ type ConsumerConfig struct {
 	Log    *slog.Logger                                   // gets warnings and errors; default: slog.Default()
 }
 
-// longestHeld is how long this process may hold a message until its next attempt. The server closes the channel of a consumer
+// longestHeld is how long this process holds a message that waits for its next attempt. The server closes the channel of a consumer
 // that has not acknowledged a message for 30 minutes (consumer_timeout).
 const longestHeld = 10 * time.Minute
 
@@ -82,7 +82,7 @@ func newConsumer(conn *Conn, sink consume.Sink, cfg ConsumerConfig) (*consumer, 
 		cfg.Decode = Decode
 	}
 	pool, err := consume.New(sink, consume.Config{
-		Concurrency: cfg.Concurrency, Batch: cfg.Batch, Prefetch: cfg.Prefetch,
+		Concurrency: cfg.Concurrency, Batch: cfg.Batch, Prefetch: cfg.Prefetch, Hold: longestHeld,
 		Capacity: cfg.Capacity, Drain: cfg.Drain, SlowAcquire: cfg.SlowAcquire, Log: cfg.Log,
 	})
 	if err != nil {
@@ -195,7 +195,7 @@ func (c *consumer) forget(ch *amqp.Channel) {
 
 // delivery decodes a message of the queue.
 func (c *consumer) delivery(ch *amqp.Channel, from amqp.Delivery) *consume.Delivery {
-	d := &consume.Delivery{Receipt: receipt{ch, from.DeliveryTag, time.Now()}}
+	d := &consume.Delivery{Receipt: receipt{ch, from.DeliveryTag}}
 	d.Decode(message.Message{Topic: from.RoutingKey, Payload: from.Body}, func() (message.Message, error) { return c.cfg.Decode(from) })
 	d.Message.Delivery = deliveryOf(from)
 	if d.Malformed != nil && d.Message.ID == "" { // a queue has no positions, so the content identifies the message
@@ -226,17 +226,15 @@ func digest(d amqp.Delivery) string {
 type receipt struct {
 	channel *amqp.Channel
 	tag     uint64
-	since   time.Time
 }
 
 // Ack implements [consume.Receipt].
 func (r receipt) Ack() { _ = r.channel.Ack(r.tag, false) }
 
-// Again implements [consume.Receipt]. A queue cannot delay a delivery. So Again returns false, and the pool keeps the message,
-// unless the process has held the message for too long already.
+// Again implements [consume.Receipt]. A queue cannot delay a delivery. So Again returns false for a pause, and the pool keeps the message, but not
+// longer than longestHeld.
 func (r receipt) Again(after time.Duration) bool {
-	// Longer than that, the server would close the channel.
-	if after > 0 && time.Since(r.since) < longestHeld {
+	if after > 0 {
 		return false
 	}
 	_ = r.channel.Nack(r.tag, false, true)

@@ -38,6 +38,11 @@ var amqpbrokerMutants = []Mutant{
 		Tests: []Killer{{Module: "integration", Package: "consumer", Test: "TestRabbitMQMessagesAreAppliedOnce"}},
 	},
 	{
+		Name:  "a consumer of RabbitMQ holds a message for as long as its handler wants to wait",
+		Edits: []Edit{{In: "amqpbroker.newConsumer", Old: "Hold: longestHeld,", New: ""}},
+		Tests: []Killer{{Module: "broker/amqpbroker", Test: "TestLongPauseIsShorterThanTheConsumerTimeout"}},
+	},
+	{
 		Name:  "a consumer of RabbitMQ ends when its server is killed",
 		Edits: []Edit{{In: "amqpbroker.(*consumer).takeAll", Old: "if c.conn.isClosed() {", New: "if err != nil {\nreturn err\n}\nif c.conn.isClosed() {"}},
 		Tests: []Killer{{Module: "integration", Package: "consumer", Test: "TestRabbitMQMessagesAreAppliedOnce"}},
