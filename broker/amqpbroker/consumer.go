@@ -100,7 +100,7 @@ func (c *consumer) run(ctx context.Context) error {
 	defer context.AfterFunc(c.given.over, func() { _ = c.conn.Close() })()
 	err := c.pool.Run(ctx, c.takeAll)
 	if c.last != nil {
-		_ = c.last.Close() // the server delivers the unacknowledged messages to other consumers
+		c.conn.finish(ctx, c.last.Close) // the server delivers the unacknowledged messages to other consumers
 	}
 	return err
 }
@@ -142,6 +142,7 @@ func (c *consumer) take(ctx context.Context) (began bool, err error) {
 	closed := ch.NotifyClose(make(chan *amqp.Error, 1))
 	cancelled := ch.NotifyCancel(make(chan string, 1))
 	const tag = "once"
+	cancel := func() error { return ch.Cancel(tag, false) } // the messages that this process releases must go to other processes
 	var deliveries <-chan amqp.Delivery
 	err = c.conn.bounded(ctx, func() (err error) {
 		// The limit of AMQP has 16 bits. Twice Prefetch leaves room for messages that have failed.
@@ -151,14 +152,14 @@ func (c *consumer) take(ctx context.Context) (began bool, err error) {
 		return err
 	})
 	if err != nil {
-		_ = ch.Close()
+		c.conn.finish(ctx, ch.Close)
 		return false, fmt.Errorf("amqpbroker: consume queue %s: %w", c.cfg.Queue, err)
 	}
 	for {
 		// While the pool is full, nothing is read. The messages wait in the library, which never has more than Qos allows.
 		if _, err := c.pool.Room(ctx, 1); err != nil {
-			_ = ch.Cancel(tag, false) // the released messages must go to other processes
-			return true, nil          //nolint:nilerr // ctx has ended
+			c.conn.finish(ctx, cancel)
+			return true, nil //nolint:nilerr // ctx has ended
 		}
 		select {
 		case d, open := <-deliveries:
@@ -166,7 +167,7 @@ func (c *consumer) take(ctx context.Context) (began bool, err error) {
 				c.pool.Add(c.delivery(ch, d))
 				continue
 			}
-			_ = ch.Close() // the channel is still open if the queue was deleted
+			c.conn.finish(ctx, ch.Close) // the channel is still open if the queue was deleted
 			c.forget(ch)
 			select {
 			case why := <-closed:
@@ -177,7 +178,7 @@ func (c *consumer) take(ctx context.Context) (began bool, err error) {
 			}
 			return true, fmt.Errorf("amqpbroker: consume queue %s: the server has stopped the delivery, because the connection was closed or the queue was deleted", c.cfg.Queue)
 		case <-ctx.Done():
-			_ = ch.Cancel(tag, false)
+			c.conn.finish(ctx, cancel)
 			return true, nil
 		}
 	}
