@@ -24,7 +24,7 @@ func TestResumeListsAnswersThatCloseNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer j.Close()
+	t.Cleanup(func() { _ = j.Close() })
 	for _, key := range []string{"done", "fails", "protected"} {
 		in, err := j.Begin(t.Context(), journal.Intent{Key: key, Method: http.MethodPost, URL: service.URL + "/" + key, Since: time.Now()})
 		if err != nil {
