@@ -151,7 +151,7 @@ func (b *backlog) postpone(a *again) {
 	heap.Push(&b.later, a)
 }
 
-// due makes the messages ready whose time has come, except those that left returns true for. It returns the time of the next messages.
+// due makes the messages ready whose time has come. A message for which left returns true has left the pool. It returns the time of the next messages.
 func (b *backlog) due(now time.Time, left func(*Delivery) bool) (next time.Time) {
 	for len(b.later) > 0 && !b.later[0].at.After(now) {
 		a := heap.Pop(&b.later).(*again) //nolint:forcetypeassert // nothing else is in it
