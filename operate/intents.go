@@ -117,7 +117,8 @@ type Resumed struct {
 	Answers []ResumeAnswer `json:"answers"`
 }
 
-// ResumeAnswer is an answer that has closed an intent.
+// ResumeAnswer is the last answer to an intent that was sent again. The answer need not have closed the intent: it may be a 500, or the login page to
+// which a redirect has led. [Intents.List] returns the intents that are still open.
 type ResumeAnswer struct {
 	Key    string `json:"key"`
 	URL    string `json:"url"`

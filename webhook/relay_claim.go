@@ -9,6 +9,7 @@ import (
 	"github.com/oncelib/once/internal/base/sleep"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/sql/hold"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
@@ -263,13 +264,25 @@ func (r *Relay) deliver(ended context.Context, d *delivery, s *settings, data []
 	r.settlers[d.lane()].add(d)
 }
 
-// amend changes the row of a delivery that has not begun, if this process still holds the part. It returns the
-// number of changed rows, 0 or 1.
-func (r *Relay) amend(ctx context.Context, d *delivery, change string, values ...any) (int64, error) {
+// amend changes the row of a delivery that has not begun, if this process still holds the part and no other
+// transaction has locked the row. It returns the number of changed rows, 0 or 1.
+func (r *Relay) amend(ctx context.Context, d *delivery, change string, values ...any) (n int64, err error) {
 	held, done := r.holder.Use([]int{d.target.part})
 	defer done()
-	still, args := hold.StillHeld(holdTable, holdWork, "part", held)
-	return r.changed(ctx, r.text(change+" and endpoint = ? and event = ? and "+still, append(append(values, d.target.id, d.event), args...)...))
+	ctx, cancel := context.WithTimeout(ctx, statementTime)
+	defer cancel()
+	err = r.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, tx sqlplane.Runner) error {
+		free := false
+		// A wait for a locked row would delay the deliveries of all other endpoints. The next claim finds the row again.
+		err := tx.Query(ctx, r.text("select 1 from once_webhook_delivery where endpoint = ? and event = ? FOR UPDATE SKIP LOCKED", d.target.id, d.event), func(sqlplane.Row) error { free = true; return nil })
+		if err != nil || !free {
+			return err
+		}
+		still, args := hold.StillHeld(holdTable, holdWork, "part", held)
+		n, err = tx.Exec(ctx, r.text(change+" and endpoint = ? and event = ? and "+still, append(append(values, d.target.id, d.event), args...)...))
+		return err
+	})
+	return n, err
 }
 
 // listed returns the condition that column is one of ids.

@@ -41,8 +41,10 @@ func CheckExchange(ctx context.Context, conn *Conn, exchange string) ([]string, 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = ch.Close() }()
-	err = ch.ExchangeDeclarePassive(exchange, amqp.ExchangeTopic, true, false, false, false, nil)
+	defer conn.finish(ctx, ch.Close)
+	err = conn.bounded(ctx, func() error {
+		return ch.ExchangeDeclarePassive(exchange, amqp.ExchangeTopic, true, false, false, false, nil)
+	})
 	if isGone(err) {
 		return []string{fmt.Sprintf("Exchange %s does not exist, so messages for it wait in the outbox. Try: declare the exchange, with amqpbroker.Declare for example", exchange)}, nil
 	}
@@ -74,8 +76,8 @@ func declareAgain(ctx context.Context, conn *Conn, exchange, kind string) error 
 	if err != nil {
 		return err
 	}
-	defer func() { _ = ch.Close() }()
-	return ch.ExchangeDeclare(exchange, kind, true, false, false, false, nil)
+	defer conn.finish(ctx, ch.Close)
+	return conn.bounded(ctx, func() error { return ch.ExchangeDeclare(exchange, kind, true, false, false, false, nil) })
 }
 
 // settings contains the settings in which a queue differs from a durable quorum queue without arguments, by name.
@@ -130,7 +132,7 @@ func declareQueue(ctx context.Context, conn *Conn, queue string, durable, autoDe
 	if err != nil {
 		return err
 	}
-	defer func() { _ = ch.Close() }()
+	defer conn.finish(ctx, ch.Close)
 	return conn.bounded(ctx, func() error {
 		// The passive declaration fails if the queue does not exist. Otherwise the second one would create the queue.
 		if _, err := ch.QueueDeclarePassive(queue, durable, autoDelete, false, false, nil); err != nil {

@@ -174,6 +174,11 @@ func (c *Conn) bounded(ctx context.Context, call func() error) error {
 	return nil
 }
 
+// finish makes the last calls to the server, with a time limit, also after ctx has ended. The caller does not need their errors.
+func (c *Conn) finish(ctx context.Context, call func() error) {
+	_ = c.bounded(context.WithoutCancel(ctx), call)
+}
+
 // drop closes a connection that does not answer. The next caller connects again.
 func (c *Conn) drop() {
 	c.mu.Lock()

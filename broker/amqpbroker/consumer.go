@@ -43,7 +43,7 @@ type ConsumerConfig struct {
 	Log    *slog.Logger                                   // gets warnings and errors; default: slog.Default()
 }
 
-// longestHeld is how long this process may hold a message until its next attempt. The server closes the channel of a consumer
+// longestHeld is how long this process holds a message that waits for its next attempt. The server closes the channel of a consumer
 // that has not acknowledged a message for 30 minutes (consumer_timeout).
 const longestHeld = 10 * time.Minute
 
@@ -82,7 +82,7 @@ func newConsumer(conn *Conn, sink consume.Sink, cfg ConsumerConfig) (*consumer, 
 		cfg.Decode = Decode
 	}
 	pool, err := consume.New(sink, consume.Config{
-		Concurrency: cfg.Concurrency, Batch: cfg.Batch, Prefetch: cfg.Prefetch,
+		Concurrency: cfg.Concurrency, Batch: cfg.Batch, Prefetch: cfg.Prefetch, Hold: longestHeld,
 		Capacity: cfg.Capacity, Drain: cfg.Drain, SlowAcquire: cfg.SlowAcquire, Log: cfg.Log,
 	})
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *consumer) run(ctx context.Context) error {
 	defer context.AfterFunc(c.given.over, func() { _ = c.conn.Close() })()
 	err := c.pool.Run(ctx, c.takeAll)
 	if c.last != nil {
-		_ = c.last.Close() // the server delivers the unacknowledged messages to other consumers
+		c.conn.finish(ctx, c.last.Close) // the server delivers the unacknowledged messages to other consumers
 	}
 	return err
 }
@@ -142,6 +142,7 @@ func (c *consumer) take(ctx context.Context) (began bool, err error) {
 	closed := ch.NotifyClose(make(chan *amqp.Error, 1))
 	cancelled := ch.NotifyCancel(make(chan string, 1))
 	const tag = "once"
+	cancel := func() error { return ch.Cancel(tag, false) } // the messages that this process releases must go to other processes
 	var deliveries <-chan amqp.Delivery
 	err = c.conn.bounded(ctx, func() (err error) {
 		// The limit of AMQP has 16 bits. Twice Prefetch leaves room for messages that have failed.
@@ -151,14 +152,14 @@ func (c *consumer) take(ctx context.Context) (began bool, err error) {
 		return err
 	})
 	if err != nil {
-		_ = ch.Close()
+		c.conn.finish(ctx, ch.Close)
 		return false, fmt.Errorf("amqpbroker: consume queue %s: %w", c.cfg.Queue, err)
 	}
 	for {
 		// While the pool is full, nothing is read. The messages wait in the library, which never has more than Qos allows.
 		if _, err := c.pool.Room(ctx, 1); err != nil {
-			_ = ch.Cancel(tag, false) // the released messages must go to other processes
-			return true, nil          //nolint:nilerr // ctx has ended
+			c.conn.finish(ctx, cancel)
+			return true, nil //nolint:nilerr // ctx has ended
 		}
 		select {
 		case d, open := <-deliveries:
@@ -166,7 +167,7 @@ func (c *consumer) take(ctx context.Context) (began bool, err error) {
 				c.pool.Add(c.delivery(ch, d))
 				continue
 			}
-			_ = ch.Close() // the channel is still open if the queue was deleted
+			c.conn.finish(ctx, ch.Close) // the channel is still open if the queue was deleted
 			c.forget(ch)
 			select {
 			case why := <-closed:
@@ -177,7 +178,7 @@ func (c *consumer) take(ctx context.Context) (began bool, err error) {
 			}
 			return true, fmt.Errorf("amqpbroker: consume queue %s: the server has stopped the delivery, because the connection was closed or the queue was deleted", c.cfg.Queue)
 		case <-ctx.Done():
-			_ = ch.Cancel(tag, false)
+			c.conn.finish(ctx, cancel)
 			return true, nil
 		}
 	}
@@ -195,7 +196,7 @@ func (c *consumer) forget(ch *amqp.Channel) {
 
 // delivery decodes a message of the queue.
 func (c *consumer) delivery(ch *amqp.Channel, from amqp.Delivery) *consume.Delivery {
-	d := &consume.Delivery{Receipt: receipt{ch, from.DeliveryTag, time.Now()}}
+	d := &consume.Delivery{Receipt: receipt{ch, from.DeliveryTag}}
 	d.Decode(message.Message{Topic: from.RoutingKey, Payload: from.Body}, func() (message.Message, error) { return c.cfg.Decode(from) })
 	d.Message.Delivery = deliveryOf(from)
 	if d.Malformed != nil && d.Message.ID == "" { // a queue has no positions, so the content identifies the message
@@ -226,17 +227,15 @@ func digest(d amqp.Delivery) string {
 type receipt struct {
 	channel *amqp.Channel
 	tag     uint64
-	since   time.Time
 }
 
 // Ack implements [consume.Receipt].
 func (r receipt) Ack() { _ = r.channel.Ack(r.tag, false) }
 
-// Again implements [consume.Receipt]. A queue cannot delay a delivery. So Again returns false, and the pool keeps the message,
-// unless the process has held the message for too long already.
+// Again implements [consume.Receipt]. A queue cannot delay a delivery. So Again returns false for a pause, and the pool keeps the message, but not
+// longer than longestHeld.
 func (r receipt) Again(after time.Duration) bool {
-	// Longer than that, the server would close the channel.
-	if after > 0 && time.Since(r.since) < longestHeld {
+	if after > 0 {
 		return false
 	}
 	_ = r.channel.Nack(r.tag, false, true)

@@ -40,7 +40,7 @@ func Declare(ctx context.Context, conn *Conn, q Queue) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = ch.Close() }()
+	defer conn.finish(ctx, ch.Close)
 	return conn.bounded(ctx, func() error { return declare(ch, q) })
 }
 

@@ -43,7 +43,8 @@
 // Consume acknowledges a message after the commit that applies it. If the process dies before the acknowledgement, or the connection is lost, the
 // message is delivered again and the inbox recognises it. A failed message is tried again by the same process, after the pause of
 // inbox.Config.Policy. The process does not acknowledge the message during the pause. After ten minutes the process gives the message back to the
-// queue, because the server closes the channel of a consumer that does not acknowledge a message for 30 minutes.
+// queue, also in the middle of a pause, because the server closes the channel of a consumer that does not acknowledge a message for 30 minutes. The
+// server then delivers the message again at once. So no pause is longer than ten minutes.
 //
 // In one process, at most one transaction at a time applies messages of the same key. If several processes receive messages of the same key, the
 // inbox keeps the order of these messages. While the database refuses transactions, Consume tries one message at a time, with pauses between the

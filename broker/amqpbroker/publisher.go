@@ -149,7 +149,7 @@ func (p *publisher) open(ctx context.Context) (*link, error) {
 	ch.NotifyReturn(l.returns)
 	ch.NotifyClose(l.closed)
 	if err := p.conn.bounded(ctx, func() error { return ch.Confirm(false) }); err != nil {
-		_ = ch.Close()
+		p.conn.finish(ctx, ch.Close)
 		return nil, fmt.Errorf("amqpbroker: turn on publisher confirms at %s: %w", p.conn.server, err)
 	}
 	p.link = l

@@ -2,6 +2,7 @@ package receipt
 
 import (
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"path"
@@ -14,7 +15,8 @@ import (
 //	GET  /once-receipt/OPERATION   looks: {"operation": "...", "state": "committed", "status": 201, "body": "BASE64"}
 //	POST /once-receipt/OPERATION   settles: state is "committed" or "tombstone"
 //
-// The last element of the path is the ID of the operation. If the outcome of the operation is unknown, the answer is 503. The
+// The last element of the path is the ID of the operation. If the outcome of the operation is unknown, the answer is 503, and
+// the log says why: as a warning, or as an error if the stored receipt cannot be used. The
 // endpoint shows stored answers, and a POST keeps an operation from committing: make it reachable for gateways
 // only.
 func Handler(r gateway.Receipts) http.Handler {
@@ -45,7 +47,12 @@ func Handler(r gateway.Receipts) http.Handler {
 			}
 		}
 		if err != nil {
-			slog.WarnContext(req.Context(), "once: the receipt of an operation could not be read or settled", "operation", operation, "error", err)
+			level, text := slog.LevelWarn, "once: the receipt of an operation could not be read or settled, so its outcome is unknown for now"
+			// The gateway asks again, but only a person can change this.
+			if errors.Is(err, errUnusable) {
+				level, text = slog.LevelError, "once: the stored receipt of an operation cannot be used, so its outcome stays unknown until a person corrects this"
+			}
+			slog.Log(req.Context(), level, text, "operation", operation, "error", err)
 			http.Error(w, "the outcome is unclear", http.StatusServiceUnavailable)
 			return
 		}

@@ -173,6 +173,9 @@ func (t *Table) Settle(ctx context.Context, operation string) (gateway.Receipt, 
 // selectReceipt selects a receipt, without a body that is longer than allowed.
 const selectReceipt = "select operation, fingerprint, status, header, case when octet_length(body) <= ? then body end, coalesce(octet_length(body), 0), tombstone, created_at from once_receipt where operation = ?"
 
+// errUnusable says that the row itself is the reason, so that another attempt fails as well.
+var errUnusable = errors.New("the stored receipt cannot be used")
+
 func (t *Table) read(row sqlplane.Row) (r Row, err error) {
 	var header []byte
 	var size int64
@@ -180,11 +183,11 @@ func (t *Table) read(row sqlplane.Row) (r Row, err error) {
 		return r, err
 	}
 	if size > int64(t.maxBody) {
-		return r, fmt.Errorf("the body of the receipt of operation %s has %d bytes, and at most %d are allowed. Try: a larger MaxBody", r.Operation, size, t.maxBody)
+		return r, fmt.Errorf("%w: the body of the receipt of operation %s has %d bytes, and at most %d are allowed. Try: a larger MaxBody", errUnusable, r.Operation, size, t.maxBody)
 	}
 	if len(header) > 0 {
 		if r.Header, err = parseHeader(header); err != nil {
-			return r, fmt.Errorf("the stored header of the receipt of operation %s cannot be read: %w", r.Operation, err)
+			return r, fmt.Errorf("%w: the header of the receipt of operation %s cannot be read: %w. Try: correct the column header of this row in once_receipt", errUnusable, r.Operation, err)
 		}
 	}
 	return r, nil

@@ -38,6 +38,21 @@ var amqpbrokerMutants = []Mutant{
 		Tests: []Killer{{Module: "integration", Package: "consumer", Test: "TestRabbitMQMessagesAreAppliedOnce"}},
 	},
 	{
+		Name:  "a consumer of RabbitMQ holds a message for as long as its handler wants to wait",
+		Edits: []Edit{{In: "amqpbroker.newConsumer", Old: "Hold: longestHeld,", New: ""}},
+		Tests: []Killer{{Module: "broker/amqpbroker", Test: "TestLongPauseIsShorterThanTheConsumerTimeout"}},
+	},
+	{
+		Name:  "a silent RabbitMQ server holds a consumer that must end",
+		Edits: []Edit{{In: "amqpbroker.(*Conn).finish", Old: "c.bounded(context.WithoutCancel(ctx), call)", New: "call()"}},
+		Tests: []Killer{{Module: "broker/amqpbroker", Test: "TestConsumeEndsWhileTheServerIsSilent"}},
+	},
+	{
+		Name:  "the check of an exchange waits for a silent RabbitMQ server",
+		Edits: []Edit{{In: "amqpbroker.CheckExchange", Old: "err = conn.bounded(ctx, func() error {", New: "err = func(call func() error) error { return call() }(func() error {"}},
+		Tests: []Killer{{Module: "broker/amqpbroker", Test: "TestCheckExchangeOfASilentServer"}},
+	},
+	{
 		Name:  "a consumer of RabbitMQ ends when its server is killed",
 		Edits: []Edit{{In: "amqpbroker.(*consumer).takeAll", Old: "if c.conn.isClosed() {", New: "if err != nil {\nreturn err\n}\nif c.conn.isClosed() {"}},
 		Tests: []Killer{{Module: "integration", Package: "consumer", Test: "TestRabbitMQMessagesAreAppliedOnce"}},

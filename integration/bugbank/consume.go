@@ -8,6 +8,16 @@ var consumeMutants = []Mutant{
 		Tests: consumerTest("TestNATSHandlerIsSlow"),
 	},
 	{
+		Name:  "a message with a long pause stays in the pool when Hold is over",
+		Edits: []Edit{{In: "consume.(*Pool).holdEnds", Old: "p.cfg.Hold == 0", New: "p.cfg.Hold >= 0"}},
+		Tests: in("internal/consume", "TestHoldEndsALongPause"),
+	},
+	{
+		Name:  "a message is tried again when Hold is over, before the end of its pause",
+		Edits: []Edit{{In: "consume.(*backlog).due", Old: "a.list = slices.DeleteFunc(a.list, left)", New: "_ = left"}},
+		Tests: in("internal/consume", "TestHoldEndsALongPause"),
+	},
+	{
 		Name:  "a message that has failed is acknowledged",
 		Edits: []Edit{{In: "consume.(*Pool).answer", Old: "err == nil", New: "err == nil || d.failures == 0"}},
 		Tests: in("internal/consume", "TestBrokerDeliversAgain"),

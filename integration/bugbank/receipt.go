@@ -60,6 +60,11 @@ var receiptMutants = []Mutant{
 		Tests: in("gateway/receipt", "TestAnswersOfEndpoints"),
 	},
 	{
+		Name:  "a stored receipt that cannot be used is logged like a failure that passes",
+		Edits: []Edit{{In: "receipt.Handler", Old: "errors.Is(err, errUnusable)", New: "errors.Is(nil, errUnusable)"}},
+		Tests: in("gateway/receipt", "TestHandlerLogsAReceiptThatCannotBeUsed"),
+	},
+	{
 		Name:  "the client of an endpoint follows redirects",
 		Edits: []Edit{{In: "receipt.NewClient", Old: "return http.ErrUseLastResponse", New: "return nil"}},
 		Tests: in("gateway/receipt", "TestAnswersOfEndpoints"),

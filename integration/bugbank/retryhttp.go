@@ -8,6 +8,11 @@ var retryhttpMutants = []Mutant{
 		Tests: in("retry/retryhttp", "TestWhatIsDefinite"),
 	},
 	{
+		Name:  "a refusal of the hedge closes the intent of a request that the server still executes",
+		Edits: []Edit{{In: "retryhttp.(*race).arrived", Old: "r.intent.unsure()", New: ""}},
+		Tests: in("retry/retryhttp", "TestHedgeThatIsRefusedLeavesItsIntentOpen"),
+	},
+	{
 		Name:  "the redirect to a login page closes an intent",
 		Edits: []Edit{{In: "settles", Old: "case resp.StatusCode < http.StatusMultipleChoices:", New: "case resp.StatusCode < http.StatusBadRequest:"}},
 		Tests: in("retry/retryhttp", "TestALoginPageSettlesNothing"),

@@ -163,6 +163,11 @@ var webhookMutants = []Mutant{
 		Tests: onHookrelay("TestForgetBesideLaggingStandby$/^SQLite$"),
 	},
 	{
+		Name:  "a locked delivery of an event that cannot be decrypted stops the deliveries of all endpoints",
+		Edits: []Edit{{In: "webhook.(*Relay).amend", Old: "event = ? FOR UPDATE SKIP LOCKED", New: "event = ? FOR UPDATE"}},
+		Tests: onHookrelay("TestLockedDeliveryOfASealedEvent$/^pgxstore"),
+	},
+	{
 		Name:  "two locked rows of deliveries stop the outcomes of all endpoints",
 		Edits: []Edit{{In: "webhook.(*Relay).settleRows", Old: "if !over {", New: "if err != nil || !over {"}},
 		Tests: onHookrelay("TestLockedDeliveries$/^pgxstore"),

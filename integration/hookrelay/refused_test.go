@@ -2,6 +2,7 @@ package hookrelay
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/oncelib/once/integration/harness"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/webhook"
 )
 
@@ -103,6 +105,38 @@ func TestAnswerCannotBeEncrypted(t *testing.T) {
 			t.Errorf("%d attempts are kept of %d requests for %d events", n, len(g.to.arrived("")), events)
 		}
 		seen.wait(t, webhook.EventSealed, "ep_1", events)
+	})
+}
+
+// TestLockedDeliveryOfASealedEvent: while another transaction has locked the rows of deliveries whose events do not open or do not exist, the deliveries of other endpoints begin. When
+// the transaction has ended, the former wait for their key, and the latter are deleted.
+func TestLockedDeliveryOfASealedEvent(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	harness.Each(t, []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL}, func(t *testing.T, kind string) { // on SQLite one transaction writes at a time
+		const sealed, good = 3, 5
+		g := newFixture(t, kind)
+		g.endpoints(t, endpoint{id: 1, uid: "ep_sealed", tenant: "a"}, endpoint{id: 2, uid: "ep_good", tenant: "b"})
+		g.send(t, "a", "sealed", sealed)
+		g.exec(t, "update once_webhook_event set encrypted = ?", true)
+		g.exec(t, `insert into once_webhook_delivery (endpoint, event, part, due_at, attempts, cause, created_at) select endpoint, 1000000, part, due_at, 0, '', created_at from once_webhook_delivery where event = (select min(id) from once_webhook_event)`)
+		seen := newEvents()
+		must(t, g.db.Within(t.Context(), store.ReadCommitted, func(ctx context.Context, r sqlplane.Runner) error {
+			if _, err := r.Exec(ctx, harness.Text(g.db, "update once_webhook_delivery set part = part where endpoint = 1")); err != nil {
+				return err
+			}
+			g.start(t, nil, webhook.RelayConfig{Observer: seen})
+			seen.wait(t, webhook.EventSealed, "ep_sealed", 1)
+			g.send(t, "b", "good", good)
+			seen.wait(t, webhook.EventDelivered, "ep_good", good)
+			seen.wait(t, webhook.EventSealed, "ep_sealed", sealed)
+			return nil
+		}))
+		if n := seen.count(webhook.EventDatabase); n != 0 {
+			t.Errorf("%d statements have failed or waited for a lock", n)
+		}
+		g.until(t, "deliveries whose rows were locked do not wait for their key", sealed, "select count(*) from once_webhook_delivery where endpoint = 1 and due_at > created_at and attempts = 0")
+		g.until(t, "deliveries without an event are left", sealed, "select count(*) from once_webhook_delivery")
 	})
 }
 

@@ -246,6 +246,50 @@ func TestBrokerDeliversAgain(t *testing.T) {
 	})
 }
 
+// queueReceipt is the receipt of a broker that delivers a message again only at once.
+type queueReceipt struct{ fakeReceipt }
+
+func (r queueReceipt) Again(after time.Duration) bool {
+	if after == 0 {
+		r.fakeReceipt.Again(after)
+	}
+	return after == 0
+}
+
+// TestHoldEndsALongPause: a failed message whose pause is longer than Hold goes back to the broker when Hold is over, and is not tried before. A message that waits for it is tried then.
+// A shorter pause is kept by the pool.
+func TestHoldEndsALongPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var tried []string
+		sink := &fakeSink{handle: func(_ context.Context, m message.Message) error {
+			tried = append(tried, fmt.Sprintf("%s %v", m.ID, time.Since(began)))
+			switch {
+			case m.ID == "long":
+				return retry.After(errFailed, 2*time.Hour)
+			case m.ID == "short" && len(tried) < 3:
+				return retry.After(errFailed, 9*time.Minute)
+			}
+			return nil
+		}}
+		b := &fakeBroker{}
+		p, _ := start(t, sink, Config{Concurrency: 1, Batch: 1, Hold: 10 * time.Minute})
+		for _, id := range []string{"long", "later", "short"} {
+			d := b.delivery(id, map[string]string{"short": "other"}[id]+"key", 0)
+			d.Receipt = queueReceipt{fakeReceipt{b, id}}
+			p.Add(d)
+		}
+		pass(10*time.Minute - 1)
+		want(t, "answers before", b.told(), "ack short")
+		pass(time.Minute)
+		want(t, "answers", b.told(), "ack short", "again long 0s", "ack later")
+		want(t, "attempts", tried, "long 0s", "short 0s", "short 9m0s", "later 10m0s")
+		if len(p.held) != 0 || p.aside.count != 0 || p.bytes != 0 || len(p.backlog.lines) != 0 {
+			t.Errorf("the pool holds %d messages, %d apart, %d bytes, %d lines", len(p.held), p.aside.count, p.bytes, len(p.backlog.lines))
+		}
+	})
+}
+
 // TestHandlerEndsItsGoroutine: a handler that does so, as t.FailNow does, takes no worker with it, and the message comes again.
 func TestHandlerEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -151,10 +151,11 @@ func (b *backlog) postpone(a *again) {
 	heap.Push(&b.later, a)
 }
 
-// due makes the messages ready whose time has come. It returns the time of the next messages.
-func (b *backlog) due(now time.Time) (next time.Time) {
+// due makes the messages ready whose time has come. A message for which left returns true has left the pool. It returns the time of the next messages.
+func (b *backlog) due(now time.Time, left func(*Delivery) bool) (next time.Time) {
 	for len(b.later) > 0 && !b.later[0].at.After(now) {
 		a := heap.Pop(&b.later).(*again) //nolint:forcetypeassert // nothing else is in it
+		a.list = slices.DeleteFunc(a.list, left)
 		a.line.queue = slices.Insert(a.line.queue, 0, a.list...)
 		b.waiting += len(a.list)
 		a.line.later--

@@ -41,6 +41,7 @@ type Config struct {
 	Capacity      Capacity
 	SlowAcquire   time.Duration // a longer wait for a connection reduces the number of batches at the same time; negative: no wait reduces it
 	Extend        time.Duration // how often [Receipt.Extend] is called; 0: never
+	Hold          time.Duration // after this time in the pool a failed message goes back to the broker instead of waiting for its next attempt; 0: never
 	Drain         time.Duration // how long handlers may run after ctx has ended
 	Log           *slog.Logger
 

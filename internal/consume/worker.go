@@ -39,7 +39,7 @@ func (p *Pool) take(ctx context.Context) *work {
 	defer p.mu.Unlock()
 	for ctx.Err() == nil {
 		now := time.Now()
-		wake := p.backlog.due(now)
+		wake := p.backlog.due(now, func(d *Delivery) bool { return p.returnsHeld(d, now) })
 		if p.backlog.hasReady() {
 			// Every worker would only get the same refusal, so all of them wait for the end of the pause.
 			if now.Before(p.pressure.until) {
@@ -186,7 +186,7 @@ func (p *Pool) answer(w *work, results []inbox.Result) {
 		}
 		// The broker cannot redeliver the message, so the pool keeps it until its next attempt.
 		if kept[d.line] == nil {
-			kept[d.line] = &again{at: now.Add(wait), line: d.line}
+			kept[d.line] = &again{at: sooner(now.Add(wait), p.holdEnds(d)), line: d.line}
 		}
 		kept[d.line].list = append(kept[d.line].list, d)
 	}
@@ -225,6 +225,24 @@ func (p *Pool) answer(w *work, results []inbox.Result) {
 	}
 	p.work.Broadcast()
 	p.room.Broadcast()
+}
+
+// holdEnds returns the time when the message must go back to the broker if it waits for its next attempt, or the zero time.
+func (p *Pool) holdEnds(d *Delivery) time.Time {
+	if p.cfg.Hold == 0 {
+		return time.Time{}
+	}
+	return d.since.Add(p.cfg.Hold)
+}
+
+// returnsHeld gives a message back to the broker if the pool has held it for too long. It returns false if the message stays in the pool.
+func (p *Pool) returnsHeld(d *Delivery, now time.Time) bool {
+	end := p.holdEnds(d)
+	if d.dropped || end.IsZero() || now.Before(end) || !d.Receipt.Again(0) {
+		return false
+	}
+	p.forget(d)
+	return true
 }
 
 // judge updates the class of a message and of its key after a result.

@@ -29,9 +29,9 @@
 //	resolved    an operator has found out its outcome
 //
 // Any other outcome leaves the intent open: no answer, an incomplete answer, a 5xx, a redirect (for example to a login page), or a 4xx such as 401
-// after a redirect or after an attempt that may have been executed. If a 307 or 308 is followed, the answer of its target counts. An open intent may
-// take effect later, whatever answer the caller got: [Resume], or another request with the same key, sends it again. Do not use another key for the
-// same operation while its intent is open.
+// after a redirect or after an attempt that may have been executed, or while a copy of the request (Transport.Hedge) has no answer yet. If a 307 or
+// 308 is followed, the answer of its target counts. An open intent may take effect later, whatever answer the caller got: [Resume], or another
+// request with the same key, sends it again. Do not use another key for the same operation while its intent is open.
 //
 // An answered intent is closed when the caller closes the body of the answer, and not before. So if the process crashes while it handles the answer,
 // the request is sent again and the answer is handled again.

@@ -81,7 +81,10 @@ func (r *race) arrived(a answer) (over bool) {
 	if !a.good {
 		return false
 	}
-	// The answer decides, so the other runner stops, and its late answer is dropped.
+	// The answer decides, so the other runner stops, and its late answer is dropped. But the server may still execute the request of that runner.
+	if r.intent != nil {
+		r.intent.unsure()
+	}
 	r.cancels[1-a.runner](errLost)
 	go func() {
 		late := <-r.answers

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/retry"
+	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/retry/retryhttp"
 )
 
@@ -164,5 +165,40 @@ func TestHedgeBothFail(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		})
+	}
+}
+
+// TestHedgeThatIsRefusedLeavesItsIntentOpen: the server executes the first copy of a request. The hedge meets a refusal that does not settle the
+// operation and ends the race. The intent stays open, and is closed by the answer of the operation.
+func TestHedgeThatIsRefusedLeavesItsIntentOpen(t *testing.T) {
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound} {
+		f, path := newJournal(t)
+		answered, dropped := make(chan struct{}), make(chan struct{})
+		s := &served{base: func(n int, _ *http.Request) (*http.Response, error) {
+			switch n {
+			case 1: // the server works on it until the caller has the answer of the hedge
+				<-answered
+				close(dropped)
+				return answer(http.StatusCreated), nil
+			case 2:
+				return answer(status), nil
+			}
+			return answer(http.StatusCreated, "Idempotency-Status", "replayed"), nil
+		}}
+		client := journaled(f, s)
+		client.Transport.(*retryhttp.Transport).Hedge = ms
+		resp, err := ask(t, client, "k", "http://service.example/refunds")
+		if err != nil || resp.StatusCode != status {
+			t.Fatalf("%d: %v, %v", status, resp, err)
+		}
+		resp.Body.Close()
+		if open := openIn(t, path); !slices.Equal(open, []string{"k"}) {
+			t.Errorf("%d: open: %v", status, open)
+		}
+		close(answered)
+		<-dropped
+		if r, err := journal.Resume(t.Context(), f, client, journal.Options{}); err != nil || r != (journal.Resumed{Closed: 1}) {
+			t.Errorf("%d: %+v, %v", status, r, err)
+		}
 	}
 }

@@ -181,6 +181,13 @@ func (i *intent) expired() {
 	i.stale = true
 }
 
+// unsure records that an attempt may have an effect, although the call does not wait for its answer.
+func (i *intent) unsure() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.doubt = true
+}
+
 // note records what an attempt proves about the intent.
 func (i *intent) note(a *answer) {
 	i.mu.Lock()
