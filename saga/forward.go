@@ -265,10 +265,7 @@ func (r *run) send(ctx context.Context, st *step, b *begun, again bool) error {
 	// repetitions.
 	case errors.As(err, &notYet):
 		if b.Call != nil {
-			c := *b.Call
-			c.NotYet = true
-			b.Call = &c
-			r.saved = r.saved.with(*b)
+			r.permit(b)
 		}
 		return err
 	case lease.IsNotSent(err) && !again:
@@ -293,10 +290,23 @@ func (r *run) notSent(b *begun) {
 		r.saved = r.saved.without(b.full())
 		return
 	}
+	r.permit(b)
+}
+
+// permit allows one further attempt of a call: no earlier attempt has taken effect.
+func (r *run) permit(b *begun) {
 	c := *b.Call
 	c.NotYet = true
 	b.Call = &c
 	r.saved = r.saved.with(*b)
+}
+
+// reintend stores the intent of an attempt that "not yet" has permitted, or that has a new key. The attempt may have another
+// outcome than "not yet", so the permission ends here, and the service remembers the key from this attempt on.
+func (r *run) reintend(ctx context.Context, st *step, b *begun) error {
+	c := st.contract(time.Now())
+	c.Voided = b.Call.Voided
+	return r.intend(ctx, b, c)
 }
 
 // answered adds the result of a call to the state.
@@ -349,15 +359,13 @@ func (r *run) resume(ctx context.Context, st *step, b *begun) error {
 			return err
 		}
 	}
-	if b.Call.NotYet && !b.Call.Repeat || b.State != stateCalling { // this attempt may have another outcome than "not yet", so the permission to repeat is removed first
-		c := *b.Call
-		c.NotYet = false
-		if err := r.intend(ctx, b, &c); err != nil {
-			return err
-		}
-		return r.send(ctx, st, b, false)
+	if b.State == stateCalling && !b.Call.permitsOne() {
+		return r.send(ctx, st, b, true)
 	}
-	return r.send(ctx, st, b, true)
+	if err := r.reintend(ctx, st, b); err != nil {
+		return err
+	}
+	return r.send(ctx, st, b, false)
 }
 
 // ask asks the service for the outcome of a call. If the service has made sure that the call never happens, the call can be made

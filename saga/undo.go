@@ -190,10 +190,8 @@ func (r *run) redo(ctx context.Context, st *step, b begun) error {
 	if !st.repeats {
 		ctx = atmostonce.Mark(ctx)
 	}
-	if b.Call.NotYet && !b.Call.Repeat { // the permission of "not yet" is for this attempt only
-		c := *b.Call
-		c.NotYet = false
-		if err := r.intend(ctx, &b, &c); err != nil {
+	if b.Call.permitsOne() {
+		if err := r.reintend(ctx, st, &b); err != nil {
 			return err
 		}
 	}
@@ -206,12 +204,15 @@ func (r *run) redo(ctx context.Context, st *step, b begun) error {
 			return r.answered(&b, out)
 		})
 	})
+	switch f := failureIn(err); {
+	case errors.As(err, new(*againError)):
+		r.permit(&b)
+		return err
 	// A duplicate says that an earlier attempt was applied, so it is not a refusal.
-	if f := failureIn(err); f != nil && f.Code != codeDuplicate && !lease.IsNotSent(err) {
+	case f != nil && f.Code != codeDuplicate && !lease.IsNotSent(err):
 		b.Failure = f
 		return r.setState(b, stateFailed)
-	}
-	if err != nil && failureIn(err) != nil {
+	case f != nil:
 		// Without the chain, so that the failure does not count as a refusal of the undo.
 		return errors.New(err.Error())
 	}

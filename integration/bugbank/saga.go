@@ -371,6 +371,21 @@ var sagaMutants = []Mutant{
 		Tests: onSaga("TestTracerSeesNodes"),
 	},
 	{
+		Name:  "a not yet permits a call for ever, also after its service has forgotten the key",
+		Edits: []Edit{{In: "saga.(*contract).permitsOne", Old: "!(c.Repeat && c.Until.IsZero())", New: "!c.Repeat"}},
+		Tests: onSaga("TestLifeOfAKeyAfterNotYet"),
+	},
+	{
+		Name:  "a not yet behind the turn permits no further attempt",
+		Edits: []Edit{{In: "saga.(*run).redo", Old: "r.permit(&b)", New: ""}},
+		Tests: onSaga("TestLifeOfAKeyAfterNotYet"),
+	},
+	{
+		Name:  "the life of a key begins before a not yet",
+		Edits: []Edit{{In: "saga.(*run).reintend", Old: "c.Voided = b.Call.Voided", New: "c.Voided, c.Until = b.Call.Voided, b.Call.Until"}},
+		Tests: onSaga("TestLifeOfAKeyAfterNotYet"),
+	},
+	{
 		Name:  "a saga that is restored calls under a new key",
 		Edits: []Edit{{In: "saga.(*run).key", Old: "return lease.Key(r.id.Scope, r.id.Key, b.full(), voided)", New: "return lease.Key(r.id.Scope, r.id.Key, b.full()+time.Now().String(), voided)"}},
 		Tests: restored("TestRestoredSagas"),
