@@ -25,8 +25,10 @@ type Runner[TX any] struct {
 	store  store.Store[TX]
 	writer upkeep.Writer[TX]
 	plane  sqlplane.SQL[TX] // nil if the store has no tables
-	works  sync.WaitGroup
 	ran    atomic.Bool
+
+	begins sync.Mutex // locked while a saga begins to run, and while Run begins to wait for works
+	works  sync.WaitGroup
 }
 
 // NewRunner returns a runner for the definitions. The runner does not touch sagas of other definitions.
@@ -78,8 +80,8 @@ func NewRunner[TX any](s store.Store[TX], cfg Config, definitions ...AnyDefiniti
 func (r *Runner[TX]) Stats() Stats { return r.stats() }
 
 // Run runs due sagas, and sagas whose node has died, until ctx ends. Then each saga on this node stops after
-// its current step, and Run returns when all sagas on this node have stopped; other nodes continue these
-// sagas. Run returns an error immediately if the table of the package is missing, or if Run was called
+// its current step, and Run returns when all these sagas have stopped; other nodes continue them. Run does not
+// wait for a saga that [Do] or [Handle.Result] begins after the end of ctx: such a saga begins no step. Run returns an error immediately if the table of the package is missing, or if Run was called
 // before.
 func (r *Runner[TX]) Run(ctx context.Context) error {
 	if _, err := r.due.look(ctx, 1, 1); err != nil && ctx.Err() == nil {
@@ -88,8 +90,7 @@ func (r *Runner[TX]) Run(ctx context.Context) error {
 	if r.ran.Swap(true) { // two Runs would share the sagas of this runner, and the end of one Run would stop the sagas of the other
 		return errors.New("saga: Run of this runner was called before. Try: a new runner from saga.NewRunner")
 	}
-	defer r.works.Wait()
-	defer r.stopping.Store(true)
+	defer r.stop()
 	w := &watch[TX]{r: r, free: make(chan struct{}, r.cfg.Concurrency), ended: make(chan struct{}, 1), running: map[store.ID]bool{}}
 	var listed time.Time
 	for {
@@ -120,6 +121,26 @@ func (r *Runner[TX]) Run(ctx context.Context) error {
 		}
 		timer.Stop()
 	}
+}
+
+// work runs fn in a goroutine for whose end Run waits. If Run waits already, it does not wait for fn: a WaitGroup must not get
+// its first goroutine while another goroutine waits for it, and a saga that begins now stops before its next step.
+func (r *Runner[TX]) work(fn func()) {
+	r.begins.Lock()
+	defer r.begins.Unlock()
+	if r.isStopping() {
+		go fn()
+		return
+	}
+	r.works.Go(fn)
+}
+
+// stop makes the sagas on this node stop after their current step, and waits for them.
+func (r *Runner[TX]) stop() {
+	r.begins.Lock()
+	r.stopping.Store(true)
+	r.begins.Unlock()
+	r.works.Wait()
 }
 
 // fewEvery is the part of Config.Every for which free places wait for further ones, so that one statement takes many sagas.
@@ -239,7 +260,7 @@ func (w *watch[TX]) start(ctx context.Context, id store.ID, run func(context.Con
 		done()
 		return
 	}
-	w.r.works.Go(func() {
+	w.r.work(func() {
 		defer func() {
 			done()
 			<-w.free

@@ -386,6 +386,11 @@ var sagaMutants = []Mutant{
 		Tests: onSaga("TestLifeOfAKeyAfterNotYet"),
 	},
 	{
+		Name:  "a node that ends waits for sagas that begin meanwhile",
+		Edits: []Edit{{In: "saga.(*Runner).work", Old: "if r.isStopping() {", New: "if r.isStopping() && r.node == nil {"}},
+		Tests: onSaga("TestDoWhileRunEnds"),
+	},
+	{
 		Name:  "a saga that is restored calls under a new key",
 		Edits: []Edit{{In: "saga.(*run).key", Old: "return lease.Key(r.id.Scope, r.id.Key, b.full(), voided)", New: "return lease.Key(r.id.Scope, r.id.Key, b.full()+time.Now().String(), voided)"}},
 		Tests: restored("TestRestoredSagas"),
