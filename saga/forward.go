@@ -142,14 +142,14 @@ func (r *run) local(ctx context.Context, st *step, b *begun) error {
 			var out json.RawMessage
 			// Each run has its own list of events, because the events of a rolled back run do not exist.
 			own := &current.Operation{ID: r.id}
-			if err := protect(func() (err error) { out, err = st.runTx(current.With(ctx, own), tx, b.Input); return err }); err != nil {
+			if err := r.protect(ctx, *b, func() (err error) { out, err = st.runTx(current.With(ctx, own), tx, b.Input); return err }); err != nil {
 				return end{}, err
 			}
 			b.Events = own.Events()
 			return ends(out)
 		})
 	} else {
-		err = r.batch(ctx, func(w *once.Batch) (end, error) {
+		err = r.batch(ctx, *b, func(w *once.Batch) (end, error) {
 			own := &current.Operation{ID: r.id}
 			current.Bind(w, own)
 			out, err := st.declare(w, b.Input)
@@ -170,10 +170,10 @@ func (r *run) local(ctx context.Context, st *step, b *begun) error {
 }
 
 // batch writes the statements that fn declares, in one round trip if the store supports this.
-func (r *run) batch(ctx context.Context, fn func(*once.Batch) (end, error)) error {
+func (r *run) batch(ctx context.Context, b begun, fn func(*once.Batch) (end, error)) error {
 	var w once.Batch
 	var e end
-	if err := protect(func() (err error) { e, err = fn(&w); return err }); err != nil {
+	if err := r.protect(ctx, b, func() (err error) { e, err = fn(&w); return err }); err != nil {
 		return err
 	}
 	return r.write(ctx, e, declared.Writes(&w)...)
@@ -254,7 +254,7 @@ func (r *run) send(ctx context.Context, st *step, b *begun, again bool) error {
 	}
 	var out json.RawMessage
 	err := r.traced(ctx, SpanStep, *b, func(ctx context.Context) error {
-		return protect(func() (err error) { out, err = st.call(ctx, r.key(*b), b.Input); return err })
+		return r.protect(ctx, *b, func() (err error) { out, err = st.call(ctx, r.key(*b), b.Input); return err })
 	})
 	if err == nil {
 		return r.answered(b, out)
@@ -376,7 +376,7 @@ func (r *run) ask(ctx context.Context, st *step, b *begun) (found bool, err erro
 	var out json.RawMessage
 	var finding lease.Finding
 	err = r.traced(ctx, SpanCheck, *b, func(ctx context.Context) error {
-		return protect(func() (err error) { out, finding, err = st.check(ctx, r.key(*b)); return err })
+		return r.protect(ctx, *b, func() (err error) { out, finding, err = st.check(ctx, r.key(*b)); return err })
 	})
 	switch {
 	// The chain is dropped, because a Failure in it is not the answer of the call.

@@ -120,13 +120,13 @@ func (r *run) undo(ctx context.Context, st *step, b begun) error {
 	case st.undoTx != nil: // the same commit stores the turn
 		return r.commit(ctx, b.full(), func(ctx context.Context, tx any) (end, error) {
 			own = &current.Operation{ID: r.id}
-			if err := protect(func() error { return st.undoTx(current.With(ctx, own), tx, b.Input, b.Result) }); err != nil {
+			if err := r.protect(ctx, b, func() error { return st.undoTx(current.With(ctx, own), tx, b.Input, b.Result) }); err != nil {
 				return end{}, err
 			}
 			return undone(), nil
 		})
 	case st.revoke != nil:
-		return r.batch(ctx, func(w *once.Batch) (end, error) {
+		return r.batch(ctx, b, func(w *once.Batch) (end, error) {
 			own = &current.Operation{ID: r.id}
 			current.Bind(w, own)
 			if err := st.revoke(w, b.Input, b.Result); err != nil {
@@ -140,7 +140,7 @@ func (r *run) undo(ctx context.Context, st *step, b begun) error {
 	if err := r.durable(ctx); err != nil {
 		return err
 	}
-	err := protect(func() error {
+	err := r.protect(ctx, b, func() error {
 		if st.undoCall != nil {
 			return st.undoCall(ctx, r.undoKey(b), b.Input, b.Result)
 		}
@@ -164,7 +164,7 @@ func (r *run) resolve(ctx context.Context, st *step, b begun) error {
 		ctx, cancel := r.bounded(ctx, st)
 		defer cancel()
 		err := r.traced(ctx, SpanCancel, b, func(ctx context.Context) error {
-			return protect(func() error { return st.cancel(ctx, r.key(b), b.Input) })
+			return r.protect(ctx, b, func() error { return st.cancel(ctx, r.key(b), b.Input) })
 		})
 		if err != nil {
 			return err
@@ -196,7 +196,7 @@ func (r *run) redo(ctx context.Context, st *step, b begun) error {
 		}
 	}
 	err := r.traced(ctx, SpanStep, b, func(ctx context.Context) error {
-		return protect(func() error {
+		return r.protect(ctx, b, func() error {
 			out, err := st.call(ctx, r.key(b), b.Input)
 			if err != nil {
 				return err
