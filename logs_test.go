@@ -55,7 +55,7 @@ func TestLogAttributesAreThoseOfTheTable(t *testing.T) {
 			}
 		},
 		"saga": func(l *slog.Logger) {
-			for _, e := range []saga.EventType{saga.EventCompleted, saga.EventStuck, saga.EventTurned, saga.EventRetried, saga.EventChanged, saga.EventLeft, saga.EventInterrupted, saga.EventDatabase} {
+			for _, e := range []saga.EventType{saga.EventCompleted, saga.EventStuck, saga.EventTurned, saga.EventRetried, saga.EventHanging, saga.EventChanged, saga.EventLeft, saga.EventInterrupted, saga.EventDatabase} {
 				saga.Log(l).Observe(t.Context(), filled(saga.Event{Type: e}))
 			}
 		},

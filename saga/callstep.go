@@ -34,7 +34,8 @@ func Call[In, Out any](name string, fn func(ctx context.Context, key string, in 
 func (s *CallStep[In, Out]) SafeToRepeat() *CallStep[In, Out] { s.repeats, s.life = true, 0; return s }
 
 // DedupedFor says that the service deduplicates by the key, and remembers a key for the time life. The call is
-// repeated until nine tenths of life have passed since the intent.
+// repeated until nine tenths of life have passed since the intent. After [Again], a new intent is committed
+// before the next attempt.
 func (s *CallStep[In, Out]) DedupedFor(life time.Duration) *CallStep[In, Out] {
 	s.repeats, s.life = life > 0, life
 	return s

@@ -35,7 +35,7 @@ type due interface {
 	over(ctx context.Context, id store.ID, at time.Time) (bool, error)
 
 	// look returns at most n due sagas. Half of the first few sagas belong to different definitions and tenants, in turn.
-	look(ctx context.Context, n, few int) ([]store.ID, error)
+	look(ctx context.Context, n, few int) ([]listed, error)
 
 	// since returns the time since which a saga is due, or the zero time if it is not due.
 	since(ctx context.Context, id store.ID) (time.Time, error)
@@ -46,6 +46,13 @@ type due interface {
 
 	// push delays the next look at a saga that a node is running.
 	push(ctx context.Context, id store.ID) error
+}
+
+// listed is a saga in a list.
+type listed struct {
+	store.ID
+
+	name string // of its definition
 }
 
 // dueTable is the due of a store with tables: the table once_saga_due.
@@ -69,7 +76,7 @@ func newDueTable(db sqlplane.Database, names []string) *dueTable {
 	t.delete, t.deleteAt = free(d, "", ""), free(d, " and due_at = ?", "")
 	t.pushed = free(d, " and due_at <= NOW", "due_at = AGO(?)")
 	t.passed = text("select due_at from once_saga_due where scope = ? and KEY = ? and due_at <= NOW")
-	each := "select * from (select scope, KEY, due_at from once_saga_due where name = ? and due_at <= NOW order by due_at limit ?) as d"
+	each := "select * from (select scope, KEY, name from once_saga_due where name = ? and due_at <= NOW order by due_at limit ?) as d"
 	t.oldest = text(strings.Join(repeat(each, len(names)), " union all "))
 	t.each = text(inTurn(len(names)))
 	t.drain = drains[d]
@@ -176,7 +183,7 @@ func (t *dueTable) over(ctx context.Context, id store.ID, _ time.Time) (bool, er
 
 // look returns the oldest due sagas. If more sagas are due than n, it also selects one saga of each tenant in turn, so that a
 // tenant with many sagas does not delay other tenants.
-func (t *dueTable) look(ctx context.Context, n, few int) ([]store.ID, error) {
+func (t *dueTable) look(ctx context.Context, n, few int) ([]listed, error) {
 	if len(t.names) == 0 {
 		return nil, nil
 	}
@@ -203,7 +210,7 @@ func (t *dueTable) look(ctx context.Context, n, few int) ([]store.ID, error) {
 }
 
 // fair returns one due saga of each of the next n tenants, of each definition in turn. It reads one or two rows for each.
-func (t *dueTable) fair(ctx context.Context, n int) (list []store.ID, err error) {
+func (t *dueTable) fair(ctx context.Context, n int) (list []listed, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var args []any
@@ -234,7 +241,7 @@ func (t *dueTable) fair(ctx context.Context, n int) (list []store.ID, err error)
 			case nth < len(ids):
 				t.after[t.names[of]] = ids[nth].Scope
 				if ids[nth].Key != "" {
-					list = append(list, ids[nth])
+					list = append(list, listed{ids[nth], t.names[of]})
 				}
 			default: // the list of tenants is at its end, so the next look begins at the first tenant
 				t.after[t.names[of]] = ""
@@ -244,12 +251,11 @@ func (t *dueTable) fair(ctx context.Context, n int) (list []store.ID, err error)
 	return list, nil
 }
 
-func (t *dueTable) list(ctx context.Context, sql string, args ...any) (list []store.ID, err error) {
+func (t *dueTable) list(ctx context.Context, sql string, args ...any) (list []listed, err error) {
 	err = t.db.Pool().Query(ctx, store.Statement{SQL: sql, Args: args}, func(row sqlplane.Row) error {
-		var id store.ID
-		var at dialect.Time
-		err := row.Scan(&id.Scope, &id.Key, &at)
-		list = append(list, id)
+		var s listed
+		err := row.Scan(&s.Scope, &s.Key, &s.name)
+		list = append(list, s)
 		return err
 	})
 	return list, err
@@ -273,7 +279,7 @@ func (dueRecords) over(_ context.Context, _ store.ID, at time.Time) (bool, error
 	return !time.Now().Before(at), nil
 }
 
-func (d dueRecords) look(ctx context.Context, n, _ int) (list []store.ID, err error) {
+func (d dueRecords) look(ctx context.Context, n, _ int) (list []listed, err error) {
 	err = eachIdle(ctx, d.ops, store.StateWaiting, func(e upkeep.Entry) (bool, error) {
 		// Another runner has this definition.
 		if d.names[e.Name] == nil {
@@ -284,7 +290,7 @@ func (d dueRecords) look(ctx context.Context, n, _ int) (list []store.ID, err er
 			return false, err //nolint:wrapcheck // it is of the store
 		}
 		if s, err := decodeSaved(rec); err == nil && rec.State == store.StateWaiting && !time.Now().Before(s.Due) {
-			list = append(list, e.ID)
+			list = append(list, listed{e.ID, e.Name})
 		}
 		return len(list) < n, nil
 	})

@@ -62,11 +62,13 @@ type panicError struct{ value any }
 
 func (e *panicError) Error() string { return fmt.Sprintf("the function panicked: %v", e.value) }
 
+var errHangs = errors.New("the function has not returned, although its context has ended. Try: a function that returns when its context ends")
+
 var errGoexit = errors.New("the function has called runtime.Goexit. Try: return an error instead")
 
-// protect runs code of the user in a separate goroutine. A panic and runtime.Goexit become errors, so that no transaction stays
-// open.
-func protect(fn func() error) error {
+// protect runs code of the user in a separate goroutine, which sends the result of the code. A panic and runtime.Goexit become
+// errors, so that no transaction stays open.
+func protect(fn func() error) <-chan error {
 	// The channel has room, so that the goroutine never waits.
 	ended := make(chan error, 1)
 	go func() {
@@ -80,7 +82,7 @@ func protect(fn func() error) error {
 		}()
 		err = fn()
 	}()
-	return <-ended
+	return ended
 }
 
 // spread makes the stack of a new goroutine grow while it is empty. JSON and drivers need this space. Without spread, the stack

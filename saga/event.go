@@ -21,6 +21,7 @@ const (
 	EventStuck       EventType = "stuck"       // a person must decide about a saga; Err says why
 	EventTurned      EventType = "turned"      // the decision to undo the steps of a saga is stored; Err is the cause. [Runner.Cancel] does not cause this event
 	EventRetried     EventType = "retried"     // a step or its undo has failed, and will be tried again
+	EventHanging     EventType = "hanging"     // a step, an undo or a flow has not returned, although its context has ended; its saga gives its place on this node back
 	EventTaken       EventType = "taken"       // this node has taken over a saga that waited, or whose node has died
 	EventChanged     EventType = "changed"     // the saga that was taken over was begun by another version of its definition
 	EventLeft        EventType = "left"        // this node cannot run a saga, and leaves it to another node
@@ -35,9 +36,9 @@ type Event struct {
 	ID   ID
 	Err  error
 
-	Step    string // with EventRetried and EventDefined: the name of the step; "the flow" if no step has failed
+	Step    string // with EventRetried, EventHanging and EventDefined: the name of the step; "the flow" if the event concerns no step
 	StepKey string // the key that was passed to DoKey
-	Undo    bool   // the undo of the step has failed, and not the step
+	Undo    bool   // the undo of the step has failed or hangs, and not the step
 	Tries   int    // how many tries have failed
 
 	Was, Is string // with EventChanged: the fingerprints of both versions
@@ -76,6 +77,12 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	case EventChanged:
 		level, said = slog.LevelInfo, "a saga continues with another version of its definition"
 		more = []slog.Attr{slog.String("was", e.Was), slog.String("is", e.Is)}
+	case EventHanging:
+		said = "a step of a saga still runs after its time limit, and another saga gets its place"
+		if e.Undo {
+			said = "the undo of a step of a saga still runs after its time limit, and another saga gets its place"
+		}
+		more = append([]slog.Attr{slog.String("step", fullName(e.Step, e.StepKey))}, more...)
 	case EventLeft:
 		said = "this process cannot run the saga, and leaves it to another process"
 	case EventInterrupted:

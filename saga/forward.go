@@ -142,14 +142,14 @@ func (r *run) local(ctx context.Context, st *step, b *begun) error {
 			var out json.RawMessage
 			// Each run has its own list of events, because the events of a rolled back run do not exist.
 			own := &current.Operation{ID: r.id}
-			if err := protect(func() (err error) { out, err = st.runTx(current.With(ctx, own), tx, b.Input); return err }); err != nil {
+			if err := r.protect(ctx, *b, func() (err error) { out, err = st.runTx(current.With(ctx, own), tx, b.Input); return err }); err != nil {
 				return end{}, err
 			}
 			b.Events = own.Events()
 			return ends(out)
 		})
 	} else {
-		err = r.batch(ctx, func(w *once.Batch) (end, error) {
+		err = r.batch(ctx, *b, func(w *once.Batch) (end, error) {
 			own := &current.Operation{ID: r.id}
 			current.Bind(w, own)
 			out, err := st.declare(w, b.Input)
@@ -170,10 +170,10 @@ func (r *run) local(ctx context.Context, st *step, b *begun) error {
 }
 
 // batch writes the statements that fn declares, in one round trip if the store supports this.
-func (r *run) batch(ctx context.Context, fn func(*once.Batch) (end, error)) error {
+func (r *run) batch(ctx context.Context, b begun, fn func(*once.Batch) (end, error)) error {
 	var w once.Batch
 	var e end
-	if err := protect(func() (err error) { e, err = fn(&w); return err }); err != nil {
+	if err := r.protect(ctx, b, func() (err error) { e, err = fn(&w); return err }); err != nil {
 		return err
 	}
 	return r.write(ctx, e, declared.Writes(&w)...)
@@ -254,7 +254,7 @@ func (r *run) send(ctx context.Context, st *step, b *begun, again bool) error {
 	}
 	var out json.RawMessage
 	err := r.traced(ctx, SpanStep, *b, func(ctx context.Context) error {
-		return protect(func() (err error) { out, err = st.call(ctx, r.key(*b), b.Input); return err })
+		return r.protect(ctx, *b, func() (err error) { out, err = st.call(ctx, r.key(*b), b.Input); return err })
 	})
 	if err == nil {
 		return r.answered(b, out)
@@ -265,10 +265,7 @@ func (r *run) send(ctx context.Context, st *step, b *begun, again bool) error {
 	// repetitions.
 	case errors.As(err, &notYet):
 		if b.Call != nil {
-			c := *b.Call
-			c.NotYet = true
-			b.Call = &c
-			r.saved = r.saved.with(*b)
+			r.permit(b)
 		}
 		return err
 	case lease.IsNotSent(err) && !again:
@@ -293,10 +290,23 @@ func (r *run) notSent(b *begun) {
 		r.saved = r.saved.without(b.full())
 		return
 	}
+	r.permit(b)
+}
+
+// permit allows one further attempt of a call: no earlier attempt has taken effect.
+func (r *run) permit(b *begun) {
 	c := *b.Call
 	c.NotYet = true
 	b.Call = &c
 	r.saved = r.saved.with(*b)
+}
+
+// reintend stores the intent of an attempt that "not yet" has permitted, or that has a new key. The attempt may have another
+// outcome than "not yet", so the permission ends here, and the service remembers the key from this attempt on.
+func (r *run) reintend(ctx context.Context, st *step, b *begun) error {
+	c := st.contract(time.Now())
+	c.Voided = b.Call.Voided
+	return r.intend(ctx, b, c)
 }
 
 // answered adds the result of a call to the state.
@@ -349,15 +359,13 @@ func (r *run) resume(ctx context.Context, st *step, b *begun) error {
 			return err
 		}
 	}
-	if b.Call.NotYet && !b.Call.Repeat || b.State != stateCalling { // this attempt may have another outcome than "not yet", so the permission to repeat is removed first
-		c := *b.Call
-		c.NotYet = false
-		if err := r.intend(ctx, b, &c); err != nil {
-			return err
-		}
-		return r.send(ctx, st, b, false)
+	if b.State == stateCalling && !b.Call.permitsOne() {
+		return r.send(ctx, st, b, true)
 	}
-	return r.send(ctx, st, b, true)
+	if err := r.reintend(ctx, st, b); err != nil {
+		return err
+	}
+	return r.send(ctx, st, b, false)
 }
 
 // ask asks the service for the outcome of a call. If the service has made sure that the call never happens, the call can be made
@@ -368,7 +376,7 @@ func (r *run) ask(ctx context.Context, st *step, b *begun) (found bool, err erro
 	var out json.RawMessage
 	var finding lease.Finding
 	err = r.traced(ctx, SpanCheck, *b, func(ctx context.Context) error {
-		return protect(func() (err error) { out, finding, err = st.check(ctx, r.key(*b)); return err })
+		return r.protect(ctx, *b, func() (err error) { out, finding, err = st.check(ctx, r.key(*b)); return err })
 	})
 	switch {
 	// The chain is dropped, because a Failure in it is not the answer of the call.

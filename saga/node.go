@@ -68,7 +68,11 @@ type Config struct {
 	// Default 72 h.
 	Retain time.Duration
 
-	// Concurrency is how many sagas this node runs at the same time in [Runner.Run]. Default 16.
+	// Concurrency is how many sagas this node runs at the same time in [Runner.Run]. Sagas of one tenant get at
+	// most three quarters of these places, and so do sagas of one definition if the runner has several
+	// definitions: the other places stay free for other sagas. A saga with a step that has not returned one
+	// second after its timeout gives its place back, as long as such sagas are at most half as many as the
+	// places. Default 16.
 	Concurrency int
 
 	// Every is the time between two polls of the node for due sagas. Default 500 ms.
@@ -117,6 +121,7 @@ type node struct {
 	due      due
 	transact func(ctx context.Context, r *run, full string, fn func(ctx context.Context, tx any) (end, error)) error
 	stopping atomic.Bool
+	hanging  hanging
 	counts   struct{ completed, compensated, stuck, taken, changed atomic.Int64 }
 }
 

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oncelib/once"
@@ -186,5 +188,43 @@ func TestUndosAreSeen(t *testing.T) {
 			g.Errorf("%v: %d, %d", err, g.counted("undo a"), g.counted("undo b"))
 		}
 		saw("compensated", 0, "a undone, b undone, c failed")
+	})
+}
+
+// TestDoWhileRunEnds: a saga that saga.Do begins while Run waits for an earlier one takes no step, and Run does not wait for it.
+func TestDoWhileRunEnds(t *testing.T) {
+	in(t, func(g fixture) {
+		begun, goOn := make(chan string), map[string]chan struct{}{"early": make(chan struct{}), "late": make(chan struct{})}
+		a := writes("a")
+		d := saga.New("test", func(ctx saga.Context, in string) (string, error) {
+			begun <- in
+			<-goOn[in]
+			return a.Do(ctx, in)
+		}, a)
+		r := g.runner(d)
+		ctx, cancel := context.WithTimeout(g.Context(), time.Hour)
+		defer cancel()
+		var callers sync.WaitGroup
+		do := func(key string) {
+			callers.Go(func() { _, _ = saga.Do(ctx, r, d, saga.ID{Key: key}, key) })
+			<-begun
+		}
+		stop := g.run(r)
+		do("early")
+		stopped := make(chan struct{})
+		go func() { stop(); close(stopped) }()
+		synctest.Wait()
+		do("late")
+		close(goOn["early"])
+		select {
+		case <-stopped:
+		case <-ctx.Done():
+			g.Error("Run waits for a saga that has begun after its end")
+		}
+		close(goOn["late"])
+		callers.Wait()
+		if g.counted("aearly")+g.counted("alate") > 0 {
+			g.Error("a node that stops has begun a step")
+		}
 	})
 }

@@ -81,7 +81,7 @@ func (r *run) forward(ctx context.Context) error {
 		return r.decide(ctx, lateError(r.def.deadline))
 	}
 	var out json.RawMessage
-	err := protect(func() (err error) {
+	err := r.protect(ctx, begun{Name: theFlow}, func() (err error) {
 		out, err = r.def.flow(Context{ctx, r}, r.saved.Input)
 		return err
 	})

@@ -25,8 +25,10 @@ type Runner[TX any] struct {
 	store  store.Store[TX]
 	writer upkeep.Writer[TX]
 	plane  sqlplane.SQL[TX] // nil if the store has no tables
-	works  sync.WaitGroup
 	ran    atomic.Bool
+
+	begins sync.Mutex // locked while a saga begins to run, and while Run begins to wait for works
+	works  sync.WaitGroup
 }
 
 // NewRunner returns a runner for the definitions. The runner does not touch sagas of other definitions.
@@ -78,8 +80,8 @@ func NewRunner[TX any](s store.Store[TX], cfg Config, definitions ...AnyDefiniti
 func (r *Runner[TX]) Stats() Stats { return r.stats() }
 
 // Run runs due sagas, and sagas whose node has died, until ctx ends. Then each saga on this node stops after
-// its current step, and Run returns when all sagas on this node have stopped; other nodes continue these
-// sagas. Run returns an error immediately if the table of the package is missing, or if Run was called
+// its current step, and Run returns when all these sagas have stopped; other nodes continue them. Run does not
+// wait for a saga that [Do] or [Handle.Result] begins after the end of ctx: such a saga begins no step. Run returns an error immediately if the table of the package is missing, or if Run was called
 // before.
 func (r *Runner[TX]) Run(ctx context.Context) error {
 	if _, err := r.due.look(ctx, 1, 1); err != nil && ctx.Err() == nil {
@@ -88,9 +90,8 @@ func (r *Runner[TX]) Run(ctx context.Context) error {
 	if r.ran.Swap(true) { // two Runs would share the sagas of this runner, and the end of one Run would stop the sagas of the other
 		return errors.New("saga: Run of this runner was called before. Try: a new runner from saga.NewRunner")
 	}
-	defer r.works.Wait()
-	defer r.stopping.Store(true)
-	w := &watch[TX]{r: r, free: make(chan struct{}, r.cfg.Concurrency), ended: make(chan struct{}, 1), running: map[store.ID]bool{}}
+	defer r.stop()
+	w := &watch[TX]{r: r, ended: make(chan struct{}, 1), running: map[store.ID]place{}}
 	var listed time.Time
 	for {
 		// The lease of a dead node ends after one TTL at the earliest, so more frequent lists would find nothing.
@@ -122,139 +123,24 @@ func (r *Runner[TX]) Run(ctx context.Context) error {
 	}
 }
 
-// fewEvery is the part of Config.Every for which free places wait for further ones, so that one statement takes many sagas.
-const fewEvery = 8
-
-// watch finds sagas for a runner, and starts them.
-type watch[TX any] struct {
-	r       *Runner[TX]
-	free    chan struct{}
-	ended   chan struct{}
-	mu      sync.Mutex
-	running map[store.ID]bool
-	left    map[store.ID]bool // sagas that were due in the last look and were not taken
-}
-
-// gather waits until half of the places are free, or until the time has passed.
-func (w *watch[TX]) gather(ctx context.Context, over <-chan time.Time) {
-	for len(w.free) > cap(w.free)/2 {
-		select {
-		case <-w.ended:
-		case <-over:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// look starts due sagas. It reports whether more sagas may be due than this node has places for.
-func (w *watch[TX]) look(ctx context.Context, lists bool) (full bool, err error) {
-	free := cap(w.free) - len(w.free)
-	// A look would only find sagas that this node has no place for.
-	if free == 0 {
-		return true, nil
-	}
-	ids, err := w.r.due.look(ctx, cap(w.free), free) // more than free, because some of them may be running on this node
-	if err == nil {
-		ids, err = w.apart(ctx, ids)
-	}
-	if err != nil {
-		return false, err
-	}
-	full = len(ids) >= free
-	ids = ids[:min(free, len(ids))]
-	if err := w.take(ctx, ids); err != nil {
-		return false, err
-	}
-	// A saga of a dead node has no row of due. It is found by reading all running sagas, which costs more.
-	if !lists {
-		return full, nil
-	}
-	return full, eachIdle(ctx, w.r.ops, store.StateRunning, func(e upkeep.Entry) (bool, error) {
-		if w.r.defs[e.Name] != nil {
-			w.start(ctx, e.ID, func(ctx context.Context) error { return w.r.resume(ctx, e.ID, false) })
-		}
-		return ctx.Err() == nil, nil
-	})
-}
-
-// apart removes sagas that already run on this node and were woken meanwhile. It makes them due a little later, so that they do
-// not delay other sagas.
-func (w *watch[TX]) apart(ctx context.Context, ids []store.ID) (others []store.ID, err error) {
-	for _, id := range ids {
-		w.mu.Lock()
-		runs := w.running[id]
-		w.mu.Unlock()
-		if !runs {
-			others = append(others, id)
-		} else if err := w.r.due.push(ctx, id); err != nil {
-			return nil, err //nolint:wrapcheck // it is of the store
-		}
-	}
-	return others, nil
-}
-
-// take takes due sagas. A saga that is not taken was probably taken by another node. If it is still due in the next look, it is
-// handled separately: it was woken while a node runs it, or it has ended.
-func (w *watch[TX]) take(ctx context.Context, ids []store.ID) error {
-	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] }) // other nodes see the same list, and should not compete for the same sagas
-	runs, can, err := w.r.takeMany(ctx, ids)
-	if err != nil {
-		return err
-	}
-	for id, run := range runs {
-		w.start(context.WithoutCancel(ctx), id, run) // without cancel, because the saga is taken already and must run or be left
-	}
-	before := w.left
-	w.left = map[store.ID]bool{}
-	for _, id := range ids {
-		if runs[id] != nil {
-			continue
-		}
-		if w.left[id] = true; !can || before[id] {
-			w.start(ctx, id, func(ctx context.Context) error { return w.r.resume(ctx, id, true) })
-		}
-	}
-	return nil
-}
-
-// start runs a saga in a separate goroutine, as soon as a place is free.
-func (w *watch[TX]) start(ctx context.Context, id store.ID, run func(context.Context) error) {
-	w.mu.Lock()
-	busy := w.running[id]
-	w.running[id] = true
-	w.mu.Unlock()
-	if busy {
+// work runs fn in a goroutine for whose end Run waits. If Run waits already, it does not wait for fn: a WaitGroup must not get
+// its first goroutine while another goroutine waits for it, and a saga that begins now stops before its next step.
+func (r *Runner[TX]) work(fn func()) {
+	r.begins.Lock()
+	defer r.begins.Unlock()
+	if r.isStopping() {
+		go fn()
 		return
 	}
-	done := func() {
-		w.mu.Lock()
-		delete(w.running, id)
-		w.mu.Unlock()
-	}
-	select {
-	case w.free <- struct{}{}:
-	case <-ctx.Done():
-		done()
-		return
-	}
-	w.r.works.Go(func() {
-		defer func() {
-			done()
-			<-w.free
-			// One element is enough to wake Run.
-			select {
-			case w.ended <- struct{}{}:
-			default:
-			}
-		}()
-		// The caller's context must not end a saga in the middle of a step: Run stops sagas between steps.
-		own := context.WithoutCancel(ctx)
-		if err := run(own); err != nil {
-			w.r.tell(own, Event{Type: EventInterrupted, ID: idOf(id), Err: err})
-		}
-	})
+	r.works.Go(fn)
+}
+
+// stop makes the sagas on this node stop after their current step, and waits for them.
+func (r *Runner[TX]) stop() {
+	r.begins.Lock()
+	r.stopping.Store(true)
+	r.begins.Unlock()
+	r.works.Wait()
 }
 
 // resume takes a saga over, and runs it.

@@ -73,6 +73,10 @@ func (c *contract) repeats(now time.Time) bool {
 	return c.NotYet || c.Repeat && (c.Until.IsZero() || now.Before(c.Until))
 }
 
+// permitsOne reports whether "not yet" permits only one further attempt. Every attempt is permitted if the call may be repeated
+// for ever.
+func (c *contract) permitsOne() bool { return c.NotYet && (!c.Repeat || !c.Until.IsZero()) }
+
 // full returns the name of a step within its saga.
 func (b begun) full() string { return fullName(b.Name, b.Key) }
 

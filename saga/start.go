@@ -73,7 +73,7 @@ type Handle[Out any] struct {
 }
 
 func handleOf[TX, In, Out any](r *Runner[TX], d *Definition[In, Out], id ID, in In) (*Handle[Out], error) {
-	h := &Handle[Out]{n: r.node, def: d.definition, id: id.store(), work: r.works.Go}
+	h := &Handle[Out]{n: r.node, def: d.definition, id: id.store(), work: r.work}
 	err := id.check()
 	if err == nil && r.defs[d.name] != d.definition {
 		err = fmt.Errorf("saga: the definition %q was not passed to saga.NewRunner. Try: pass the definition to saga.NewRunner", d.name)

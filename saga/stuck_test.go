@@ -152,3 +152,44 @@ func TestAVoidKeyDoesNotResetTries(t *testing.T) {
 		}
 	})
 }
+
+// TestLifeOfAKeyAfterNotYet: a service answers "not yet" for longer than it remembers a key. Then the call takes effect, its answer is lost, and all
+// nodes are down until the service has forgotten the key. The call is not made again, neither by the flow nor behind the turn.
+func TestLifeOfAKeyAfterNotYet(t *testing.T) {
+	const life = time.Hour
+	for _, turns := range []bool{false, true} {
+		in(t, func(g fixture) {
+			calls, lost := 0, make(chan struct{}, 9)
+			charge := saga.Call("charge", func(context.Context, string, string) (string, error) {
+				if calls++; calls <= 2 {
+					return "", saga.Again(2 * life)
+				}
+				if calls > 3 { // the first repetition is within the life of the key
+					lost <- struct{}{}
+				}
+				return "", errTimeout
+			}).DedupedFor(life).Undo(func(context.Context, string, string, string) error { return nil })
+			d := saga.New("test", flowOf(charge), charge)
+			first, later := g.runner(d), g.runner(d)
+			g.start(first, d, sagaID)
+			stop := g.run(first)
+			<-time.After(life)
+			if turns {
+				g.cancel(nil)
+			}
+			select {
+			case <-lost:
+			case <-time.After(9 * life):
+				g.Errorf("%d calls: the call is not made again after \"not yet\"", calls)
+			}
+			stop()
+			<-time.After(life)
+			stop = g.run(later)
+			<-time.After(life)
+			stop()
+			if s := g.status(); calls != 4 || s.State != saga.StateStuck {
+				g.Errorf("the turn: %t: %d calls, and the saga is %+v", turns, calls, s)
+			}
+		})
+	}
+}

@@ -120,13 +120,13 @@ func (r *run) undo(ctx context.Context, st *step, b begun) error {
 	case st.undoTx != nil: // the same commit stores the turn
 		return r.commit(ctx, b.full(), func(ctx context.Context, tx any) (end, error) {
 			own = &current.Operation{ID: r.id}
-			if err := protect(func() error { return st.undoTx(current.With(ctx, own), tx, b.Input, b.Result) }); err != nil {
+			if err := r.protect(ctx, b, func() error { return st.undoTx(current.With(ctx, own), tx, b.Input, b.Result) }); err != nil {
 				return end{}, err
 			}
 			return undone(), nil
 		})
 	case st.revoke != nil:
-		return r.batch(ctx, func(w *once.Batch) (end, error) {
+		return r.batch(ctx, b, func(w *once.Batch) (end, error) {
 			own = &current.Operation{ID: r.id}
 			current.Bind(w, own)
 			if err := st.revoke(w, b.Input, b.Result); err != nil {
@@ -140,7 +140,7 @@ func (r *run) undo(ctx context.Context, st *step, b begun) error {
 	if err := r.durable(ctx); err != nil {
 		return err
 	}
-	err := protect(func() error {
+	err := r.protect(ctx, b, func() error {
 		if st.undoCall != nil {
 			return st.undoCall(ctx, r.undoKey(b), b.Input, b.Result)
 		}
@@ -164,7 +164,7 @@ func (r *run) resolve(ctx context.Context, st *step, b begun) error {
 		ctx, cancel := r.bounded(ctx, st)
 		defer cancel()
 		err := r.traced(ctx, SpanCancel, b, func(ctx context.Context) error {
-			return protect(func() error { return st.cancel(ctx, r.key(b), b.Input) })
+			return r.protect(ctx, b, func() error { return st.cancel(ctx, r.key(b), b.Input) })
 		})
 		if err != nil {
 			return err
@@ -190,15 +190,13 @@ func (r *run) redo(ctx context.Context, st *step, b begun) error {
 	if !st.repeats {
 		ctx = atmostonce.Mark(ctx)
 	}
-	if b.Call.NotYet && !b.Call.Repeat { // the permission of "not yet" is for this attempt only
-		c := *b.Call
-		c.NotYet = false
-		if err := r.intend(ctx, &b, &c); err != nil {
+	if b.Call.permitsOne() {
+		if err := r.reintend(ctx, st, &b); err != nil {
 			return err
 		}
 	}
 	err := r.traced(ctx, SpanStep, b, func(ctx context.Context) error {
-		return protect(func() error {
+		return r.protect(ctx, b, func() error {
 			out, err := st.call(ctx, r.key(b), b.Input)
 			if err != nil {
 				return err
@@ -206,12 +204,15 @@ func (r *run) redo(ctx context.Context, st *step, b begun) error {
 			return r.answered(&b, out)
 		})
 	})
+	switch f := failureIn(err); {
+	case errors.As(err, new(*againError)):
+		r.permit(&b)
+		return err
 	// A duplicate says that an earlier attempt was applied, so it is not a refusal.
-	if f := failureIn(err); f != nil && f.Code != codeDuplicate && !lease.IsNotSent(err) {
+	case f != nil && f.Code != codeDuplicate && !lease.IsNotSent(err):
 		b.Failure = f
 		return r.setState(b, stateFailed)
-	}
-	if err != nil && failureIn(err) != nil {
+	case f != nil:
 		// Without the chain, so that the failure does not count as a refusal of the undo.
 		return errors.New(err.Error())
 	}

@@ -161,7 +161,7 @@ var sagaMutants = []Mutant{
 	},
 	{
 		Name:  "a runner does not look for nodes that have died",
-		Edits: []Edit{{In: "saga.(*watch).look", Old: "if !lists {", New: "if !lists || w.r != nil {"}},
+		Edits: []Edit{{In: "saga.(*watch).look", Old: "if lists {", New: "if lists && w.r == nil {"}},
 		Tests: onSaga("TestNodeDies"),
 	},
 	{
@@ -217,14 +217,14 @@ var sagaMutants = []Mutant{
 	{
 		Name: "a saga that is woken while it runs takes the room of another one",
 		Edits: []Edit{
-			{In: "saga.(*watch).look", Old: "w.r.due.look(ctx, cap(w.free), free)", New: "w.r.due.look(ctx, free, free)"},
-			{In: "saga.(*watch).apart", Old: "err := w.r.due.push(ctx, id); err != nil", New: "err != nil"},
+			{In: "saga.(*watch).look", Old: "w.r.due.look(ctx, w.r.cfg.Concurrency, free)", New: "w.r.due.look(ctx, free, free)"},
+			{In: "saga.(*watch).apart", Old: "err := w.r.due.push(ctx, s.ID); err != nil", New: "err != nil"},
 		},
 		Tests: onSagas("TestWokenSagaKeepsNoOtherWaiting$/^SQLite$"),
 	},
 	{
 		Name:  "a saga that is woken while it runs is counted as due until it ends",
-		Edits: []Edit{{In: "saga.(*watch).apart", Old: "err := w.r.due.push(ctx, id); err != nil", New: "err != nil"}},
+		Edits: []Edit{{In: "saga.(*watch).apart", Old: "err := w.r.due.push(ctx, s.ID); err != nil", New: "err != nil"}},
 		Tests: onSagas("TestWokenSagaKeepsNoOtherWaiting$/^SQLite$"),
 	},
 	{
@@ -369,6 +369,61 @@ var sagaMutants = []Mutant{
 		Name:  "a saga that was taken over has lost the trace of its start",
 		Edits: []Edit{{In: "saga.(*node).takeOver", Old: "held.Claim{Trace: rec.Trace}", New: "held.Claim{}"}},
 		Tests: onSaga("TestTracerSeesNodes"),
+	},
+	{
+		Name:  "a not yet permits a call for ever, also after its service has forgotten the key",
+		Edits: []Edit{{In: "saga.(*contract).permitsOne", Old: "(!c.Repeat || !c.Until.IsZero())", New: "!c.Repeat"}},
+		Tests: onSaga("TestLifeOfAKeyAfterNotYet"),
+	},
+	{
+		Name:  "a not yet behind the turn permits no further attempt",
+		Edits: []Edit{{In: "saga.(*run).redo", Old: "r.permit(&b)", New: ""}},
+		Tests: onSaga("TestLifeOfAKeyAfterNotYet"),
+	},
+	{
+		Name:  "the life of a key begins before a not yet",
+		Edits: []Edit{{In: "saga.(*run).reintend", Old: "c.Voided = b.Call.Voided", New: "c.Voided, c.Until = b.Call.Voided, b.Call.Until"}},
+		Tests: onSaga("TestLifeOfAKeyAfterNotYet"),
+	},
+	{
+		Name:  "a node that ends waits for sagas that begin meanwhile",
+		Edits: []Edit{{In: "saga.(*Runner).work", Old: "if r.isStopping() {", New: "if r.isStopping() && r.node == nil {"}},
+		Tests: onSaga("TestDoWhileRunEnds"),
+	},
+	{
+		Name:  "calls of one definition that hang take all places",
+		Edits: []Edit{{In: "saga.(*watch).reserve", Old: "len(w.r.defs) > 1 &&", New: "w.r == nil &&"}},
+		Tests: onSaga("TestHangingCallsLeavePlaces"),
+	},
+	{
+		Name:  "calls of one tenant that hang take all places",
+		Edits: []Edit{{In: "saga.(*watch).reserve", Old: `idOf(s.ID).Tenant != "" &&`, New: "w.r == nil &&"}},
+		Tests: onSaga("TestHangingCallsLeavePlaces"),
+	},
+	{
+		Name:  "a step that ignores its context keeps its place",
+		Edits: []Edit{{In: "saga.(*watch).used", Old: "return n - min(hanging, (w.r.cfg.Concurrency+1)/2)", New: "return n"}},
+		Tests: onSaga("TestStepsThatIgnoreTheirContext"),
+	},
+	{
+		Name:  "the steps that ignore their context have no bound",
+		Edits: []Edit{{In: "saga.(*watch).used", Old: "min(hanging, (w.r.cfg.Concurrency+1)/2)", New: "hanging"}},
+		Tests: onSaga("TestStepsThatIgnoreTheirContext"),
+	},
+	{
+		Name:  "a saga that has hung counts as hanging for ever",
+		Edits: []Edit{{In: "saga.(*run).protect", Old: "defer end()", New: "_ = end"}},
+		Tests: onSaga("TestStepsThatIgnoreTheirContext"),
+	},
+	{
+		Name:  "sagas of a dead node take all places",
+		Edits: []Edit{{In: "saga.(*watch).revive", Old: "(w.r.cfg.Concurrency+w.looks%2)/2 -", New: "w.r.cfg.Concurrency -"}},
+		Tests: onSaga("TestSagasOfADeadNode"),
+	},
+	{
+		Name:  "the sagas of a dead node have no turns",
+		Edits: []Edit{{In: "saga.(*watch).list", Old: "return turns[a.ID] - turns[b.ID]", New: "return 0"}},
+		Tests: onSaga("TestSagasOfADeadNode"),
 	},
 	{
 		Name:  "a saga that is restored calls under a new key",
