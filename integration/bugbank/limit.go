@@ -88,6 +88,16 @@ var limitMutants = []Mutant{
 		Tests: in("limit", "TestPoolLeavesConnectionsToOthers"),
 	},
 	{
+		Name:  "a new request starts no request that waits for a capacity that has grown",
+		Edits: []Edit{{In: "fairqueue.(*Queue).Enter", Old: "if q.Serve(now); q.waiting > 0 {", New: "if q.waiting > 0 {"}},
+		Tests: in("internal/base/fairqueue", "TestGrownCapacityServesWaitingRequests"),
+	},
+	{
+		Name:  "requests that wait never look whether a capacity has grown",
+		Edits: []Edit{{In: "(*Limiter).await", Old: "l.queue.Serve(l.now())", New: ""}},
+		Tests: in("limit", "TestWaitingRequestsTakeFreedConnections"),
+	},
+	{
 		Name:  "replays are shed with new work",
 		Edits: []Edit{{In: "limit.(*Limiter).admit", Old: "if replay != nil {", New: "if replay != nil && replay.Cached() {"}},
 		Tests: append(in("limit", "TestPoolShedsNewWorkAndAnswersReplays"), Killer{Module: "store/pgxstore", Test: "TestPoolProtection"}),
