@@ -193,6 +193,31 @@ func TestQuotaThatCannotCount(t *testing.T) {
 	})
 }
 
+// TestQuotaWhoseCountIsSlow: while a count takes longer than the retention, answers that the last count has counted expire. So the last count does
+// not stay valid until the slow one ends, and a principal below its quota is not refused. The log is told, once.
+func TestQuotaWhoseCountIsSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &measured{Store: memstore.New(), most: 1000}
+		s := newSpender(m, 6, oncehttp.Config{Retain: 3 * time.Minute})
+		stop := s.run(t)
+		m.behind = func() { <-time.After(20 * time.Minute) }
+		for i := range 90 { // at most four answers are stored at the same time
+			pass(time.Minute)
+			wantStatus(t, s.spend("acme", fmt.Sprint(i)), 200)
+		}
+		if n := strings.Count(s.log.String(), "takes so long"); n != 1 || !strings.Contains(s.log.String(), "Try: ") {
+			t.Errorf("%d warnings: %s", n, s.log.String())
+		}
+		m.behind = nil
+		pass(30 * time.Minute)
+		for i := range 6 {
+			wantStatus(t, s.spend("acme", fmt.Sprint("quick ", i)), 200)
+		}
+		wantStatus(t, s.spend("acme", "new"), 429)
+		stop()
+	})
+}
+
 // TestQuotaThatIsNotRun: nobody is refused, and the log is told.
 func TestQuotaThatIsNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ var limitMutants = []Mutant{
 	},
 	{
 		Name:  "a quota forgets what is stored during a count",
-		Edits: []Edit{{In: "limit.(*Quota).count", Old: "counted, q.since, time.Now()", New: "counted, map[string]int64{}, time.Now()"}},
+		Edits: []Edit{{In: "limit.(*Quota).count", Old: "counted, q.since, began", New: "counted, map[string]int64{}, began"}},
 		Tests: in("oncehttp", "TestQuotaOfSeveralProcesses"),
 	},
 	{
@@ -24,8 +24,18 @@ var limitMutants = []Mutant{
 	},
 	{
 		Name:  "a count that fails stands for ever",
-		Edits: []Edit{{In: "limit.(*Quota).full", Old: "case q.at.IsZero(), q.failing && now.Sub(q.at) > quotaRounds*q.cfg.Every:", New: "case q.at.IsZero():"}},
+		Edits: []Edit{{In: "limit.(*Quota).full", Old: "case q.at.IsZero(), now.Sub(q.at) > quotaRounds*q.cfg.Every:", New: "case q.at.IsZero():"}},
 		Tests: in("oncehttp", "TestQuotaThatCannotCount"),
+	},
+	{
+		Name:  "a count stands for as long as no count fails",
+		Edits: []Edit{{In: "limit.(*Quota).full", Old: "case q.at.IsZero(), now.Sub(q.at) >", New: `case q.at.IsZero(), q.trouble != "" && now.Sub(q.at) >`}},
+		Tests: in("oncehttp", "TestQuotaWhoseCountIsSlow"),
+	},
+	{
+		Name:  "a slow count is as young as its end",
+		Edits: []Edit{{In: "limit.(*Quota).count", Old: "q.counted, q.added, q.at = counted, q.since, began", New: "q.counted, q.added, q.at = counted, q.since, time.Now()"}},
+		Tests: in("oncehttp", "TestQuotaWhoseCountIsSlow"),
 	},
 	{
 		Name:  "a replay from the cache needs a look-up of the store",
