@@ -220,15 +220,28 @@ func (l *Limiter) await(r *http.Request, tenant string) (fairqueue.Ticket, fairq
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	select {
-	case refused = <-called:
-	case <-timer.C:
-		refused = l.quit(w, called)
-	case <-r.Context().Done():
-		refused = l.quit(w, called)
+	// A Capacity gives no signal when it grows, so each waiting request looks for free slots.
+	look := time.NewTicker(wait/looks + 1)
+	defer look.Stop()
+	for {
+		select {
+		case <-look.C:
+			l.mu.Lock()
+			l.queue.Serve(l.now())
+			l.mu.Unlock()
+			continue
+		case refused = <-called:
+		case <-timer.C:
+			refused = l.quit(w, called)
+		case <-r.Context().Done():
+			refused = l.quit(w, called)
+		}
+		return w.Ticket, refused
 	}
-	return w.Ticket, refused
 }
+
+// looks is how often a waiting request looks for free slots, in the longest time that it waits.
+const looks = 10
 
 // quit ends the waiting of w.
 func (l *Limiter) quit(w *fairqueue.Waiter, called <-chan fairqueue.Refusal) fairqueue.Refusal {

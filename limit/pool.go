@@ -23,8 +23,8 @@ type PoolConfig struct {
 	Window time.Duration
 
 	// Stat returns how many connections of the pool are in use, and the largest number of connections of the pool (0 means no limit). With Stat, the
-	// number of slots is at most the number of connections that other code does not use. Stat is called for each request while a lock is held, so it
-	// must be fast. Default: nil, the number of slots depends only on the waits.
+	// number of slots is at most the number of connections that other code does not use. Stat is called for each request, and about ten times for
+	// a request that waits, while a lock is held, so it must be fast. Default: nil, the number of slots depends only on the waits.
 	Stat func() (inUse, most int)
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,6 +161,35 @@ func TestPoolLeavesConnectionsToOthers(t *testing.T) {
 	wantPlaces(t, p, "others have all", 1)
 	most = 0
 	wantPlaces(t, p, "a pool without a bound", 16)
+}
+
+// TestWaitingRequestsTakeFreedConnections: a report gives its connections back while the running request hangs. A request that waits is served,
+// although no request begins or ends meanwhile.
+func TestWaitingRequestsTakeFreedConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var inUse atomic.Int64
+		pool := limit.NewPool(limit.PoolConfig{Stat: func() (int, int) { return int(inUse.Load()), 8 }})
+		l := limit.New(limit.Config{Capacity: pool})
+		h := l.Middleware(work(time.Hour))
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { ask(ctx, h, "") })
+		synctest.Wait()
+		inUse.Store(8) // the request has one connection, and the report seven
+		wg.Go(func() {
+			if a := ask(t.Context(), l.Middleware(work(0)), ""); a.status != http.StatusNoContent {
+				t.Errorf("%+v", a)
+			}
+		})
+		synctest.Wait()
+		if s := l.State(); s.Running != 1 || s.Waiting != 1 || s.Capacity != 1 {
+			t.Errorf("vacuous: %+v", s)
+		}
+		inUse.Store(1)
+		after(time.Minute)
+		cancel()
+		wg.Wait()
+	})
 }
 
 // pooled is a store with few connections, each of which is busy for as long as it is used.

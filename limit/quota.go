@@ -22,10 +22,12 @@ type QuotaConfig struct {
 	// [upkeep.RecordSize] bytes for each operation, until the retention of the operation is over. Required.
 	Bytes int64
 
-	// Every is the time between two counts of the stored bytes of all principals. Default: one minute.
+	// Every is the time between the beginnings of two counts of the stored bytes of all principals. It should be longer than a count takes, and much
+	// shorter than the retention of operations. Default: one minute.
 	Every time.Duration
 
-	// Log gets a warning when a count fails; the warning is not repeated until a count has succeeded. Default: [slog.Default].
+	// Log gets a warning when a count fails, or takes so long that the quota cannot refuse requests all the time. The warning is not repeated until a
+	// count has succeeded in time. Default: [slog.Default].
 	Log *slog.Logger
 }
 
@@ -39,8 +41,8 @@ type QuotaConfig struct {
 //
 // A quota adds no statement to the execution of an operation. [Quota.Run] counts in the background, and bytes that this process stores are added to
 // the count at once. A principal can exceed Bytes, because two things are not yet counted: bytes that other processes store between two counts, and
-// the answers of requests that are being served. Bytes that are stored during a count may be counted twice until the next count. If no count has
-// succeeded for three times QuotaConfig.Every, no request is refused.
+// the answers of requests that are being served. Bytes that are stored during a count may be counted twice until the next count. A count is valid
+// until three times QuotaConfig.Every after its beginning. Without a valid count no request is refused.
 type Quota struct {
 	cfg      QuotaConfig
 	measurer upkeep.Measurer
@@ -49,9 +51,9 @@ type Quota struct {
 	counted map[string]int64 // bytes of each principal by the last count, without principals that have few
 	added   map[string]int64 // bytes that this process has added since that count began
 	since   map[string]int64 // bytes that this process has added since the running count began; nil: no count runs
-	at      time.Time        // the end of the last count; zero: no count has ended yet
+	at      time.Time        // the beginning of the last count that has succeeded; zero: no count has succeeded yet
 	due     time.Time        // about when the next count begins
-	failing bool             // the last count has failed, or Run has ended
+	trouble string           // the warning about the last count; "": it has succeeded in time
 	running bool             // Run was called, or the warning that it was not called is in the log
 	made    time.Time
 	refused uint64
@@ -62,7 +64,7 @@ const (
 	quotaPage         = 2_000            // operations that one statement reads; few, because InnoDB reads their answers for it
 	quotaTimeout      = 10 * time.Second // the time limit of one statement
 	quotaRest         = 4                // the pause after a statement, as a multiple of its duration
-	quotaRounds       = 3                // how long a count is valid, as a multiple of Every
+	quotaRounds       = 3                // how long a count is valid after its beginning, as a multiple of Every
 	quotaAdded        = 100_000          // principals that are remembered between two counts
 )
 
@@ -87,18 +89,14 @@ func (q *Quota) Run(ctx context.Context) error {
 	q.mu.Unlock()
 	for ctx.Err() == nil {
 		began := time.Now()
-		q.end(ctx, q.count(ctx), began)
+		q.end(ctx, q.count(ctx, began), began)
 		q.pause(ctx, q.cfg.Every-time.Since(began))
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	// No count follows, so the last count soon becomes too old to refuse requests.
-	q.failing = true
 	return ctx.Err()
 }
 
 // count reads all operations, in pages. The pauses between pages leave the database to others.
-func (q *Quota) count(ctx context.Context) error {
+func (q *Quota) count(ctx context.Context, began time.Time) error {
 	q.mu.Lock()
 	q.since = map[string]int64{}
 	q.mu.Unlock()
@@ -111,7 +109,7 @@ func (q *Quota) count(ctx context.Context) error {
 		}
 	}
 	for after := (store.ID{}); ; {
-		began := time.Now()
+		asked := time.Now()
 		list, next, err := q.page(ctx, after)
 		if err != nil {
 			return err
@@ -127,13 +125,13 @@ func (q *Quota) count(ctx context.Context) error {
 			break
 		}
 		after = next
-		q.pause(ctx, quotaRest*time.Since(began))
+		q.pause(ctx, quotaRest*time.Since(asked))
 	}
 	note()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	// The count may lack operations that were stored while it ran, so their bytes are kept.
-	q.counted, q.added, q.at = counted, q.since, time.Now()
+	q.counted, q.added, q.at = counted, q.since, began
 	return nil
 }
 
@@ -143,15 +141,23 @@ func (q *Quota) page(ctx context.Context, after store.ID) (list []upkeep.Stored,
 	return q.measurer.Stored(ctx, after, quotaPage)
 }
 
-// end notes whether a count has succeeded. It logs the first of several failures.
+// end notes the end of a count. It logs the first of several failures, and the first of several counts that take too long.
 func (q *Quota) end(ctx context.Context, err error, began time.Time) {
+	took, trouble, why := time.Since(began), "", slog.Any("error", err)
+	switch {
+	case ctx.Err() != nil: // the end of ctx is no failure of the count
+	case err != nil:
+		trouble = "limit: the quota cannot count the stored bytes of the principals, and soon refuses no more requests. Try: check that the database is reachable"
+	case 2*took > quotaRounds*q.cfg.Every: // this count becomes too old before the next one, which may take as long, has ended
+		trouble = "limit: a count of the stored bytes of the principals takes so long that the quota cannot refuse requests all the time. Try: a QuotaConfig.Every that is longer than a count takes"
+		why = slog.Duration("took", took)
+	}
 	q.mu.Lock()
-	// The end of ctx is no failure of the count.
-	first := err != nil && !q.failing && ctx.Err() == nil
-	q.since, q.failing, q.due = nil, err != nil, began.Add(q.cfg.Every)
+	first := trouble != "" && trouble != q.trouble
+	q.since, q.trouble, q.due = nil, trouble, began.Add(q.cfg.Every)
 	q.mu.Unlock()
 	if first {
-		q.log().WarnContext(ctx, "limit: the quota cannot count the stored bytes of the principals, and soon refuses no more requests. Try: check that the database is reachable", slog.Any("error", err))
+		q.log().WarnContext(ctx, trouble, why)
 	}
 }
 
@@ -198,8 +204,9 @@ func (q *Quota) full(scope string) (after time.Duration, full bool) {
 	defer q.mu.Unlock()
 	now := time.Now()
 	switch {
-	case q.at.IsZero(), q.failing && now.Sub(q.at) > quotaRounds*q.cfg.Every:
-		// Without a valid count no request is refused: the quota must not become an outage.
+	case q.at.IsZero(), now.Sub(q.at) > quotaRounds*q.cfg.Every:
+		// Without a valid count no request is refused: the quota must not become an outage. An old count is not valid, because the rows that it has
+		// counted expire, while added only grows.
 		return 0, false
 	case q.counted[p]+q.added[p] < q.cfg.Bytes:
 		return 0, false

@@ -154,6 +154,7 @@ type measured struct {
 
 	most   int
 	down   atomic.Bool
+	takes  atomic.Int64 // how long the last page takes, in nanoseconds
 	behind func() // is called when the last page was read
 }
 
@@ -162,6 +163,9 @@ func (m *measured) Stored(ctx context.Context, after store.ID, limit int) ([]upk
 		return nil, store.ID{}, errors.New("down")
 	}
 	list, next, err := m.Store.Stored(ctx, after, min(limit, m.most))
+	if d := time.Duration(m.takes.Load()); next.IsZero() && d > 0 {
+		<-time.After(d)
+	}
 	if next.IsZero() && m.behind != nil {
 		m.behind()
 	}
@@ -190,6 +194,31 @@ func TestQuotaThatCannotCount(t *testing.T) {
 		stop()
 		pass(4 * time.Minute)
 		wantStatus(t, s.spend("acme", "newer"), 200) // nothing counts any more
+	})
+}
+
+// TestQuotaWhoseCountIsSlow: while a count takes longer than the retention, answers that the last count has counted expire. So the last count does
+// not stay valid until the slow one ends, and a principal below its quota is not refused. The log is told, once.
+func TestQuotaWhoseCountIsSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &measured{Store: memstore.New(), most: 1000}
+		s := newSpender(m, 6, oncehttp.Config{Retain: 3 * time.Minute})
+		stop := s.run(t)
+		m.takes.Store(int64(20 * time.Minute))
+		for i := range 90 { // at most four answers are stored at the same time
+			pass(time.Minute)
+			wantStatus(t, s.spend("acme", fmt.Sprint(i)), 200)
+		}
+		if n := strings.Count(s.log.String(), "takes so long"); n != 1 || !strings.Contains(s.log.String(), "Try: ") {
+			t.Errorf("%d warnings: %s", n, s.log.String())
+		}
+		m.takes.Store(0)
+		pass(30 * time.Minute)
+		for i := range 6 {
+			wantStatus(t, s.spend("acme", fmt.Sprint("quick ", i)), 200)
+		}
+		wantStatus(t, s.spend("acme", "new"), 429)
+		stop()
 	})
 }
 

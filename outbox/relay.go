@@ -280,7 +280,11 @@ const statementTime = 30 * time.Second
 
 // try runs fn with a bound on its time.
 func (r *Relay) try(ctx context.Context, fn func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, statementTime)
+	return within(ctx, statementTime, fn)
+}
+
+func within(ctx context.Context, most time.Duration, fn func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	return fn(ctx)
 }

@@ -17,6 +17,9 @@ const (
 	sweepEvery = 15 * time.Second
 )
 
+// archiveTime bounds one batch of an archive. It is long, because the messages of a batch that has taken too long are archived again.
+const archiveTime = 10 * time.Minute
+
 // sweep deletes delivered messages after RetainDelivered, in the process that holds part 0, until ctx ends. It has a goroutine of its own, so that a
 // long sweep delays nothing else.
 func (r *Relay) sweep(ctx context.Context) {
@@ -46,10 +49,14 @@ func (r *Relay) sweep(ctx context.Context) {
 // sweepSent deletes messages that were delivered longer ago than RetainDelivered, oldest first, until no such message is left, so that deletes keep
 // up with deliveries. Between two statements it pauses for as long as the last one took, so that the database has time for others.
 func (r *Relay) sweepSent(ctx context.Context) error {
+	most := statementTime
+	if r.archive != nil {
+		most = archiveTime
+	}
 	for ctx.Err() == nil {
 		var more bool
 		began := time.Now()
-		err := r.try(ctx, func(ctx context.Context) (err error) {
+		err := within(ctx, most, func(ctx context.Context) (err error) {
 			more, err = r.sweepSome(ctx)
 			return err
 		})

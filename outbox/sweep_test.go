@@ -12,6 +12,7 @@ import (
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // keptDatabase has delivered messages that were kept for long enough.
@@ -56,5 +57,43 @@ func TestSweepKeepsUp(t *testing.T) {
 		}
 		cancel()
 		<-ended
+	})
+}
+
+// archivedDatabase has one delivered message that was kept for long enough.
+type archivedDatabase struct {
+	keptDatabase
+
+	deletes int
+}
+
+func (d *archivedDatabase) Pool() sqlplane.Runner { return d }
+
+func (d *archivedDatabase) Query(_ context.Context, _ store.Statement, fn func(sqlplane.Row) error) error {
+	return fn(emptyRow{})
+}
+
+func (d *archivedDatabase) Within(ctx context.Context, _ store.Isolation, fn func(context.Context, sqlplane.Runner) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	d.deletes++
+	return fn(ctx, d)
+}
+
+// emptyRow is a row of zero values.
+type emptyRow struct{}
+
+func (emptyRow) Scan(...any) error { return nil }
+
+// TestSlowArchiveDeletesItsMessages: messages that an archive has taken are deleted, even if it has taken minutes for them.
+func TestSlowArchiveDeletesItsMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &archivedDatabase{keptDatabase: keptDatabase{fakeSQL: fakeSQL{dialect: sqlplane.SQLite}}}
+		r := newRelay(db, PublisherFunc(func(context.Context, []message.Message) []error { return nil }), RelayConfig{})
+		r.keep, r.archive = time.Hour, func(context.Context, []upkeep.Expired) error { <-time.After(5 * time.Minute); return nil }
+		if err := r.sweepSent(t.Context()); err != nil || db.deletes != 1 {
+			t.Errorf("%d deletes, %v", db.deletes, err)
+		}
 	})
 }

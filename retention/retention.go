@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/oncelib/once/internal/base/sleep"
@@ -32,7 +33,9 @@ const (
 // Config configures a [Sweeper]. The zero value is ready to use.
 type Config struct {
 	// Batch is how many rows one transaction deletes at most. While transactions are slow, because the database
-	// is busy, the sweeper uses smaller batches. Default 100; with Archive 5,000.
+	// is busy, the sweeper uses smaller batches. With Archive, the sweeper begins with small batches, makes them
+	// larger while the archive is quick, and halves them after an error. On SQL databases, such a batch also ends after
+	// 8 MiB, because its rows are in memory. Default 100; with Archive 5,000.
 	Batch int
 
 	// Rate is how many rows are deleted in a second at most. With every Rate, the sweeper pauses for at least
@@ -48,7 +51,8 @@ type Config struct {
 
 	// Archive is called with the rows of a batch before they are deleted; an example is
 	// (*archive.Writer).Write. The rows are deleted only if Archive returns nil. Archive may receive a row
-	// twice, because the process may die before the deletion. Default: rows are deleted without a copy.
+	// twice, because the process may die before the deletion. Archive and the deletion of a batch have ten minutes
+	// together; after that time the pass ends with an error. Default: rows are deleted without a copy.
 	Archive func(ctx context.Context, rows []upkeep.Expired) error
 
 	// Observe is called synchronously after each batch and at the end of each pass. Default: no function.
@@ -67,6 +71,7 @@ type Pass struct {
 type Sweeper struct {
 	store upkeep.Sweeper
 	cfg   Config
+	kept  atomic.Int64 // with Archive: how many rows the next batch has at most, also in the next pass
 }
 
 // New returns a sweeper of s, which must implement [upkeep.Sweeper] or wrap a store that does. New panics if s
@@ -91,7 +96,10 @@ func New(s store.Operations, cfg Config) *Sweeper {
 	if cfg.Every == 0 {
 		cfg.Every = DefaultEvery
 	}
-	return &Sweeper{sweeper, cfg}
+	created := &Sweeper{store: sweeper, cfg: cfg}
+	// Small at first, because a process that runs once must not begin with more rows than its archive can take in time.
+	created.kept.Store(int64(min(cfg.Batch, DefaultBatch)))
+	return created
 }
 
 // Sweep deletes all expired operations and returns how many rows it has deleted. At the first error, or when
@@ -99,12 +107,19 @@ func New(s store.Operations, cfg Config) *Sweeper {
 func (s *Sweeper) Sweep(ctx context.Context) (rows int, err error) {
 	began := time.Now()
 	p := pace{batch: s.cfg.Batch, most: s.cfg.Batch, rate: s.cfg.Rate, keeps: s.cfg.Archive != nil}
+	if p.keeps {
+		p.batch = int(s.kept.Load())
+	}
 	req := upkeep.Sweep{Archive: s.cfg.Archive}
 	for {
 		req.Limit = p.batch
 		swept, took, err := s.batch(ctx, req)
+		if p.resize(swept, took, err); p.keeps {
+			s.kept.Store(int64(p.batch))
+		}
 		rows += swept.Rows
-		over := err != nil || !swept.More
+		// If a batch has found the same rows as the last one, another transaction has locked them. A later pass deletes them.
+		over := err != nil || !swept.More || swept.Rows == 0 && !swept.Mark.After(req.After)
 		s.observe(Pass{rows, time.Since(began), over, err})
 		if over {
 			return rows, err
@@ -118,13 +133,20 @@ func (s *Sweeper) Sweep(ctx context.Context) (rows int, err error) {
 	}
 }
 
-// patience bounds one batch, because a sweep that hangs must not look like a sweep that works.
-const patience = time.Minute
+// A batch is bounded in time, because a sweep that hangs must not look like a sweep that works.
+const (
+	patience     = time.Minute
+	patienceKept = 10 * time.Minute // with Archive, because the rows of a batch that has taken too long are archived again
+)
 
 var errSlow = errors.New("retention: a batch of the sweep has taken too long")
 
 func (s *Sweeper) batch(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, time.Duration, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSlow)
+	bound := patience
+	if req.Archive != nil {
+		bound = patienceKept
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, bound, errSlow)
 	defer cancel()
 	began := time.Now()
 	swept, err := s.store.Sweep(ctx, req)

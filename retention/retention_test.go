@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,14 +89,140 @@ type slow struct {
 	*memstore.Store
 	perRow, busy time.Duration
 	limits       []int
+	most         int // how many rows a batch has at most, if not 0
 }
 
 func (s *slow) Sweep(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, error) {
 	s.limits = append(s.limits, req.Limit)
+	if s.most > 0 {
+		req.Limit = min(req.Limit, s.most)
+	}
 	swept, err := s.Store.Sweep(ctx, req)
 	took := time.Duration(swept.Rows) * s.perRow
 	s.busy += took
 	<-time.After(took)
+	return swept, err
+}
+
+// TestSlowArchiveDeletesItsRows: an archive that takes a second for each row gets small batches, each row only one time.
+func TestSlowArchiveDeletesItsRows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{Store: memstore.New()}
+		fill(t, s.Store, 300)
+		s.Advance(time.Hour)
+		archived := 0
+		sweeper := newSweeper(t, s, retention.Config{Archive: func(ctx context.Context, rows []upkeep.Expired) error {
+			<-time.After(time.Duration(len(rows)) * time.Second)
+			archived += len(rows)
+			return ctx.Err()
+		}})
+		if n, err := sweeper.Sweep(t.Context()); n != 300 || archived != 300 || err != nil {
+			t.Errorf("%d rows deleted and %d archived of 300, %v", n, archived, err)
+		}
+		if last := s.limits[len(s.limits)-1]; s.limits[0] != 100 || last > 12 || last < 1 {
+			t.Errorf("batches of %v rows, want smaller ones, of ten seconds", s.limits)
+		}
+	})
+}
+
+// TestFailingArchiveGetsSmallerBatches: also in the next pass, so that an archive that cannot take so many rows at a time does not receive the same
+// rows for ever.
+func TestFailingArchiveGetsSmallerBatches(t *testing.T) {
+	s := &slow{Store: memstore.New()}
+	fill(t, s.Store, 50)
+	s.Advance(time.Hour)
+	sweeper := newSweeper(t, s, retention.Config{Archive: func(_ context.Context, rows []upkeep.Expired) error {
+		if len(rows) > 3 {
+			return errors.New("too many rows")
+		}
+		return nil
+	}})
+	rows, passes := 0, 0
+	for ; rows < 50 && passes < 100; passes++ {
+		n, err := sweeper.Sweep(t.Context())
+		if rows += n; (err != nil) != (rows < 50) {
+			t.Errorf("%d rows deleted, %v", rows, err)
+		}
+	}
+	if rows != 50 {
+		t.Errorf("%d of 50 rows deleted in %d passes, in batches of %v", rows, passes, s.limits)
+	}
+}
+
+// TestQuickArchiveGetsLargeBatches: up to Batch, because each batch costs a few flushes of the disk.
+func TestQuickArchiveGetsLargeBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for batch, want := range map[int]string{30: "[30 30 30 30 30]", 250: "[100 200]", 1000: "[100 200]"} {
+			s := &slow{Store: memstore.New()}
+			fill(t, s.Store, 149)
+			s.Advance(time.Hour)
+			sweeper := newSweeper(t, s, retention.Config{Batch: batch, Archive: func(context.Context, []upkeep.Expired) error { return nil }})
+			if n, err := sweeper.Sweep(t.Context()); n != 149 || err != nil || fmt.Sprint(s.limits) != want {
+				t.Errorf("Batch %d: batches of %v, want %s; %d rows deleted, %v", batch, s.limits, want, n, err)
+			}
+		}
+	})
+}
+
+// TestLargeRowsGetSmallBatches: a store that ends its batches early, because rows are large, is not asked for many more rows, which it would read in
+// vain.
+func TestLargeRowsGetSmallBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{Store: memstore.New(), most: 7}
+		fill(t, s.Store, 140)
+		s.Advance(time.Hour)
+		sweeper := newSweeper(t, s, retention.Config{Archive: func(context.Context, []upkeep.Expired) error { return nil }})
+		if n, err := sweeper.Sweep(t.Context()); n != 140 || err != nil || slices.Max(s.limits[1:]) > 14 {
+			t.Errorf("%d rows deleted of 140 in batches of %v, %v", n, s.limits, err)
+		}
+	})
+}
+
+// TestLockedRowIsSkipped: rows after a row that another transaction has locked are deleted. A pass does not archive the locked row again and again.
+func TestLockedRowIsSkipped(t *testing.T) {
+	for _, c := range []struct{ batch, most, left int }{{2, 10, 1}, {3, 10, 1}, {10, 1, 6}} { // if each batch has one row, no pass gets past the locked row
+		synctest.Test(t, func(t *testing.T) {
+			s := &locking{rows: 10, locked: 5, most: c.most, deleted: map[int]bool{}}
+			archived := 0
+			sweeper := newSweeper(t, s, retention.Config{Batch: c.batch, Archive: func(_ context.Context, rows []upkeep.Expired) error {
+				if archived += len(rows); archived > 20 {
+					return errors.New("the same rows again")
+				}
+				return nil
+			}})
+			if n, err := sweeper.Sweep(t.Context()); n != 10-c.left || err != nil {
+				t.Errorf("%+v: %d of 10 rows deleted and %d archived, %v", c, n, archived, err)
+			}
+		})
+	}
+}
+
+// locking is a store with expired rows, of which one is locked. The rows are numbered from 1 in the order of their expiry.
+type locking struct {
+	store.Operations
+	rows, locked int
+	most         int // rows of a batch
+	deleted      map[int]bool
+}
+
+func (s *locking) Sweep(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, error) {
+	var found []int
+	for i := max(1, int(req.After.Unix())); i <= s.rows && len(found) < min(req.Limit, s.most); i++ {
+		if !s.deleted[i] {
+			found = append(found, i)
+		}
+	}
+	if len(found) == 0 {
+		return upkeep.Swept{Mark: req.After}, nil
+	}
+	swept := upkeep.Swept{More: len(found) == min(req.Limit, s.most), Mark: time.Unix(int64(found[len(found)-1]), 0)}
+	err := req.Archive(ctx, make([]upkeep.Expired, len(found)))
+	for _, i := range found {
+		if i != s.locked {
+			s.deleted[i] = true
+			swept.Rows++
+		}
+	}
 	return swept, err
 }
 

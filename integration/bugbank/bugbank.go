@@ -160,6 +160,7 @@ func All() []Mutant {
 		recordedMutants,
 		outboxMutants,
 		archiveMutants,
+		retentionMutants,
 		retryMutants,
 		breakerMutants,
 		journalMutants,

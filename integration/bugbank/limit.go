@@ -14,7 +14,7 @@ var limitMutants = []Mutant{
 	},
 	{
 		Name:  "a quota forgets what is stored during a count",
-		Edits: []Edit{{In: "limit.(*Quota).count", Old: "counted, q.since, time.Now()", New: "counted, map[string]int64{}, time.Now()"}},
+		Edits: []Edit{{In: "limit.(*Quota).count", Old: "counted, q.since, began", New: "counted, map[string]int64{}, began"}},
 		Tests: in("oncehttp", "TestQuotaOfSeveralProcesses"),
 	},
 	{
@@ -24,8 +24,18 @@ var limitMutants = []Mutant{
 	},
 	{
 		Name:  "a count that fails stands for ever",
-		Edits: []Edit{{In: "limit.(*Quota).full", Old: "case q.at.IsZero(), q.failing && now.Sub(q.at) > quotaRounds*q.cfg.Every:", New: "case q.at.IsZero():"}},
+		Edits: []Edit{{In: "limit.(*Quota).full", Old: "case q.at.IsZero(), now.Sub(q.at) > quotaRounds*q.cfg.Every:", New: "case q.at.IsZero():"}},
 		Tests: in("oncehttp", "TestQuotaThatCannotCount"),
+	},
+	{
+		Name:  "a count stands for as long as no count fails",
+		Edits: []Edit{{In: "limit.(*Quota).full", Old: "case q.at.IsZero(), now.Sub(q.at) >", New: `case q.at.IsZero(), q.trouble != "" && now.Sub(q.at) >`}},
+		Tests: in("oncehttp", "TestQuotaWhoseCountIsSlow"),
+	},
+	{
+		Name:  "a slow count is as young as its end",
+		Edits: []Edit{{In: "limit.(*Quota).count", Old: "q.counted, q.added, q.at = counted, q.since, began", New: "q.counted, q.added, q.at = counted, q.since, time.Now()"}},
+		Tests: in("oncehttp", "TestQuotaWhoseCountIsSlow"),
 	},
 	{
 		Name:  "a replay from the cache needs a look-up of the store",
@@ -86,6 +96,16 @@ var limitMutants = []Mutant{
 		Name:  "a request that has its connection takes another one from its place",
 		Edits: []Edit{{In: "limit.(*Pool).limit", Old: "max(0, inUse-p.running)", New: "inUse"}},
 		Tests: in("limit", "TestPoolLeavesConnectionsToOthers"),
+	},
+	{
+		Name:  "a new request starts no request that waits for a capacity that has grown",
+		Edits: []Edit{{In: "fairqueue.(*Queue).Enter", Old: "if q.Serve(now); q.waiting > 0 {", New: "if q.waiting > 0 {"}},
+		Tests: in("internal/base/fairqueue", "TestGrownCapacityServesWaitingRequests"),
+	},
+	{
+		Name:  "requests that wait never look whether a capacity has grown",
+		Edits: []Edit{{In: "(*Limiter).await", Old: "l.queue.Serve(l.now())", New: ""}},
+		Tests: in("limit", "TestWaitingRequestsTakeFreedConnections"),
 	},
 	{
 		Name:  "replays are shed with new work",

@@ -169,3 +169,14 @@ func TestInnoDBSweepLost(t *testing.T) {
 		}
 	})
 }
+
+// TestInnoDBSweepOfLargeRows: with an archive, only some of them are in memory at a time.
+func TestInnoDBSweepOfLargeRows(t *testing.T) {
+	testenv.Both(t)
+	onInnoDB(t, func(t *testing.T, on innodb) {
+		s := sweptOn(t, on)
+		s.expire(t, 5)
+		run(t, s.db, "update once_operation set body = repeat('x', 5 << 20)")
+		sweepsLargeRows(t, s.Store)
+	})
+}

@@ -72,3 +72,42 @@ func sqliteSweepsInParts(t *testing.T, db *sql.DB, s *sqlstore.Store) {
 		t.Errorf("synchronous left behind: %d", n)
 	}
 }
+
+// TestSweepOfLargeRows: with an archive, only some of them are in memory at a time.
+func TestSweepOfLargeRows(t *testing.T) {
+	for _, kind := range []string{harness.SQLite, harness.Postgres} {
+		t.Run(kind, func(t *testing.T) {
+			db, s := migrated(t, newSource(t, kind))
+			large, claim, at := "zeroblob(5 << 20)", "x'63'", "%[1]d"
+			if kind == harness.Postgres {
+				large, claim, at = "decode(repeat('00', 5 << 20), 'hex')", "'c'", "to_timestamp(%[1]d)"
+			}
+			for i := range 5 {
+				run(t, db, fmt.Sprintf("insert into once_operation (scope, key, claim, since, expires_at, body) values ('s', 'k%[1]d', %[2]s, "+at+", "+at+", %[3]s)", 1+i, claim, large))
+			}
+			sweepsLargeRows(t, s)
+		})
+	}
+}
+
+// sweepsLargeRows sweeps five rows of 5 MiB with an archive.
+func sweepsLargeRows(t *testing.T, s *sqlstore.Store) {
+	t.Helper()
+	archived := map[string]int{}
+	req := upkeep.Sweep{Limit: 10, Archive: func(_ context.Context, rows []upkeep.Expired) error {
+		for _, r := range rows {
+			archived[r.Key]++
+		}
+		return nil
+	}}
+	for i, rows := range []int{2, 2, 1, 0} {
+		swept, err := s.Sweep(t.Context(), req)
+		if err != nil || swept.Rows != rows || swept.More != (i < 2) {
+			t.Errorf("%d: %+v, %v: want %d rows", i, swept, err, rows)
+		}
+		req.After = swept.Mark
+	}
+	if len(archived) != 5 {
+		t.Errorf("of 5 rows are archived: %v", archived)
+	}
+}

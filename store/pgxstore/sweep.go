@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/upkeep"
@@ -108,22 +109,37 @@ func (s *Store) sweepKept(ctx context.Context, tx pgx.Tx, req upkeep.Sweep) (upk
 	if err != nil {
 		return swept, err
 	}
-	found, err := pgx.CollectRows(rows, scanExpired)
-	if err != nil || len(found) == 0 {
+	found, err := collectExpired(rows)
+	if err != nil || len(found.Rows) == 0 {
 		return swept, err
 	}
-	if err := req.Archive(ctx, found); err != nil {
+	if err := req.Archive(ctx, found.Rows); err != nil {
 		return swept, &store.Error{Kind: store.KindOther, Err: err}
 	}
 	var b pgx.Batch
 	b.Queue(pgsql.SweepLightly)
-	b.Queue(s.textByClaim(pgsql.SweepKept, pgsql.SweepKeptByKey), pgsql.Kept(found)).Exec(func(tag pgconn.CommandTag) error {
+	b.Queue(s.textByClaim(pgsql.SweepKept, pgsql.SweepKeptByKey), pgsql.Kept(found.Rows)).Exec(func(tag pgconn.CommandTag) error {
 		swept.Rows = int(tag.RowsAffected())
 		return nil
 	})
-	swept.More, swept.Mark = len(found) >= req.Limit, found[len(found)-1].At
+	swept.More, swept.Mark = found.More(req.Limit), found.Rows[len(found.Rows)-1].At
 	err = tx.SendBatch(ctx, &b).Close()
 	return swept, err
+}
+
+func collectExpired(rows pgx.Rows) (found dialect.Batch, err error) {
+	defer rows.Close()
+	for rows.Next() {
+		e, err := scanExpired(rows)
+		if err != nil {
+			return found, err
+		}
+		if found.Add(e) {
+			break
+		}
+	}
+	rows.Close() // reads and drops the rest
+	return found, rows.Err()
 }
 
 func scanExpired(from pgx.CollectableRow) (e upkeep.Expired, err error) {

@@ -1,6 +1,7 @@
 package pgxstore_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -54,5 +55,28 @@ func TestSweepMark(t *testing.T) {
 			t.Errorf("%d: %+v, %v: want the mark %v", i, swept, err, want)
 		}
 		req.After = swept.Mark
+	}
+}
+
+// TestSweepOfLargeRows: with an archive, only some of them are in memory at a time.
+func TestSweepOfLargeRows(t *testing.T) {
+	pool := openPool(t)
+	for _, sql := range []string{expired, "update once_operation set body = decode(repeat('00', 5 << 20), 'hex')"} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, req := pgxstore.New(pool, pgxstore.Config{}), upkeep.Sweep{Limit: 10}
+	archived := 0
+	req.Archive = func(_ context.Context, rows []upkeep.Expired) error { archived += len(rows); return nil }
+	for i, rows := range []int{2, 2, 1} {
+		swept, err := s.Sweep(t.Context(), req)
+		if err != nil || swept.Rows != rows || swept.More != (i < 2) {
+			t.Errorf("%d: %+v, %v: want %d rows", i, swept, err, rows)
+		}
+		req.After = swept.Mark
+	}
+	if n := count(t, pool, "select count(*) from once_operation"); n != 0 || archived != 5 {
+		t.Errorf("%d rows are left, and %d are archived, of 5", n, archived)
 	}
 }

@@ -57,11 +57,11 @@ func (s *Store) sweepMySQL(ctx context.Context, req upkeep.Sweep) (upkeep.Swept,
 	if err != nil {
 		return upkeep.Swept{}, s.notSwept(err)
 	}
-	if len(found) == 0 {
+	if len(found.Rows) == 0 {
 		return upkeep.Swept{Mark: req.After}, nil
 	}
 	if req.Archive != nil {
-		if err := req.Archive(ctx, found); err != nil {
+		if err := req.Archive(ctx, found.Rows); err != nil {
 			return upkeep.Swept{}, &store.Error{Kind: store.KindOther, Err: err}
 		}
 	}
@@ -77,8 +77,8 @@ func (s *Store) sweepMySQL(ctx context.Context, req upkeep.Sweep) (upkeep.Swept,
 
 // sweepParts deletes the found rows in several transactions. After each transaction it pauses for as long as the
 // transaction took. After an error, or after the end of ctx, a later sweep finds the rest.
-func sweepParts(ctx context.Context, req upkeep.Sweep, found []upkeep.Expired, drop func([]upkeep.Expired) (int, error)) (all upkeep.Swept, err error) {
-	for part := range slices.Chunk(found, mysqlPart) {
+func sweepParts(ctx context.Context, req upkeep.Sweep, found dialect.Batch, drop func([]upkeep.Expired) (int, error)) (all upkeep.Swept, err error) {
+	for part := range slices.Chunk(found.Rows, mysqlPart) {
 		began := time.Now()
 		dropped, err := drop(part)
 		if err != nil && all.Rows > 0 {
@@ -96,7 +96,7 @@ func sweepParts(ctx context.Context, req upkeep.Sweep, found []upkeep.Expired, d
 		case <-ctx.Done(): // the next transaction returns the error of ctx
 		}
 	}
-	all.More, all.Mark = len(found) >= req.Limit, found[len(found)-1].At
+	all.More, all.Mark = found.More(req.Limit), found.Rows[len(found.Rows)-1].At
 	return all, nil
 }
 
@@ -146,8 +146,8 @@ func (s *Store) deleteUnlocked(ctx context.Context, found []upkeep.Expired) (int
 	}
 	swept, err := s.sweeping(ctx, mysqlSweeping, func(tx *sql.Tx) (swept upkeep.Swept, err error) {
 		those, values := thoseMySQL(found)
-		free, err := collectExpired(ctx, tx, fill("select o.scope, o.`key`, o.claim, o.expires_at from "+those+" where "+mysqlExpired+" for update skip locked", values...), scanSwept)
-		free = slices.DeleteFunc(free, func(e upkeep.Expired) bool { return !same[string(e.Nonce)] })
+		locked, err := collectExpired(ctx, tx, fill("select o.scope, o.`key`, o.claim, o.expires_at from "+those+" where "+mysqlExpired+" for update skip locked", values...), scanSwept)
+		free := slices.DeleteFunc(locked.Rows, func(e upkeep.Expired) bool { return !same[string(e.Nonce)] })
 		if err != nil || len(free) == 0 {
 			return swept, err
 		}
@@ -185,26 +185,4 @@ func thoseKept(found []upkeep.Expired) string {
 func scanSwept(rows *sql.Rows) (e upkeep.Expired, err error) {
 	err = rows.Scan(&e.Scope, &e.Key, &e.Nonce, (*dialect.Time)(&e.At))
 	return e, err
-}
-
-func scanExpired(rows *sql.Rows) (e upkeep.Expired, err error) {
-	r, err := scan(rows, &e.Scope, &e.Key, (*dialect.Time)(&e.At))
-	e.Record = r.Record
-	return e, err
-}
-
-func collectExpired(ctx context.Context, from querier, query string, scan func(*sql.Rows) (upkeep.Expired, error), args ...any) (found []upkeep.Expired, err error) {
-	rows, err := from.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		e, err := scan(rows)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, e)
-	}
-	return found, rows.Err()
 }

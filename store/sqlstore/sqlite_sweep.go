@@ -40,11 +40,12 @@ func (s *Store) sweepSQLite(ctx context.Context, req upkeep.Sweep) (all upkeep.S
 	if req.Archive != nil {
 		query, scan = sqliteKept, scanExpired
 	}
-	found, err := collectExpired(ctx, s.db, query, scan, req.After.UnixMilli(), req.Limit)
+	expired, err := collectExpired(ctx, s.db, query, scan, req.After.UnixMilli(), req.Limit)
 	if err != nil {
 		return upkeep.Swept{}, s.notSwept(err)
 	}
-	all = upkeep.Swept{Mark: req.After, More: len(found) >= req.Limit}
+	found := expired.Rows
+	all = upkeep.Swept{Mark: req.After, More: expired.More(req.Limit)}
 	if len(found) == 0 {
 		return all, nil
 	}

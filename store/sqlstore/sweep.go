@@ -105,28 +105,40 @@ func (d sweeping) deleteExpired(ctx context.Context, tx *sql.Tx, req upkeep.Swee
 }
 
 // readExpired reads the expired records, and passes them to Archive.
-func (d sweeping) readExpired(ctx context.Context, from querier, req upkeep.Sweep) (found []upkeep.Expired, err error) {
-	rows, err := from.QueryContext(ctx, d.expiring, req.Limit, d.moment(req.After))
-	if err != nil {
-		return nil, err
+func (d sweeping) readExpired(ctx context.Context, from querier, req upkeep.Sweep) (dialect.Batch, error) {
+	found, err := collectExpired(ctx, from, d.expiring, scanExpired, req.Limit, d.moment(req.After))
+	if err != nil || len(found.Rows) == 0 {
+		return found, err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var e upkeep.Expired
-		r, err := scan(rows, &e.Scope, &e.Key, (*dialect.Time)(&e.At))
-		if err != nil {
-			return nil, err
-		}
-		e.Record = r.Record
-		found = append(found, e)
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil || len(found) == 0 {
-		return nil, err
-	}
-	if err := req.Archive(ctx, found); err != nil {
-		return nil, &store.Error{Kind: store.KindOther, Err: err}
+	if err := req.Archive(ctx, found.Rows); err != nil {
+		return found, &store.Error{Kind: store.KindOther, Err: err}
 	}
 	return found, nil
+}
+
+func scanExpired(rows *sql.Rows) (e upkeep.Expired, err error) {
+	r, err := scan(rows, &e.Scope, &e.Key, (*dialect.Time)(&e.At))
+	e.Record = r.Record
+	return e, err
+}
+
+// collectExpired reads rows until they have so many bytes that they fill a batch.
+func collectExpired(ctx context.Context, from querier, query string, scan func(*sql.Rows) (upkeep.Expired, error), args ...any) (found dialect.Batch, err error) {
+	rows, err := from.QueryContext(ctx, query, args...)
+	if err != nil {
+		return found, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		e, err := scan(rows)
+		if err != nil {
+			return found, err
+		}
+		if found.Add(e) {
+			break
+		}
+	}
+	return found, errors.Join(rows.Err(), rows.Close())
 }
 
 type querier interface {
@@ -134,19 +146,19 @@ type querier interface {
 }
 
 // deleteKept deletes the archived records.
-func (d sweeping) deleteKept(ctx context.Context, tx *sql.Tx, req upkeep.Sweep, found []upkeep.Expired) (upkeep.Swept, error) {
-	if len(found) == 0 {
+func (d sweeping) deleteKept(ctx context.Context, tx *sql.Tx, req upkeep.Sweep, found dialect.Batch) (upkeep.Swept, error) {
+	if len(found.Rows) == 0 {
 		return upkeep.Swept{Mark: req.After}, nil
 	}
 	if err := d.makeCommitCheap(ctx, tx); err != nil {
 		return upkeep.Swept{}, err
 	}
-	r, err := tx.ExecContext(ctx, d.drop, pgsql.Kept(found))
+	r, err := tx.ExecContext(ctx, d.drop, pgsql.Kept(found.Rows))
 	if err != nil {
 		return upkeep.Swept{}, err
 	}
 	n, err := r.RowsAffected()
-	return upkeep.Swept{Rows: int(n), More: len(found) >= req.Limit, Mark: found[len(found)-1].At}, err
+	return upkeep.Swept{Rows: int(n), More: found.More(req.Limit), Mark: found.Rows[len(found.Rows)-1].At}, err
 }
 
 func (d sweeping) makeCommitCheap(ctx context.Context, tx *sql.Tx) (err error) {

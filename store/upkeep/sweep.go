@@ -23,7 +23,8 @@ type Sweeper interface {
 	// is killed while s.Archive runs, nothing was deleted, and a later Sweep passes the rows to its Archive
 	// again; the rows then have the same Nonce. If the database supports this, only one node at a time sweeps
 	// with an archive, and another node finds nothing to do. On SQLite, two nodes that sweep at the same time
-	// archive rows twice.
+	// archive rows twice. If rows are large, Sweep may archive and delete fewer rows than s.Limit, although more expired rows
+	// exist, so that the rows in memory stay bounded.
 	//
 	// After an error the rows still exist, except after an error of the kind [store.KindLost]: after such an
 	// error the rows may be deleted, and they were archived.

@@ -72,17 +72,16 @@ type Refusal struct {
 // New returns an empty queue.
 func New(cfg Config) *Queue { return &Queue{Config: cfg, tenants: map[string]*tenant{}} }
 
-// Enter serves a request at once if no other request waits and a place is free.
+// Enter serves a request at once if a place is free and no other request waits for it.
 func (q *Queue) Enter(now time.Duration, name string) (Ticket, bool) {
 	// A waiting request has a right to the free place.
-	if q.waiting > 0 {
+	if q.Serve(now); q.waiting > 0 {
 		return Ticket{}, false
 	}
 	release, ok := q.acquire()
 	if !ok {
 		return Ticket{}, false
 	}
-	q.progress = now
 	return q.start(now, q.tenant(name), release), true
 }
 
@@ -146,7 +145,12 @@ func (q *Queue) Leave(now time.Duration, served Ticket, useful bool) {
 	q.running--
 	served.tenant.running--
 	q.drop(served.tenant)
-	// A changing capacity may have more than one free place now.
+	q.Serve(now)
+}
+
+// Serve serves waiting requests while places are free. Enter and Leave call it. With a Capacity, call it also now and then while
+// requests wait: a Capacity gives no signal when it grows, and perhaps no request begins or ends for a long time.
+func (q *Queue) Serve(now time.Duration) {
 	for q.waiting > 0 {
 		release, ok := q.acquire()
 		if !ok {
@@ -168,6 +172,7 @@ func (q *Queue) Waiting() int { return q.waiting }
 func (q *Queue) Mean() time.Duration { return q.mean }
 
 func (q *Queue) start(now time.Duration, t *tenant, release func(bool)) Ticket {
+	q.progress = now
 	q.running++
 	t.running++
 	return Ticket{t, now, release}

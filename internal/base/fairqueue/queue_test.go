@@ -151,6 +151,49 @@ type none struct{}
 func (none) Acquire() (func(bool), bool) { return nil, false }
 func (none) Limit() int                  { return 0 }
 
+// The running request hangs, so no end of a request shows that the capacity has grown.
+func TestGrownCapacityServesWaitingRequests(t *testing.T) {
+	c := &places{most: 1}
+	q := fairqueue.New(fairqueue.Config{Capacity: c, Queue: 10, Wait: time.Hour})
+	if _, ok := q.Enter(0, ""); !ok {
+		t.Fatal("a free place is refused")
+	}
+	served := 0
+	for range 4 {
+		if r := q.Wait(0, "", 0, &fairqueue.Waiter{Call: func(fairqueue.Refusal) { served++ }}); r.Why != fairqueue.Admitted {
+			t.Fatal(r)
+		}
+	}
+	c.most = 3
+	if q.Serve(time.Second); served != 2 {
+		t.Errorf("Serve has served %d requests in 2 free places", served)
+	}
+	c.most = 4
+	if _, ok := q.Enter(time.Second, ""); ok || served != 3 {
+		t.Errorf("a new request has overtaken the last one that waits: %v; %d are served, want 3", ok, served)
+	}
+	c.most = 6
+	if _, ok := q.Enter(time.Second, ""); !ok || served != 4 {
+		t.Errorf("a new request is served: %v, although 2 places are free and 1 request waits; %d are served, want 4", ok, served)
+	}
+	// The places were free a moment ago, so the time to come back does not count from the first request.
+	if r := q.Wait(2*time.Second, "", 2*time.Second, new(fairqueue.Waiter)); r.Why != fairqueue.Admitted {
+		t.Errorf("a request is refused: %+v", r)
+	}
+}
+
+// places is a capacity of some places.
+type places struct{ taken, most int }
+
+func (p *places) Acquire() (func(bool), bool) {
+	if p.taken >= p.most {
+		return nil, false
+	}
+	p.taken++
+	return func(bool) { p.taken-- }, true
+}
+func (p *places) Limit() int { return p.most }
+
 // While nothing gets done, the time to come back grows.
 func TestStuckQueueRaisesTheWait(t *testing.T) {
 	q := fairqueue.New(fairqueue.Config{Limit: 1, Queue: 0, Wait: time.Hour})
