@@ -155,7 +155,7 @@ type measured struct {
 	most   int
 	down   atomic.Bool
 	takes  atomic.Int64 // how long the last page takes, in nanoseconds
-	behind func() // is called when the last page was read
+	behind func()       // is called when the last page was read
 }
 
 func (m *measured) Stored(ctx context.Context, after store.ID, limit int) ([]upkeep.Stored, store.ID, error) {
