@@ -37,8 +37,8 @@ var Noun = cli.Noun{
 
 var runEntry = cli.Entry{
 	Name: "gateway", Brief: brief,
-	Help: `Runs a reverse proxy in front of a service. The gateway forwards each request that has an idempotency key only once.
-The part "gateway" of once.yaml lists the routes that the gateway protects:
+	Help: `Runs a reverse proxy in front of a service. If a request has an idempotency key, the gateway forwards the
+request only once. The part "gateway" of once.yaml lists the routes that the gateway protects:
 
   gateway:
     upstream: http://127.0.0.1:3000
