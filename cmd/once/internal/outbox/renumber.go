@@ -62,7 +62,7 @@ func (c *renumber) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	after, err := db.Outbox.Renumber(ctx, c.by)
 	switch {
 	case errors.Is(err, outbox.ErrBacklog):
-		return fmt.Errorf("messages with a key wait for delivery in %s, so the command has changed nothing. Try: run once relay --to BROKER --db %s until once outbox list --db %s shows no message, and then the same command again", db.Name, db.Paste, db.Paste)
+		return fmt.Errorf("messages with a key wait for delivery in %s, so the command has changed nothing. Try: run \"once relay --to BROKER --db %s\" until \"once outbox list --db %s\" shows no message, and then the same command again", db.Name, db.Paste, db.Paste)
 	case err != nil:
 		return refused(db, "change", err)
 	}
