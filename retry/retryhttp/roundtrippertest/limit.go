@@ -55,7 +55,7 @@ func (l *lab) rateLimit() error {
 	case good.Load() != calls || sent >= 2*calls:
 		return fmt.Errorf("%d of %d calls have succeeded, with %d requests", good.Load(), calls, sent)
 	case refused.Load() == 0:
-		return errors.New("no request was refused: this check proves nothing")
+		return errors.New("the server has refused no request: this check proves nothing")
 	}
 	return nil
 }

@@ -160,7 +160,7 @@ func (l *lab) stale(connections int, http2 bool) error {
 		}
 	}
 	if died := s.died.Load(); died == 0 {
-		return errors.New("no request has met a dead connection: this check proves nothing")
+		return errors.New("no request was sent on a dead connection: this check proves nothing")
 	}
 	if n := s.posts.Load(); n != 3 {
 		return fmt.Errorf("%d requests have arrived, not 3", n)
@@ -184,7 +184,7 @@ func (l *lab) staleStreams(streams int) error {
 	}
 	all.Wait()
 	if s.died.Load() == 0 {
-		return errors.New("no request has met the dead connection: this check proves nothing")
+		return errors.New("no request was sent on the dead connection: this check proves nothing")
 	}
 	return errors.Join(errs...)
 }

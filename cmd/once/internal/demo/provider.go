@@ -47,7 +47,7 @@ and every unknown outcome was resolved, some outcomes by asking a provider and s
 type provider struct{ frame }
 
 func (c *provider) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, 90, fmt.Sprintf("how `MANY` orders the clients send, at least %d", killstorm.LeastOrders), "the moments of the kills", "`FILE` for the logs of the processes")
+	c.flags(fs, 90, fmt.Sprintf("how `MANY` orders the clients send, at least %d", killstorm.LeastOrders), "when the demo kills processes", "`FILE` for the logs of the processes")
 }
 
 const (

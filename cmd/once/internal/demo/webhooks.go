@@ -49,7 +49,7 @@ type webhooks struct {
 }
 
 func (c *webhooks) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, 120, fmt.Sprintf("how `MANY` refunds the clients make, at least %d", killstorm.LeastWebhooks), "the moments of the kills", "`FILE` for the logs of the processes")
+	c.flags(fs, 120, fmt.Sprintf("how `MANY` refunds the clients make, at least %d", killstorm.LeastWebhooks), "when the demo kills processes", "`FILE` for the logs of the processes")
 	fs.BoolVar(&c.unsafe, "unsafe", false, "run a receiver without signatures and without an inbox, to see what these prevent")
 }
 
