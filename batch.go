@@ -35,7 +35,7 @@ func (b *Batch) ExecRows(rows int, sql string, args ...any) {
 // with the writes of the handler.
 func (b *Batch) Add(s store.Statement) {
 	if b.over {
-		panic("once: a Batch was used after its handler had returned; its writes are sent already. Try: add all writes before the handler returns")
+		panic("once: the handler has returned, and its Batch was sent, so the Batch accepts no more writes. Try: add all writes before the handler returns")
 	}
 	b.writes = append(b.writes, s)
 }

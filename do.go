@@ -83,7 +83,7 @@ func marshal(v any, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-var errNilFailure = errors.New("the handler has returned a nil *once.Failure as its error, and such an error is not equal to nil. Try: return nil, or declare var err error instead of var f *once.Failure")
+var errNilFailure = errors.New("the handler has returned a nil *once.Failure as its error, and Go does not treat this error as nil. Try: return nil, or declare var err error instead of var f *once.Failure")
 
 // decode turns a verdict into the results of Do, and reports the end of the call. A stored result that cannot be decoded is
 // an error of the call.

@@ -58,7 +58,7 @@ func (c *call[TX]) join(ctx context.Context, tx TX, h handler[TX]) verdict {
 	return c.execute(ctx, cl, h)
 }
 
-var errSame = errors.New("once.Join has the same key as the operation whose handler calls it. Try: a different key for Join")
+var errSame = errors.New("the handler of an operation calls once.Join with the key of the same operation. Try: a different key for Join")
 
 var errNoJoin = errors.New("the store does not support once.Join, because it cannot use a transaction of the caller. Try: once.Do")
 

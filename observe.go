@@ -263,7 +263,7 @@ func (c *call[TX]) observeEffectOutside(ctx context.Context, txn transaction[TX]
 	}
 }
 
-var errOutside = errors.New("the handler succeeded without running a statement on its transaction: its writes elsewhere are not rolled back, and a retry may write them twice. Try: write through the transaction that the handler receives")
+var errOutside = errors.New("the handler succeeded without running a statement on its transaction: if the handler has written elsewhere, a rollback does not undo these writes, and a retry may repeat them. Try: write through the transaction that the handler receives")
 
 // Observers returns an observer that passes every event to each observer of list, in order. The returned
 // observer is a [Tracer] if at least one observer of list is a Tracer. Each Tracer gets the context that the

@@ -46,7 +46,7 @@ func actions() []action {
 		{"resolve", "Decide an unknown outcome", "once keys resolve", "Records whether a call to another service took effect, if the answer to the call was lost. Then the operation continues or ends.", (*request).planResolve, (*request).resolve},
 		{"pause", "Pause", "once outbox pause", "Stops the delivery of the messages of a topic, or of one key of a topic, until an operator resumes the topic or the key.", (*request).planPause, (*request).pause},
 		{"resume", "Resume", "once outbox resume", "Ends a pause. Relays then try the failed messages again at once.", (*request).planResume, (*request).resume},
-		{"skip", "Skip a message", "once outbox skip", "Gives up a message whose delivery fails. A relay delivers a marker in place of the message, and then the later messages of the key.", (*request).planSkip, (*request).skip},
+		{"skip", "Skip a message", "once outbox skip", "Gives up a message whose delivery fails. A relay delivers a marker in place of the message, and then delivers the later messages of the key.", (*request).planSkip, (*request).skip},
 		{"resend", "Send a delivered message again", "once outbox resend", "Delivers a kept message again. The message has the same ID as before, so a receiver that has applied the message treats it as a duplicate.", (*request).planResend, (*request).resend},
 		{"redrive", "Redrive dead letters", "once deadletter redrive", "Tries dead letters again. You can choose a rate, and let one dead letter go first.", (*request).planRedrive, (*request).redrive},
 		{"cancel", "Cancel a redrive", "once deadletter redrive --cancel", "Stops a redrive. The dead letters that were not tried yet wait for a person again.", (*request).planCancel, (*request).cancel},

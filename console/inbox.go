@@ -268,7 +268,7 @@ func (q *request) planStartAt() (plan, error) {
 	about.What = fmt.Sprintf("The key %s, topic %s, of the consumer %s begins at message %d. At the moment it waits for message %d. %s parked%s dropped, and the inbox cannot restore them. Earlier messages that are received later count as duplicates.",
 		keyname.Hash(m.Key), words.OrDash(m.Topic), words.Shown(m.Consumer), seq, p.Seq+1, dropped, messages+words.Either(p.Below == 1, " is", " are"))
 	if f := p.Failing; f.Attempts > 0 && seq > p.Seq+1 {
-		about.What += fmt.Sprintf(" Message %d %s; this message will be lost, because it is not a dead letter.", p.Seq+1, f)
+		about.What += fmt.Sprintf(" Message %d %s; the change loses this message, because no dead letter stores it.", p.Seq+1, f)
 	}
 	about.Button = fmt.Sprintf("Begin at message %d, and drop %s%s", seq, dropped, messages)
 	return about, nil

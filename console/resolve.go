@@ -18,7 +18,7 @@ func (q *request) planResolve() (plan, error) {
 		return plan{}, err
 	}
 	if v.CallID == "" {
-		return plan{}, &refusal{"the operation has no unknown outcome to decide, or it continues without the decision of a person"}
+		return plan{}, &refusal{"the operation needs no decision: its outcome is not unknown, or a retry continues the operation"}
 	}
 	id := q.FormValue("id")
 	p := plan{

@@ -24,7 +24,7 @@ const settleTime = 5 * time.Second
 
 var (
 	errOtherRequest = errors.New("the receipt belongs to another request with the same key")
-	errForgotten    = errors.New("the first attempt of the operation is so old that its receipt may be deleted")
+	errForgotten    = errors.New("the first attempt of the operation is so old that the receipt may have been deleted")
 	errStreamed     = errors.New("gateway: the client has already received a part of an answer")
 	errTombstone    = errors.New("the receipt is a tombstone: the service refuses this operation from now on")
 	errNoReceipts   = errors.New("the service has answered a request of this route without writing a receipt, so a missing receipt does not prove that an operation was not executed")

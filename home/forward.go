@@ -44,7 +44,7 @@ func forward(cfg *Config, w http.ResponseWriter, r *http.Request, region string)
 var (
 	errNoURL    = errors.New("Config.URL has no URL for the region")
 	errTooLong  = errors.New("the answer of the region is longer than Config.MaxBody")
-	errHalf     = errors.New("the answer of the region has no length and ends with its connection, so it is perhaps not complete")
+	errHalf     = errors.New("the answer of the region has no length and ends when its connection ends, so the answer may be incomplete")
 	errSwitched = errors.New("the region has switched protocols (status 101) instead of answering the request")
 )
 

@@ -113,7 +113,7 @@ func (m Mover) Move(ctx context.Context, tenant, to string) error {
 	}
 	switch {
 	case from < 0:
-		return fmt.Errorf("home: no region owns the tenant %s, and no region is moving it. Try: set the column owned of its row in once_home by hand, in the region that has its data", tenant)
+		return fmt.Errorf("home: no region owns the tenant %s, and no region is moving it. Try: in the region that has the data of the tenant, change the row of the tenant in once_home by hand: set its column owned", tenant)
 	case list[from].Moving == to:
 	case list[from].Moving != "":
 		return fmt.Errorf("home: the move of tenant %s to region %s has not ended. Try: once home move %s %s", tenant, list[from].Moving, tenant, list[from].Moving)
@@ -129,7 +129,7 @@ func (m Mover) check(tenant, to string) error {
 	case m.Regions[to] == nil:
 		return fmt.Errorf("home: this program has no database for the region %q. Try: one of %q", to, slices.Sorted(maps.Keys(m.Regions)))
 	case TenantOf(url.PathEscape(tenant)) != tenant || tenant == "" || owner.Of(tenant+"/") != "" || len(tenant) > 255:
-		return fmt.Errorf("home: %q cannot be the name of a tenant. Try: a name without blanks and slashes that no package of once reserves", tenant)
+		return fmt.Errorf("home: %q cannot be the name of a tenant. Try: a name without blanks and slashes that the library does not reserve", tenant)
 	}
 	for _, db := range m.Regions {
 		if d := db.Dialect(); d != m.Regions[to].Dialect() || owned[d] == "" {

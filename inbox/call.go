@@ -51,12 +51,12 @@ func (in *Inbox[TX]) call(ctx context.Context, tx TX, m message.Message, fn Hand
 	select {
 	case err := <-returned:
 		if err != nil && errors.Is(context.Cause(ctx), ErrHandlerTimeout) { // the ended context has caused the error, not the message or the database
-			return fmt.Errorf("%w; the handler had %v, and returned after that: %v", ErrHandlerTimeout, most, err) //nolint:errorlint // on purpose
+			return fmt.Errorf("%w; the time limit was %v, and the handler returned later with the error: %v", ErrHandlerTimeout, most, err) //nolint:errorlint // on purpose
 		}
 		return err
 	case <-over.C:
 		in.hanging.begin(&m, ended, began)
-		return fmt.Errorf("%w; the handler had %v, and is still running", ErrHandlerTimeout, most)
+		return fmt.Errorf("%w; the time limit was %v, and the handler is still running", ErrHandlerTimeout, most)
 	}
 }
 

@@ -407,7 +407,7 @@ type reconciling struct{}
 
 func reconciles(ctx context.Context) bool { return ctx.Value(reconciling{}) != nil }
 
-var errHashedKey = errors.New("a Completer cannot resume operations of an engine with Config.HashKeys: the store has only the hash of the key, and the engine would hash it again. Try: an engine without HashKeys")
+var errHashedKey = errors.New("a Completer cannot resume operations of an engine with Config.HashKeys: the store has only the hash of the key, and the engine would hash this hash again. Try: an engine without HashKeys")
 
 // mayResume refuses an operation that the Completer would execute from the beginning instead of continuing it. With HashKeys, the
 // engine hashes the stored hash once more, and finds no record.

@@ -173,7 +173,7 @@ func (how Resolution) compare(rec store.Record, s saved) (stands bool, err error
 		if s.Call != nil {
 			what = s.Call.String() + ", " + now
 		}
-		return taken("the decision is about the call ID %q, but the unknown outcome is that of %s. Try: lease.ProgressOf, and the CallID that it returns", how.CallID, what)
+		return taken("the decision is about the call ID %q, but the unknown outcome belongs to %s. Try: lease.ProgressOf, and the CallID that it returns", how.CallID, what)
 	}
 	return false, nil
 }

@@ -42,7 +42,7 @@ const problemNotFound ProblemCode = "NOT_FOUND.operation"
 func StatusHandler[TX any](e *once.Engine[TX], cfg Config, of func(r *http.Request) (route, key string)) http.Handler {
 	p := compile(cfg, e.Config().Retain)
 	if of == nil {
-		panic("oncehttp: StatusHandler: the argument of is nil.\nTry: a function that returns the operation of a request, with the key from the path.")
+		panic("oncehttp: StatusHandler: the parameter \"of\" is nil.\nTry: a function that returns the operation of a request, with the key from the path.")
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &Exchange{plan: p, w: w, r: r}

@@ -13,7 +13,7 @@ import (
 
 // ErrBacklog is the error of [Box.Renumber] if messages with a key still wait for their delivery. Renumber
 // has changed nothing.
-var ErrBacklog = errors.New("outbox: messages with a key still wait for their delivery. Try: run once relay until once outbox list shows no waiting message, and then renumber again")
+var ErrBacklog = errors.New("outbox: messages with a key still wait for their delivery. Try: run \"once relay\" until \"once outbox list\" shows no waiting message, and then renumber again")
 
 // Renumber moves the numbers of all keys forward. Call it after the database was restored from a backup.
 // Consumers have already seen messages with the numbers after the backup, and would take new messages with

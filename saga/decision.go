@@ -254,7 +254,7 @@ func (p *deciding) skip(s *saved) (string, error) {
 	i := s.find(p.Step)
 	switch {
 	case s.Turn == nil:
-		return "", errors.New("saga: the action skip is only for a saga that undoes its steps, and this saga has not turned. Try: the action force for the outcome of a call, or cancel")
+		return "", errors.New("saga: the action skip is only for a saga that undoes its steps, and this saga does not undo its steps now. Try: the action force for the outcome of a call, or cancel")
 	case i < 0 || s.Steps[i].State != stateDone && s.Steps[i].State != stateCalling:
 		return "", fmt.Errorf("saga: the action skip cannot skip step %q, because the saga does not have to undo this step. Try: a step that has the state done or calling in the status of the saga", p.Step)
 	}

@@ -47,7 +47,7 @@ var (
 var (
 	errLost   = errors.New("another process runs the saga now")
 	errExists = errors.New("a saga with this ID exists already")
-	errStop   = errors.New("this process shuts down and begins no more steps")
+	errStop   = errors.New("this process is shutting down, and begins no more steps")
 )
 
 // stuckError says why a saga cannot continue.

@@ -46,13 +46,13 @@ func (e *Error) Error() string { return fmt.Sprintf("store: %s: %v", e.Kind, e.E
 // Unwrap returns the database's own error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrRows is the cause of an error when a statement has affected another number of rows than Statement.Rows
+// ErrRows is the cause of an error when a statement has affected more or fewer rows than Statement.Rows
 // requires.
-var ErrRows = errors.New("a statement has affected another number of rows than Statement.Rows requires")
+var ErrRows = errors.New("a statement has affected more or fewer rows than Statement.Rows requires")
 
 // ErrNotMigrated is in the chain of an error if the store's tables do not exist. A retry fails in the same way
 // until the tables are created.
-var ErrNotMigrated = errors.New("the tables of once do not exist")
+var ErrNotMigrated = errors.New("the tables of the library once do not exist")
 
 // KindOf returns the kind of the first *Error in err's chain, or [KindOther] if the chain has no *Error.
 func KindOf(err error) Kind {

@@ -66,7 +66,7 @@ func (v *Verifier) decode(r *http.Request, body []byte) ([]message.Message, erro
 		ID: f.id.read(r.Header, body), Source: v.Source, Topic: v.Source, Type: f.typ.read(r.Header, body), Payload: body, Headers: headersOf(r.Header),
 	}
 	if m.ID == "" {
-		return nil, fmt.Errorf("the request has no event ID at the place where %s sends the ID of an event", printable.Short(v.Source))
+		return nil, fmt.Errorf("the request has no event ID: the header or the field of the body in which %s sends the ID is missing or empty", printable.Short(v.Source))
 	}
 	return []message.Message{m}, nil
 }

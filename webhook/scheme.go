@@ -202,7 +202,7 @@ func (s Scheme) check(seen map[partKind]int, f *form) error {
 	case (seen[partStamp] > 0) != (s.Timestamp != ""):
 		return fmt.Errorf("the Timestamp is %q and Signed is %q, but either both or none of them must have a timestamp, because an unsigned timestamp proves nothing. Try: add {timestamp} to Signed, or leave Timestamp out", s.Timestamp, s.Signed)
 	case f.stamp.path != "" || seen[partID] > 0 && f.id.header == "":
-		return errors.New("the name of the header for the Timestamp, or for the ID that Signed contains, is missing. Try: the name of that header")
+		return errors.New("the Timestamp is a path in the body, or Signed has {id} and the ID is not a header. Try: the name of a header")
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func (f *form) addKey(secret string) error {
 func secretBytes(secret string) ([]byte, error) {
 	bytes, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, secretPrefix))
 	if err != nil || len(bytes) < minSecret || len(bytes) > maxSecret {
-		return nil, fmt.Errorf("the secret does not have the format of Standard Webhooks. Try: %s, followed by %d to %d bytes in base64, or the function of another sender, such as webhook.Stripe", secretPrefix, minSecret, maxSecret)
+		return nil, fmt.Errorf("the secret does not have the format of Standard Webhooks. Try: %s, followed by %d to %d bytes in base64, or the function of this package for the sender, such as webhook.Stripe", secretPrefix, minSecret, maxSecret)
 	}
 	return bytes, nil
 }
@@ -156,7 +156,7 @@ func (s *Signer) add(secret string) error {
 	priv := ed25519.NewKeyFromSeed(bytes[:ed25519.SeedSize])
 	// A key with a wrong second half would sign, but no receiver could verify the signature.
 	if !priv.Equal(ed25519.PrivateKey(bytes)) {
-		return errors.New("the secret is not a valid private key: its second half is not the public key of its first half")
+		return errors.New("the secret is not a valid private key: the second half of the secret is not the public key of the first half")
 	}
 	s.privates = append(s.privates, func(text []byte) []byte { return ed25519.Sign(priv, text) })
 	return nil

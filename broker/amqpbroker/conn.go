@@ -37,7 +37,7 @@ type Conn struct {
 
 var errSilent = fmt.Errorf("the RabbitMQ server has not answered within %v. Try: check that the server is up and that the queue has a leader (rabbitmq-queues quorum_status)", callTimeout)
 
-var errClosed = errors.New("the connection was closed. Try: close it after Run or Consume has returned")
+var errClosed = errors.New("the connection was closed. Try: close the connection only after Run or Consume has returned")
 
 // Dial returns a Conn for the server at url, such as amqp://user:password@host:5672/vhost. Dial does not connect yet, so it returns an error only if
 // url cannot be parsed. The parameter config may be the zero value. Dial ignores config.Recovery.

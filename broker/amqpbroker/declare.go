@@ -50,7 +50,7 @@ func declare(ch *amqp.Channel, q Queue) error {
 		kind = classic
 	}
 	if _, err := ch.QueueDeclare(q.Name, true, false, false, false, amqp.Table{queueType: kind}); err != nil {
-		return fmt.Errorf("amqpbroker: declare the queue %s: %w. Try: amqpbroker.Check, which lists the settings of the queue that exists; or another name", q.Name, err)
+		return fmt.Errorf("amqpbroker: declare the queue %s: %w. Try: amqpbroker.Check, which lists the settings of the existing queue; or another name", q.Name, err)
 	}
 	if q.Exchange == "" {
 		return nil

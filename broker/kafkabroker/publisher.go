@@ -21,7 +21,7 @@ const onTheWay = 512 // the largest number of messages without a confirmation
 // broker has refused a record. Assume that the broker has written this record, that the answer was lost, and that a second
 // attempt was refused. Then the next record has a number that the broker knows, and the broker discards the record and
 // confirms it (https://github.com/twmb/franz-go/issues/1217).
-var errIdempotent = errors.New("kafkabroker: the client writes idempotently, and may then report a record as written that the broker has discarded. Try: kgo.DisableIdempotentWrite() when you make the client")
+var errIdempotent = errors.New("kafkabroker: the kgo client writes idempotently, so it may report success for a record that the broker has discarded. Try: kgo.DisableIdempotentWrite() when you make the client")
 
 var errAcks = errors.New("kafkabroker: the kgo client does not wait until all in-sync replicas have stored a record. Try: kgo.RequiredAcks(kgo.AllISRAcks())")
 

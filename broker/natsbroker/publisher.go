@@ -66,7 +66,7 @@ func closed(nc *nats.Conn) error {
 	if err := nc.LastError(); err != nil {
 		return fmt.Errorf("natsbroker: the NATS client has closed its connection to %s and will not reconnect: %w. Try: check user and password, then make a new connection", hosts, err)
 	}
-	return fmt.Errorf("natsbroker: the connection to %s was closed. Try: close it after Run or Consume has returned", hosts)
+	return fmt.Errorf("natsbroker: the connection to %s was closed. Try: close the connection only after Run or Consume has returned", hosts)
 }
 
 func all(messages []message.Message, err error) []error {

@@ -189,7 +189,7 @@ func TestDemoMetrics(t *testing.T) {
 		}
 	}
 	o := run(t, "demo", "--ops", "5", "--metrics").want(t, 0)
-	if !strings.Contains(o.stdout, "in the metrics of the service") || !strings.Contains(o.stdout, "replays, when the 5 refunds were requested again") {
+	if !strings.Contains(o.stdout, "in the metrics of the service") || !strings.Contains(o.stdout, "replays at the end, when the 5 refunds were requested again") {
 		t.Errorf("%s", o.stdout)
 	}
 }

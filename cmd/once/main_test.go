@@ -132,8 +132,8 @@ func TestUsageErrorsSayWhatToTry(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ args, says, try string }{
 		{"dance", `the command "dance" does not exist`, "once --help"},
-		{"migrate", "not complete", "once migrate up"},
-		{"keys", "not complete", "once keys show"},
+		{"migrate", "needs a subcommand", "once migrate up"},
+		{"keys", "needs a subcommand", "once keys show"},
 		{"demo --opps 3", "-opps", "once demo --help"},
 		{"demo --ops many", "many", "once demo --help"},
 		{"demo --ops 0", "--ops 0", "--ops 500"},
@@ -149,7 +149,7 @@ func TestUsageErrorsSayWhatToTry(t *testing.T) {
 		{"demo serve --wait -1s", "--wait -1s", "--wait 2s"},
 		{"keys show", "the KEY is missing", "once keys show KEY"},
 		{"keys show k", "--db is missing", "--db sqlite:PATH, --db postgres://user@host/name, or --db mysql://user@host/name"},
-		{"keys show k --db foo://x", "is not the URL of a database", "--db mysql://"},
+		{"keys show k --db foo://x", "is not the URL of a supported database", "--db mysql://"},
 		{"keys show k -o xml --db sqlite:x", `"xml"`, "-o json"},
 		{"keys show k --attempts -1 --db sqlite:x", "--attempts -1", "--attempts 20"},
 		{"keys list --state gone --db sqlite:x", `"gone"`, "--state running"},
@@ -167,7 +167,7 @@ func TestUsageErrorsSayWhatToTry(t *testing.T) {
 		{"keys resolve k --scope s --call c --failed x --db sqlite:x", "--reason is missing", "once keys resolve KEY"},
 		{"keys resolve k --reason r --failed x --db sqlite:x", "--scope is missing", "once keys resolve KEY"},
 		{"keys resolve k --scope s --call c --reason r --failed x --status 201 --db sqlite:x", "not the status of a failure", "--status 422"},
-		{"audit", "not complete", "once audit list"},
+		{"audit", "needs a subcommand", "once audit list"},
 		{"audit list -o text --db sqlite:x", `"text"`, "-o table"},
 		{"keys shwo", `the command "keys shwo"`, "once keys show"},
 		{"keys get k1 --db x", `the command "keys get"`, "once keys show"},

@@ -129,7 +129,7 @@ func TestKeysResolve(t *testing.T) {
 			t.Errorf("%s", o.stdout)
 		}
 		o = resolve("result", append(now, "--failed", "no", "--yes")...).want(t, 1)
-		if !strings.Contains(o.stderr, "this call has another decision already, made by ada at ") || !strings.Contains(o.stderr, ": a result of 11 bytes, in call charge. The command has changed nothing") {
+		if !strings.Contains(o.stderr, "this call was already decided differently, by ada at ") || !strings.Contains(o.stderr, ": a result of 11 bytes, in call charge. The command has changed nothing") {
 			t.Errorf("%s", o.stderr)
 		}
 		o = run(t, "keys", "show", "result", "--db", url).want(t, 0)
@@ -261,13 +261,13 @@ func TestKeysResolveRefuses(t *testing.T) {
 		for _, c := range []struct{ args, says string }{
 			{"done --run-again", "the operation is done, not unknown"},
 			{"running --run-again", "the operation is running, not unknown"},
-			{"idle --run-again", "the operation continues without the decision of a person"},
+			{"idle --run-again", "the operation needs no decision: a retry continues the operation"},
 			{"absent --run-again", "no operation with this key"},
 			{"foreign --run-again", "cannot be read"},
 			{"plain --run-again --voided", "KeyVoided, but the operation has no call"},
 			{"unknown --result " + file, "is not JSON"},
 			{"unknown --call-result " + file, "is not JSON"},
-			{"other --run-again", `the call ID "00000000", but the unknown outcome is that of call charge, `},
+			{"other --run-again", `the call ID "00000000", but the unknown outcome belongs to call charge, `},
 			{"plain --call-result " + json1, "CallValue, but the operation has no call"},
 			{"unknown --result " + file + ".none", "no such file"},
 		} {

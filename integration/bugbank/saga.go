@@ -190,11 +190,6 @@ var sagaMutants = []Mutant{
 		Tests: onSagas("TestTenantsInTurn$/^SQLite$"),
 	},
 	{
-		Name:  "a full node comes to the sagas of one definition only",
-		Edits: []Edit{{In: "saga.(*dueTable).fair", Old: "(t.first + 1) % len(t.names)", New: "0"}},
-		Tests: onSagas("TestDefinitionsInTurn$/^SQLite$"),
-	},
-	{
 		Name:  "a wake while a node works on the saga is lost",
 		Edits: []Edit{{In: "saga.newDueTable", Old: "UPSERT(scope, KEY) due_at = NOW", New: "UPSERT(scope, KEY) due_at = NEW(due_at)"}},
 		Tests: onSagas("TestWokenSagaGoesOn$/^SQLite$"),

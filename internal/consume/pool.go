@@ -269,7 +269,7 @@ func (p *Pool) Run(ctx context.Context, take func(ctx context.Context) error) er
 	return errors.Join(errs...)
 }
 
-var errDrained = errors.New("consume: the consumer is stopping, and the time that Drain allows is over")
+var errDrained = errors.New("consume: the consumer is stopping, and the time limit Drain has passed")
 
 // end wakes the workers after their context has ended.
 func (p *Pool) end() {

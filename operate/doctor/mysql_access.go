@@ -72,7 +72,7 @@ func judgeMySQLVersion(version, comment string) Finding {
 	case v < oldest:
 		return fail(fmt.Sprintf("%s %s has no SKIP LOCKED, which operations and sweepers need", name, number), "use "+name+" "+tested)
 	case v < maintained:
-		return warn(fmt.Sprintf("%s %s is no longer maintained, and once is not tested with this version", name, number), "use "+name+" "+tested)
+		return warn(fmt.Sprintf("%s %s is no longer maintained, and the library once is not tested with this version", name, number), "use "+name+" "+tested)
 	}
 	return fine("%s %s; once is tested with %s", name, number, tested)
 }

@@ -98,7 +98,7 @@ func notListed(dir string, names []string) (unlisted []Damage, err error) {
 	}
 	for _, name := range names {
 		if strings.HasSuffix(name, segmentEnd) && !listed[name] {
-			unlisted = append(unlisted, Damage{Segment{File: name}, errors.New("the manifest does not list the file: the process that wrote the file was killed, or the line of the manifest is damaged. Try: run once sweep --archive with this directory, which adds the file to the manifest")})
+			unlisted = append(unlisted, Damage{Segment{File: name}, errors.New("the manifest does not list the file: the process that wrote the file was killed, or the line of the manifest is damaged. Try: run the command once sweep --archive with this directory: the sweep adds the file to the manifest")})
 		}
 	}
 	return unlisted, err

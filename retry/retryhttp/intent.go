@@ -79,7 +79,7 @@ func (c *call) commence(asked journal.Intent, i *intent) error {
 	switch {
 	case got.Held != "":
 		why := c.gaveUp(retry.ReasonExpired, nil)
-		why.Cause = fmt.Errorf("the journal does not send the intent again until a person decides: %s. Try: find out the outcome of the intent, and then run once journal resolve", got.Held)
+		why.Cause = fmt.Errorf("the journal does not send the intent again until a person decides: %s. Try: find out the outcome of the intent, and then run the command once journal resolve", got.Held)
 		return joined(why, c.leave(journal.ProofNone))
 	case c.expired():
 		c.intent.expired()

@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-var errKeep = errors.New("dynamostore: store.Change.KeepRequest is set, but Expect.Fence is 0, so the change has no stored record whose request it could keep. Try: the fence of the stored record")
+var errKeep = errors.New("dynamostore: store.Change.KeepRequest is set, but Expect.Fence is 0, so there is no stored record whose request could be kept. Try: set Expect.Fence to the fence of the stored record")
 
 // Swap implements [store.Operations].
 func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) {

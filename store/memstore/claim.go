@@ -12,7 +12,7 @@ import (
 var (
 	errChanged = errors.New("memstore: another transaction has changed a key that this transaction has read")
 	errRenewed = errors.New("memstore: the expired lease was renewed by its owner during this transaction")
-	errKeep    = errors.New("memstore: store.Change.KeepRequest is set, but Expect.Fence is 0, so the change has no stored record whose request it could keep. Try: the fence of the stored record")
+	errKeep    = errors.New("memstore: store.Change.KeepRequest is set, but Expect.Fence is 0, so there is no stored record whose request could be kept. Try: set Expect.Fence to the fence of the stored record")
 	errEnded   = errors.New("memstore: the handler has ended the transaction")
 )
 

@@ -98,7 +98,7 @@ func checkKeep(c store.Change) error {
 	return nil
 }
 
-var errKeep = errors.New("pgxstore: store.Change.KeepRequest is set, but Expect.Fence is 0, so the change has no stored record whose request it could keep. Try: the fence of the stored record")
+var errKeep = errors.New("pgxstore: store.Change.KeepRequest is set, but Expect.Fence is 0, so there is no stored record whose request could be kept. Try: set Expect.Fence to the fence of the stored record")
 
 // queueHeld queues the check that the caller still holds all leases.
 func queueHeld(b *pipeline, holds []store.Hold) {

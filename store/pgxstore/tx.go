@@ -17,7 +17,7 @@ import (
 
 // errManaged is the error of Commit and Rollback of a handler's transaction. This transaction ends when the handler
 // returns, with a commit if the handler returns no error.
-var errManaged = errors.New("pgxstore: a handler cannot end its transaction, because once commits after the handler. Try: return an error to roll back, or a value to commit")
+var errManaged = errors.New("pgxstore: a handler cannot end its transaction, because the engine commits after the handler. Try: return an error to roll back, or a value to commit")
 
 // tx is the transaction that the handler gets. Only the store ends it. tx keeps track of its savepoints. An error that
 // the server does not know (such as an argument that cannot be encoded) makes the transaction fail like an error of the

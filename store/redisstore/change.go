@@ -12,7 +12,7 @@ import (
 
 var (
 	errTables = errors.New("redisstore: the Redis store cannot write other data or other operations together with a record. Try: an SQL database or DynamoDB")
-	errKeep   = errors.New("redisstore: store.Change.KeepRequest is set, but Expect.Fence is 0, so the change has no stored record whose request it could keep. Try: the fence of the stored record")
+	errKeep   = errors.New("redisstore: store.Change.KeepRequest is set, but Expect.Fence is 0, so there is no stored record whose request could be kept. Try: set Expect.Fence to the fence of the stored record")
 	errLate   = errors.New("the operation has no record, and its first attempt is older than the retention, so the record may have expired. Try: find out whether the operation has taken effect, before you use a new key")
 )
 

@@ -63,7 +63,7 @@ var (
 	errExpect         = errors.New("another caller has changed the record of the operation")
 	errNotHeld        = errors.New("this process no longer owns another operation that the transaction needs")
 	errOtherOperation = errors.New("the change is for another operation than the operation that the transaction has claimed. Try: a transaction without a claim")
-	errKeep           = errors.New("sqlstore: store.Change.KeepRequest is set, but Expect.Fence is 0, so the change has no stored record whose request it could keep. Try: the fence of the stored record")
+	errKeep           = errors.New("sqlstore: store.Change.KeepRequest is set, but Expect.Fence is 0, so there is no stored record whose request could be kept. Try: set Expect.Fence to the fence of the stored record")
 )
 
 // writeRecord writes the record of c.

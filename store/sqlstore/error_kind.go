@@ -58,7 +58,7 @@ func (s *Store) failed(err error, atRecord bool) error {
 	return &store.Error{Kind: kind, Err: err}
 }
 
-var errOver = errors.New("the handler has ended its transaction, so nothing was applied. Try: remove tx.Commit and tx.Rollback from the handler; once ends the transaction after the handler")
+var errOver = errors.New("the handler has ended its transaction, so nothing was applied. Try: remove tx.Commit and tx.Rollback from the handler; the engine ends the transaction after the handler")
 
 // lost classifies the error of COMMIT.
 func (s *Store) lost(err error) error {

@@ -184,7 +184,7 @@ func scanAll(rows *sql.Rows, now int64) (r row, err error) {
 // mysqlTable is the number of columns of the table.
 const mysqlTable = 19
 
-var errColumns = errors.New("the table once_operation has not all columns")
+var errColumns = errors.New("the table once_operation lacks some columns")
 
 // behind scans the columns of a record, and then one more column into last.
 type behind struct {

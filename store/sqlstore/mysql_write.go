@@ -203,7 +203,7 @@ func (s *Store) checkMySQL(ctx context.Context) error {
 		return err
 	}
 	if level == "READ-UNCOMMITTED" {
-		return fmt.Errorf("%s is %s, so the store would read uncommitted records and take operations in flight for done. Try: READ-COMMITTED", name, level)
+		return fmt.Errorf("%s is %s, so the store would read uncommitted records and treat running operations as done. Try: READ-COMMITTED", name, level)
 	}
 	s.serializable = level == "SERIALIZABLE"
 	conn, err := db.Conn(ctx)

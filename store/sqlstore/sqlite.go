@@ -99,7 +99,7 @@ func undefinedSQLite(err error) bool {
 // useGroups lets operations share a COMMIT: see [Config].
 func (s *Store) useGroups(ctx context.Context) error {
 	if s.file == nil {
-		return errors.New("for SQLite only; servers do it by themselves. Try: without it")
+		return errors.New("only SQLite has this setting, and a database server groups commits by itself. Try: leave GroupCommit out")
 	}
 	return s.file.UseGroups(ctx)
 }

@@ -46,4 +46,4 @@ type Expiring interface {
 
 // ErrCheckable is in the chain of an error of store.KindUncertain if the called service can say whether the call took
 // effect. The next caller asks this service.
-var ErrCheckable = errors.New("the called service can be asked")
+var ErrCheckable = errors.New("the called service can be asked for the outcome")

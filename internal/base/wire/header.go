@@ -40,7 +40,7 @@ func Attempt(lines []string) int {
 }
 
 // ErrFuture says that an operation is invalid because its first attempt is in the future.
-var ErrFuture = errors.New("the time of the first attempt is in the future, by more than clocks may differ (Config.Skew)")
+var ErrFuture = errors.New("the time of the first attempt is further in the future than clocks may differ (Config.Skew)")
 
 // FirstSentForm describes a valid FirstSentHeader, for the text of a refusal.
 const FirstSentForm = "the moment of the first attempt, as a number of milliseconds since 1970 or as in 2026-01-01T00:00:00Z. It must not lie in the future."

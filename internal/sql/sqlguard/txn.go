@@ -99,7 +99,7 @@ func (t *Txn) Isolation() sql.IsolationLevel { return t.real().isolation }
 func (t *Txn) Claims(n int) int { return int(t.real().claims.Add(int64(n))) }
 
 // ErrCommitForbidden is the error of a COMMIT between ForbidCommit and AllowCommit. The transaction was rolled back.
-var ErrCommitForbidden = errors.New("once: the handler has called tx.Commit, so the transaction was rolled back. Try: return from the handler without tx.Commit; once commits after the handler")
+var ErrCommitForbidden = errors.New("once: the handler has called tx.Commit, so the transaction was rolled back. Try: return from the handler without tx.Commit; the engine commits after the handler")
 
 // ForbidCommit makes a COMMIT fail and roll back, until AllowCommit is called. The handler has the transaction during this time,
 // and must not end it. already reports whether COMMIT was forbidden before: then only the code that forbade it first may

@@ -158,6 +158,6 @@ func (m *Member) groupEnded() bool {
 var (
 	errNotEnded   = errors.New("another operation of the same group commit has not ended within busy_timeout. Try: shorter handlers, or a longer busy_timeout")
 	errRolledBack = errors.New("a statement of one operation has rolled back all operations of its group commit")
-	errSlow       = errors.New("the handler has delayed other operations of its group commit, so it was rolled back and runs again without a group")
-	errTooLong    = errors.New("the handler was rolled back, because it has held the write lock of the SQLite file for half of busy_timeout. Try: a shorter handler, or a longer busy_timeout")
+	errSlow       = errors.New("the handler has delayed other operations of its group commit, so the handler was rolled back and runs again without a group")
+	errTooLong    = errors.New("the handler was rolled back, because the handler has held the write lock of the SQLite file for half of busy_timeout. Try: a shorter handler, or a longer busy_timeout")
 )

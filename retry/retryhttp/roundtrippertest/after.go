@@ -11,13 +11,13 @@ import (
 
 // afterChecks check when a client sends a request again.
 var afterChecks = []Check{
-	{"RetryAfterSeconds", "Retry-After in seconds is kept to", func(l *lab) error {
+	{"RetryAfterSeconds", "the client waits for a Retry-After in seconds", func(l *lab) error {
 		return l.waits(func() string { return "1" })
 	}},
-	{"RetryAfterDate", "Retry-After as a date is kept to", func(l *lab) error {
+	{"RetryAfterDate", "the client waits for a Retry-After as a date", func(l *lab) error {
 		return l.waits(func() string { return inTwoSeconds().Format(http.TimeFormat) })
 	}},
-	{"RetryAfterOldDates", "Retry-After as a date in its two old forms is kept to", func(l *lab) error {
+	{"RetryAfterOldDates", "the client waits for a Retry-After as a date in the two old forms", func(l *lab) error {
 		for _, form := range []string{"Monday, 02-Jan-06 15:04:05 GMT", time.ANSIC} {
 			if err := l.waits(func() string { return inTwoSeconds().Format(form) }); err != nil {
 				return fmt.Errorf("%s: %w", form, err)
@@ -25,13 +25,13 @@ var afterChecks = []Check{
 		}
 		return nil
 	}},
-	{"RetryAfterFraction", "Retry-After with a fraction is kept to", func(l *lab) error {
+	{"RetryAfterFraction", "the client waits for a Retry-After with a fraction", func(l *lab) error {
 		return l.waits(func() string { return "1.2" })
 	}},
-	{"RetryAfterUTC", "Retry-After as a date whose zone is written UTC is kept to", func(l *lab) error {
+	{"RetryAfterUTC", "the client waits for a Retry-After as a date with the zone UTC", func(l *lab) error {
 		return l.waits(func() string { return inTwoSeconds().Format("Mon, 02 Jan 2006 15:04:05 UTC") })
 	}},
-	{"RetryAfterMs", "retry-after-ms is kept to", func(l *lab) error {
+	{"RetryAfterMs", "the client waits for a retry-after-ms", func(l *lab) error {
 		s := l.serve(failThen(503, 2, "Retry-After-Ms", "1200"))
 		a, err := l.do(l.ctx, l.client(), http.MethodGet, s.URL, "")
 		if err := errors.Join(wantStatus(a, err, 200), s.wantSends(2)); err != nil {
@@ -42,7 +42,7 @@ var afterChecks = []Check{
 		}
 		return nil
 	}},
-	{"RetryAfterNeverEarly", "no retry comes earlier than the server asked", func(l *lab) error {
+	{"RetryAfterNeverEarly", "the client never retries earlier than the server has asked", func(l *lab) error {
 		var all sync.WaitGroup
 		errs := make([]error, 20)
 		for i := range errs {
@@ -51,10 +51,10 @@ var afterChecks = []Check{
 		all.Wait()
 		return errors.Join(errs...)
 	}},
-	{"RetryAfterBeyondDeadline", "what is asked to come back after its deadline gives up at once", func(l *lab) error {
+	{"RetryAfterBeyondDeadline", "a call fails at once if Retry-After ends later than the deadline of the call", func(l *lab) error {
 		return l.givesUp("86400")
 	}},
-	{"RetryAfterOverflow", "a Retry-After that overflows is a very long time, not none", func(l *lab) error {
+	{"RetryAfterOverflow", "a Retry-After that overflows counts as a very long time, not as no time", func(l *lab) error {
 		for _, after := range []string{"9223372037", "9999999999999", "99999999999999999999999999"} {
 			if err := l.givesUp(after); err != nil {
 				return fmt.Errorf("%s: %w", after, err)
@@ -86,7 +86,7 @@ var afterChecks = []Check{
 		}
 		return nil
 	}},
-	{"LastFailureInWait", "if the context ends while it waits, the error tells the last failure as well", func(l *lab) error {
+	{"LastFailureInWait", "if the context ends while the client waits, the error also contains the last failure", func(l *lab) error {
 		s, _, err := l.cancelInWait()
 		if !errors.Is(err, context.Canceled) {
 			return fmt.Errorf("the error of the client does not contain the error of the context: %w", err)

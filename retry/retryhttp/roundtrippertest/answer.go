@@ -34,12 +34,12 @@ var answerChecks = []Check{
 		a, err := l.post(l.client(), s.URL)
 		return errors.Join(wantStatus(a, err, 409), s.wantSends(1))
 	}},
-	{"RetryAfter409", "409 for a key with Retry-After is asked again, with the same key", func(l *lab) error {
+	{"RetryAfter409", "after 409 with Retry-After, a request with a key is sent again with the same key", func(l *lab) error {
 		s := l.serve(failThen(409, 2, "Retry-After", "1"))
 		a, err := l.post(l.client(), s.URL)
 		return errors.Join(wantStatus(a, err, 200), s.wantSends(2), s.same(testKey, testBody))
 	}},
-	{"Retryable409", "so it is with \"retryable\": true in a problem document", func(l *lab) error {
+	{"Retryable409", "after 409 with \"retryable\": true in a problem document, a request is sent again with the same key", func(l *lab) error {
 		s := l.serve(func(n int, w http.ResponseWriter, _ *http.Request) {
 			if n == 1 {
 				problem(w, 409, `{"status":409,"code":"LOCKED","retryable":true}`)
@@ -60,7 +60,7 @@ var answerChecks = []Check{
 		a, err := l.post(l.client(), s.URL)
 		return errors.Join(wantStatus(a, err, 412), s.wantSends(1))
 	}},
-	{"KeyExpiryStops", "a key is not sent again when the server has forgotten it: Idempotency-Retention is over", func(l *lab) error {
+	{"KeyExpiryStops", "a key is not sent again after its Idempotency-Retention has passed, because the server has forgotten the key", func(l *lab) error {
 		s := l.serve(failThen(503, always, headerRetention, "1", "Retry-After", "2"))
 		_, _ = l.post(l.client(), s.URL) // 503 or an error
 		all := s.arrivals()
@@ -77,7 +77,7 @@ var answerChecks = []Check{
 		a, err := l.post(l.client(), s.URL)
 		return errors.Join(wantStatus(a, err, 503), s.wantSends(1))
 	}},
-	{"ShouldRetryYes", "Stripe-Should-Retry: true is followed after 409, with the same key", func(l *lab) error {
+	{"ShouldRetryYes", "after 409 with Stripe-Should-Retry: true, the request is sent again with the same key", func(l *lab) error {
 		s := l.serve(failThen(409, 2, "Stripe-Should-Retry", "true"))
 		a, err := l.post(l.client(), s.URL)
 		return errors.Join(wantStatus(a, err, 200), s.wantSends(2), s.same(testKey, testBody))

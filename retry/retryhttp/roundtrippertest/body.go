@@ -11,7 +11,7 @@ import (
 
 // bodyChecks are about the bodies of requests and of answers.
 var bodyChecks = []Check{
-	{"OpaqueBody", "a body that can be read only once is sent whole, or not again", func(l *lab) error {
+	{"OpaqueBody", "each request with a body that can be read only one time has the complete body", func(l *lab) error {
 		s := l.serve(failThen(503, always))
 		a, err := l.do(l.ctx, l.client(), http.MethodPut, s.URL, "", func(r *http.Request) {
 			r.Body, r.ContentLength = &witness{Reader: strings.NewReader(testBody)}, -1
@@ -30,7 +30,7 @@ var bodyChecks = []Check{
 		a, err := l.do(l.ctx, l.client(), http.MethodPut, s.URL, large)
 		return errors.Join(wantStatus(a, err, 200), s.wantSends(3), s.same("", large))
 	}},
-	{"CutAnswer", "an answer that is cut half way never looks whole", func(l *lab) error {
+	{"CutAnswer", "an answer that is cut in the middle never looks complete", func(l *lab) error {
 		s := l.serve(func(_ int, w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "20")
 			_, _ = io.WriteString(w, "half of it")
@@ -43,7 +43,7 @@ var bodyChecks = []Check{
 		}
 		return nil
 	}},
-	{"AnswerIntact", "a refusal that the client has looked into is whole for the caller", func(l *lab) error {
+	{"AnswerIntact", "the caller gets the complete body of a refusal, although the client has read a part of the body", func(l *lab) error {
 		body := `{"code":"CONFLICT.other","detail":"` + strings.Repeat("x", 100<<10) + `"}`
 		s := l.serve(func(_ int, w http.ResponseWriter, _ *http.Request) { problem(w, 409, body) })
 		a, err := l.post(l.client(), s.URL)
@@ -55,7 +55,7 @@ var bodyChecks = []Check{
 		}
 		return nil
 	}},
-	{"LastResponse", "when attempts are exhausted the last answer is there to be read", func(l *lab) error {
+	{"LastResponse", "after the last attempt, the caller can read the last answer", func(l *lab) error {
 		s := l.serve(failThen(503, always))
 		a, err := l.do(l.ctx, l.client(), http.MethodGet, s.URL, "")
 		if err := wantStatus(a, err, 503); err != nil {
@@ -69,7 +69,7 @@ var bodyChecks = []Check{
 		}
 		return nil
 	}},
-	{"EndlessErrorBody", "an error whose body does not end does not keep the next attempt from being made", func(l *lab) error {
+	{"EndlessErrorBody", "an error answer with an endless body does not prevent the next attempt", func(l *lab) error {
 		s := l.serve(func(n int, w http.ResponseWriter, r *http.Request) {
 			if n > 1 {
 				return

@@ -9,9 +9,9 @@ import (
 // budgetChecks are about the load that many clients put on a service that is down.
 var budgetChecks = []Check{
 	{"BudgetOneCaller", "one caller does not multiply 200 requests that all fail", func(l *lab) error { return l.outage(1, 200) }},
-	{"BudgetFourCallers", "nor do four", func(l *lab) error { return l.outage(4, 50) }},
-	{"BudgetHundredCallers", "nor do a hundred", func(l *lab) error { return l.outage(100, 2) }},
-	{"BudgetInFlight", "a server that says \"in flight\" to everything gets little more than its requests", func(l *lab) error {
+	{"BudgetFourCallers", "four callers do not multiply 200 requests that all fail", func(l *lab) error { return l.outage(4, 50) }},
+	{"BudgetHundredCallers", "a hundred callers do not multiply 200 requests that all fail", func(l *lab) error { return l.outage(100, 2) }},
+	{"BudgetInFlight", "a server that answers every request with \"in flight\" gets only a few retries", func(l *lab) error {
 		return l.storm(4, 50, func(c *client, url string) { _, _ = l.post(c, url) }, func(_ int, w http.ResponseWriter, _ *http.Request) {
 			problem(w, 409, inFlight)
 		})

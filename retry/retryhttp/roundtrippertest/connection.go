@@ -9,7 +9,7 @@ import (
 
 // connectionChecks are about connections, and what happens on them unseen.
 var connectionChecks = []Check{
-	{"OneConnection", "retries use the connection that there is", func(l *lab) error {
+	{"OneConnection", "retries use the existing connection", func(l *lab) error {
 		s := l.serve(func(n int, w http.ResponseWriter, _ *http.Request) {
 			if n%3 != 0 {
 				w.WriteHeader(http.StatusServiceUnavailable)
@@ -23,11 +23,11 @@ var connectionChecks = []Check{
 			}
 		}
 		if n := s.conns.Load(); n != 1 {
-			return fmt.Errorf("the client opened %d connections for 12 requests, one after the other", n)
+			return fmt.Errorf("the client sent 12 requests one after the other, and opened %d connections", n)
 		}
 		return s.wantSends(12)
 	}},
-	{"HealthyHost", "giving up on one host does not cost another one its connections", func(l *lab) error {
+	{"HealthyHost", "when the client gives up on one host, it keeps its connections to another host", func(l *lab) error {
 		healthy, broken := l.serve(failThen(0, 0)), l.serve(failThen(503, always))
 		c := l.client()
 		for range 5 {
@@ -41,19 +41,19 @@ var connectionChecks = []Check{
 		}
 		return healthy.wantSends(5)
 	}},
-	{"HiddenResend", "no POST with a key is sent that the client does not know of", func(l *lab) error {
+	{"HiddenResend", "the client counts a POST with a key that net/http would repeat by itself", func(l *lab) error {
 		return l.hidden(testBody, testKey)
 	}},
-	{"HiddenResendNoBody", "the same without a body", func(l *lab) error {
+	{"HiddenResendNoBody", "the client counts a POST with a key and without a body that net/http would repeat by itself", func(l *lab) error {
 		return l.hidden("", testKey)
 	}},
-	{"KeyWithoutALine", "so it is if the header says that the request can be repeated, without a key", func(l *lab) error {
+	{"KeyWithoutALine", "the client counts a POST without a key that net/http would repeat by itself, because the header allows this", func(l *lab) error {
 		return l.hidden(testBody, "")
 	}},
-	{"HTTP2Refused", "an HTTP/2 stream that was refused is repeated, and counted", func(l *lab) error {
+	{"HTTP2Refused", "the client repeats a refused HTTP/2 stream, and counts the attempt", func(l *lab) error {
 		return l.refused(refuseStream)
 	}},
-	{"HTTP2GoAway", "a request that meets GOAWAY is repeated elsewhere, and counted", func(l *lab) error {
+	{"HTTP2GoAway", "the client repeats a request that got GOAWAY on another connection, and counts the attempt", func(l *lab) error {
 		return l.refused(goAway)
 	}},
 }

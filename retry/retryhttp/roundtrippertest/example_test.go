@@ -56,5 +56,5 @@ func ExampleChecks() {
 	}
 	// Output:
 	// KeyedPOSTReset: a POST with a key is repeated after the connection was reset
-	// RetryAfterNeverEarly: no retry comes earlier than the server asked
+	// RetryAfterNeverEarly: the client never retries earlier than the server has asked
 }

@@ -30,7 +30,7 @@ var failureChecks = []Check{
 		a, err := l.do(l.ctx, l.client(), http.MethodGet, s.URL, "")
 		return errors.Join(wantStatus(a, err, 501), s.wantSends(1))
 	}},
-	{"UntrustedCertificate", "a certificate that is not trusted is not tried again", func(l *lab) error {
+	{"UntrustedCertificate", "after an untrusted certificate, the client does not try again", func(l *lab) error {
 		var handshakes atomic.Int32
 		s := httptest.NewUnstartedServer(http.NotFoundHandler())
 		s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)

@@ -23,7 +23,7 @@ type Journaled struct {
 
 // journalChecks are about clients that die.
 var journalChecks = []Check{
-	{"KilledAndResumed", "what a client was killed with, between send and answer, its next process asks for again, once, with the same key", (*lab).killedAndResumed},
+	{"KilledAndResumed", "if a client is killed after it has sent a request, its next process sends the request one more time, with the same key", (*lab).killedAndResumed},
 }
 
 var errNoJournal = errors.New("the candidate has no client with a journal (Candidate.NewWithJournal is nil)")
@@ -61,7 +61,7 @@ func (l *lab) killedAndResumed() error {
 	}
 	defer end()
 	if a, err := l.post(c, s.URL+"/refunds"); err == nil {
-		return fmt.Errorf("the killed client has received the answer %d", a.status)
+		return fmt.Errorf("the call of the killed client must return an error, but has returned the answer %d", a.status)
 	}
 	if err := s.wantSends(1); err != nil {
 		return err

@@ -139,7 +139,7 @@ func (s *site) same(key, body string) error {
 			return fmt.Errorf("request %d has the key %q, not %q", i+1, a.key(), key)
 		}
 		if a.body != body {
-			return fmt.Errorf("request %d has a body of %d bytes, not the one of %d bytes", i+1, len(a.body), len(body))
+			return fmt.Errorf("request %d has a body of %d bytes, and not the expected body of %d bytes", i+1, len(a.body), len(body))
 		}
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 
 // limitChecks are about healthy servers with a rate limit, which say when to try again.
 var limitChecks = []Check{
-	{"RateLimit", "50 workers whose API answers 429 with Retry-After to more than 100 requests a second are all served, with less than two requests a call", (*lab).rateLimit},
+	{"RateLimit", "50 workers call an API that answers 429 with Retry-After to more than 100 requests a second: every call succeeds, with fewer than two requests per call on average", (*lab).rateLimit},
 }
 
 func (l *lab) rateLimit() error {
@@ -55,7 +55,7 @@ func (l *lab) rateLimit() error {
 	case good.Load() != calls || sent >= 2*calls:
 		return fmt.Errorf("%d of %d calls have succeeded, with %d requests", good.Load(), calls, sent)
 	case refused.Load() == 0:
-		return errors.New("no request was refused: this check proves nothing")
+		return errors.New("the server has refused no request: this check proves nothing")
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ var methodChecks = []Check{
 		a, err := l.post(l.client(), s.URL)
 		return errors.Join(wantStatus(a, err, 200), s.wantSends(2), s.same(testKey, testBody))
 	}},
-	{"InFlight409", "409 of an operation that is in flight is asked again, with the same key", func(l *lab) error {
+	{"InFlight409", "after 409 for an operation that is still running, the request is sent again with the same key", func(l *lab) error {
 		s := l.serve(func(n int, w http.ResponseWriter, _ *http.Request) {
 			if n == 1 {
 				w.Header().Set("Retry-After", "1")
@@ -51,7 +51,7 @@ var methodChecks = []Check{
 		a, err := l.post(l.client(), s.URL)
 		return errors.Join(wantStatus(a, err, 200), s.wantSends(2), s.same(testKey, testBody))
 	}},
-	{"Accepted202", "202 is an answer, Retry-After or not", func(l *lab) error {
+	{"Accepted202", "202 is a final answer, with or without Retry-After", func(l *lab) error {
 		s := l.serve(func(_ int, w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "0")
 			w.WriteHeader(http.StatusAccepted)
@@ -59,7 +59,7 @@ var methodChecks = []Check{
 		a, err := l.post(l.client(), s.URL)
 		return errors.Join(wantStatus(a, err, 202), s.wantSends(1))
 	}},
-	{"GeneratedKey", "a client that makes keys makes one for all attempts", func(l *lab) error {
+	{"GeneratedKey", "a client that makes keys makes one key for all attempts", func(l *lab) error {
 		c, err := l.clientWithKeys()
 		if err != nil {
 			return err

@@ -16,12 +16,12 @@ import (
 // or a load balancer has forgotten them. The next request on one is answered with a reset.
 var staleChecks = []Check{
 	{"StaleConnection", "a keyed POST succeeds although the kept-alive connection has died", func(l *lab) error { return l.stale(1, false) }},
-	{"StaleConnections8", "so it does if eight have", func(l *lab) error { return l.stale(8, false) }},
-	{"StaleConnections64", "and if 64 have", func(l *lab) error { return l.stale(64, false) }},
-	{"StaleHTTP2", "the same over HTTP/2, one connection", func(l *lab) error { return l.stale(1, true) }},
-	{"StaleHTTP2Connections8", "eight HTTP/2 connections, of one stream each", func(l *lab) error { return l.stale(8, true) }},
-	{"StaleHTTP2Connections64", "64 of them", func(l *lab) error { return l.stale(64, true) }},
-	{"StaleHTTP2Streams", "64 requests at once on one HTTP/2 connection that has died", func(l *lab) error { return l.staleStreams(64) }},
+	{"StaleConnections8", "a keyed POST succeeds although eight kept-alive connections have died", func(l *lab) error { return l.stale(8, false) }},
+	{"StaleConnections64", "a keyed POST succeeds although 64 kept-alive connections have died", func(l *lab) error { return l.stale(64, false) }},
+	{"StaleHTTP2", "a keyed POST succeeds although one HTTP/2 connection has died", func(l *lab) error { return l.stale(1, true) }},
+	{"StaleHTTP2Connections8", "a keyed POST succeeds although eight HTTP/2 connections with one stream each have died", func(l *lab) error { return l.stale(8, true) }},
+	{"StaleHTTP2Connections64", "a keyed POST succeeds although 64 HTTP/2 connections with one stream each have died", func(l *lab) error { return l.stale(64, true) }},
+	{"StaleHTTP2Streams", "64 keyed POSTs at the same time succeed although their HTTP/2 connection has died", func(l *lab) error { return l.staleStreams(64) }},
 }
 
 // staleSite is a server whose connections can be made to die unnoticed.
@@ -143,7 +143,7 @@ func (l *lab) connect(s *staleSite, c *client, connections int) error {
 		errs = append(errs, <-answered)
 	}
 	if n := s.kill(); n < connections {
-		errs = append(errs, fmt.Errorf("only %d connections, not %d: this check proves nothing", n, connections))
+		errs = append(errs, fmt.Errorf("the client opened only %d connections, not %d: this check proves nothing", n, connections))
 	}
 	return errors.Join(errs...)
 }
@@ -156,11 +156,11 @@ func (l *lab) stale(connections int, http2 bool) error {
 	}
 	for i := range 3 {
 		if a, err := l.post(c, s.URL); err != nil || a.status != 200 {
-			return fmt.Errorf("request %d has failed, after %d connections turned out to be dead: %w", i+1, s.died.Load(), errors.Join(err, wantStatus(a, nil, 200)))
+			return fmt.Errorf("request %d has failed, after the client had found %d dead connections: %w", i+1, s.died.Load(), errors.Join(err, wantStatus(a, nil, 200)))
 		}
 	}
 	if died := s.died.Load(); died == 0 {
-		return errors.New("no request has met a dead connection: this check proves nothing")
+		return errors.New("no request was sent on a dead connection: this check proves nothing")
 	}
 	if n := s.posts.Load(); n != 3 {
 		return fmt.Errorf("%d requests have arrived, not 3", n)
@@ -184,7 +184,7 @@ func (l *lab) staleStreams(streams int) error {
 	}
 	all.Wait()
 	if s.died.Load() == 0 {
-		return errors.New("no request has met the dead connection: this check proves nothing")
+		return errors.New("no request was sent on the dead connection: this check proves nothing")
 	}
 	return errors.Join(errs...)
 }

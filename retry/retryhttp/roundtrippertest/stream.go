@@ -18,13 +18,13 @@ import (
 
 // streamChecks are about answers that are more than a header and a body.
 var streamChecks = []Check{
-	{"EarlyHints", "103 reaches the caller's trace, and the answer after it the caller", (*lab).earlyHints},
+	{"EarlyHints", "103 reaches the trace of the caller, and the caller gets the final answer", (*lab).earlyHints},
 	{"EarlyHintsThenReset", "a keyed POST whose connection is reset after 103 is repeated", (*lab).earlyHintsThenReset},
-	{"SwitchingProtocols", "the body of 101 can be written to", (*lab).switchingProtocols},
-	{"ServerSentEvents", "an event is there before the answer ends", func(l *lab) error { return l.events(http.MethodGet) }},
-	{"ServerSentEventsKeyed", "also if the request has a key", func(l *lab) error { return l.events(http.MethodPost) }},
-	{"Trailers", "the trailers of a keyed POST are there after its body", func(l *lab) error { return l.trailers(false) }},
-	{"TrailersHTTP2", "over HTTP/2 too, where the length is known and the stream is not reset", func(l *lab) error { return l.trailers(true) }},
+	{"SwitchingProtocols", "after 101, the caller can write to the body of the answer", (*lab).switchingProtocols},
+	{"ServerSentEvents", "the caller gets a server-sent event before the answer ends", func(l *lab) error { return l.events(http.MethodGet) }},
+	{"ServerSentEventsKeyed", "the caller of a keyed POST gets a server-sent event before the answer ends", func(l *lab) error { return l.events(http.MethodPost) }},
+	{"Trailers", "the caller gets the trailers of a keyed POST after the body", func(l *lab) error { return l.trailers(false) }},
+	{"TrailersHTTP2", "over HTTP/2 the caller gets the trailers of a keyed POST after the body, and the stream is not reset", func(l *lab) error { return l.trailers(true) }},
 }
 
 func (l *lab) earlyHints() error {
@@ -82,7 +82,7 @@ func (l *lab) switchingProtocols() error {
 	defer resp.Body.Close()
 	stream, ok := resp.Body.(io.Writer)
 	if resp.StatusCode != http.StatusSwitchingProtocols || !ok {
-		return fmt.Errorf("the answer is %d, with a %T", resp.StatusCode, resp.Body)
+		return fmt.Errorf("the answer is %d, and its body has the type %T", resp.StatusCode, resp.Body)
 	}
 	if _, err := io.WriteString(stream, "hello\n"); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (l *lab) events(method string) error {
 	}
 	close(arrived)
 	if rest, err := io.ReadAll(resp.Body); string(rest) != "data: 2\n\n" || err != nil {
-		return fmt.Errorf("after the first event: %q, %w", rest, err)
+		return fmt.Errorf("after the first event, the rest of the answer is %q, and the error is %w", rest, err)
 	}
 	return s.wantSends(1)
 }

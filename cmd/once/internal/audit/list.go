@@ -19,9 +19,9 @@ var Noun = cli.Noun{Name: "audit", Brief: "the record of what operators have cha
 
 var listEntry = cli.Entry{
 	Name: "audit list", Brief: "list who has changed, erased or read which operation",
-	Help: `Lists, the newest first, what operators have done to stored operations, and who has read operations with
-"once keys list" or "once keys show". Keys are printed as hashes. To see what operators have done to one
-key, run "once keys show KEY".`,
+	Help: `Lists what operators have done to stored operations, the newest action first. The list also shows who has
+used "once keys list" or "once keys show" to look at operations. Keys are printed as hashes. To see what operators
+have done to one key, run "once keys show KEY".`,
 	Make: func() cli.Runner { return new(list) },
 }
 

@@ -24,10 +24,10 @@ var Noun = cli.Alone(entry, cli.GroupTry)
 
 var entry = cli.Entry{
 	Name: "check", Args: "FILE.http | -- curl...", Brief: "test whether an HTTP API handles idempotency keys correctly",
-	Help: `Sends one request to a running HTTP API again and again, as clients do that retry, race, die and make
-mistakes, and reports the cases in which an idempotency key does not protect the API. The API may be written
-in any language. The request is a curl command after --, or a FILE whose name ends in .http. The request takes
-effect about twenty times.
+	Help: `Sends one request to a running HTTP API again and again. The command imitates clients that retry, die, make
+mistakes, or send requests at the same time. The command reports each case in which an idempotency key does not
+protect the API. The API may be written in any language. The request is a curl command after --, or a FILE whose name
+ends in .http. The request takes effect about twenty times.
 
   once check -- curl http://localhost:8080/charges -H 'Authorization: Bearer acme' --json '{"amount":5000}'
 
@@ -58,12 +58,12 @@ type check struct {
 
 func (c *check) Flags(fs *pflag.FlagSet) {
 	c.as = http.Header{}
-	fs.StringVar(&c.preset, "preset", probe.Presets[0].Name, "the `NAME` of the format of keys: "+strings.Join(probe.Names(), " or "))
+	fs.StringVar(&c.preset, "preset", probe.Presets[0].Name, "the `NAME` of the format in which the API expects keys: "+strings.Join(probe.Names(), " or "))
 	fs.StringVar(&c.keyHeader, "key-header", "Idempotency-Key", "the `NAME` of the header with the key")
 	fs.StringVar(&c.effects, "effects", "", "count the effects: a `URL` or a shell command (!COMMAND) that returns the number of effects")
 	cli.HeaderFlag(fs, "as", c.as, "the credentials of a second caller: a header `'NAME: VALUE'`, or @FILE with such lines")
 	fs.StringVar(&c.other, "other", "", "a second `BODY` that the API accepts (default: the body of the request, with its first number increased by one)")
-	fs.StringSliceVar(&c.owned, "i-own-this", nil, "also allow requests to this `HOST`, whose data the requests may damage")
+	fs.StringSliceVar(&c.owned, "i-own-this", nil, "also allow requests to this `HOST`; the requests may damage the data of the host")
 	fs.DurationVar(&c.after, "after", 0, "wait for this `TIME`, such as 24h, and then retry the first request")
 	fs.BoolVar(&c.plan, "plan", false, "print the requests, and do not send them")
 	c.output.Flag(fs)

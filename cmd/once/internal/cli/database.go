@@ -103,7 +103,7 @@ func mysqlAdvice(err error) string {
 	case 1193:
 		return "use only parameters of go-sql-driver/mysql in the URL, such as tls=true, or variables of the server, such as wait_timeout=60"
 	case 1901, 3770: // an expression of a migration has a function that the server does not allow there
-		return "use a version of MySQL or MariaDB that once is tested with: once doctor names the versions. This server refuses the SQL of the statement itself, so a user with more privileges does not help"
+		return "use a tested version of MySQL or MariaDB: the command once doctor names the tested versions. This server refuses the SQL of the statement itself, so a user with more privileges does not help"
 	case 3159:
 		return "use tls=true in the URL; or tls=skip-verify, which encrypts and does not check the identity of the server"
 	}
@@ -151,10 +151,10 @@ func ParseSource(dsn string) (Source, error) {
 	if mysqlurl.Is(dsn) {
 		return mysqlSource(dsn)
 	}
-	what := fmt.Sprintf("--db %q is not the URL of a database that once supports", dsn)
+	what := fmt.Sprintf("--db %q is not the URL of a supported database", dsn)
 	switch {
 	case strings.ContainsAny(dsn, "@="): // it may contain a password: user:password@tcp(host)/name, or password=...
-		what = "--db is not the URL of a database that once supports"
+		what = "--db is not the URL of a supported database"
 	case dsn == "":
 		return Source{}, errNoDatabase
 	}

@@ -52,8 +52,8 @@ func TestRefusedSQLNeedsNoPrivilege(t *testing.T) {
 		t.Fatal(err)
 	}
 	for code, try := range map[uint16]string{
-		1901: "Try: use a version of MySQL or MariaDB", // MariaDB: a function that the expression may not use
-		3770: "Try: use a version of MySQL or MariaDB", // MySQL: a function that a default may not use
+		1901: "Try: use a tested version of MySQL or MariaDB", // MariaDB: a function that the expression may not use
+		3770: "Try: use a tested version of MySQL or MariaDB", // MySQL: a function that a default may not use
 		1142: "Try: use the URL of a user with this privilege",
 	} {
 		if err := src.Failed("migrate", &mysql.MySQLError{Number: code, Message: "refused"}); !strings.Contains(err.Error(), try) {

@@ -82,7 +82,7 @@ func incomplete(cmd *cobra.Command, args []string) error {
 	}
 	try := words.Either(len(names) > 0, strings.Join(names, ", or "), cmd.CommandPath()+" --help")
 	if len(args) == 0 {
-		return Usage(fmt.Sprintf("the command %q is not complete", cmd.CommandPath()), try)
+		return Usage(fmt.Sprintf("the command %q needs a subcommand", cmd.CommandPath()), try)
 	}
 	return Usage(fmt.Sprintf("the command %q does not exist", strings.TrimPrefix(cmd.CommandPath()+" "+args[0], "once ")), try)
 }

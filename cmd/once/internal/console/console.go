@@ -27,7 +27,7 @@ var entry = cli.Entry{
 	Name: "console", Brief: "serve web pages about operations, outbox, dead letters, sagas and webhooks",
 	Help: `Serves the web pages of package console for the database of a service; the service may be written in any
 language. The pages show the health of the database, each operation with its timeline, the outbox by topic, the
-messages for which keys of inboxes wait, dead letters by cause, sagas, webhooks, and the audit.
+messages for which inboxes wait, dead letters by cause, sagas, webhooks, and the audit.
 
 Without --act the pages only read the database. With --act you can also change data on the pages, for example redrive
 a dead letter or skip a message; for each change you give a reason, which is written into the audit. The page Help

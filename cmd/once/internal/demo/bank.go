@@ -16,8 +16,8 @@ import (
 
 var bankEntry = cli.Entry{
 	Hidden: true, Name: "demo bank", Brief: "internal: a node of a bank in \"once demo transfer\"",
-	Help: `With --clearing this process is the first bank, which sends transfers. Without --clearing it is the second
-bank, which accepts deposits and can undo them. "once demo transfer" starts this command.`,
+	Help: `With --clearing this process is the first bank, which sends transfers. Without --clearing this process is
+the second bank, which accepts deposits and can undo them. "once demo transfer" starts this command.`,
 	Make: func() cli.Runner { return new(bank) },
 }
 
@@ -61,8 +61,8 @@ func (c *bank) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 
 var clearEntry = cli.Entry{
 	Hidden: true, Name: "demo clear", Brief: "internal: the clearing house in \"once demo transfer\"",
-	Help: `Forwards requests to the second bank. On purpose it loses, duplicates and delays some of them.
-"once demo transfer" starts this command.`,
+	Help: `Forwards requests to the second bank. On purpose the clearing house loses, duplicates and delays some
+requests. "once demo transfer" starts this command.`,
 	Make: func() cli.Runner { return new(clearing) },
 }
 

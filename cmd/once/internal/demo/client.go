@@ -12,9 +12,9 @@ import (
 
 var clientEntry = cli.Entry{
 	Hidden: true, Name: "demo client", Brief: "internal: a client in \"once demo\"",
-	Help: `Reads requests from standard input, one JSON object per line, and sends the requests to the service. The client
-writes the outcome of each request to standard output. It retries with package retryhttp, and stores its open
-requests in a journal: see "once journal list". "once demo" starts several clients.`,
+	Help: `Reads requests from standard input, one JSON object per line, and sends the requests to the service. The
+client writes the outcome of each request to standard output. The client retries with package retryhttp, and stores
+its open requests in a journal: see "once journal list". "once demo" starts several clients.`,
 	Make: func() cli.Runner { return new(client) },
 }
 

@@ -55,7 +55,7 @@ func RegisterStreams(c func(ctx context.Context, address string) (killstorm.Stre
 }
 
 func (c *events) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, 500, "how `MANY` refunds the clients make", "the moments of the kills", "`FOLDER` for inbox.csv and receiver.log")
+	c.flags(fs, 500, "how `MANY` refunds the clients make", "when the demo kills processes", "`FOLDER` for inbox.csv and receiver.log")
 }
 
 const (

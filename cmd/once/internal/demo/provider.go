@@ -23,18 +23,18 @@ import (
 
 var providerEntry = cli.Entry{
 	Name: "demo provider", Brief: "kill a service and its two payment providers, then count the charges",
-	Help: `Starts a service with two nodes, and two external payment providers; each node and each provider is a separate
-process. The service writes orders, charges them through one of the providers, and books them. One provider makes
-only one charge for each key. The other provider ignores keys. Both providers are slow, and lose some responses on
-purpose. Clients send orders and retry. Meanwhile the demo kills each process (SIGKILL) again and again, and starts it
-again.
+	Help: `Starts a service with two nodes, and two external payment providers; each node and each provider is a
+separate process. The service writes orders, charges them through one of the providers, and books them. The first
+provider makes one charge for each key. The second provider ignores keys. Both providers are slow, and lose some
+responses on purpose. Clients send orders and retry. Meanwhile the demo kills each process (SIGKILL) again and again,
+and starts it again.
 
 The service does its work in phases under leases (package lease): if a node is killed, another node continues the
 work. If the response of a call to a provider is lost, the service finds out the outcome in one of three ways:
 
   - The service makes the call again with the same key. The first provider then makes no second charge.
-  - The service asks the first provider. If the provider does not have the charge, the provider stores a tombstone,
-    a record that makes the provider refuse a later charge with this key.
+  - The service asks the first provider for the charge. If the provider has no such charge, the provider stores a
+    tombstone: a record that makes the provider refuse a later charge with this key.
   - The second provider ignores keys, so the outcome is unknown. The operator looks the charge up in the list of the
     provider, and decides the outcome with "once keys resolve".
 
@@ -47,7 +47,7 @@ and every unknown outcome was resolved, some outcomes by asking a provider and s
 type provider struct{ frame }
 
 func (c *provider) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, 90, fmt.Sprintf("how `MANY` orders the clients send, at least %d", killstorm.LeastOrders), "the moments of the kills", "`FILE` for the logs of the processes")
+	c.flags(fs, 90, fmt.Sprintf("how `MANY` orders the clients send, at least %d", killstorm.LeastOrders), "when the demo kills processes", "`FILE` for the logs of the processes")
 }
 
 const (

@@ -20,8 +20,9 @@ import (
 
 var shopEntry = cli.Entry{
 	Hidden: true, Name: "demo shop", Brief: "internal: a service without idempotency keys in \"once demo gateway\"",
-	Help: `Charges cards until the command is interrupted. If a request of the client asks for it, the process kills itself at
-the point that the request names. "once demo gateway" starts this command if Python or Node is not installed.`,
+	Help: `Charges cards until the command is interrupted. A request can name a point at which this process must die:
+the process then kills itself at that point. "once demo gateway" starts this command if Python or Node is not
+installed.`,
 	Make: func() cli.Runner { return new(shop) },
 }
 

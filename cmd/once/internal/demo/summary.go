@@ -28,7 +28,7 @@ func (c *demo) print(w io.Writer, r killstorm.Report, src database, cfg killstor
 	f.head("responses")
 	f.row(r.Replayed, "replays of the stored response: the refund was made before")
 	f.row(r.MismatchesRefused, "refusals: the key belongs to another amount")
-	f.row(r.Resumed, "responses to the next process of a killed client, which resumed the request from its journal")
+	f.row(r.Resumed, "responses to a client that was killed and started again, and that resumed the request from its journal")
 	f.row(r.InFlightRefused, "answers to try again later, because the first request was still running")
 	f.head("in the database, after the last process had ended")
 	f.row(r.Effects, fmt.Sprintf("refunds for %d requested refunds", r.Operations))
@@ -39,9 +39,9 @@ func (c *demo) print(w io.Writer, r killstorm.Report, src database, cfg killstor
 	if i := r.Instruments; i != nil {
 		f.head("in the metrics of the service, which the demo read before each kill and at the end")
 		f.row(i.Executed, "refunds executed")
-		f.row(i.Last, fmt.Sprintf("of these executed by the last process; the database has %d refunds since this process started", i.LastEffects))
-		f.row(i.Unread, fmt.Sprintf("refunds not counted, because a process was killed after the demo had read its metrics; %d refunds were running when the demo read them", i.UnderWay))
-		f.row(i.Replayed, fmt.Sprintf("replays, when %s requested again at the end", words.Either(r.Operations == 1, "the refund was", "the "+words.Count(r.Operations, "refund")+" were")))
+		f.row(i.Last, fmt.Sprintf("of these refunds executed by the last process; the database has %d refunds since that process started", i.LastEffects))
+		f.row(i.Unread, fmt.Sprintf("refunds not counted: the service was killed after the demo had read the metrics; %d refunds were running at the time of the reading", i.UnderWay))
+		f.row(i.Replayed, fmt.Sprintf("replays at the end, when %s requested again", words.Either(r.Operations == 1, "the refund was", "the "+words.Count(r.Operations, "refund")+" were")))
 		f.row(i.Again, "refunds executed at the end, when they were requested again")
 	}
 	if err := f.verdict(r.OK, "every refund took effect exactly once, and every replay was equal to the first response, byte for byte.", r.Reasons); err != nil {

@@ -37,7 +37,7 @@ The database of the second bank is always a new SQLite file.`,
 type transfer struct{ frame }
 
 func (c *transfer) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, 96, fmt.Sprintf("how `MANY` transfers the clients send, at least %d", killstorm.LeastTransfers), "the moments of the kills", "`FILE` for the logs of the processes")
+	c.flags(fs, 96, fmt.Sprintf("how `MANY` transfers the clients send, at least %d", killstorm.LeastTransfers), "when the demo kills processes", "`FILE` for the logs of the processes")
 }
 
 const (

@@ -29,7 +29,7 @@ tenant: the receiver, an endpoint that never responds, and an endpoint that firs
 
 The receiver verifies each request, and books the event through an inbox. The receiver is slow, and loses one of five
 responses. In the middle of the demo the secret of the receiver is replaced, and later the old secret becomes invalid.
-The receiver also gets forged requests: with a wrong secret, with the replaced secret, with another body or ID, with
+The receiver also gets forged requests: with a wrong secret, with the replaced secret, with a changed body or ID, with
 an old timestamp, and without a signature. Meanwhile the demo kills each process (SIGKILL) again and again, and starts
 it again.
 
@@ -49,7 +49,7 @@ type webhooks struct {
 }
 
 func (c *webhooks) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, 120, fmt.Sprintf("how `MANY` refunds the clients make, at least %d", killstorm.LeastWebhooks), "the moments of the kills", "`FILE` for the logs of the processes")
+	c.flags(fs, 120, fmt.Sprintf("how `MANY` refunds the clients make, at least %d", killstorm.LeastWebhooks), "when the demo kills processes", "`FILE` for the logs of the processes")
 	fs.BoolVar(&c.unsafe, "unsafe", false, "run a receiver without signatures and without an inbox, to see what these prevent")
 }
 

@@ -27,10 +27,10 @@ fail means that a promise of the library does not hold on this database, or that
 the exit code is then 1. warn means that a failure may be noticed later than necessary, or that an operation
 costs more than necessary; the exit code is still 0.
 
-A setting can belong to a role, a database or a connection. So give --db the URL that the service uses, with the
-user of the service. For SQLite, give the data source name with which the service opens the file, such as
---db 'file:app.db?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)'. With sqlite:PATH the doctor cannot see
-the settings of the connections of the service.
+A setting can belong to a role, a database or a connection. So give --db the same URL, with the same user, as the
+service. For SQLite, give the data source name with which the service opens the file, such as --db
+'file:app.db?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)'. With sqlite:PATH the doctor cannot see the settings
+of the connections of the service.
 
 With redis://HOST:6379 the doctor checks a Redis server that the service uses with redisstore: whether the server can
 work as a store, and which data it may lose.
@@ -39,17 +39,18 @@ The database does not show whether the service sets once.Config.Synced. If the s
 --synced.
 
 If the database has an outbox, the doctor examines the backlog of the outbox, its relays, and the messages that wait
-for a person. With --to the doctor also examines the settings of the message broker, or other destination, to which the
-outbox delivers.
+for the decision of an operator. With --to the doctor also examines the settings of the message broker, or other
+destination, to which the outbox delivers.
 
 If the database has inboxes, the doctor examines keys that wait for a message. With --to nats://HOST:4222 or
-redis://HOST:6379 the doctor also examines the consumers (groups) on that server that have the names of inboxes of this
-database: their settings, and the messages that they have missed.
+redis://HOST:6379 the doctor also examines consumers (groups) on that server: each consumer that has the name of an
+inbox of this database. The doctor checks the settings of the consumer, and looks for messages that the consumer has
+missed.
 
-Use --after-restore 2026-11-27T06:00:00Z if the database was restored from a backup of that moment, while other
-services, brokers and clients were not restored. The doctor then skips all other checks, and finds the rows that a
-person must look at again. The doctor prints how many rows it found, the first of these rows, and what to do. Run the
-doctor with --after-restore before the service starts. See docs/restore.md.`,
+Use --after-restore 2026-11-27T06:00:00Z if the database was restored from a backup of that time, and other services,
+brokers and clients were not restored. The doctor then skips all other checks, and finds the rows that an operator
+must check again. The doctor prints how many rows it found, the first of these rows, and what to do. Run the doctor
+with --after-restore before the service starts. See docs/restore.md.`,
 	Make: func() cli.Runner { return new(command) },
 }
 
@@ -66,7 +67,7 @@ func (c *command) Flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.synced, "synced", false, "tell the doctor that the service sets once.Config.Synced")
 	fs.StringVar(&c.to, "to", "", "also check the message broker of the outbox and the inboxes at this `URL`; \"once relay --help\" lists the forms of URLs")
 	cli.FromEnv(fs, "to", "ONCE_TO")
-	fs.StringVar(&c.restored, "after-restore", "", "the `TIME` of the backup from which the database was restored: find the rows to look at again")
+	fs.StringVar(&c.restored, "after-restore", "", "the `TIME` of the backup from which the database was restored: find the rows that an operator must check again")
 	c.output.Flag(fs)
 }
 

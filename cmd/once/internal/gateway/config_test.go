@@ -92,11 +92,11 @@ func TestMistakesInTheFile(t *testing.T) {
 		{head + "  routes:\n  - {match: POST /a, retain: 1s}\n", "[6:30]", "retain"},
 		{head + "  routes: POST /a\n", "[5:11]", "sequence"},
 		{head + "  retain: 1s\n", "[5:11]", "minute"},
-		{head + "  receipts_kept: 24h\n  store: receipt\n  routes:\n  - {match: POST /a, retain: 48h}\n", "[8:", "receipts for 24h"},
+		{head + "  receipts_kept: 24h\n  store: receipt\n  routes:\n  - {match: POST /a, retain: 48h}\n", "[8:", "receipts for only 24h"},
 		{head + "  store: none\n", "", ""}, // the path of a file
 		{head + "  store: postgres://ada:secret@db/gateway\n", "[5:10]", "share keys"},
 		{head + "  name: a b\n", "[5:9]", "64 letters"},
-		{head + "  store: user:password@db\n", "[5:10]", "not a database"},
+		{head + "  store: user:password@db\n", "[5:10]", "not a supported database"},
 		{head + "  trusted_proxies: [10.0.0.1/8]\n", "[5:21]", "10.0.0.0/8"},
 		{head + "  lease: 2h\n", "[5:10]", "1h"},
 		{head + "  lease: 10ms\n", "[5:10]", "http://127.0.0.1:3000\n"},

@@ -37,8 +37,10 @@ var Noun = cli.Noun{
 
 var runEntry = cli.Entry{
 	Name: "gateway", Brief: brief,
-	Help: `Runs a reverse proxy in front of a service. The gateway forwards each request that has an idempotency key only once.
-The part "gateway" of once.yaml lists the routes that the gateway protects:
+	Help: `Runs a reverse proxy in front of a service. If a client sends a request again with the same idempotency
+key, the gateway answers with the first response, and does not forward the request again. If the first response was
+lost, the policy of the route decides what the gateway does. The section "gateway" of once.yaml lists the routes that
+the gateway protects:
 
   gateway:
     upstream: http://127.0.0.1:3000

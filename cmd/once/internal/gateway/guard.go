@@ -169,7 +169,7 @@ func (g *guard) probes() (end func(), ok bool) {
 	return func() { g.probe.CompareAndSwap(now, 0) }, true
 }
 
-var errBudget = errors.New("the gateway has forwarded too many requests a second time")
+var errBudget = errors.New("the gateway has forwarded too many requests more than one time")
 
 // Begin is the Begin of a [gateway.Route].
 func (g *guard) Begin(again bool) (done func(gateway.Forwarded), err error) {

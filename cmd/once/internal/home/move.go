@@ -23,14 +23,15 @@ var moveEntry = cli.Entry{
 	Name: "home move", Args: "TENANT REGION", Brief: "move a tenant to another region, or give a new tenant its home",
 	Help: `Moves a tenant to another region, in four steps:
 
-  1. The region where the tenant lives starts no new transactions for the tenant, and waits until its running
-     transactions have committed.
+  1. The old region starts no new transactions for the tenant, and waits until the running transactions of the
+     tenant have ended.
   2. The program of --rows moves the rows of the service.
-  3. One transaction copies the operations of the tenant to the other region and makes this region the owner.
+  3. One transaction copies the operations of the tenant to the new region and makes the new region the owner.
   4. The command deletes the copied operations in the old region.
 
 During the move, requests of the tenant get a response with status 503, and clients may send them again with the same
-key. If a move is killed, the tenant has one owner or no owner (503); the same command completes the move.
+key. If a move is killed, the tenant has one owner, or no owner. Without an owner, requests of the tenant still get
+the status 503. To complete the move, run the same command again.
 
 The command runs the program of --rows without arguments. The environment of the program has ONCE_TENANT, ONCE_FROM
 and ONCE_TO (regions), ONCE_FROM_DB and ONCE_TO_DB (URLs), and ONCE_EPOCH. The program must be repeatable, because the

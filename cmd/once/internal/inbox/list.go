@@ -16,9 +16,9 @@ import (
 
 var listEntry = cli.Entry{
 	Quick: true, Name: "inbox list", Brief: "list the keys of inboxes that wait for a message",
-	Help: `Lists the keys of inboxes (inbox.InOrder) whose next message is missing, is failing, or is a dead letter, while later
-messages of the key wait for the next message. The longest wait is listed first, at most 1000 keys for each consumer.
-SEQ is the number of the message for which the key waits.
+	Help: `Lists the keys that wait for a message in inboxes with inbox.InOrder. The next message of such a key is
+missing, is failing, or is a dead letter, and the later messages of the key wait. The longest wait is first in the
+list. The list has at most 1000 keys for each consumer. SEQ is the number of the message for which the key waits.
 
 missing: the inbox has not received the message. Have the sender send the message again, or give up the
          message with "once inbox skip".

@@ -16,10 +16,10 @@ import (
 
 var showEntry = cli.Entry{
 	Quick: true, Name: "inbox show", Args: "EVENT", Brief: "print what the inboxes of a database have stored about an event",
-	Help: `Prints what each inbox of a database has stored about an event: whether and when the inbox applied the event; whether
-the event is parked (waits for earlier messages of its key); its failed attempts; and its dead letter. EVENT is the ID of
-the event. Log lines contain this ID as event_id. The state "failing" means that attempts of the event have failed, and
-that no inbox has the ID of the event among its applied IDs.
+	Help: `Prints what each inbox of a database has stored about an event: whether and when the inbox applied the
+event; whether the event is parked (waits for earlier messages of its key); its failed attempts; and its dead letter.
+EVENT is the ID of the event. Log lines contain this ID as event_id. The state "failing" means that attempts to apply
+the event have failed, and that no inbox has the ID of the event among its applied IDs.
 
 An inbox with an order (inbox.InOrder, inbox.LatestVersion) stores only the number of the last message of a key, not the
 IDs of messages. To search such inboxes too, give --topic, --key and --seq, as "once outbox show" prints them.

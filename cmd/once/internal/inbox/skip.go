@@ -14,10 +14,10 @@ import (
 
 var skipEntry = cli.Entry{
 	Quick: true, Name: "inbox skip", Brief: "give up the message that a key of an inbox waits for",
-	Help: `Gives up the message for which a key waits (inbox.InOrder), because the message is missing for good or is a dead
-letter. Then the inbox applies the later messages of the key. If the inbox receives the skipped message later, the
-message counts as a duplicate. A dead letter stays stored; to delete the dead letter and skip its message in one step, use
-"once deadletter discard".
+	Help: `Gives up the message for which a key of an inbox with inbox.InOrder waits. Use this command if the message
+is missing for good or is a dead letter. Then the inbox applies the later messages of the key. If the inbox receives
+the skipped message later, the message counts as a duplicate. A dead letter stays stored; to delete the dead letter
+and skip its message in one step, use "once deadletter discard".
 
 The command refuses to skip a message that was received and whose handler fails. If such a message were skipped, the next
 delivery of the message would count as a duplicate, and the message would be lost without a dead letter. Repair the

@@ -14,10 +14,10 @@ import (
 
 var startAtEntry = cli.Entry{
 	Quick: true, Name: "inbox start-at", Brief: "choose the number of the message with which a key of an inbox begins",
-	Help: `Makes a key of an inbox begin at the message with the number --seq (inbox.InOrder). Use this command for a consumer that
-you add when earlier messages no longer exist. Messages with smaller numbers count as duplicates. If messages with smaller
-numbers are parked (stored until earlier messages arrive), the inbox deletes them. The number of a key never becomes
-smaller.
+	Help: `Makes a key of an inbox with inbox.InOrder begin at the message with the number --seq. Use this command
+when you add a consumer and the earlier messages no longer exist. Messages with smaller numbers count as duplicates.
+If messages with smaller numbers are parked (stored until earlier messages arrive), the inbox deletes them. A key
+never goes back to a smaller number.
 
 Without --yes nothing is changed. The deleted messages cannot be restored.`,
 	Make: func() cli.Runner { return new(startAt) },
@@ -42,7 +42,7 @@ func (c *startAt) plan(_ *cli.DB, p inbox.Place) (what string, dropped int64, er
 	}
 	what = fmt.Sprintf("%s at message %d; ", c.subject(), c.message.Seq)
 	if next := p.Failing; next.Attempts > 0 && c.message.Seq > p.Seq+1 {
-		what += fmt.Sprintf("message %d %s; this message will be lost, because it is not a dead letter; ", p.Seq+1, next)
+		what += fmt.Sprintf("message %d %s; the change loses this message, because no dead letter stores it; ", p.Seq+1, next)
 	}
 	if !p.Known {
 		return what + "the key is new: the inbox has received no message of the key", 0, nil

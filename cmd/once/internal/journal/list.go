@@ -31,7 +31,7 @@ command. The command prints only the method and the address of each request. The
   open      the request can be sent again, by the client or by "once journal resume"
   expired   the key of the request is too old, so the request must not be sent again: a person must find out whether the request
             took effect, and record the answer with "once journal resolve"
-  held      the server has responded that the key is too old: the same applies as to expired`,
+  held      the server has responded that the key is too old: treat the intent like an expired intent`,
 	Make: func() cli.Runner { return new(list) },
 }
 

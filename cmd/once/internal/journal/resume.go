@@ -19,9 +19,10 @@ import (
 
 var resumeEntry = cli.Entry{
 	Name: "journal resume", Brief: "send the requests of open intents again, with their keys",
-	Help: `Sends the requests of the open intents in the journal of a client again, each with its key. When the outcome of a
-request is known, the command closes the intent. A server that supports idempotency keys does not execute a
-finished operation again. If the journal is a file, stop its client before you run this command.
+	Help: `Reads the journal of a client, and sends each request whose outcome is not known again, with the same key.
+The record of such a request in the journal is an open intent. When the outcome of a request is known, the command
+closes the intent. A server that supports idempotency keys does not execute a finished operation again. If the journal
+is a file, stop its client before you run this command.
 
 The journal does not contain secrets, such as the header Authorization. Give the secrets with --header; you can repeat
 this flag. With --header @FILE the command reads the header lines from a file, so that the secrets are not in the list
@@ -34,10 +35,10 @@ sends the request to that host without the secrets.
 If a server fails, the command sends only a few requests to this server; the other intents stay open, and you can resume
 them later.
 
-The journal contains an expiry time for each key. After this time the command does not send the request, and the
-intent waits for a person, who decides it with "once journal resolve". An intent that was planned in a database can
-have no expiry time. For these intents, --retention says how long after the planning the server remembers the key. For
-other intents, --retention can make the expiry time earlier, but never later.
+The journal contains an expiry time for each key. After this time the command does not send the request. An operator
+must then find out whether the request took effect, and record the outcome with "once journal resolve". Some intents
+that were planned in a database have no expiry time. For these intents, --retention says how long after the planning
+the server remembers the key. For other intents, --retention can make the expiry time earlier, but never later.
 
 The exit code is 1 if an intent is still open at the end.`,
 	Make: func() cli.Runner { return &resume{header: http.Header{}} },

@@ -41,7 +41,7 @@ func (d *decision) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&d.mediaType, "type", "", "content `TYPE` of the HTTP response that a retry gets, such as text/html (default: application/json if FILE of --result is JSON)")
 	fs.BoolVar(&d.runAgain, "run-again", false, "the next retry makes the call again: use this only if the called service DEDUPES by the key of the call, or with --voided")
 	fs.BoolVar(&d.voided, "voided", false, "with --run-again: the called service now refuses the key of the call, so the call is made again with a new key")
-	fs.DurationVar(&d.retain, "retain", 0, "how `LONG` to keep the result or failure (default: as long as a result of the operation is kept); after that a retry executes the operation again")
+	fs.DurationVar(&d.retain, "retain", 0, "how `LONG` to keep the result or failure; after this time a retry executes the operation again (default: as long as the operation keeps a result)")
 	cli.ByFlags(fs, &d.by)
 }
 

@@ -25,7 +25,7 @@ var replayEntry = cli.Entry{
 example a service in staging, or on your machine. The command sends the method, path, headers and body exactly as in
 the file; the header Host is the host of the target. The header Once-Replay-Of contains the ID of the file.
 
-To reproduce a race, --concurrency says how many requests the command sends at the same moment, and --times says how
+To reproduce a race, --concurrency says how many requests the command sends at the same time, and --times says how
 often the command repeats this. All requests have the same key, so the service executes only one of them, and replays
 the stored response for the others.
 
@@ -58,7 +58,7 @@ type replay struct {
 func (c *replay) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.to, "to", "", "`URL` of the service (required)")
 	cli.OnCommandLine(fs, "to") // ONCE_TO is a broker
-	fs.IntVar(&c.concurrency, "concurrency", 1, "send `N` requests at the same moment")
+	fs.IntVar(&c.concurrency, "concurrency", 1, "send `N` requests at the same time")
 	fs.IntVar(&c.times, "times", 1, "send these requests `N` times, one time after the other")
 	cli.HeaderFlag(fs, "header", c.header, "a header `LINE` for each request, such as 'Authorization: Bearer ...', or @FILE with such lines; can be repeated")
 	c.output.Flag(fs)

@@ -32,8 +32,8 @@ called service, and then give one of these flags:
   --run-again         the next retry, or a completer, makes the call again
 
 A completer is a process that continues abandoned operations. --call is the ID of the call, as "once keys show" prints
-it. The command changes nothing if another call is unknown now, or if this call was made again or was decided in another
-way. So you can repeat the same command without harm: each call is decided only once.
+it. The command changes nothing if the outcome of another call is unknown now, or if this call was made again or was
+decided differently. So you can repeat the same command without harm: each call is decided only once.
 
 The FILE of --call-result has the form in which the program stores the result of the call. If FILE has another form, the
 outcome stays unknown after the next retry, and "once keys show" prints the expected form.
@@ -52,8 +52,8 @@ tombstone: without a tombstone, the call may take effect later.
 If the operation has saved no phase, --run-again makes its key new again: a retry executes the whole operation. If the
 operation had already taken effect, the retry makes it take effect twice.
 
-Without --yes nothing is changed: the command prints what it would change. The audit records who has decided, when and
-why, in the same commit.`,
+Without --yes nothing is changed: the command prints what it would change. The same commit writes into the audit who
+has decided, when and why.`,
 	Make: func() cli.Runner { return new(resolve) },
 }
 
@@ -203,17 +203,17 @@ func (c *resolve) print(m *cli.Env, a operate.Decided) error {
 func notUnknown(op operate.Operation, p lease.Progress, cause error, before *operate.Entry) error {
 	switch {
 	case before != nil:
-		return fmt.Errorf("this call has another decision already, made %s. The command has changed nothing. Try: once keys show KEY, which prints the present state", said(before))
+		return fmt.Errorf("this call was already decided differently, %s. The command has changed nothing. Try: once keys show KEY, which prints the present state", said(before))
 	case p.CallID != "":
 		why, _ := words.Advice(cause.Error()) // without its advice, which is for programmers
 		why = strings.TrimSuffix(why, ".")
 		return fmt.Errorf("%s. The command has changed nothing. Try: once keys show KEY, and decide the call that this command prints", why)
 	case op.State == store.StateWaiting.String():
-		return errors.New("the operation has stopped before its end, and continues without the decision of a person. Try: send the request again with the same key")
+		return errors.New("the operation was stopped before its end, and needs no decision: a retry continues the operation. Try: send the request again with the same key")
 	case op.State != store.StateRunning.String():
-		return fmt.Errorf("the operation is %s, not unknown, so you cannot resolve it. Try: once keys show KEY", op.State)
+		return fmt.Errorf("the operation is %s, not unknown, so you cannot resolve the operation. Try: once keys show KEY", op.State)
 	case op.LeaseUntil != nil && op.LeaseUntil.Before(op.Now):
-		return errors.New("the lease of the operation has ended, and the operation continues without the decision of a person. Try: send the request again with the same key")
+		return errors.New("the lease of the operation has ended, and the operation needs no decision: a retry continues the operation. Try: send the request again with the same key")
 	}
 	return errors.New("the operation is running, not unknown. Try: run the same command again when its lease has ended; once keys show KEY prints the time")
 }

@@ -123,7 +123,7 @@ func (s *Events) awaitAcknowledged(ctx context.Context) error {
 	return until(ctx, func(ctx context.Context) (uint64, bool, error) {
 		n, all, err := s.consumer.streams.Handled(ctx, bookingsConsumer, latestConsumer)
 		if err != nil {
-			return n, false, fmt.Errorf("ask how far the receiver is: %w", err)
+			return n, false, fmt.Errorf("read how many messages the receiver has acknowledged: %w", err)
 		}
 		return n, all, nil
 	})

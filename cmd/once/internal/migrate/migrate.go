@@ -39,10 +39,10 @@ the database lacks a migration. With --only, the command lists only the migratio
 	}
 	printEntry = cli.Entry{
 		Name: "migrate print", Brief: "print the migrations as SQL, for goose, Atlas or psql",
-		Help: `Prints the migrations as plain SQL. With --format goose the command prints the migrations as the text of one migration
-file of goose. The library has only forward migrations. After an upgrade of the library, --from prints only the new
-migrations of one capability. With --dialect dynamodb the command prints the definition of the table of package
-dynamostore, for "aws dynamodb create-table --cli-input-json".`,
+		Help: `Prints the migrations as plain SQL. With --format goose the command prints the migrations as one
+migration file for goose. The library has only forward migrations. After an upgrade of the library, --from prints only
+the new migrations of one capability. With --dialect dynamodb the command prints the definition of the table of
+package dynamostore, for "aws dynamodb create-table --cli-input-json".`,
 		Make: func() cli.Runner { return new(printCommand) },
 	}
 )
@@ -126,7 +126,7 @@ type printCommand struct {
 func (c *printCommand) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.dialect, "dialect", "", "`NAME` of the SQL dialect: postgres, sqlite or mysql; or dynamodb for the table of DynamoDB")
 	fs.StringVar(&c.format, "format", "plain", "`NAME` of the output format: plain or goose")
-	fs.IntVar(&c.from, "from", 0, "only migrations after this `VERSION` of the one capability that --only names")
+	fs.IntVar(&c.from, "from", 0, "print only the migrations after this `VERSION`; --only must name one capability")
 	c.selection.Flags(fs)
 }
 

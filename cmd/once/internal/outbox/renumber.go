@@ -14,10 +14,10 @@ import (
 
 var renumberEntry = cli.Entry{
 	Quick: true, Name: "outbox renumber", Brief: "move the sequence numbers of all keys forward, after a restore from a backup",
-	Help: `Use this command after the database was restored from a backup. The restored outbox would give new messages sequence
-numbers that consumers have already received, so consumers would take new messages for repetitions. This command moves
-the numbers of all keys, also of keys that were added after the backup, to a number that was never used: the time in
-milliseconds.
+	Help: `Use this command after the database was restored from a backup. The restored outbox would give new messages
+sequence numbers that consumers have already received, so consumers would treat new messages as duplicates. This
+command moves the numbers of all keys, also of keys that were added after the backup, to a number that was never used:
+the time in milliseconds.
 
 Before you run this command, let a relay deliver the waiting messages. After this command, start the service. The
 command prints a command line: run this command line for each consumer that needs all numbers (inbox.InOrder). See
@@ -62,7 +62,7 @@ func (c *renumber) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	after, err := db.Outbox.Renumber(ctx, c.by)
 	switch {
 	case errors.Is(err, outbox.ErrBacklog):
-		return fmt.Errorf("messages with a key wait for delivery in %s, so the command has changed nothing. Try: run once relay --to BROKER --db %s until once outbox list --db %s shows no message, and then the same command again", db.Name, db.Paste, db.Paste)
+		return fmt.Errorf("messages with a key wait for delivery in %s, so the command has changed nothing. Try: run \"once relay --to BROKER --db %s\" until \"once outbox list --db %s\" shows no message, and then the same command again", db.Name, db.Paste, db.Paste)
 	case err != nil:
 		return refused(db, "change", err)
 	}

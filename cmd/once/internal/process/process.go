@@ -25,7 +25,7 @@ type Process struct {
 // Start starts a command. The end of ctx ends it.
 func Start(ctx context.Context, args []string) (*Process, error) {
 	if !isGuarded {
-		return nil, errors.New("once cannot end the processes of a command on this system. Try: run the test on Linux or macOS")
+		return nil, errors.New("on this system the test cannot end the processes of a command. Try: run the test on Linux or macOS")
 	}
 	p := &Process{done: make(chan struct{}), tail: new(tail)}
 	cmd, stdin, err := command(ctx, args)

@@ -34,9 +34,9 @@ var Noun = cli.Alone(entry, cli.GroupRun)
 var entry = cli.Entry{
 	Name: "relay", Brief: "deliver the messages of an outbox to a broker or a service",
 	Help: `Delivers the messages of an outbox at least once, and the messages of each key in their order, until the
-command is interrupted (SIGINT or SIGTERM). Then the relay waits for the deliveries that it has begun, and
-ends with the exit code 0. A service can also run a relay in its own process, and many relays can run at the
-same time: each relay delivers the messages of a part of the keys. If a relay dies, other relays take over its keys.
+command is interrupted (SIGINT or SIGTERM). Then the relay waits for the deliveries that it has begun, and ends with
+the exit code 0. A service can also run a relay in its own process, and many relays can run at the same time: each
+relay delivers the messages of some of the keys. If a relay dies, other relays take over its keys.
 
 The destinations of --to:
 

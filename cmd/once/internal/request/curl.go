@@ -111,7 +111,7 @@ func (c *curl) option(name string, words []string, attached string, taken int) (
 	set, ok := options[full]
 	if !ok {
 		name, _, _ = strings.Cut(name, "=") // a secret may follow the name
-		return 0, fmt.Errorf("once does not support the curl option %s. Try: the same command without %s, if the request then has the same meaning", name, name)
+		return 0, fmt.Errorf("this command does not support the curl option %s. Try: the same command without %s, if the request then has the same meaning", name, name)
 	}
 	if attached == "" {
 		if len(words) < 2 {

@@ -13,15 +13,15 @@ import (
 
 var forgetEntry = cli.Entry{
 	Quick: true, Name: "saga forget", Args: "KEY", Brief: "erase the stored data of a saga that has ended",
-	Help: `Erases the outcome of a saga that has ended, the states of its steps, and the inputs and results of its steps, if the
-service stores them (saga.Config.KeepData). The fact that the saga has ended, its tenant and its key stay until the
-record expires: if the same saga is started again, the caller receives the answer that the outcome is not available,
-and no step is executed. The command refuses a saga that has not ended, because the saga needs its data to continue.
-The command does not erase rows that the steps have written to other tables or services: for operations, see "once
-keys forget".
+	Help: `Erases the outcome of a saga that has ended, the states of its steps, and the inputs and results of its
+steps, if the service stores them (saga.Config.KeepData). The record still shows the tenant and the key of the saga,
+and that the saga has ended, until the record expires: if the same saga is started again, the caller receives the
+answer that the outcome is not available, and no step is executed. The command refuses a saga that has not ended,
+because the saga needs its data to continue. The command does not erase rows that the steps have written to other
+tables or services: for operations, see "once keys forget".
 
-Without --yes nothing is changed: the command prints the effect. The audit records who has erased the data, when and
-why, in the same commit.`,
+Without --yes nothing is changed: the command prints the effect. The same commit writes into the audit who has erased
+the data, when and why.`,
 	Make: func() cli.Runner { return new(forget) },
 }
 

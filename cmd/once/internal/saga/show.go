@@ -19,13 +19,13 @@ import (
 
 var showEntry = cli.Entry{
 	Quick: true, Name: "saga show", Args: "KEY", Brief: "print the state and the steps of a saga, and why the saga is stuck",
-	Help: `Prints what the database has stored about a saga: its state; its steps in the order in which they began; the key of a
-call that is running, as the called service has it; what operators have done to the saga; and the actions that you can
-take. The inputs and results of steps are printed only with --payload. If the service encrypts them, --key-file is
-needed too.
+	Help: `Prints what the database has stored about a saga: its state; its steps in the order in which they began;
+the key under which the called service knows a running call; what operators have done to the saga; and the actions
+that you can take. The inputs and results of steps are printed only with --payload. If the service encrypts them,
+--key-file is needed too.
 
-A waiting saga continues when its time comes, by the clock of the node that stored this time, or when "once saga wake"
-wakes it.`,
+A waiting saga continues at a stored time, by the clock of the node that stored the time. "once saga wake" makes the
+saga continue at once.`,
 	Make: func() cli.Runner { return new(show) },
 }
 

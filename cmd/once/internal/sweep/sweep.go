@@ -23,10 +23,11 @@ var Noun = cli.Alone(entry, cli.GroupRun)
 
 var entry = cli.Entry{
 	Name: "sweep", Brief: "delete operations that have expired",
-	Help: `Deletes the rows of operations that have expired by the clock of the database, in small transactions with
-pauses, so that requests are hardly slowed down. A key can be used again as soon as it has expired, even before the
-command deletes its row; the deletion only frees space. The command never deletes running operations and operations
-whose outcome is unknown. Any number of sweepers may run at the same time, also together with the sweepers of the service.
+	Help: `Deletes the rows of operations that have expired by the clock of the database. The command uses small
+transactions with pauses, so it hardly slows requests down. A key can be used again as soon as it has expired, even
+before the command deletes its row; the deletion only frees space. The command never deletes an operation that is
+running, or whose outcome is unknown. Any number of sweepers may run at the same time, also together with the sweepers
+of the service.
 
 With --archive the command writes the rows to files before it deletes them. Only this sweeper may use the directory
 DIR: see "once archive".
@@ -48,7 +49,7 @@ type sweep struct {
 func (c *sweep) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.dir, "archive", "", "write the rows to files in this `DIR` before they are deleted")
-	fs.IntVar(&c.batch, "batch", 0, "delete at most this number of `ROWS` in one transaction (default 100, with --archive 5000)")
+	fs.IntVar(&c.batch, "batch", 0, "delete at most this number of `ROWS` in one transaction (default: 100, or 5000 with --archive)")
 	fs.IntVar(&c.rate, "rate", retention.DefaultRate, "delete at most this number of `ROWS` a second")
 	fs.DurationVar(&c.every, "every", 0, "sweep repeatedly, with a pause of this `DURATION` between two sweeps")
 	c.output.Flag(fs)

@@ -27,9 +27,10 @@ var Noun = cli.Alone(entry, cli.GroupTry)
 
 var entry = cli.Entry{
 	Name: "torture", Args: "COMMAND...", Brief: "test whether an HTTP API handles idempotency keys correctly when it is killed",
-	Help: `Starts COMMAND, which serves an HTTP API, sends a request with an idempotency key to the API, and kills COMMAND before it
-responds. Then the test starts COMMAND again, sends the request again with the same key, and counts the effects. The API
-may be written in any language. The request is in a FILE: an .http file, or a curl command.
+	Help: `Starts COMMAND, which must serve an HTTP API. The test sends a request with an idempotency key to the API,
+and kills COMMAND before the API responds. Then the test starts COMMAND again, sends the request again with the same
+key, and counts the effects. The API may be written in any language. The request is in a FILE: an .http file, or a
+curl command.
 
   once torture --request charge.http --effects '!psql -Atc "select count(*) from charge"' \
     --proxy 5433=5432 -- node server.js {port}
@@ -63,11 +64,11 @@ func (c *torture) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.request, "request", "", "the `FILE` with the request: an .http file, or a curl command")
 	fs.StringVar(&c.effects, "effects", "", "count the effects: a `URL` or a shell command (!COMMAND) that returns the number of effects")
 	fs.StringSliceVar(&c.proxies, "proxy", nil, "`LISTEN=DATABASE`: kill at each packet to the database; LISTEN is a port, and DATABASE is a port or HOST:PORT")
-	fs.StringVar(&c.preset, "preset", probe.Presets[0].Name, "the `NAME` of the format of keys: "+strings.Join(probe.Names(), " or "))
+	fs.StringVar(&c.preset, "preset", probe.Presets[0].Name, "the `NAME` of the format in which the API expects keys: "+strings.Join(probe.Names(), " or "))
 	fs.StringVar(&c.keyHeader, "key-header", "Idempotency-Key", "the `NAME` of the header with the key")
 	fs.IntVar(&c.kills, "kills", 40, "kill at most this `NUMBER` of times")
 	fs.DurationVar(&c.patience, "stuck-after", 2*time.Second, "if the API still refuses a key this `TIME` after a restart, report the key as stuck")
-	fs.StringSliceVar(&c.owned, "i-own-this", nil, "also allow this `HOST`, whose data the test may damage")
+	fs.StringSliceVar(&c.owned, "i-own-this", nil, "also allow requests to this `HOST`; the test may damage the data of the host")
 	fs.BoolVar(&c.plan, "plan", false, "print the test, and start no process")
 	c.output.Flag(fs)
 }

@@ -73,7 +73,7 @@ func (c *change) Run(ctx context.Context, m *cli.Env, args []string) error {
 
 const audited = `
 
-Without --yes nothing is changed. The audit records who has run the command, when and why, in the same commit as the change.`
+Without --yes nothing is changed. The commit of the change also writes into the audit who has run the command, when and why.`
 
 var resendEntry = cli.Entry{
 	Quick: true, Name: "webhook resend", Args: "ENDPOINT EVENT", Brief: "deliver an event to an endpoint again",
@@ -114,9 +114,9 @@ events that wait for the endpoint are delivered first.` + audited,
 
 var recoverEntry = cli.Entry{
 	Name: "webhook recover", Args: "ENDPOINT", Brief: "send the events again that an endpoint did not receive",
-	Help: `Sends the events of a period again whose attempts have all failed; the schedule of attempts starts from its beginning.
-With --missed the command instead sends the events of the period for which the endpoint has had no attempt, because
-the endpoint was disabled or its filter did not match the events.
+	Help: `Sends again each event of a period whose attempts have all failed; the schedule of attempts starts from its
+beginning. With --missed the command instead sends the events of the period that were never sent to the endpoint,
+because the endpoint was disabled or its filter did not match the events.
 
 The command works in small transactions. If the command is killed, it has sent only a part of the events: run the same
 command again to send the other events.` + audited,
@@ -140,7 +140,7 @@ func newRecover() *change {
 		flags: func(fs *pflag.FlagSet) {
 			between.Flags(fs)
 			fs.Float64Var(&rate, "rate", 0, "send at most this number of events a second (default: all at once)")
-			fs.BoolVar(&missed, "missed", false, "send the events that had no attempt for this endpoint")
+			fs.BoolVar(&missed, "missed", false, "send the events that were never sent to this endpoint")
 		},
 		count: func(ctx context.Context, db *cli.DB, args []string) (string, error) {
 			p, err := period(ctx, db)

@@ -109,7 +109,7 @@ type verify struct {
 
 func (c *verify) Flags(fs *pflag.FlagSet) {
 	c.sender.Flags(fs)
-	fs.DurationVar(&c.tolerance, "tolerance", 5*time.Minute, "the largest difference between now and the time of the request that a service accepts")
+	fs.DurationVar(&c.tolerance, "tolerance", 5*time.Minute, "the largest difference between the time in the request and now that the service accepts")
 	c.output.Flag(fs)
 }
 

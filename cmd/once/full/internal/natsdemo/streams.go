@@ -69,7 +69,7 @@ func (s *streams) Read(ctx context.Context, number uint64, take func(killstorm.E
 		for m := range messages.Messages() {
 			meta, err := m.Metadata()
 			if err != nil || meta.Sequence.Stream != number { // the subscription has lost earlier messages
-				return errors.Join(err, errors.New("this is not the next message"))
+				return errors.Join(err, errors.New("the subscription has lost earlier messages"))
 			}
 			number++
 			take(killstorm.EventMessage{Subject: m.Subject(), Header: header(m.Headers()), Payload: m.Data()})

@@ -137,7 +137,7 @@ func (p *Probe) checkCallers(ctx context.Context) error {
 	case a.status == 401 || a.status == 403:
 		p.find(unchecked, fmt.Sprintf("%s: this check was not made, because the API refuses the credentials with %d. Use --as with correct credentials", about, a.status))
 	default:
-		p.find(seen, fmt.Sprintf("%s: the API answers %d, so this caller cannot use the key, and learns that another caller has used it", about, a.status))
+		p.find(seen, fmt.Sprintf("%s: the API answers %d, so this caller cannot use the key, and learns that another caller has used the key", about, a.status))
 	}
 	return err
 }

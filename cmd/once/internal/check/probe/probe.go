@@ -203,7 +203,7 @@ func (p *Probe) Run(ctx context.Context) (*Report, error) {
 	}
 	if end > before {
 		p.now = "end"
-		p.find(later, fmt.Sprintf("after the last answer, %s followed", words.Count(int(end-before), "effect")))
+		p.find(later, fmt.Sprintf("the API made %s after its last answer", words.Count(int(end-before), "effect")))
 	}
 	report := &Report{Request: p.Request.Place(), Preset: p.Preset.Name, Requests: p.requests.Load(), Findings: p.findings, Checks: p.results}
 	if report.Findings == nil {

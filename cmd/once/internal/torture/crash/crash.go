@@ -252,7 +252,7 @@ func (r *run) start(ctx context.Context) (err error) {
 	}
 	for end := time.Now().Add(longestStart); !r.isReached(ctx); {
 		if time.Now().After(end) {
-			return fmt.Errorf("the command does not listen at %s%s. Try: use {port} in the command, or write the port of the command into the request", r.Request.URL.Host, r.said())
+			return fmt.Errorf("the server that the command starts does not listen at %s%s. Try: use {port} in the command, or write the port of this server into the request", r.Request.URL.Host, r.said())
 		}
 		if err := r.pause(ctx, 5*time.Millisecond); err != nil {
 			return err
