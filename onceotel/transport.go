@@ -79,7 +79,7 @@ func (t *Telemetry) AttemptSpan(req *http.Request) (_ *http.Request, end func(*h
 }
 
 // Do is [retry.Do] with a span for the call, and a child span for each attempt. The parameter name is the name of the spans; use a small
-// number of names. Do itself records no metrics: set p.Observe to the result of [retry.Metrics].
+// number of names. Do itself records no metrics. To record metrics, set p.Observe: see [retry.Metrics].
 func (t *Telemetry) Do(ctx context.Context, name string, p *retry.Policy, fn func(ctx context.Context, attempt int) error) error {
 	var own retry.Policy
 	if p != nil {
