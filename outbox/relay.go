@@ -42,7 +42,7 @@ type RelayConfig struct {
 	// key until a person decides. The database needs deadletter.Migrations.
 	DeadLetters bool
 
-	// Breaker stops deliveries while the destination fails.
+	// Breaker stops deliveries while the destination fails. Default: nil, no breaker.
 	Breaker retry.Breaker
 
 	// Timeout limits the time of one call of Publish. Default: 30 s.
