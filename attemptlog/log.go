@@ -16,8 +16,8 @@
 // the outcome "dropped", which says how many attempts were dropped, and when.
 //
 // If a process is killed, its attempts that are not written yet are lost. If the database is fast enough, these are the attempts of one
-// Config.Interval, and never more than Config.Buffer attempts. So a missing row does not prove that no attempt was made. Only the record of the
-// operation proves an effect, because the record and the effect are committed together.
+// Config.Interval. In every case they are at most Config.Buffer attempts. So a missing row does not prove that no attempt was made. Only the
+// record of the operation proves an effect, because the record and the effect are committed together.
 //
 // Requests that never become an operation are not logged: HTTP requests that are refused before their key is accepted (401, a missing or malformed
 // key, a body that is too large), and requests without a key.

@@ -267,8 +267,8 @@ func (l *Letters) counted(ctx context.Context, r Redrive) (Redrive, error) {
 	return r, err
 }
 
-// Cancel ends a redrive. Letters that were not tried yet wait for the decision of a person again. Attempts
-// in flight are not cancelled. If the process was killed during Cancel, call Cancel again.
+// Cancel ends a redrive. Letters that the redrive has not tried yet wait for the decision of a person
+// again. Attempts in flight are not cancelled. If the process was killed during Cancel, call Cancel again.
 func (l *Letters) Cancel(ctx context.Context, uid, who, reason string) (Redrive, error) {
 	if err := checkSigned(who, reason); err != nil {
 		return Redrive{}, err

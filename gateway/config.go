@@ -107,7 +107,7 @@ type Config struct {
 	// TLS configures TLS for an https Upstream. Default: the configuration of net/http.
 	TLS *tls.Config
 
-	// StatusPath is the path under which the gateway serves the state of an operation. The answer to a request that has failed contains the URL of
+	// StatusPath is the path under which the gateway serves the state of an operation. The problem documents of the gateway contain the URL of
 	// this state as status_url. Default: /once/status.
 	StatusPath string
 

@@ -39,8 +39,8 @@ const (
 // earlier version has begun, which did not store Operation.Name.
 type Handlers map[string]func(ctx context.Context, op once.Operation) error
 
-// Completer resumes operations that have no owner, or whose lease has expired, even if no caller sends their
-// requests again. Run one Completer on each node.
+// Completer resumes unfinished operations that have no owner, or whose lease has expired, even if no caller
+// sends their requests again. Run one Completer on each node.
 type Completer struct {
 	// Store is the store of the operations. Required.
 	Store *Store
