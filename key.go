@@ -6,8 +6,8 @@ import (
 	"github.com/oncelib/once/internal/base/keyname"
 )
 
-// NewKey returns a random key: a UUID version 7 (RFC 9562). Such keys sort by time, which keeps the index of
-// the database small. Make one key per intent, and send the same key with every retry.
+// NewKey returns a random key: a UUID version 7 (RFC 9562). Keys of NewKey sort by time, which keeps the
+// index of the database small. Make one key per intent, and send the same key with every retry.
 func NewKey() string { return keyname.New() }
 
 // DeriveKey returns a key that names the business intent, such as "refund:ch_9ab:1000". Two callers that pass

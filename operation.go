@@ -197,9 +197,9 @@ func (e *Engine[TX]) tooLateFrom(op *Operation) time.Time {
 }
 
 // Fingerprint is a version byte and a hash of the request. Fingerprints of different versions are not compared.
-// So a later version of this library can use another hash, without a refusal of operations that an earlier
-// version has stored. Fingerprints that were made by different rules of a route (oncehttp.Config.Compare) are
-// not compared either.
+// So a later version of this library can use another hash, and does not refuse retries of operations that an
+// earlier version has stored. Fingerprints that were made by different rules of a route
+// (oncehttp.Config.Compare) are not compared either.
 type Fingerprint [33]byte
 
 // FingerprintOf returns the fingerprint of parts. The fingerprint depends on the boundaries between the parts:

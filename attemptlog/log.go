@@ -191,8 +191,8 @@ func (l *Log) Dropped() int64 {
 }
 
 // Close writes the attempts in memory and ends the log. If a write fails, Close does not repeat the write. If ctx ends before all attempts are
-// written, Close returns immediately. The error says how many attempts may be lost. The log drops attempts that end after the call of Close.
-// Call Close after the server has stopped and before the database is closed.
+// written, Close returns immediately. The error of Close says how many attempts may be lost. The log drops attempts that end after the call of
+// Close. Call Close after the server has stopped and before the database is closed.
 func (l *Log) Close(ctx context.Context) error {
 	l.mu.Lock()
 	if !l.closed {

@@ -45,8 +45,8 @@ type Completer struct {
 	// Store is the store of the operations. Required.
 	Store *Store
 
-	// Encrypter is the engine's Encrypter, with which requests are stored. An operation whose request is not
-	// stored can be executed only by its caller. Required, except with AskOnly.
+	// Encrypter is the Encrypter with which the engine stores requests. If the request of an operation is
+	// not stored, only the caller can execute the operation. Required, except with AskOnly.
 	Encrypter once.Encrypter
 
 	// With AskOnly, the Completer resumes an operation only if the outcome of its call is unknown and the

@@ -59,7 +59,8 @@ var (
 	// new call has another key.
 	ErrVoided = errors.New("the call has not taken effect and never will")
 
-	// ErrMisused is in the chain of an error if the code of the handler has a mistake.
+	// ErrMisused is in the chain of an error if the handler uses its phases wrongly,
+	// which is a mistake in its code.
 	ErrMisused = errors.New("the handler misuses its phases")
 )
 

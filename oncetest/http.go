@@ -26,8 +26,8 @@ type Service struct {
 	// Request returns a request that takes effect. The request has no key; the test adds one. All requests that the function returns must be equal.
 	Request func() *http.Request
 
-	// Other is used for [FaultMismatch]. It returns a request that also takes effect, but differs from the result of Request. Default: Request
-	// with one digit of its body changed, or one letter if the body has no digit.
+	// Other returns a request that also takes effect, but differs from the result of Request. The test of [FaultMismatch] uses Other. Default:
+	// Request with one digit of its body changed, or one letter if the body has no digit.
 	Other func() *http.Request
 
 	// Header is the name of the header that carries the key. Default: Idempotency-Key.

@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Backlog returns the numbers and ages of the messages that wait for delivery.
+// Backlog returns how many messages wait for delivery, and how old they are.
 func (b *Box[TX]) Backlog(ctx context.Context) (Backlog, error) {
 	return readBacklog(ctx, b.db, mostCounted)
 }

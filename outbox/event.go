@@ -39,7 +39,7 @@ type Event struct {
 	Parts   int       // with EventTaken: how many parts of the outbox this process has
 }
 
-// Backlog has the numbers and ages of the waiting messages of the whole outbox.
+// Backlog says how many messages wait in the whole outbox, and how old they are.
 type Backlog struct {
 	Messages int64         // the number of waiting messages; at most 100,000 are counted
 	Oldest   time.Duration // the age of the oldest message; 0 if no message waits

@@ -83,7 +83,7 @@ func New[TX any](s sqlplane.SQL[TX], cfg Config) *Box[TX] {
 // All messages are checked before the first one is stored. An error that is not a [store.Error] names a message
 // that is invalid: then nothing was stored, and tx can still be used. After a [store.Error], tx can only be
 // rolled back. On pgxstore the messages are sent together with COMMIT, without an additional round trip. So if
-// the database refuses a message, the commit returns the error, and not Add.
+// the database refuses a message, the error comes from the commit and not from Add.
 //
 // A message with a key locks the row of its topic and key until tx ends. The rows of one Add, and on pgxstore
 // the rows of a whole operation, are locked in a fixed order, so that transactions do not deadlock. On other

@@ -12,7 +12,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// MaxReason is the longest reason of a pause or a skip, in bytes.
+// MaxReason is the greatest length of a reason, in bytes: of a pause, a skip, a resend or
+// a Forget.
 const MaxReason = 512
 
 // Pause is a topic, or a key of a topic, whose delivery a person has paused.

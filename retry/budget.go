@@ -19,7 +19,7 @@ import "sync/atomic"
 // Use one budget for each destination. Every request that is sent again for the same intent must take from this budget: retries, hedges
 // and redeliveries. The zero value is ready to use. Any number of goroutines may share a Budget.
 type Budget struct {
-	// Percent is how many retries become possible by a hundred successes. Default: 10. If Percent is negative, successes earn no
+	// Percent is how many retries a hundred successes pay for. Default: 10. If Percent is negative, successes pay for no
 	// retries.
 	Percent int
 

@@ -134,8 +134,8 @@ type permanentError struct{ error }
 func (e *permanentError) Unwrap() error   { return e.error }
 func (e *permanentError) Retryable() bool { return false }
 
-// After marks err, so that the attempt that returns the marked error is retried, but not before d has passed. Its
-// class is [ClassThrottled].
+// After marks err, so that the attempt that returns the marked error is retried, but not before d has passed. The
+// class of the marked error is [ClassThrottled].
 func After(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -144,7 +144,7 @@ func After(err error, d time.Duration) error {
 }
 
 // AfterLimit marks err as an error of a rate limit. The attempt that returns the marked error is retried, but not before d has
-// passed. Its class is [ClassRateLimited].
+// passed. The class of the marked error is [ClassRateLimited].
 func AfterLimit(err error, d time.Duration) error {
 	if err == nil {
 		return nil

@@ -69,8 +69,8 @@
 // the server has not read the request. This package prevents such hidden repetitions in three ways. Attempts have no GetBody. If the body is
 // empty, this package writes the header name of the key in lower case: net/http does not recognise this name, but servers treat it as the same
 // name. If net/http repeats an attempt over HTTP/2, this package ends the attempt. So each request that arrives at the server is an attempt with a
-// number. There are two exceptions. Requests that have not left this machine have no number. Safe requests over HTTP/1 are counted only if Base
-// passes the context to an *http.Transport.
+// number. There are two exceptions. net/http may still repeat a request that has not left this machine. net/http may also repeat a safe request
+// over HTTP/1, and this package counts the repetition only if Base passes the context to an *http.Transport.
 //
 // # At most once
 //
