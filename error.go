@@ -68,8 +68,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause, so that errors.Is and errors.As find the handler's own error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// RetryClass says whether another attempt can succeed, as a class of package retry. If causeFirst is true,
-// the class of the handler's own error takes precedence.
+// RetryClass returns the name of a class of package retry, which says whether another attempt can succeed.
+// If causeFirst is true, the class of the handler's own error takes precedence.
 func (e *Error) RetryClass() (class string, after time.Duration, causeFirst bool) {
 	switch e.Code {
 	case CodeInFlight:

@@ -28,7 +28,8 @@ const (
 
 	DefaultReceiptsAtOnce = 16
 
-	// DefaultReceiptsKept is how long "once receipts sweep" keeps receipts by default.
+	// DefaultReceiptsKept is how long the command "once receipts sweep" keeps receipts by
+	// default.
 	DefaultReceiptsKept = 30 * 24 * time.Hour
 
 	maxMemory = 256 << 10 // so much of a request's body stays in memory; a longer body is in a file
@@ -69,10 +70,10 @@ type Config struct {
 	Receipts Receipts
 
 	// ReceiptsKept is how long the service keeps receipts. ReceiptsKept must not be longer than the retention
-	// with which any process sweeps receipts. A missing receipt proves that a forward had no effect only until
-	// nine tenths of ReceiptsKept have passed since the forward. After that a sweep may have deleted the
-	// receipt, so the outcome is unknown until a person decides. Default: DefaultReceiptsKept. If receipts are
-	// never swept, set [once.Forever].
+	// with which any process sweeps receipts. Only until nine tenths of ReceiptsKept have passed since a
+	// forward, a missing receipt proves that the forward had no effect. After that a sweep may have deleted
+	// the receipt, so the outcome is unknown until a person decides. Default: DefaultReceiptsKept. If
+	// receipts are never swept, set [once.Forever].
 	ReceiptsKept time.Duration
 
 	// ReceiptsAtOnce is the largest number of concurrent calls of Receipts. For example, set it to the number
@@ -154,8 +155,8 @@ type Route struct {
 	// if Config.Store is nil.
 	Retain time.Duration
 
-	// KeyTime takes the time in a key that is a UUID of version 7 as the time of the first attempt: see [oncehttp.Config]. A request whose first
-	// attempt is so old that its record may be deleted is refused.
+	// If KeyTime is true and a key is a UUID of version 7, the time in the key counts as the time of the first attempt: see [oncehttp.Config].
+	// If the first attempt of a request is so old that its record may be deleted, the request is refused.
 	KeyTime bool
 
 	// UUIDKeys accepts only keys that are UUIDs in lower case: see [oncehttp.KeyFormat]. A request with another key is refused and not forwarded.

@@ -156,8 +156,8 @@ func (f Finding) String() string {
 	return "unclear"
 }
 
-// NotSent returns an error which says that a call was not made: the service has not received it and never will.
-// Use NotSent if no connection was made, or if the request could not be built. Do not use NotSent after a
+// NotSent returns an error which says that a call was not made: the service has not received the call and never
+// will. Use NotSent if no connection was made, or if the request could not be built. Do not use NotSent after a
 // timeout.
 func NotSent(err error) error { return &notSentError{err} }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// MaxReason is the greatest length of a reason, in bytes: of a pause, a skip, a resend or
-// a Forget.
+// MaxReason is the greatest length of the reason of a Pause, Skip, Resend or Forget, in
+// bytes.
 const MaxReason = 512
 
 // Pause is a topic, or a key of a topic, whose delivery a person has paused.

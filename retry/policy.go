@@ -15,7 +15,8 @@ type Policy struct {
 	// between 0 and the longest pause ("full jitter"). Default: 100 ms. If Base is negative, a retry waits only if the server asks for a pause.
 	Base time.Duration
 
-	// Cap is the largest value that the longest pause reaches. A pause that the server asks for may be longer. Default: 2 s.
+	// Cap limits the longest pause, which doubles until it reaches Cap. A pause that the server asks for may be longer.
+	// Default: 2 s.
 	Cap time.Duration
 
 	// Total limits the time of all retries together. In [Do] this time begins with the first failure, because Do does not read the clock before. So
