@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Code says why an operation has not returned a value. No codes will be added.
+// Code says why the call of an operation has not returned a value. No codes will be
+// added.
 type Code string
 
 const (
@@ -33,7 +34,7 @@ const (
 	EffectApplied                  // the handler's writes are committed, by this call or by an earlier call
 )
 
-// String returns the effect in words.
+// String returns the name of the effect, such as "in doubt".
 func (e Effect) String() string {
 	switch e {
 	case EffectNotApplied:
@@ -44,8 +45,8 @@ func (e Effect) String() string {
 	return "in doubt"
 }
 
-// Error is the error of a call that has not returned the final result of its operation. The other error
-// that [Do] returns is a *[Failure], which is a final result. The message of an Error is for operators, not
+// Error is the error of a call that has not returned the final result of its operation. If the final result
+// is a failure, [Do] returns a *[Failure] and not an Error. The message of an Error is for operators, not
 // for clients.
 type Error struct {
 	Code   Code
@@ -67,8 +68,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause, so that errors.Is and errors.As find the handler's own error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// RetryClass says whether another attempt can succeed, as a class of package retry. If causeFirst is true,
-// the class of the handler's own error takes precedence.
+// RetryClass returns the name of a class of package retry, which says whether another attempt can succeed.
+// If causeFirst is true, the class of the handler's own error takes precedence.
 func (e *Error) RetryClass() (class string, after time.Duration, causeFirst bool) {
 	switch e.Code {
 	case CodeInFlight:
@@ -104,11 +105,11 @@ func CodeOf(err error) Code {
 	return ""
 }
 
-// EffectOf returns what err proves about the effect of the call. A nil error proves that the operation was
-// applied; after [Join] the operation is applied only when the caller's transaction has committed. A *[Failure]
-// is stored under its key as the final result, but the effect is EffectApplied only if CommitWrites is set.
-// Without CommitWrites the handler's writes were rolled back, and the effect is EffectNotApplied. An error of
-// another package proves nothing, so the effect is EffectInDoubt.
+// EffectOf returns what err proves about the effect of the call. If err is nil, the operation was applied.
+// After [Join], a nil error is not enough: the caller's transaction must also commit. A *[Failure] is stored
+// under its key as the final result, but the effect is EffectApplied only if CommitWrites is set. If
+// CommitWrites is not set, the handler's writes were rolled back, and the effect is EffectNotApplied. An
+// error of another package proves nothing, so the effect is EffectInDoubt.
 func EffectOf(err error) Effect {
 	if err == nil {
 		return EffectApplied

@@ -6,19 +6,19 @@ import (
 	"github.com/oncelib/once/internal/base/keyname"
 )
 
-// NewKey returns a random key: a UUID version 7 (RFC 9562). Such keys sort by time, which keeps the index of
-// the database small. Make one key per intent, and send the same key with every retry.
+// NewKey returns a random key: a UUID version 7 (RFC 9562). Keys of NewKey sort by time, which keeps the
+// index of the database small. Make one key per intent, and send the same key with every retry.
 func NewKey() string { return keyname.New() }
 
-// DeriveKey returns a key made of the business intent, such as "refund:ch_9ab:1000". Two callers that pass the
-// same parts make the same key, without any communication. The parts are joined by colons; a colon or percent
-// sign inside a part is escaped, so that different parts give different keys. If a key would be too long, its
-// end is replaced by a hash.
+// DeriveKey returns a key that names the business intent, such as "refund:ch_9ab:1000". Two callers that pass
+// the same parts make the same key, without any communication. DeriveKey joins the parts by colons. It
+// escapes each colon and percent sign inside a part, so that different parts give different keys. If a key
+// would be too long, DeriveKey replaces the end of the key by a hash.
 //
-// A derived key keeps its meaning as long as the order or payment that it names exists, but the record of the
-// operation is kept only for the operation's retention. If the work must never happen twice, such as the
-// welcome mail to customer 42, set Operation.Retain to [Forever]. With the default of 72 h, a retry after that
-// time executes the work again.
+// A derived key can be sent again as long as its order or payment exists, but the record of the operation is
+// kept only for the retention. If the work must never happen twice, such as the welcome mail to customer 42,
+// set Operation.Retain to [Forever]. With the default of 72 h, a retry after that time executes the work
+// again.
 func DeriveKey(parts ...string) string {
 	escaped := make([]string, len(parts))
 	for i, p := range parts {

@@ -13,14 +13,14 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// MaxKey is the maximum length of a key, in bytes. A scope may have 512 bytes.
+// MaxKey is the maximum length of a key, in bytes. The maximum length of a scope is 512
+// bytes.
 const MaxKey = keyname.MaxKey // 255
 
 // maxName is the length of the longest name, in bytes.
 const maxName = 255
 
-// Operation is one intent. A caller that asks again with the same scope and key means the same intent, and gets
-// the same answer.
+// Operation is one intent. All calls with the same scope and key mean the same intent, and get the same answer.
 type Operation struct {
 	// Scope says to which tenant or principal the key belongs, and to which route or kind of work. Two tenants
 	// may use the same key in their own scopes. Scopes that begin with "saga/" or "gateway/" are reserved for
@@ -31,14 +31,15 @@ type Operation struct {
 	// Required.
 	Key string
 
-	// Name is the kind of work, such as "POST /refunds". A program should use only a few names, so that
-	// metrics can have Name as a label. (Scope cannot be a label, because Scope names the tenant.) Name is
-	// stored: lists and gauges show it, and a lease.Completer finds the handler by it. Transports set it to
-	// the route. At most 255 bytes. Default: no name.
+	// Name is the kind of work, such as "POST /refunds". A program should use only a few names, because
+	// Name is a label of metrics. Scope is not a label, because a scope may contain the name of a tenant.
+	// Name is stored: lists and gauges show Name, and a lease.Completer uses Name to find the handler.
+	// Transports set Name to the route. At most 255 bytes. Default: no name.
 	Name string
 
-	// Fingerprint is a hash of the request. The same key with another fingerprint is refused with
-	// [CodeMismatch]. Zero: fingerprints are not compared.
+	// Fingerprint is a hash of the request. If a call has the key of an earlier call but another
+	// fingerprint, the engine refuses the call with [CodeMismatch]. Zero: fingerprints are not
+	// compared.
 	Fingerprint Fingerprint
 
 	// Wait is how long a call waits for a duplicate in flight before it fails with [CodeInFlight]. A call that
@@ -46,11 +47,11 @@ type Operation struct {
 	Wait time.Duration
 
 	// Retain overrides Config.Retain for this operation. Set [Forever] if the key is derived from an event that
-	// happens only once ever (see [DeriveKey]).
+	// can never happen a second time: see [DeriveKey].
 	Retain time.Duration
 
-	// Isolation is the isolation level of the transaction. Default: the isolation level that the
-	// database is configured with.
+	// Isolation is the isolation level of the transaction. Default: the isolation level in the
+	// configuration of the database.
 	Isolation store.Isolation
 
 	// Timeouts override Config.Timeouts, field by field. Operation.Timeouts do not apply to [Join], because
@@ -58,10 +59,10 @@ type Operation struct {
 	Timeouts store.Timeouts
 
 	// Optimistic sends the claim and the look-up together with the handler's first statement, on stores that
-	// can do so (pgxstore). With Optimistic, the execution of an operation needs one round trip less, the same
-	// as for a first attempt (Attempt.Number is 1). If the operation turns out to be done, its handler has
-	// already run up to its first statement, and is stopped there. So set Optimistic only for handlers that do
-	// nothing outside of the transaction before their first statement.
+	// can do so (pgxstore). With Optimistic, the execution of an operation needs one round trip less.
+	// Optimistic saves the same round trip as an Attempt.Number of 1. If the operation is already done, its
+	// handler still runs up to its first statement, and is stopped there. So set Optimistic only for handlers
+	// that do nothing outside of the transaction before their first statement.
 	//
 	// Even with Optimistic, the look-up comes first if the call is probably a retry: if Attempt.Number is 2 or
 	// more, if this process has seen the operation done, or if the key is a UUID of version 7 that was made
@@ -69,14 +70,15 @@ type Operation struct {
 	// for a call with Attempt.FirstSent, and for a batch ([DoBatch]).
 	Optimistic bool
 
-	// Request is kept with the operation if Config.Encrypter is set.
+	// Request is the request of the operation. It is stored with the operation if
+	// Config.Encrypter is set.
 	Request []byte
 
 	// Attempt describes this attempt. Transports fill it in.
 	Attempt Attempt
 }
 
-// Attempt is one call of an [Operation], as its caller describes it. Every field may be left out.
+// Attempt is one call of an [Operation], as its caller describes it. All fields are optional.
 type Attempt struct {
 	// Number is 1 for the first attempt of this operation, 2 for the next one, and so on. 0 means not known.
 	//
@@ -88,12 +90,13 @@ type Attempt struct {
 	// number before the handler runs.
 	Number int
 
-	// FirstSent is when the caller has sent this operation for the first time, by the caller's clock. If no
-	// record is found, and FirstSent is so long ago that a record of the first attempt may have expired, the
-	// call is refused with [CodeStale]: the operation may have been executed. A record that is found is
-	// replayed as usual. The time is compared with the database's clock, with a tolerance of Config.Skew. Every
-	// attempt must have the same FirstSent. If FirstSent is set, a first attempt needs a look-up, too. Zero
-	// means not known: then a retry after the retention executes the operation again.
+	// FirstSent is the time at which the caller sent this operation for the first time, by the caller's clock.
+	// The call is refused with [CodeStale] if no record is found and FirstSent is so long ago that the record
+	// of the first attempt may have expired. In this case the operation may have been executed. A record that
+	// is found is replayed as usual. FirstSent is compared with the database's clock, with a tolerance of
+	// Config.Skew. Every attempt must have the same FirstSent. If FirstSent is set, a first attempt needs a
+	// look-up, too. The zero value means that the time is not known. Then a retry after the retention executes
+	// the operation again.
 	FirstSent time.Time
 
 	// Trace is the W3C traceparent of the caller. Trace is kept with the operation, so that a replay can be
@@ -105,8 +108,8 @@ type Attempt struct {
 	RequestID     string
 	CorrelationID string
 
-	// Bytes is how much memory the caller keeps for this call while the call waits, such as the body of a
-	// request. Bytes counts towards Config.MaxWaitingBytes.
+	// Bytes is the size of the memory that the caller keeps while this call waits, such as the size of
+	// the body of a request. Bytes counts towards Config.MaxWaitingBytes.
 	Bytes int64
 }
 
@@ -193,14 +196,14 @@ func (e *Engine[TX]) tooLateFrom(op *Operation) time.Time {
 	return op.Attempt.FirstSent.Add(e.retain(op) - e.skew(op))
 }
 
-// Fingerprint is a version byte and a hash of the request. Fingerprints of different versions are not compared,
-// so that a later version of once that hashes differently does not refuse stored operations of an earlier
-// version. Fingerprints that were made by different rules of a route (oncehttp.Config.Compare) are not compared
-// either.
+// Fingerprint is a version byte and a hash of the request. Fingerprints of different versions are not compared.
+// So a later version of this library can use another hash, and does not refuse retries of operations that an
+// earlier version has stored. Fingerprints that were made by different rules of a route
+// (oncehttp.Config.Compare) are not compared either.
 type Fingerprint [33]byte
 
-// FingerprintOf returns the fingerprint of parts. The boundaries between the parts count: ("ab", "c") and ("a",
-// "bc") have different fingerprints.
+// FingerprintOf returns the fingerprint of parts. The fingerprint depends on the boundaries between the parts:
+// ("ab", "c") and ("a", "bc") have different fingerprints.
 func FingerprintOf(parts ...[]byte) Fingerprint { return fingerprint.Of(parts...) }
 
 // isZero reports whether f is the zero fingerprint, which is never compared.

@@ -5,19 +5,19 @@
 //	defer attempts.Close(ctx)
 //	engine := once.New(s, once.Config{Observer: once.Observers(once.Log(slog.Default()), attempts)})
 //
-// Each call of the engine with an operation has one row. The row has the outcome of the call, the states of the operation before and after the call,
-// the duration of the call, and the client and the node that made the call. The row has a hash of the key ([once.KeyHash]), and a short code instead
-// of the text of an error. So the log contains neither data of clients nor error messages of the database, which may contain such data. "once keys
-// show KEY" prints the rows of a key.
+// The log has one row for each call of the engine with an operation. The row has the outcome of the call, the states of the operation before and
+// after the call, the duration of the call, and the client and the node that made the call. The row has a hash of the key ([once.KeyHash]), and a
+// short code instead of the text of an error. So the log contains neither data of clients nor error messages of the database, which may contain
+// such data. The command "once keys show KEY" prints the rows of a key.
 //
-// The log never delays a request. The log is written in batches, after the requests and outside of their transactions, on one connection at a time.
-// (SQLite allows one writer at a time, so on SQLite a batch waits for its turn, as a request does.) While the database cannot be reached, attempts
-// are kept in memory. When the buffer is full, new attempts are dropped, and a row with the outcome "dropped" says how many attempts were dropped,
-// and when.
+// The log never delays a request. The log writes attempts in batches, after the requests and outside of their transactions. The log uses at most
+// one connection at a time. SQLite allows only one writer at a time, so on SQLite a batch waits until other writers have finished. While the
+// database cannot be reached, attempts stay in memory. When the buffer is full, new attempts are dropped, and the log later writes a row with
+// the outcome "dropped", which says how many attempts were dropped, and when.
 //
-// A process that is killed loses the attempts that it has not written yet. If the database is fast enough, the process loses the attempts of one
-// Config.Interval. It never loses more than Config.Buffer attempts. So a missing row does not prove that no attempt was made. The proof of an effect
-// is the record of the operation, which is committed together with the effect.
+// If a process is killed, its attempts that are not written yet are lost. If the database is fast enough, these are the attempts of one
+// Config.Interval. In every case they are at most Config.Buffer attempts. So a missing row does not prove that no attempt was made. Only the
+// record of the operation proves an effect, because the record and the effect are committed together.
 //
 // Requests that never become an operation are not logged: HTTP requests that are refused before their key is accepted (401, a missing or malformed
 // key, a body that is too large), and requests without a key.
@@ -46,7 +46,8 @@ const (
 	DefaultRetain   = 30 * 24 * time.Hour
 )
 
-// OutcomeDropped is the outcome of a row that counts dropped attempts, which have no rows.
+// OutcomeDropped is the outcome of a row that says how many attempts were dropped. A
+// dropped attempt has no row.
 const OutcomeDropped = "dropped"
 
 // writeTimeout bounds each statement of the log.
@@ -54,11 +55,12 @@ const writeTimeout = 5 * time.Second
 
 // Config configures a [Log]. The zero value is ready to use.
 type Config struct {
-	// Batch is the largest number of attempts that one statement writes. As soon as Batch attempts wait, the log writes them, even if Interval is not
-	// over. Default: 256.
+	// Batch is the largest number of attempts that one statement writes. As soon as this number of attempts waits, the log writes these attempts,
+	// even before Interval has passed. Default: 256.
 	Batch int
 
-	// Interval is the longest time that an attempt waits for other attempts before it is written. Default: 1 s.
+	// Interval is how long an attempt waits at most, so that the log can write several attempts together.
+	// Default: 1 s.
 	Interval time.Duration
 
 	// Buffer is the largest number of attempts that are kept in memory while they cannot be written. Default: 8192.
@@ -71,7 +73,7 @@ type Config struct {
 	// Node is the name of this process in its rows. Default: the name of the host.
 	Node string
 
-	// Failed is called if attempts cannot be written or deleted, one time for each outage, with the error. Failed must not block. Default: the error
+	// Failed is called with the error if attempts cannot be written or deleted, one time for each outage. Failed must not block. Default: the error
 	// is logged as a warning by [slog.Default].
 	Failed func(error)
 }
@@ -107,7 +109,7 @@ type journal interface {
 }
 
 // New returns a log that writes to db, a *pgxstore.Store or *sqlstore.Store that was migrated with [Migrations]. New starts a goroutine, which
-// [Log.Close] ends. It panics if cfg is invalid.
+// [Log.Close] ends. New panics if cfg is invalid.
 func New(db sqlplane.Database, cfg Config) *Log { return newLog(attempts.New(db), cfg) }
 
 func newLog(journal journal, cfg Config) *Log {
@@ -147,7 +149,8 @@ func newLog(journal journal, cfg Config) *Log {
 	return l
 }
 
-// Observe implements [once.Observer]. It stores the end of a call in memory, and never waits.
+// Observe implements [once.Observer]. Observe stores the end of a call in memory, and never
+// waits.
 func (l *Log) Observe(_ context.Context, e once.Event) {
 	if e.Type != once.EventFinished || e.KeyHash == "" {
 		return
@@ -187,9 +190,9 @@ func (l *Log) Dropped() int64 {
 	return l.dropped
 }
 
-// Close writes the attempts in memory and ends the log. If a write fails, Close does not repeat the write. Close returns when ctx ends, at the
-// latest. The error says how many attempts may be lost. Attempts after the call of Close are dropped. Call Close after the server has stopped and
-// before the database is closed.
+// Close writes the attempts in memory and ends the log. If a write fails, Close does not repeat the write. If ctx ends before all attempts are
+// written, Close returns immediately. The error of Close says how many attempts may be lost. The log drops attempts that end after the call of
+// Close. Call Close after the server has stopped and before the database is closed.
 func (l *Log) Close(ctx context.Context) error {
 	l.mu.Lock()
 	if !l.closed {

@@ -16,8 +16,8 @@ import (
 // gives up this position, so that later messages of the key can be handled. An inbox continues with the next
 // message. An outbox delivers a marker of the type "once.skipped" at this position, with the reason.
 //
-// Discard can be called again. A letter that a redrive is trying at the same time is either applied or
-// discarded, never both.
+// Discard can be called again. If a redrive tries a letter at the same time, the letter is either
+// applied or discarded, never both.
 func (l *Letters) Discard(ctx context.Context, f Filter, who, reason string) (discarded int64, err error) {
 	if err := checkSigned(who, reason); err != nil {
 		return 0, err

@@ -9,13 +9,13 @@
 //		Who: "ada", Reason: "order service is repaired", Canary: true, Rate: 50,
 //	})
 //
-// An inbox writes a dead letter when it stops trying a message. A relay of an outbox writes dead letters if
-// RelayConfig.DeadLetters is set. A redrive only sets the times at which letters are due: then the processes
-// that handle the messages try the letters again, with the same message IDs. A redrive may be repeated, may run
-// twice at the same time, and may be killed: no letter is applied twice.
+// An inbox writes a dead letter for a message that it will not try again. A relay of an outbox writes dead
+// letters if RelayConfig.DeadLetters is set. A redrive only sets the times at which letters are due. When a
+// letter is due, the processes that handle the messages try it again, with the same message ID. A redrive may
+// be repeated, may run twice at the same time, and may be killed: no letter is applied twice.
 //
-// Each call that changes letters writes an entry to the audit table once_audit in the same commit as
-// the change. If the database fails, the error is a [*store.Error].
+// Each call that changes letters also writes an entry to the audit table once_audit. The change and
+// the entry are committed together. If the database fails, the error is a [*store.Error].
 //
 // [*store.Error]: https://pkg.go.dev/github.com/oncelib/once/store#Error
 package deadletter

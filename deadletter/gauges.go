@@ -9,8 +9,8 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Gauges implements [gauge.Source]. Gauges returns how many letters wait for a person, and how many letters
-// wait for their redrive.
+// Gauges implements [gauge.Source]. Gauges returns how many letters wait for the decision of a person, and
+// how many letters wait for another attempt in a redrive.
 func (l *Letters) Gauges(ctx context.Context) ([]gauge.Value, error) {
 	const query = "select count(*) from (select 1 from once_deadletter where state = ? limit ?) d"
 	var dead int64

@@ -139,8 +139,8 @@ func scanAttempt(row sqlplane.Row) (a Attempt, err error) {
 }
 
 // List returns letters in the order in which they were written, without headers and payloads. To get the next
-// page, pass next as Filter.After; next is "" on the last page. With f.Most, a page may be shorter than f.Limit
-// although another page follows.
+// page, pass next as Filter.After; next is "" on the last page. If f.Most is set, a page may have fewer letters
+// than f.Limit although another page follows.
 func (l *Letters) List(ctx context.Context, f Filter) (list []Letter, next string, err error) {
 	if f.Limit <= 0 {
 		f.Limit = DefaultLimit
@@ -192,8 +192,8 @@ func newLetter(s *letter.Letter) Letter {
 	}
 }
 
-// Count returns how many letters match f. If the count has ended at f.Most, the result more is true: then
-// further letters may match.
+// Count returns how many letters match f. If Count has read f.Most letters, it stops, and the result more
+// is true: further letters may match.
 func (l *Letters) Count(ctx context.Context, f Filter) (n int64, more bool, err error) {
 	where, args, err := f.where(l.db.Dialect())
 	if err != nil {
@@ -216,7 +216,8 @@ func (l *Letters) count(ctx context.Context, f Filter, where string, args []any,
 	return n, both, len(tableArgs) > 0 && read >= int64(f.Most), err
 }
 
-// Groups returns groups of letters with the same cause, the largest group first, at most Filter.Limit groups.
+// Groups returns groups of letters that have the same cause. The result has at most Filter.Limit groups, the
+// largest group first.
 func (l *Letters) Groups(ctx context.Context, f Filter) ([]Group, error) {
 	if f.Limit <= 0 {
 		f.Limit = DefaultLimit

@@ -46,7 +46,8 @@ const (
 	RedriveStopped   RedriveState = "stopped"   // the canary has failed, or was discarded
 )
 
-// Redrive is a set of letters that are tried again, with their results so far.
+// Redrive is a set of letters that are tried again, with the results that are known so
+// far.
 type Redrive struct {
 	UID         string
 	Who, Reason string
@@ -68,12 +69,12 @@ type Redrive struct {
 }
 
 // Redrive makes letters due again for the processes that handle them: [Inbox.Run] and relays. Redrive returns
-// when all letters are chosen, which takes a short time. With a canary (one letter that is tried first),
-// Redrive waits until the canary was applied or has failed. The method Progress returns the results.
+// as soon as it has chosen all letters, which takes a short time. With a canary (one letter that is tried
+// first), Redrive waits until the canary was applied or has failed. The method Progress returns the results.
 //
 // After an error, or if the process was killed, call Resume to continue the redrive. A second call of Redrive
-// chooses only letters that no redrive has chosen yet. The rate applies as long as the processes keep up:
-// letters that became due while all processes were down are then tried without a rate.
+// chooses only letters that no redrive has chosen yet. The rate says when letters become due. If letters
+// become due while no process runs, the next process tries these letters without a rate.
 //
 // [Inbox.Run]: https://pkg.go.dev/github.com/oncelib/once/inbox#Inbox.Run
 func (l *Letters) Redrive(ctx context.Context, f Filter, o RedriveOptions) (Redrive, error) {
@@ -208,7 +209,7 @@ func (l *Letters) create(ctx context.Context, uid string, p plan, o RedriveOptio
 // scopeOf returns the scope of a change in the audit.
 func scopeOf(f Filter) string { return strings.TrimSpace("deadletter " + f.Origin + " " + f.Consumer) }
 
-// Progress returns a redrive, and counts the results of its letters.
+// Progress returns a redrive, with the numbers of its letters by result.
 func (l *Letters) Progress(ctx context.Context, uid string) (Redrive, error) {
 	list, err := l.redrives(ctx, "uid = ?", uid)
 	if err == nil && len(list) == 0 {
@@ -266,8 +267,8 @@ func (l *Letters) counted(ctx context.Context, r Redrive) (Redrive, error) {
 	return r, err
 }
 
-// Cancel ends a redrive: letters that the redrive has not tried yet wait for the decision of a person again.
-// Attempts in flight are not cancelled. If a Cancel was killed, call it again to finish it.
+// Cancel ends a redrive. Letters that the redrive has not tried yet wait for the decision of a person
+// again. Attempts in flight are not cancelled. If the process was killed during Cancel, call Cancel again.
 func (l *Letters) Cancel(ctx context.Context, uid, who, reason string) (Redrive, error) {
 	if err := checkSigned(who, reason); err != nil {
 		return Redrive{}, err

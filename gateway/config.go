@@ -28,7 +28,8 @@ const (
 
 	DefaultReceiptsAtOnce = 16
 
-	// DefaultReceiptsKept is how long "once receipts sweep" keeps receipts by default.
+	// DefaultReceiptsKept is how long the command "once receipts sweep" keeps receipts by
+	// default.
 	DefaultReceiptsKept = 30 * 24 * time.Hour
 
 	maxMemory = 256 << 10 // so much of a request's body stays in memory; a longer body is in a file
@@ -57,8 +58,8 @@ type Config struct {
 	// Upstream is the address of the service: http://host:port, https://host:port, or h2c://host:port for HTTP/2 without TLS. Required.
 	Upstream *url.URL
 
-	// Store stores the operations. If it is nil, the gateway stores nothing, and only the receipts of the service decide whether a request was
-	// executed.
+	// Store stores the operations. If Store is nil, the gateway stores nothing, and only the receipts of the service decide whether a request
+	// was executed.
 	Store *lease.Store
 
 	// Engine configures the engine that executes operations on Store.
@@ -69,10 +70,10 @@ type Config struct {
 	Receipts Receipts
 
 	// ReceiptsKept is how long the service keeps receipts. ReceiptsKept must not be longer than the retention
-	// with which any process sweeps receipts. A missing receipt proves that a forward had no effect only until
-	// nine tenths of ReceiptsKept have passed since the forward. After that a sweep may have deleted the
-	// receipt, so the outcome is unknown until a person decides. Default: DefaultReceiptsKept. If receipts are
-	// never swept, set [once.Forever].
+	// with which any process sweeps receipts. Only until nine tenths of ReceiptsKept have passed since a
+	// forward, a missing receipt proves that the forward had no effect. After that a sweep may have deleted
+	// the receipt, so the outcome is unknown until a person decides. Default: DefaultReceiptsKept. If
+	// receipts are never swept, set [once.Forever].
 	ReceiptsKept time.Duration
 
 	// ReceiptsAtOnce is the largest number of concurrent calls of Receipts. For example, set it to the number
@@ -83,8 +84,8 @@ type Config struct {
 	// Principal returns the caller of a request, for routes with keys: see [HeaderPrincipal] and [oncehttp.SharedPrincipal]. Required.
 	Principal func(*http.Request) string
 
-	// Quota limits the bytes that are stored for each principal, over all routes. If a principal is above the limit, its new requests are refused
-	// with 429 and not forwarded. Quota requires Store. Default: nil, no limit.
+	// Quota limits the bytes that are stored for each principal, over all routes. If a principal is above the limit, the gateway answers the
+	// principal's new requests with 429 and does not forward them. Quota requires Store. Default: nil, no limit.
 	Quota *limit.Quota
 
 	// TrustedProxies are the networks of proxies that may set X-Forwarded-For, X-Forwarded-Proto and
@@ -100,14 +101,15 @@ type Config struct {
 	Hidden []string
 
 	// Idle is how long an unused connection to the service is kept open. Idle must be shorter than the
-	// keep-alive timeout of the service, because a request on a connection that the service closes at the same
-	// time has an unknown outcome. Default: 1 s.
+	// keep-alive timeout of the service, because the outcome of a request is unknown if the service closes the
+	// connection while the gateway sends the request. Default: 1 s.
 	Idle time.Duration
 
 	// TLS configures TLS for an https Upstream. Default: the configuration of net/http.
 	TLS *tls.Config
 
-	// StatusPath is the path under which the gateway serves the state of an operation; problems have its URL as status_url. Default: /once/status.
+	// StatusPath is the path under which the gateway serves the state of an operation. The problem documents of the gateway contain the URL of
+	// this state as status_url. Default: /once/status.
 	StatusPath string
 
 	// Dial opens a connection to the service. Default: the method DialContext of a [net.Dialer].
@@ -129,8 +131,8 @@ type Route struct {
 
 	// PolicyFail applies when FailAfter has passed since the request was forwarded. If the outcome is
 	// still unknown then, the gateway stores a final answer which says that the outcome is unknown.
-	// The forward has the time of the database, and the gateway compares it with its own clock: choose
-	// FailAfter much longer than the two clocks can differ. Default: 24 h.
+	// The database sets the time of the forward, and the gateway compares this time with its own
+	// clock. So choose a FailAfter that is much longer than the two clocks can differ. Default: 24 h.
 	FailAfter time.Duration
 
 	// If Optional is true, requests without a key are forwarded. Default: false, a request without a
@@ -141,19 +143,20 @@ type Route struct {
 	// Timeout also limits how long a client may take to read a part of an answer. Default: 30 s.
 	Timeout time.Duration
 
-	// BodyTimeout limits the time in which a client sends its body, because a request counts in the concurrency
-	// limit of Gate while its body is read. Default: 30 s.
+	// BodyTimeout limits how long the gateway reads the body of a request. During this time the request counts
+	// in the concurrency limit of Gate. Default: 30 s.
 	BodyTimeout time.Duration
 
-	// Wait is how long a duplicate waits for the answer while another request with its key is in flight. Default: 0, the duplicate gets 409 at once.
+	// Wait is how long a duplicate waits for the answer to another request with the same key, which is in flight. Default: 0, the duplicate gets
+	// 409 at once.
 	Wait time.Duration
 
 	// Retain is how long answers are kept. Default: the retention of the engine, or Config.ReceiptsKept
 	// if Config.Store is nil.
 	Retain time.Duration
 
-	// KeyTime takes the time in a key that is a UUID of version 7 as the time of the first attempt: see [oncehttp.Config]. A request whose first
-	// attempt is so old that its record may be deleted is refused.
+	// If KeyTime is true and a key is a UUID of version 7, the time in the key counts as the time of the first attempt: see [oncehttp.Config].
+	// If the first attempt of a request is so old that its record may be deleted, the request is refused.
 	KeyTime bool
 
 	// UUIDKeys accepts only keys that are UUIDs in lower case: see [oncehttp.KeyFormat]. A request with another key is refused and not forwarded.
@@ -174,10 +177,10 @@ type Route struct {
 	// leaves no record. Default: nil, every request is executed.
 	Gate oncehttp.Gate
 
-	// Begin is called before each forward. The parameter again is true if the same request was forwarded
-	// before, and the earlier forward can no longer take effect. If Begin returns an error, the request is not
-	// forwarded, and its key can be used again. The function done is called with the result of the forward.
-	// Default: nil, not called.
+	// Begin is called before each forward. The parameter again is true if the gateway has forwarded the same
+	// request before, and the earlier forward can no longer take effect. If Begin returns an error, the
+	// request is not forwarded, and its key can be used again. The function done is called with the result of
+	// the forward. Default: nil, not called.
 	Begin func(again bool) (done func(Forwarded), err error)
 }
 

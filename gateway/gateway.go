@@ -30,7 +30,8 @@ type Gateway struct {
 	status  http.Handler
 }
 
-// New returns a gateway. If cfg is invalid, New returns an error that names the invalid field.
+// New returns a gateway. If a field of cfg is invalid, New returns an error that names this
+// field.
 func New(cfg Config) (g *Gateway, err error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)

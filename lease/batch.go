@@ -12,13 +12,13 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// InBatch is [InTx] for a phase whose writes and value are known before the phase runs. fn only declares the
-// writes, in the SQL dialect of the store that keeps the leases. The writes, the value and the fact that the
-// phase is done commit together, in one round trip if the store can do so.
+// InBatch is [InTx] for a phase whose writes and value are known before the phase runs. The function fn only
+// declares the writes, in the SQL dialect of the store that keeps the leases. The writes, the value and the
+// note that the phase is done are committed together, in one round trip if the store can do so.
 //
-// If a write fails, its error is the error of the phase: no write of the phase was applied, and the earlier
-// phases stay committed. The isolation level is [store.ReadCommitted], and Acquire is the only field of the
-// operation's Timeouts that applies.
+// If a write fails, InBatch returns the error of the write. Then no write of the phase was applied, and the
+// earlier phases stay committed. The isolation level is [store.ReadCommitted], and of the operation's
+// Timeouts only the field Acquire applies.
 func InBatch[T any](ctx context.Context, r *Run, phase string, fn func(b *once.Batch) (T, error)) (value T, err error) {
 	leave, err := r.enter(phase)
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Call runs a phase that calls another service. The intent to call is committed before fn runs, and the value
-// of fn is committed with the next commit of the operation. The parameter key is derived from the operation
-// and the phase. The key is the same each time this call is made, on any node, so that a service which
-// deduplicates by the key sees one call.
+// Call runs a phase that calls another service. The operation commits the intent to call before fn runs. The
+// value of fn is committed with the next commit of the operation. The key that fn gets is derived from the
+// operation and the phase. The key is the same each time the call is made, on any node, so that a service
+// which deduplicates by the key executes the call one time.
 //
 // If the outcome of the call is not known, because fn has returned an error or the owner of the lease has died,
 // the policy decides whether the call is made again. With the zero policy the call is not made again, and the
@@ -30,23 +30,23 @@ import (
 // context to the client. A client of net/http may send the request twice: if a connection breaks, net/http
 // repeats a request that has an Idempotency-Key.
 //
-// If fn returns a [once.Failure], the service has answered, and the failure is the outcome of the call: a later
-// run gets the same failure. If the call may have been made before, return a failure only if the service gives
-// the same answer to each request with the key, even to a request that arrives late. An error made by [NotSent]
-// says that the call was not made. After any other error the call may have taken effect; the handler may call
-// the function Call with the same phase again, if the policy allows a second call.
+// If fn returns a [once.Failure], the failure is stored as the outcome of the call, and a later run gets the
+// same failure. If the call may have been made before, return a failure only if the service gives the same
+// answer to each request with the key, even to a request that arrives late. An error made by [NotSent] says
+// that the call was not made. After any other error the call may have taken effect; the handler may then
+// call the function Call again with the same phase, if the policy allows a second call.
 //
 // If the service answers that it has already applied a request with the key, fn should return the existing
-// result. If the answer does not contain the result, fn should return a [once.Failure] with the code
-// "PROVIDER.duplicate", and a [Check] finds the result under the same key.
+// result. If the answer does not contain the existing result, fn should return a [once.Failure] with the
+// code "PROVIDER.duplicate". A [Check] can then find the result under the same key.
 func Call[T any](ctx context.Context, r *Run, phase string, fn func(ctx context.Context, key string) (T, error), policy CallPolicy) (T, error) {
 	return makeCall(ctx, r, call{phase: phase}, nil, func(ctx context.Context, key string, _ []byte) (T, error) { return fn(ctx, key) }, policy)
 }
 
-// CallWith is [Call] with a request that is frozen: every attempt, on any node, sends the bytes of the first
-// attempt, even if the program, its configuration or the data that the program reads has changed after the
-// first attempt. A call that was begun by Call has no stored bytes, so CallWith does not repeat it; and Call
-// does not repeat a call that was begun by CallWith.
+// CallWith is [Call] with a frozen request: every attempt, on any node, sends the bytes of the first
+// attempt. This is so even if the program, its configuration or its data has changed after the first
+// attempt. CallWith does not repeat a call that was begun by Call, because the bytes of that call are not
+// stored. Call does not repeat a call that was begun by CallWith either.
 func CallWith[T any](ctx context.Context, r *Run, phase string, request []byte, fn func(ctx context.Context, key string, request []byte) (T, error), policy CallPolicy) (T, error) {
 	return makeCall(ctx, r, call{phase: phase, freezes: true}, request, fn, policy)
 }
@@ -79,24 +79,24 @@ func makeCall[T any](ctx context.Context, r *Run, c call, request []byte, fn fun
 // outcome is not known. With the zero policy the call is not made again, and the outcome of the operation is
 // unknown until a person decides.
 type CallPolicy struct {
-	// SafeToRepeat says that the call has one effect however often and however late it is made with the same
-	// key. Either the service deduplicates and never forgets a key, or the call sets something to a value that
-	// nothing else sets. For a service that forgets keys, set DedupedFor, which takes precedence over
-	// SafeToRepeat.
+	// SafeToRepeat says that calls with the same key have one effect together, however often and however late
+	// they are made. Either the service deduplicates and never forgets a key, or the call sets something to a
+	// value that nothing else sets. For a service that forgets keys, set DedupedFor, which takes precedence
+	// over SafeToRepeat.
 	SafeToRepeat bool
 
-	// DedupedFor is how long the service remembers the key by which it deduplicates. The call is made again
-	// until nine tenths of this time have passed since the intent, by the clocks of the processes. The context
-	// of the call also ends at that time. After that the outcome is unknown, unless the policy has a Check as
-	// well.
+	// DedupedFor is how long the service remembers the key by which it deduplicates. The call can be made
+	// again until nine tenths of DedupedFor have passed since the intent was committed, by the clocks of the
+	// processes. Then the context of the call also ends. After that the outcome is unknown, unless the policy
+	// has a Check as well.
 	DedupedFor time.Duration
 
 	// Check asks the service whether the call took effect: see the function [Check].
 	Check CallCheck
 
 	// CheckedFor is how long the service keeps the data that Check needs. Check is called until nine tenths of
-	// this time have passed since the intent, by the clocks of the processes. After that the outcome is unknown
-	// until a person decides. Zero means that the service keeps the data for ever.
+	// CheckedFor have passed since the intent was committed, by the clocks of the processes. After that the
+	// outcome is unknown until a person decides. Zero means that the service keeps the data for ever.
 	CheckedFor time.Duration
 }
 
@@ -115,9 +115,9 @@ type CallCheck struct {
 	of   reflect.Type // the type of the value that find returns
 }
 
-// Check returns a CallCheck that calls find to ask the service whether a call took effect. find gets the key of
-// the call, and returns a [Finding]. If find returns an error, the result counts as [Unclear]. T is the type
-// that the call returns.
+// Check returns a CallCheck that calls find to ask the service whether a call took effect. The function find
+// gets the key of the call, and returns a [Finding]. If find returns an error, the result counts as [Unclear].
+// T is the type that the call returns.
 func Check[T any](find func(ctx context.Context, key string) (T, Finding, error)) CallCheck {
 	return CallCheck{of: reflect.TypeFor[T](), find: func(ctx context.Context, key string) (json.RawMessage, Finding, error) {
 		value, found, err := find(ctx, key)
@@ -145,7 +145,7 @@ const (
 	Voided
 )
 
-// String returns the word for the finding.
+// String returns the name of the finding.
 func (f Finding) String() string {
 	switch f {
 	case Happened:
@@ -156,8 +156,8 @@ func (f Finding) String() string {
 	return "unclear"
 }
 
-// NotSent returns an error which says that a call was not made: the service has not received it and never will.
-// Use NotSent if no connection was made, or if the request could not be built. Do not use NotSent after a
+// NotSent returns an error which says that a call was not made: the service has not received the call and never
+// will. Use NotSent if no connection was made, or if the request could not be built. Do not use NotSent after a
 // timeout.
 func NotSent(err error) error { return &notSentError{err} }
 
@@ -169,9 +169,9 @@ type notSentError struct{ err error }
 func (e *notSentError) Error() string { return "not sent: " + e.err.Error() }
 func (e *notSentError) Unwrap() error { return e.err }
 
-// Key returns the key of a phase's call: the UUID that Call passes to its function. voided is how many keys of
-// the phase were voided before, usually 0. Key is for people who search for a call at the service. The result
-// never changes between versions.
+// Key returns the key of a phase's call: the UUID that Call passes to its function. The parameter voided is
+// how many earlier keys of the phase were voided, usually 0. Key is for operators who search for a call in
+// the records of the service. The result never changes between versions.
 func Key(scope, key, phase string, voided int) string {
 	sum := sha256.Sum256([]byte(once.DeriveKey(scope, key, phase, strconv.Itoa(voided))))
 	u := sum[:16]

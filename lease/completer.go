@@ -39,21 +39,21 @@ const (
 // earlier version has begun, which did not store Operation.Name.
 type Handlers map[string]func(ctx context.Context, op once.Operation) error
 
-// Completer resumes operations that wait for their next owner or whose lease is over, even if no caller asks
-// for them again. Run one Completer on each node.
+// Completer resumes unfinished operations that have no owner, or whose lease has expired, even if no caller
+// sends their requests again. Run one Completer on each node.
 type Completer struct {
 	// Store is the store of the operations. Required.
 	Store *Store
 
-	// Encrypter is the engine's Encrypter, with which requests are stored. An operation whose request is not
-	// stored can be executed only by its caller. Required, except with AskOnly.
+	// Encrypter is the Encrypter with which the engine stores requests. If the request of an operation is
+	// not stored, only the caller can execute the operation. Required, except with AskOnly.
 	Encrypter once.Encrypter
 
-	// With AskOnly, the Completer resumes only operations that have a call whose outcome is not known and whose
-	// policy has a [Check]. The Completer asks the service about the outcome, and makes no calls. AskOnly needs
-	// neither an Encrypter nor stored requests. If the Check returns [Voided], the handler must make no other
-	// call in this run, as after an error of [NotSent]; the operation continues when the client sends its
-	// request again.
+	// With AskOnly, the Completer resumes an operation only if the outcome of its call is unknown and the
+	// policy of this call has a [Check]. The Completer asks the service about the outcome, and makes no calls.
+	// AskOnly needs neither an Encrypter nor stored requests. If the Check returns [Voided], or the handler
+	// gets an error of [NotSent], the handler must make no other call in this run. The operation continues
+	// when the client sends its request again.
 	AskOnly bool
 
 	// Handlers execute the operations. If no handler exists for the name of an operation, the Completer does
@@ -63,9 +63,9 @@ type Completer struct {
 	Handlers Handlers
 
 	// Every is the time between two polls for operations to resume. A poll reads at most 5,000 unfinished
-	// operations, and the next poll continues after them. After a slow poll the time is longer, up to the TTL
-	// of the store. An operation that fails repeatedly is resumed at growing intervals, up to one hour.
-	// Default: 500 ms, or the TTL if that is shorter.
+	// operations, and the next poll continues after them. After a slow poll the Completer waits longer, at
+	// most the TTL of the store. An operation that fails repeatedly is resumed at growing intervals, up to
+	// one hour. Default: 500 ms, or the TTL if the TTL is shorter.
 	Every time.Duration
 
 	// CheckEvery is the time between two calls of [Check] for an operation whose outcome is unknown.
@@ -87,7 +87,7 @@ const (
 )
 
 // Run resumes operations until ctx ends. Then Run waits for the operations that the Completer has begun, and
-// returns nil. Run returns an error immediately if the Completer is not configured correctly.
+// returns nil. If the fields of the Completer are invalid, Run returns an error immediately.
 func (c Completer) Run(ctx context.Context) error {
 	switch {
 	case c.Store == nil, len(c.Handlers) == 0:

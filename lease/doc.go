@@ -19,10 +19,11 @@
 //
 // The handler's first phase claims the operation, so the code before the first phase may run on two nodes at
 // the same time (with Config.Eager the claim comes before the handler). After the claim the operation has an
-// owner, as long as the owner renews its lease. If the owner dies, the next caller with the same key or a
-// [Completer] takes the operation over. The record of an operation contains a number, the fence. Each write
-// of the owner increases the fence, and is applied only if the record still has the fence of the owner's
-// previous write. So an owner that was paused, and continues after a takeover, can commit nothing.
+// owner. The owner stays the owner as long as it renews its lease. If the owner dies, the next caller with
+// the same key or a [Completer] takes the operation over. The record of an operation contains a number, the
+// fence. Each write of the owner increases the fence, and is applied only if the record still has the fence
+// of the owner's previous write. So an owner that was paused, and continues after a takeover, can commit
+// nothing.
 //
 // # Calls with an unknown outcome
 //
@@ -37,8 +38,8 @@
 //   - If the policy has none of these fields, the outcome is unknown. Callers get
 //     [once.CodeUnknown], nothing runs again automatically, and a person decides with [Resolve].
 //
-// If a service has not received a call yet, that proves nothing: an owner that was paused may still send it, or
-// a slow network may still deliver it. So a check has two definite answers: the call has taken effect
-// ([Happened]), or the service will refuse it for ever ([Voided]). For Voided, the service needs a tombstone: a
-// record that makes the service refuse the key.
+// If a service has not received a call yet, the call may still arrive: an owner that was paused may send it, or
+// a slow network may deliver it. So a check has two definite answers: the call has taken effect ([Happened]),
+// or the service will refuse the call for ever ([Voided]). For Voided, the service needs a tombstone: a record
+// that makes the service refuse the key.
 package lease

@@ -9,19 +9,20 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Progress shows people how far an operation has got.
+// Progress shows operators which phases of an operation have ended, and which call is
+// open.
 type Progress struct {
-	// Phases are the phases that have ended, in the order of their ends. The Phases stay available
-	// after the operation has ended.
+	// Phases are the phases that have ended, in the order in which they ended. Phases stay
+	// available after the operation has ended.
 	Phases []Ended `json:"phases,omitempty"`
 
 	// Call is a call that was begun and whose outcome is not stored. If the operation has ended and Call is
-	// set, a person has decided while the outcome of Call was not known.
+	// still set, a person has decided how the operation ends, without knowing the outcome of Call.
 	Call *Begun `json:"call,omitempty"`
 
 	// CallID identifies what a person must decide, for [Resolution.CallID]: the call whose outcome is unknown,
 	// or the state of the operation if the operation has begun no call. "" means that no decision is needed.
-	// CallID changes when the call is decided, even if the call is then made again.
+	// CallID changes when a person has decided about the call, even if the call is then made again.
 	CallID string `json:"call_id,omitempty"`
 }
 
@@ -34,7 +35,8 @@ type Ended struct {
 	Events []string `json:"events,omitempty"` // IDs of the messages that the phase's transaction has added to an outbox
 }
 
-// Begun is a call that was begun and whose outcome is not stored, for people who search for it at the service.
+// Begun is a call that was begun and whose outcome is not stored. With its fields, operators can search for
+// the call in the records of the service.
 type Begun struct {
 	Phase   string    `json:"phase"`
 	Tx      bool      `json:"tx,omitempty"`      // this is not a call, but a phase of [InTx] whose function has ended its transaction itself: the writes of the phase may be committed
@@ -45,7 +47,7 @@ type Begun struct {
 	Refused string    `json:"refused,omitempty"` // why the program has rejected the [Resolution.CallValue] of a person
 }
 
-// ProgressOf returns how far an operation has got.
+// ProgressOf returns the progress of the operation with the record rec.
 func ProgressOf(id store.ID, rec store.Record) (p Progress, err error) {
 	s, err := decodeSaved(rec.Data)
 	if err != nil {

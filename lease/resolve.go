@@ -25,13 +25,14 @@ import (
 // Resolution is a person's decision about an operation whose outcome is unknown. Two fields are required:
 // CallID, and exactly one of CallValue, Result, Answer, Failure and RunAgain.
 type Resolution struct {
-	// CallID identifies the call that is decided. CallID is the [Progress.CallID] that the person has
-	// seen. If CallID has changed since, Resolve writes nothing.
+	// CallID identifies the call about which the person decides. CallID is the [Progress.CallID] that
+	// the person has seen. If the CallID of the operation has changed since then, Resolve writes
+	// nothing.
 	CallID string
 
 	// CallValue is the value that the call returns, as JSON. CallValue says that the call has happened. The
 	// operation continues after the call when the next caller or a [Completer] takes the operation over. The
-	// value must have the JSON that the program itself would have saved. If the program cannot decode the
+	// value must be the JSON that the program itself would have saved. If the program cannot decode the
 	// value, the outcome is unknown again, and [Begun.Refused] says why.
 	CallValue json.RawMessage
 
@@ -48,18 +49,18 @@ type Resolution struct {
 	Failure *once.Failure
 
 	// RunAgain allows the next caller or a [Completer] to make the call again under the same key, within an
-	// hour. The call has one effect only if the service deduplicates by the key, and still remembers the key
-	// then. If no phase and no call of the operation is stored, the next caller executes the operation from
-	// the beginning.
+	// hour. If the first call has taken effect, the second call has no further effect only if the service
+	// deduplicates by the key and still remembers the key. If no phase and no call of the operation is
+	// stored, the next caller executes the operation from the beginning.
 	RunAgain bool
 
-	// KeyVoided, together with RunAgain, says that the service refuses the old key from now on (see [Voided]):
-	// the call is made again under another key.
+	// KeyVoided says that the service refuses the old key from now on: see [Voided]. KeyVoided requires
+	// RunAgain, and the call is made again under another key.
 	KeyVoided bool
 
 	// Retain is how long a Result, Answer or Failure is kept. After that the next caller executes the operation
-	// again. Default: the retention that the first claim has stored, or for ever if an engine without leases
-	// has written the record.
+	// again. Default: the retention that was stored with the first claim. If an engine without leases has
+	// written the record, the default is for ever.
 	Retain time.Duration
 
 	// Who names the person who has decided, and Reason says why. Both are written to the audit (table
@@ -70,9 +71,9 @@ type Resolution struct {
 
 // Resolve writes a decision about an operation whose outcome is unknown. If the same decision about the same
 // call was already written, even by another person, Resolve returns nil and writes nothing. So after an error
-// of the kind [store.KindLost], call Resolve again. An error of the kind [store.KindTaken] says that nothing
-// was changed: the outcome of the operation is not unknown, or the outcome of another call is unknown, or
-// another decision about the call was written.
+// of the kind [store.KindLost], you can call Resolve again. An error of the kind [store.KindTaken] says that
+// Resolve has changed nothing. Then the outcome of the operation is known, or the outcome of a different call
+// is unknown, or a different decision about the call was already written.
 func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolution) error {
 	if err := how.check(); err != nil {
 		return misused(err)

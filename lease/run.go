@@ -54,12 +54,13 @@ var (
 	// procedure that commits.
 	ErrUnknown = errors.New("the outcome is unknown")
 
-	// ErrVoided is in the chain of the error of a call that was made, but has not taken effect and never will:
-	// the Check of the call has returned [Voided]. Another Call of the same phase, also in this run, uses
-	// another key.
+	// ErrVoided is in the chain of an error if a call has not taken effect and never will: the Check of the
+	// call has returned [Voided]. If the handler calls Call again with the same phase, even in this run, the
+	// new call has another key.
 	ErrVoided = errors.New("the call has not taken effect and never will")
 
-	// ErrMisused is in the chain of an error if the code of the handler has a mistake.
+	// ErrMisused is in the chain of an error if the handler uses its phases wrongly,
+	// which is a mistake in its code.
 	ErrMisused = errors.New("the handler misuses its phases")
 )
 

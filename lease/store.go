@@ -36,15 +36,15 @@ type Config struct {
 	// ends. Default 1 h.
 	MaxDuration time.Duration
 
-	// MaxSaved limits the total size in bytes of the JSON with the values and failures of an operation's
-	// phases. The JSON also contains the names of the phases and frozen requests (see [CallWith]). If the
-	// engine has an Encrypter, the size after encryption counts. The whole JSON is written again with each
-	// phase. Default 1 MiB.
+	// MaxSaved limits the size in bytes of the JSON that an operation saves. This JSON contains the names,
+	// values and failures of the phases, and frozen requests (see [CallWith]). If the engine has an
+	// Encrypter, the size after encryption counts. Each phase writes the whole JSON again. Default 1 MiB.
 	MaxSaved int
 
 	// If the outcome of a call is unknown, each retry of the operation may call the [Check] of the call.
 	// AskEvery is the shortest time between two such calls of the Check, by the clocks of the processes.
-	// Callers that retry earlier get "unknown" and the time after which to try again. Default 1 s.
+	// A caller that retries earlier gets the code "unknown", and the time after which the caller can try
+	// again. Default 1 s.
 	AskEvery time.Duration
 
 	// Eager commits the claim before the handler begins, so that no part of the handler runs on two nodes at
@@ -54,8 +54,8 @@ type Config struct {
 	// Tracer is called for each phase that runs. Default: no tracer.
 	Tracer Tracer
 
-	// Log receives a warning when a program continues an operation and does not reach phases that have ended,
-	// for example because the phases have other names in this version of the program. Default: [slog.Default].
+	// Log receives a warning when a handler continues an operation and does not call phases that have already
+	// ended. For example, a new version of the program has renamed these phases. Default: [slog.Default].
 	Log *slog.Logger
 }
 
@@ -115,7 +115,7 @@ func (*Store) Irrevocable() {}
 func (s *Store) Config() Config { return s.cfg }
 
 // Read implements [store.Operations]. If an operation has stopped in a call which can be made again or checked,
-// Read does not return the state [store.StateUnknown] for this operation.
+// Read does not return the state [store.StateUnknown].
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	rec, err := s.ops.Read(ctx, id)
 	isUnknown := rec.State == store.StateUnknown

@@ -11,7 +11,7 @@ type Phase struct {
 	Call bool // the phase calls another service: see [Call]
 }
 
-// Tracer starts a span, or something like a span, for each phase that runs.
+// Tracer starts a span, or a similar object, for each phase that runs.
 type Tracer interface {
 	// PhaseStart is called when a phase begins to run, but not for a phase whose value is saved already. The
 	// phase runs with the returned context. The function end is called one time, with the error of the phase,

@@ -20,12 +20,12 @@ import (
 const maxRuns = 3
 
 // InTx runs a phase in one transaction of s, which must be the store that keeps the leases. The writes of fn,
-// the value that fn returns and the fact that the phase is done commit together. If the phase was committed
-// before, fn does not run, and InTx returns the saved value, decoded from JSON.
+// the value that fn returns and the note that the phase is done are committed together. If the phase was
+// committed before, fn does not run, and InTx returns the saved value, decoded from JSON.
 //
-// fn may run more than once, but only one run commits. If fn returns an error, the phase is rolled back and
-// InTx returns that error; the earlier phases stay committed. The operation's Isolation and Timeouts apply to
-// each transaction. The default isolation level is [store.ReadCommitted].
+// The function fn may run several times, but only one of these runs commits. If fn returns an error, the
+// phase is rolled back and InTx returns the error. The earlier phases stay committed. The operation's
+// Isolation and Timeouts apply to each transaction. The default isolation level is [store.ReadCommitted].
 func InTx[T, TX any](ctx context.Context, r *Run, s store.Store[TX], phase string, fn func(ctx context.Context, tx TX) (T, error)) (value T, err error) {
 	leave, err := r.enter(phase)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 
 // ClientConfig says how a client repeats failed calls. The zero value is ready to use.
 type ClientConfig struct {
-	// Policy limits the attempts and their time. The default budget is [retry.BudgetFor] of the connection's target.
+	// Policy limits the attempts and their time. If Policy.Budget is nil, the budget is [retry.BudgetFor] of the
+	// connection's target.
 	Policy retry.Policy
 
 	// Keys adds a new key to calls that have no key and are not declared harmless (see the package documentation). Do not set Keys for servers that

@@ -103,6 +103,6 @@
 //	anything else                                  final
 //
 // The client converts errors of the server's engine to [once.Error]. If the client gives up, it returns a [retry.Error]. [status.Code] finds the
-// status in both errors. The client has one retry budget for each target of a connection. gRPC itself can retry too, by a retryPolicy in a service
-// config; disable these retries with [grpc.WithDisableRetry], so that only one layer retries.
+// gRPC status in a [once.Error] and in a [retry.Error]. The client has one retry budget for each target of a connection. gRPC itself also
+// retries if a service config has a retryPolicy. Disable these retries with [grpc.WithDisableRetry], so that only one layer retries.
 package oncegrpc

@@ -26,20 +26,20 @@ import (
 // Config says how the calls of a server are protected. Only Principal must be set.
 type Config struct {
 	// Principal returns the caller of a call: the tenant or account that was authenticated before this interceptor. Each principal has its own keys:
-	// the same key of two principals names two operations. If Principal returns "", the answer is Unauthenticated. If Principal is nil, the
-	// interceptor panics at start-up; for an API that really has only one caller, write [SharedPrincipal]().
+	// the same key of two principals names two operations. If Principal returns "", the call is answered with Unauthenticated. If Principal is nil,
+	// the interceptor panics at start-up; for an API that really has only one caller, write [SharedPrincipal]().
 	Principal func(context.Context) string
 
 	// Protects reports whether a method, such as "/payments.v1.Refunds/CreateRefund", is protected. Calls of other methods are passed to their
 	// handlers without a transaction. Default: see the section "Which calls" of the package documentation.
 	Protects func(method string) bool
 
-	// Optional accepts calls without a key. Such a call also runs in a transaction, but a retry of the call is executed again, and the answer has
-	// "idempotency-status: ignored". Default: a call without a key is answered with InvalidArgument.
+	// Optional accepts calls without a key. A call without a key also runs in a transaction, but a retry of the call is executed again. The
+	// answer to such a call has "idempotency-status: ignored". Default: a call without a key is answered with InvalidArgument.
 	Optional bool
 
-	// Wait is how long a duplicate waits while another call with its key is in flight, before the duplicate receives Aborted. A waiting call holds no
-	// database connection. Default: 0, the duplicate receives Aborted at once.
+	// Wait is how long a duplicate waits while another call with the same key is in flight, before the duplicate receives Aborted. A waiting call
+	// holds no database connection. Default: 0, the duplicate receives Aborted at once.
 	Wait time.Duration
 
 	// Retain is how long answers are kept and replayed. Default: the engine's Config.Retain.
@@ -76,9 +76,9 @@ func SharedPrincipal() func(context.Context) string {
 	return func(context.Context) string { return "global" }
 }
 
-// UnaryServerInterceptor returns an interceptor that protects the unary calls of a server. It panics if cfg.Principal is nil. If two such
-// interceptors of the same engine are nested, the inner one does nothing. If their Configs differ, the inner one refuses the call with Internal,
-// because its Config would have no effect; nothing is executed then.
+// UnaryServerInterceptor returns an interceptor that protects the unary calls of a server. UnaryServerInterceptor panics if cfg.Principal
+// is nil. If two such interceptors of the same engine are nested, the inner interceptor does nothing. If the two interceptors have
+// different Configs, the inner interceptor refuses each call with Internal and executes nothing, because its Config would have no effect.
 func UnaryServerInterceptor[TX any](e *once.Engine[TX], cfg Config) grpc.UnaryServerInterceptor {
 	if cfg.Principal == nil {
 		panic("oncegrpc: Config.Principal is not set, so all callers would share their keys and answers.\n" +

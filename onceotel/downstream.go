@@ -16,7 +16,7 @@ import (
 type Downstream uint8
 
 const (
-	// KeyStays does not send key and correlation id.
+	// KeyStays sends neither the key nor the correlation id.
 	KeyStays Downstream = iota
 
 	// KeyInBaggage sends the key and the correlation id in the OpenTelemetry baggage, as once.key and once.correlation_id. Every service that

@@ -24,8 +24,8 @@ const maxLinks = 128
 // outcomeKey is the outcome of a message.
 const outcomeKey = attribute.Key("once.outcome")
 
-// OutboxSpan implements [outbox.Tracer]. It starts a span "send {topic}" for each call of Publish. The span links to the spans that have added the
-// first 128 messages, which outbox.Config.Trace has stored.
+// OutboxSpan implements [outbox.Tracer]. OutboxSpan starts a span "send {topic}" for each call of Publish. The span links to the spans in which
+// the first 128 messages were added; outbox.Config.Trace has stored these spans.
 func (t *Telemetry) OutboxSpan(ctx context.Context, messages []message.Message) (_ context.Context, end func(errs []error)) {
 	topic, traces, ids := messages[0].Topic, make([]string, len(messages)), make([]string, len(messages))
 	for i := range messages { // copied, because Publish may change the messages
@@ -67,8 +67,9 @@ func errorTypeOf(err error) attribute.KeyValue {
 	return semconv.ErrorType(err)
 }
 
-// InboxSpan implements [inbox.Tracer]. It starts a span "process {topic}" for each run of a handler, and for each message for which no handler runs,
-// such as a duplicate. The span is a child of the span in the context, and links to the span that has sent the message (Message.Trace).
+// InboxSpan implements [inbox.Tracer]. InboxSpan starts a span "process {topic}" for each run of a handler, and for each message for which no
+// handler runs, such as a duplicate. The span is a child of the span in the context, and links to the span in Message.Trace, which is the
+// span of the sender.
 func (t *Telemetry) InboxSpan(ctx context.Context, s inbox.Span) (_ context.Context, end func(error)) {
 	attrs := append(t.messaging("process", s.Message.Topic), semconv.MessagingOperationTypeProcess,
 		semconv.MessagingConsumerGroupName(s.Consumer), semconv.MessagingMessageID(s.Message.ID))

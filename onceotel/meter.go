@@ -84,7 +84,7 @@ func (m *recorder) operation(ctx context.Context, e *once.Event) {
 	m.measures.Operation(e, func(v instrument.Measurement) { m.record(ctx, &v) })
 }
 
-// Record records a measurement. The observers that outbox.Metrics, inbox.Metrics, saga.Metrics and retry.Metrics return call Record.
+// Record records a measurement. Record is called by the observers of outbox.Metrics, inbox.Metrics, saga.Metrics and retry.Metrics.
 func (t *Telemetry) Record(ctx context.Context, v instrument.Measurement) {
 	v = t.meter.measures.Bounded(v)
 	t.meter.record(ctx, &v)

@@ -56,8 +56,8 @@ func (t *Telemetry) operationOf(ctx context.Context) *operation {
 	return o
 }
 
-// TraceStart implements [once.Tracer]. It starts the span of an operation, and returns the traceparent of the span, which is stored with the
-// operation.
+// TraceStart implements [once.Tracer]. TraceStart starts the span of an operation, and returns the traceparent of this span. The engine
+// stores the traceparent with the operation.
 func (t *Telemetry) TraceStart(ctx context.Context, e once.Event) (_ context.Context, traceparentToKeep string) {
 	o := &operation{of: t, Attempt: e.Attempt}
 	if t.cfg.Downstream != KeyStays && e.KeyHash != "" {
@@ -71,7 +71,7 @@ func (t *Telemetry) TraceStart(ctx context.Context, e once.Event) (_ context.Con
 	return o, traceparent(o.span.SpanContext())
 }
 
-// Observe implements [once.Observer]. It writes the event to the span of the operation and to the metrics, and ends the span at the last event.
+// Observe implements [once.Observer]. Observe writes the event to the span of the operation and to the metrics. The last event ends the span.
 func (t *Telemetry) Observe(ctx context.Context, e once.Event) {
 	t.meter.operation(ctx, &e)
 	o := t.operationOf(ctx)

@@ -19,12 +19,13 @@ const (
 	sagaResult = attribute.Key("once.saga.result")
 )
 
-// SagaTrace implements [saga.Tracer]. It returns the traceparent of the span in ctx.
+// SagaTrace implements [saga.Tracer]. SagaTrace returns the traceparent of the span in
+// ctx.
 func (t *Telemetry) SagaTrace(ctx context.Context) string { return Trace(ctx) }
 
-// SagaSpan implements [saga.Tracer]. It starts a span "saga {name}" for each run of a saga on a node, and in it the spans "step {name}", "undo
-// {name}", "check {name}" and "cancel {name}". A run in the background, for which no caller waits, begins a new trace. The span of each run links to
-// the span in which the saga was started, unless the run's span is a child of that span.
+// SagaSpan implements [saga.Tracer]. SagaSpan starts a span "saga {name}" for each run of a saga on a node. Its child spans are "step {name}",
+// "undo {name}", "check {name}" and "cancel {name}". A run in the background, for which no caller waits, begins a new trace. The span of each run
+// links to the span in which the saga was started, unless the run's span is a child of that span.
 func (t *Telemetry) SagaSpan(ctx context.Context, s saga.Span) (_ context.Context, end func(how string, err error)) {
 	name, options := string(s.Kind)+" "+s.Step, []trace.SpanStartOption{trace.WithAttributes(sagaKey.String(s.Saga))}
 	if s.Kind != saga.SpanRun {

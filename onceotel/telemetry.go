@@ -27,7 +27,8 @@ type Config struct {
 	// MeterProvider makes the metrics. Default: [otel.GetMeterProvider].
 	MeterProvider metric.MeterProvider
 
-	// Gauges is a watch whose last values are exported as metrics of the MeterProvider. Default: nil, no gauges.
+	// Gauges is a watch. Telemetry exports the last values of the watch as metrics of the MeterProvider.
+	// Default: nil, no gauges.
 	Gauges *gauge.Watch
 
 	// Broker is the value of the attribute messaging.system in the spans of messages, as the semantic conventions spell it: "kafka", "nats",
@@ -40,13 +41,13 @@ type Config struct {
 	// Downstream says how the key of an operation is sent to the services that its handler calls. Default: KeyStays, the key is not sent.
 	Downstream Downstream
 
-	// DownstreamKey returns the key that Downstream sends. ctx is the context with which [once.Do] was called. Default: Event.KeyHash, the hash of
-	// the operation's key.
+	// DownstreamKey returns the key that Downstream sends. The parameter ctx is the context with which [once.Do] was called. Default:
+	// Event.KeyHash, the hash of the operation's key.
 	DownstreamKey func(ctx context.Context, e once.Event) string
 }
 
-// Telemetry is an observer of engines that makes a span for each operation, and records metrics. It is also the tracer of all other parts: see
-// package telemetry. All engines of a process can share one Telemetry.
+// Telemetry is an observer of engines that makes a span for each operation, and records metrics. Telemetry is also the tracer of relays,
+// inboxes, sagas and the other parts: see package telemetry. All engines of a process can share one Telemetry.
 type Telemetry struct {
 	cfg    Config
 	tracer trace.Tracer
@@ -58,7 +59,8 @@ var (
 	_ telemetry.Tracer = (*Telemetry)(nil)
 )
 
-// New returns a Telemetry. It returns an error if cfg.MeterProvider cannot make the metrics.
+// New returns a Telemetry. New returns an error if cfg.MeterProvider cannot make the
+// metrics.
 func New(cfg Config) (*Telemetry, error) {
 	if cfg.TracerProvider == nil {
 		cfg.TracerProvider = otel.GetTracerProvider()

@@ -24,7 +24,8 @@ const (
 	waitKey     = attribute.Key("once.wait_ms")
 )
 
-// CallSpan implements [retryhttp.Tracer]. It starts a span for each call. The span ends when the header of the answer has arrived.
+// CallSpan implements [retryhttp.Tracer]. CallSpan starts a span for each call. The span ends when the header of the answer has
+// arrived.
 func (t *Telemetry) CallSpan(req *http.Request) (_ context.Context, end func(*http.Response, error)) {
 	ctx, span := t.startCall(req.Context(), "call "+spanName(req), attributesOf(req)...)
 	return ctx, func(resp *http.Response, err error) {
@@ -41,15 +42,16 @@ func (t *Telemetry) CallSpan(req *http.Request) (_ context.Context, end func(*ht
 	}
 }
 
-// CallEvent implements [retryhttp.Tracer]. It writes the event to the span of the call.
+// CallEvent implements [retryhttp.Tracer]. CallEvent writes the event to the span of the
+// call.
 func (t *Telemetry) CallEvent(ctx context.Context, e retry.Event) {
 	if span, ok := ctx.Value(callKey{}).(trace.Span); ok && span.IsRecording() { // a call of retryhttp.Resume has no span
 		addRetry(span, &e)
 	}
 }
 
-// AttemptSpan implements [retryhttp.Tracer]. It starts a span of kind CLIENT for each attempt, and writes its trace context into the header of the
-// request. The Base of the transport must not make spans itself, as a transport of package otelhttp would.
+// AttemptSpan implements [retryhttp.Tracer]. AttemptSpan starts a span of kind CLIENT for each attempt, and writes the trace context of the span
+// into the header of the request. The Base of the transport must not make spans itself, as a transport of package otelhttp would.
 func (t *Telemetry) AttemptSpan(req *http.Request) (_ *http.Request, end func(*http.Response, error)) {
 	attrs := attributesOf(req)
 	if n := retryhttp.ResendCount(req.Context()); n > 0 {
@@ -76,8 +78,8 @@ func (t *Telemetry) AttemptSpan(req *http.Request) (_ *http.Request, end func(*h
 	}
 }
 
-// Do is [retry.Do] with a span for the call, and in it a span for each attempt. name is the name of the spans; use a small number of names. Do
-// records metrics only if p.Observe does: see [retry.Metrics].
+// Do is [retry.Do] with a span for the call, and a child span for each attempt. The parameter name is the name of the spans; use a small
+// number of names. Do itself records no metrics. To record metrics, set p.Observe: see [retry.Metrics].
 func (t *Telemetry) Do(ctx context.Context, name string, p *retry.Policy, fn func(ctx context.Context, attempt int) error) error {
 	var own retry.Policy
 	if p != nil {

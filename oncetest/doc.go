@@ -13,12 +13,13 @@
 //	}
 //
 // [HTTP], [Do], [Lease] and [Inbox] first send requests without a fault, to learn the effects of one request: the numbers of rows in all tables, the
-// sums of numeric columns, and messages. Then these functions cause one fault in each further request. They send the request with the fault again
-// until it has a final answer, and then one more time. At the end the effects must equal the effects of one request, and all final answers must be
-// the same. Each fault is a subtest.
+// sums of numeric columns, and messages. Then these functions cause one fault in each further request. The functions send such a request again
+// until it has a final answer, and then one more time. At the end the effects must equal the effects of one request, and all final answers to a
+// request must be the same. Each fault is a subtest.
 //
 // [WithTx] and [InTx] are for tests of one handler without faults: the handler works in a transaction that the test rolls back.
 //
-// The directory examples of this repository has tests with routers, ORMs, gRPC and Connect, on SQLite and PostgreSQL: chi uses HTTP and WithTx, gorm
-// uses Lease, inbox uses Inbox, and outbox uses InTx and RequireMessage.
+// The directory "examples" of this repository has tests with routers, ORMs, gRPC and Connect, on SQLite and PostgreSQL. The test in examples/chi
+// uses HTTP and WithTx, the test in examples/gorm uses Lease, the test in examples/inbox uses Inbox, and the test in examples/outbox uses InTx and
+// RequireMessage.
 package oncetest

@@ -50,8 +50,8 @@ type dsnConnector struct {
 func (c dsnConnector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
 func (c dsnConnector) Driver() driver.Driver                        { return c.driver }
 
-// Connector returns a connector whose connections belong to the process p, so that the test can make them fail. Pass it to [sqlstore.OpenDB] or
-// [sql.OpenDB]. Every call of the driver that may change something counts as a write.
+// Connector returns a connector whose connections belong to the process p, so that the test can make them fail. Pass this connector to
+// [sqlstore.OpenDB] or [sql.OpenDB]. Every call of the driver that may change something counts as a write.
 func (p *Process) Connector(base driver.Connector) driver.Connector { return &connector{base, p} }
 
 type connector struct {

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Fault is a kind of fault that a test causes. A write is a call or a packet that may change something outside of the process.
+// Fault is a kind of fault that a test causes. A write is a driver call, a request or a packet that may change something
+// outside of the process.
 type Fault string
 
 // These are the kinds of faults, in the order in which they are tried.

@@ -18,19 +18,19 @@ import (
 
 // Service describes a service over HTTP that [HTTP] tests.
 type Service struct {
-	// Start starts the service, as the main function of the service does. It opens all connections of the service with methods of p. Start is called
-	// again after each death of the process. Create in Start everything that the service keeps in memory. Create outside of Start everything that
-	// outlives a process: files, databases, a [Provider].
+	// Start starts the service, as the main function of the service does. Start opens all connections of the service with methods of p. Start is
+	// called again after each death of the process. If the service keeps something in memory, create it in Start. If something outlives a
+	// process, such as a file, a database or a [Provider], create it outside of Start.
 	Start func(p *Process) http.Handler
 
 	// Request returns a request that takes effect. The request has no key; the test adds one. All requests that the function returns must be equal.
 	Request func() *http.Request
 
-	// Other returns a request that also takes effect and differs from Request, for [FaultMismatch]. Default: Request with one digit of its body
-	// changed, or one letter if the body has no digit.
+	// Other returns a request that also takes effect, but differs from the result of Request. The test of [FaultMismatch] uses Other. Default:
+	// Request with one digit of its body changed, or one letter if the body has no digit.
 	Other func() *http.Request
 
-	// Header is the name of the header for keys. Default: Idempotency-Key.
+	// Header is the name of the header that carries the key. Default: Idempotency-Key.
 	Header string
 
 	Database sqlplane.Database     // the database in which effects are counted; default: the database of the first [Store] of a process

@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store/storetest"
 )
 
-// Process represents one process that runs the handler, from its start to its death. The handler opens its connections by the methods of Process. So
-// the test sees each write, can lose the write or its answer, and can end the process at this write.
+// Process represents one process that runs the handler, from its start to its death. The handler opens its connections with the methods of Process.
+// So the test sees each write. The test can lose a write or the answer to a write, and can end the process at a write.
 type Process struct {
 	suite *suite
 	died  chan struct{}
@@ -56,8 +56,8 @@ func (p *Process) Dial(ctx context.Context, network, address string) (net.Conn, 
 	return c, nil
 }
 
-// Transport returns a transport for HTTP clients of other services. Each request counts as one write. If base is a [Provider], its effects are
-// counted too. If base is nil, [http.DefaultTransport] is used.
+// Transport returns a transport for HTTP clients of other services. Each request counts as one write. If base is a [Provider], the test also
+// counts the effects of the provider. If base is nil, [http.DefaultTransport] is used.
 func (p *Process) Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -93,8 +93,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements [http.RoundTripper].
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Store returns a store that wraps s, for once.New and lease.InTx. The test makes calls of this store fail, and refuses statements of the handler.
-// Effects are counted in the database of s.
+// Store returns a store that wraps s. Pass the returned store to once.New and lease.InTx. The test makes calls of the returned store fail, and
+// refuses SQL statements of the handler. Effects are counted in the database of s.
 func Store[TX any](p *Process, s store.Store[TX]) store.Store[TX] {
 	f := storetest.NewFaults(s)
 	p.mu.Lock()

@@ -11,16 +11,17 @@ import (
 
 // ProviderConfig says how a [Provider] behaves.
 type ProviderConfig struct {
-	// Dedupes says that the provider recognises duplicates: if the Idempotency-Key of a request is known, it returns the earlier answer and has no
-	// further effect.
+	// Dedupes says that the provider recognises duplicates: if the provider knows the Idempotency-Key of a request, the provider returns the
+	// earlier answer, and the request has no further effect.
 	Dedupes bool
 
-	// Answer returns the answer to the request that has the n-th effect. n begins with 1. Default: 200 and {"id":n}.
+	// Answer returns the answer to the request that has the n-th effect. The first effect has n = 1. Default: 200
+	// and {"id":n}.
 	Answer func(n int, r *http.Request, body []byte) (status int, answer []byte)
 }
 
-// Provider replaces the service of another company in a test. It is an [http.RoundTripper] for [Process.Transport], and also an [http.Handler]. It
-// counts its effects, and reports an error if two different requests have the same key.
+// Provider replaces the service of another company in a test. A Provider is an [http.RoundTripper] for [Process.Transport], and also an
+// [http.Handler]. A Provider counts its effects, and reports an error if two different requests have the same key.
 type Provider struct {
 	tb  testing.TB
 	cfg ProviderConfig
@@ -39,7 +40,8 @@ type providerAnswer struct {
 	body    []byte
 }
 
-// NewProvider returns a provider. If the provider is passed to [Process.Transport], the test of that process reports its errors; otherwise tb does.
+// NewProvider returns a provider. If the provider is passed to [Process.Transport], the test of that process reports the errors of the provider.
+// Otherwise the provider reports its errors to tb.
 func NewProvider(tb testing.TB, cfg ProviderConfig) *Provider {
 	tb.Helper()
 	if cfg.Answer == nil {
@@ -57,7 +59,8 @@ func (p *Provider) Effects() int {
 	return p.effects
 }
 
-// LoseAnswers makes the provider lose the answers to the next n requests, after their effects.
+// LoseAnswers makes the provider lose the answers to the next n requests. These requests still
+// take effect.
 func (p *Provider) LoseAnswers(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,7 +16,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// WithTx returns a context from which oncehttp.Tx, oncegrpc.Tx and onceconnect.Tx return tx. Use WithTx to test a handler without its middleware.
+// WithTx returns a context from which oncehttp.Tx, oncegrpc.Tx and onceconnect.Tx return tx. Use WithTx to test a handler without the middleware
+// that opens its transaction.
 func WithTx[TX any](t testing.TB, ctx context.Context, tx TX) context.Context { //nolint:revive // the test comes first
 	t.Helper()
 	if any(tx) == nil {
@@ -25,8 +26,8 @@ func WithTx[TX any](t testing.TB, ctx context.Context, tx TX) context.Context { 
 	return testtx.With(ctx, tx)
 }
 
-// RequireMessage fails and ends the test unless exactly one message in the outbox matches want. It compares only the fields of want that are not
-// zero: Topic, Key, Type, ID, Source, Seq, Trace, Headers and Payload. It returns the message.
+// RequireMessage fails and ends the test unless exactly one message in the outbox matches want. RequireMessage compares only the fields of want
+// that are not zero: Topic, Key, Type, ID, Source, Seq, Trace, Headers and Payload. It returns the message.
 func RequireMessage[TX any](t testing.TB, box *outbox.Box[TX], want message.Message) message.Message {
 	t.Helper()
 	var found []message.Message
@@ -97,8 +98,8 @@ func described(m message.Message) string {
 // advances are the times of an operation that Advance moves into the past.
 var advances = []string{"lease_until", "expires_at"}
 
-// Advance moves the end of all leases and of all retentions in a store d into the past, as if time d had passed. So tests need not wait for a lease
-// to end or a result to expire. The clock of the store does not change; later operations begin at the real time.
+// Advance moves the ends of all leases and retentions in the store s back by d, as if the time d had passed. So tests need not wait until a lease
+// ends or a result expires. The clock of the store does not change, so later operations have the real time.
 func Advance(t testing.TB, s store.Operations, d time.Duration) {
 	t.Helper()
 	if clock, ok := store.As[interface{ Advance(d time.Duration) }](s); ok { // as memstore has

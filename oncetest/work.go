@@ -14,9 +14,9 @@ import (
 
 // Work describes a function that must take effect once, for [Do] and [Lease].
 type Work struct {
-	// Start opens the databases and clients that the work needs, by methods of p. It returns a function that does the work of an operation, for
-	// example with [once.Do]. This function must return the same value in all calls for one operation. Start is called again after each death of the
-	// process.
+	// Start opens the databases and clients that the work needs, with methods of p. Start returns a function that does the work of an operation,
+	// for example with [once.Do]. For one operation, each call of this function must return the same value. Start is called again after each
+	// death of the process.
 	Start func(p *Process) func(ctx context.Context, op once.Operation) (any, error)
 
 	Database sqlplane.Database     // see [Service]
@@ -32,7 +32,8 @@ func Do(t testing.TB, w Work) {
 	w.suite(t).run()
 }
 
-// Lease is [Do] for work under a lease. The test fails unless another process has taken over the work after at least one death.
+// Lease is [Do] for work under a lease. The test fails unless, after at least one death of a process, another process has taken
+// over the work.
 func Lease(t testing.TB, w Work) {
 	t.Helper()
 	s := w.suite(t)
@@ -89,8 +90,8 @@ func classified(value any, err error) answer {
 
 // Consumer describes a function that applies messages, for [Inbox].
 type Consumer struct {
-	// Start opens the databases and clients that the consumer needs, by methods of p. It returns a function that handles one delivery of a message,
-	// for example with inbox.Inbox.Handle. Start is called again after each death of the process.
+	// Start opens the databases and clients that the consumer needs, with methods of p. Start returns a function that handles one delivery of a
+	// message, for example with inbox.Inbox.Handle. Start is called again after each death of the process.
 	Start func(p *Process) func(ctx context.Context, m message.Message) error
 
 	// Message returns a message that takes effect. If the message has no ID, the test adds one.

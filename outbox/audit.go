@@ -9,10 +9,11 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// By returns a copy of the outbox for a person or service with the name who. Pause, Resume, Skip, Resend and
-// Forget of the returned Box write an entry with this name to the audit, in the same transaction as the
-// change. The entry of a Resume, Resend or Forget has the reason of By; Pause and Skip have a parameter for
-// their own reason. The database needs operate.Migrations. Without By, nothing is written to the audit.
+// By returns a copy of the outbox. The parameter who is the name of the person or service that uses the
+// copy. Pause, Resume, Skip, Resend and Forget of the returned Box write an entry with this name to the
+// audit, in the same transaction as the change. The entry has the reason that was passed to the method.
+// Resume has no such parameter, so its entry has the reason of By. The database needs operate.Migrations.
+// Without By, nothing is written to the audit.
 func (b *Box[TX]) By(who, reason string) *Box[TX] {
 	audited := *b
 	audited.who, audited.reason = who, reason

@@ -10,13 +10,13 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Backlog returns the numbers and ages of the messages that wait for delivery.
+// Backlog returns how many messages wait for delivery, and how old they are.
 func (b *Box[TX]) Backlog(ctx context.Context) (Backlog, error) {
 	return readBacklog(ctx, b.db, mostCounted)
 }
 
-// BacklogUpTo is like [Box.Backlog], but counts each number only up to most. BacklogUpTo reads at most about
-// 4 × most rows, and at least one row in each part of the outbox.
+// BacklogUpTo is like [Box.Backlog], but stops each count at the number most. BacklogUpTo reads at most
+// about 4 × most rows, but always at least one row in each part of the outbox.
 func (b *Box[TX]) BacklogUpTo(ctx context.Context, most int) (Backlog, error) {
 	return readBacklog(ctx, b.db, min(most, mostCounted))
 }

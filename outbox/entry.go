@@ -30,7 +30,7 @@ const (
 	StateDelivered State = "delivered" // delivered, and kept for Config.RetainDelivered
 )
 
-// Entry is a message as operators see it.
+// Entry describes a message in the outbox for operators.
 type Entry struct {
 	message.Message // without Payload and Headers if List returns the Entry
 
@@ -57,7 +57,7 @@ type Filter struct {
 	Limit int    // default: 50
 }
 
-// ErrNotFound says that no message has this ID.
+// ErrNotFound says that the outbox has no message with this ID.
 var ErrNotFound = errors.New("the message was delivered, or its transaction has not committed")
 
 func notFound(id string) error {
@@ -66,8 +66,8 @@ func notFound(id string) error {
 
 // List returns messages, the oldest first. To get the next page, pass next as Filter.After; 0 means that no
 // more messages exist. List needs no Encrypter. On PostgreSQL, List reads the first messages of each part of
-// the outbox, unless the filter has a key. To find blocked messages, List reads all messages of the keys in
-// which a message has failed.
+// the outbox, unless the filter has a key. To find blocked messages, List reads all messages of each key
+// that has a failed message.
 func (b *Box[TX]) List(ctx context.Context, f Filter) (list []Entry, next int64, err error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
@@ -137,9 +137,10 @@ func byPart(table, query string, state State) string {
 // mostOfKey is how many messages of a key Blocked returns at most.
 const mostOfKey = 25
 
-// Blocked lists, in pages, messages that wait for an earlier message of their key which has failed. A page
-// reads about most rows. The messages are ordered by topic and key, at most 25 of each key. The parameter after
-// is the result next of the previous page; next is "" on the last page.
+// Blocked returns one page of the blocked messages: messages that wait because an earlier message of the same
+// key has failed. Blocked reads about as many rows for a page as the parameter most says. The messages are
+// ordered by topic and key. The list has at most 25 messages of each key. The parameter after is the result
+// next of the previous page; next is "" on the last page.
 func (b *Box[TX]) Blocked(ctx context.Context, topic, after string, limit, most int) (list []Entry, next string, err error) {
 	var last [2]string
 	if after != "" && json.Unmarshal([]byte(after), &last) != nil {
@@ -250,9 +251,9 @@ func (b *Box[TX]) behind(ctx context.Context, keys []failedKey) (list []failedKe
 	return list, err
 }
 
-// Show returns the message with an ID, also a delivered message if it is kept. If the Payload and Headers of
-// the message cannot be decrypted, Show returns an error, and also an Entry without these fields. Show reads
-// by an index.
+// Show returns the message with an ID. Show also finds delivered messages that are kept. If the Payload and
+// Headers of the message cannot be decrypted, Show returns an error, and also an Entry without these fields.
+// Show uses an index to find the message.
 func (b *Box[TX]) Show(ctx context.Context, id string) (Entry, error) {
 	e, s, err := b.find(ctx, id)
 	if err != nil {
@@ -286,8 +287,8 @@ const mostByID = current.MaxEvents
 
 // ByID returns the messages with the given IDs, without their payloads and headers. ByID finds waiting
 // messages, and delivered messages that are kept. ByID accepts at most 64 IDs, and looks up each ID by an
-// index. If a message is missing in the result, the message was delivered and deleted, or the transaction
-// that adds the message has not committed.
+// index. If an ID has no message in the result, the message was delivered and deleted, or its transaction
+// has not committed.
 func (b *Box[TX]) ByID(ctx context.Context, ids ...string) (list []Entry, err error) {
 	var args []any
 	for _, id := range ids[:min(len(ids), mostByID)] {

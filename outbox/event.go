@@ -39,7 +39,7 @@ type Event struct {
 	Parts   int       // with EventTaken: how many parts of the outbox this process has
 }
 
-// Backlog has the numbers and ages of the waiting messages of the whole outbox.
+// Backlog says how many messages wait in the whole outbox, and how old they are.
 type Backlog struct {
 	Messages int64         // the number of waiting messages; at most 100,000 are counted
 	Oldest   time.Duration // the age of the oldest message; 0 if no message waits
@@ -65,9 +65,9 @@ func (o observers) Observe(ctx context.Context, e Event) {
 	}
 }
 
-// Log returns an observer that writes failures to l: at level Error if a person must act, otherwise at Warn. If
-// l is nil, the observer writes to the logger that slog.Default() returns at the time of the event.
-// docs/logs.md has the names of the attributes.
+// Log returns an observer that writes failures to l. The level is Error if an operator must act, and Warn
+// otherwise. If l is nil, the observer writes to the logger that slog.Default() returns at the time of the
+// event. docs/logs.md has the names of the attributes.
 func Log(l *slog.Logger) Observer { return logObserver{l} }
 
 type logObserver struct{ l *slog.Logger }

@@ -15,10 +15,11 @@ type Forgotten struct {
 	Waiting int64 // how many messages still wait for their delivery; these keep their payload and headers
 }
 
-// Forget erases the payloads and headers of the delivered messages of a topic and key that are kept: see
+// Forget erases the payloads and headers of the kept delivered messages with a topic and key: see
 // Config.RetainDelivered. The IDs, numbers and times of the messages stay. Messages that wait for their
 // delivery are not changed, because they would be delivered without content: call Forget again after their
-// delivery, or skip them. Forget does not erase dead letters, nor copies at the broker and its consumers.
+// delivery, or skip them. Forget erases neither dead letters nor the copies at the broker and its
+// consumers.
 //
 // After an error nothing has changed, unless the error has the kind [store.KindLost]. Forget can be called
 // again.

@@ -7,7 +7,8 @@ import (
 	"github.com/oncelib/once/internal/base/gaugename"
 )
 
-// Gauges implements [gauge.Source]. Gauges returns the numbers of [Box.Backlog] and [Box.Topics].
+// Gauges implements [gauge.Source]. Gauges returns the numbers in the results of [Box.Backlog]
+// and [Box.Topics].
 func (b *Box[TX]) Gauges(ctx context.Context) ([]gauge.Value, error) {
 	l, err := b.Backlog(ctx)
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/oncelib/once"
 )
 
-// IDFor returns a message.Message.ID that is derived from an operation. The ID is a UUID of version 8, and is
-// the same wherever and whenever the operation is executed. The parameter n distinguishes the messages of one
-// operation. If two regions cannot reach each other, and each executes the same operation, both regions add a
-// message with the same ID, and an inbox applies only one of the two messages. For that purpose, both
-// messages must have the same Source, and their payload must depend only on the request. The result of IDFor
-// never changes between versions.
+// IDFor returns a message.Message.ID that is derived from an operation. The ID is a UUID of version 8. Each
+// execution of the operation, in any process and at any time, gives the same ID. The parameter n
+// distinguishes the messages of one operation. Two regions that cannot reach each other may both execute the
+// same operation. Then both regions add a message with the same ID, and an inbox applies only one of the two
+// messages. This requires that both messages have the same Source, and that their payload depends only on
+// the request. The result of IDFor never changes between versions.
 func IDFor(op once.Operation, n int) string {
 	sum := sha256.Sum256([]byte("message:" + once.DeriveKey(op.Scope, op.Key, strconv.Itoa(n))))
 	u := sum[:16]

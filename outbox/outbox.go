@@ -41,8 +41,8 @@ type Config struct {
 	// Trace returns the W3C traceparent of a context, or "" if the context has no trace. Default: no trace is stored.
 	Trace func(context.Context) string
 
-	// Encrypter, if it is set, encrypts payloads and headers in the database. Relays and the tools of operators
-	// need the same Encrypter.
+	// Encrypter encrypts payloads and headers in the database. If Encrypter is nil, nothing is encrypted.
+	// Relays and the tools of operators need the same Encrypter.
 	Encrypter once.Encrypter
 }
 
@@ -82,15 +82,15 @@ func New[TX any](s sqlplane.SQL[TX], cfg Config) *Box[TX] {
 //
 // All messages are checked before the first one is stored. An error that is not a [store.Error] names a message
 // that is invalid: then nothing was stored, and tx can still be used. After a [store.Error], tx can only be
-// rolled back. On pgxstore the messages are sent together with COMMIT, without an additional round trip, so the
-// commit returns an error of the database.
+// rolled back. On pgxstore the messages are sent together with COMMIT, without an additional round trip. So if
+// the database refuses a message, the error comes from the commit and not from Add.
 //
 // A message with a key locks the row of its topic and key until tx ends. The rows of one Add, and on pgxstore
 // the rows of a whole operation, are locked in a fixed order, so that transactions do not deadlock. On other
 // databases, transactions that call Add several times may deadlock. After a deadlock, the error has the kind
-// [store.KindRetry], and the engine runs the operation again. After a conflict at REPEATABLE READ or
-// SERIALIZABLE the engine also runs the operation again: use READ COMMITTED if many transactions add messages
-// of the same key.
+// [store.KindRetry], and the engine runs the operation again. The engine also runs the operation again after
+// a conflict at REPEATABLE READ or SERIALIZABLE. So use READ COMMITTED if many transactions add messages with
+// the same key.
 func (b *Box[TX]) Add(ctx context.Context, tx TX, messages ...message.Message) error {
 	statements, err := b.statements(ctx, current.Of(ctx), messages)
 	if err != nil {

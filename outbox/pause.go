@@ -12,7 +12,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// MaxReason is the longest reason of a pause or a skip, in bytes.
+// MaxReason is the greatest length of the reason of a Pause, Skip, Resend or Forget, in
+// bytes.
 const MaxReason = 512
 
 // Pause is a topic, or a key of a topic, whose delivery a person has paused.
@@ -40,9 +41,9 @@ func (b *Box[TX]) Pause(ctx context.Context, topic, key, reason string) error {
 	})
 }
 
-// Known reports whether a message of the topic and key waits for its delivery, or whether a message with this
-// topic and key was ever added. If key is "", messages with any key count. A topic whose messages have no key
-// is known only while a message waits.
+// Known reports whether a message with this topic and key waits for its delivery, or was added at any time
+// before. If key is "", messages with any key count. A topic whose messages have no key is known only while a
+// message waits.
 func (b *Box[TX]) Known(ctx context.Context, topic, key string) (known bool, err error) {
 	args := []any{topic, topic}
 	ofKey := ""
@@ -75,8 +76,8 @@ type Resumed struct {
 }
 
 // Resume ends a [Box.Pause] of the same topic and key. Resume also makes the failing and stopped messages of
-// the topic and key, or of the whole topic if key is "", due immediately, as if they had not failed before. A
-// key of the topic that has a pause of its own stays paused.
+// the topic and key, or of the whole topic if key is "", due immediately, as if they had not failed before.
+// If a key of the topic was also paused separately, this key stays paused.
 func (b *Box[TX]) Resume(ctx context.Context, topic, key string) (Resumed, error) {
 	if err := checkTarget(topic, key); err != nil {
 		return Resumed{}, err

@@ -29,10 +29,10 @@ func (f PublisherFunc) Publish(ctx context.Context, messages []message.Message) 
 	return f(ctx, messages)
 }
 
-// Unavailable wraps err to say that the destination cannot be reached, or accepts nothing at the moment, so
-// that the error does not concern the message. The delivery does not count as an attempt. All messages of the
-// topic wait at least as long as [retry.After] in err says, and then the topic is tried again. Other topics are
-// delivered meanwhile.
+// Unavailable wraps err to say that the destination cannot be reached, or accepts no message at the moment. So
+// the message is not the cause of the error. The delivery does not count as an attempt. All messages of the
+// topic then wait before the relay tries the topic again. If err contains a time of [retry.After], the messages
+// wait at least this time. Other topics are delivered meanwhile.
 func Unavailable(err error) error { return &unavailableError{err} }
 
 // IsUnavailable reports whether err, or an error in its chain, was made by [Unavailable].

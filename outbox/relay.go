@@ -29,12 +29,12 @@ type RelayConfig struct {
 	// Concurrency is how many calls of Publish this process makes at the same time for one topic. Default: 4.
 	Concurrency int
 
-	// Topics has the limits of single topics, by the name of the topic.
+	// Topics maps the name of a topic to the limits of this topic.
 	Topics map[string]TopicConfig
 
-	// Policy says when a failed message is tried again, and when no further attempt follows. The Total of the
-	// policy counts from the first failure of the message. If the policy has a Budget, each retry takes from
-	// the budget. Default: pauses from 1 s to 5 min with full jitter, and no limit of attempts.
+	// Policy says when a failed message is tried again, and when no further attempt follows. Policy.Total is
+	// measured from the first failure of the message. If the policy has a Budget, each retry takes from the
+	// budget. Default: pauses from 1 s to 5 min with full jitter, and no limit of attempts.
 	Policy *retry.Policy
 
 	// DeadLetters stores every failed delivery, and a dead letter for a message that gets no further attempt:
@@ -42,14 +42,14 @@ type RelayConfig struct {
 	// key until a person decides. The database needs deadletter.Migrations.
 	DeadLetters bool
 
-	// Breaker, if it is set, stops deliveries while the destination fails.
+	// Breaker stops deliveries while the destination fails. Default: nil, no breaker.
 	Breaker retry.Breaker
 
 	// Timeout limits the time of one call of Publish. Default: 30 s.
 	Timeout time.Duration
 
-	// If this process dies, other processes take over the delivery of its keys when TTL has passed.
-	// Processes may have different TTLs. Default: 10 s.
+	// TTL is the time after which other processes take over the deliveries of this process if it
+	// dies. Processes may have different TTLs. Default: 10 s.
 	TTL time.Duration
 
 	// Node names this process in the tables. Default: host name, process id and random letters.
@@ -69,8 +69,8 @@ type TopicConfig struct {
 	Concurrency int     // concurrent calls of Publish; 0 means RelayConfig.Concurrency
 }
 
-// Relay delivers the messages of an outbox. Pass its method Wake to [once.Config].AfterCommit, so that a commit
-// with messages wakes the relay.
+// Relay delivers the messages of an outbox. Set [once.Config].AfterCommit to the method Wake of the relay, so
+// that a commit with messages wakes the relay.
 type Relay struct {
 	db        sqlplane.Database
 	publisher Publisher
@@ -152,10 +152,10 @@ func newRelay(db sqlplane.Database, p Publisher, cfg RelayConfig) *Relay {
 	return r
 }
 
-// Run delivers messages until ctx ends. Then it waits for the deliveries in flight, releases its share of
-// the messages, so that other processes can deliver them, and returns nil. While the database cannot be
-// reached, Run reports the errors to the observer and waits. If Run returns an error, the relay cannot
-// work at all, or the publisher has returned [Closed].
+// Run delivers messages until ctx ends. When ctx has ended, Run waits for the deliveries in flight, and
+// releases its share of the messages so that other processes can deliver them. Then Run returns nil.
+// While the database cannot be reached, Run reports the errors to the observer and waits. If Run returns
+// an error, the relay cannot work at all, or the publisher has returned [Closed].
 func (r *Relay) Run(ctx context.Context) error {
 	// Two runs would share the board and the finishers of this relay.
 	if !r.running.CompareAndSwap(false, true) {
@@ -303,8 +303,8 @@ const (
 	wakeAgain = 10 * time.Millisecond // between two looks after the same Add: a look finds all earlier commits, and most commits are of other transactions
 )
 
-// Wake makes the relay look for messages immediately, if this process has added messages in the last ten
-// seconds. Set once.Config.AfterCommit to the method Wake.
+// Wake makes the relay look for messages immediately. It has an effect only if this process has added
+// messages in the last ten seconds. Set once.Config.AfterCommit to the method Wake.
 func (r *Relay) Wake() {
 	added, now := r.added.Load(), elapsed()
 	switch {

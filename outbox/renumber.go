@@ -15,11 +15,12 @@ import (
 // has changed nothing.
 var ErrBacklog = errors.New("outbox: messages with a key still wait for their delivery. Try: run \"once relay\" until \"once outbox list\" shows no waiting message, and then renumber again")
 
-// Renumber moves the numbers of all keys forward. Call it after the database was restored from a backup.
-// Consumers have already seen messages with the numbers after the backup, and would take new messages with
-// these numbers for duplicates. The next message of each key gets the number after+1, even if the restored
-// database has no row for the key. The result after is the time of the database in milliseconds, or the
-// greatest existing number if that is greater. So a second restore of the same backup gets a greater number.
+// Renumber moves the numbers of all keys forward. Call Renumber after the database was restored from a
+// backup. Consumers may already have seen messages that were numbered after the backup. Without Renumber,
+// new messages would get these numbers again, and consumers would treat them as duplicates. The next message
+// of each key gets the number after+1, even if the restored database has no row for the key. The result
+// after is the time of the database in milliseconds, or the greatest existing number if this number is
+// greater than the time. So Renumber returns a greater number after a second restore of the same backup.
 //
 // Consumers with inbox.InOrder wait for the missing numbers until inbox.Inbox.Renumber is called. Call Renumber
 // while the service does not run, after a relay has delivered all waiting messages. The error is [ErrBacklog]

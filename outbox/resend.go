@@ -12,7 +12,7 @@ import (
 // ErrNotDelivered says that a message still waits for its delivery, so that it cannot be sent again.
 var ErrNotDelivered = errors.New("the message is not delivered yet. Try: once outbox resume, if the delivery has failed")
 
-// ErrErased says that a message was delivered and its row is kept, but that its content was erased.
+// ErrErased says that a message was delivered and is kept, but its payload and headers were erased.
 var ErrErased = errors.New("the payload and headers of the message were erased, or the message never had them. Try: add a new message")
 
 // Resend delivers a message again. The message must have been delivered, and must be kept: see

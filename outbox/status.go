@@ -65,18 +65,19 @@ const (
 	mostNoted   = 10_000 // topics that relays have reported
 )
 
-// Topics returns the topics with waiting messages and the paused topics: for each topic, the age of its oldest
-// message, and why this message waits. Topics reads one row for each topic in each part of the outbox, and a
-// few more rows for topics that fail, however many messages wait.
+// Topics returns the topics with waiting messages, and the paused topics. For each topic it returns the age of
+// the oldest message, and why this message waits. Topics reads one row for each topic in each part of the
+// outbox, and a few more rows for failing topics. The number of waiting messages does not matter.
 func (b *Box[TX]) Topics(ctx context.Context) ([]Topic, error) {
 	list, _, err := readTopics(ctx, b.db, "", allTopics)
 	return list, err
 }
 
-// TopicsUpTo returns one page of Topics: the topics after the name after, ordered by name. A page reads about
-// most rows, and has at least one topic. The result next is the argument after of the next page, or "" on the
-// last page. On a page, [Topic].Ready is not known for some topics with paused or blocked messages, and the
-// number of failed messages is known only for some failing topics.
+// TopicsUpTo returns one page of the result of Topics, ordered by name. The page begins after the topic with
+// the name after, and has at least one topic. TopicsUpTo reads about as many rows as the parameter most says.
+// The result next is the argument after of the next page, or "" on the last page. In the result of
+// TopicsUpTo, [Topic].Ready may be unknown for topics with paused or blocked messages, and the number of
+// failed messages may be unknown for failing topics.
 func (b *Box[TX]) TopicsUpTo(ctx context.Context, after string, most int) (list []Topic, next string, err error) {
 	const looked, failed = 5, 50
 	rows := max(most-looked*failed, 100)

@@ -6,7 +6,7 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Tracer starts a span, or something like a span, for each call of Publish.
+// Tracer starts a span, or a similar object, for each call of Publish.
 type Tracer interface {
 	// OutboxSpan is called before each call of Publish, with the messages of this call. Publish gets the
 	// returned context. The function end is called one time, with one error for each message, or with nil if

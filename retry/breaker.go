@@ -8,8 +8,8 @@ import (
 // Breaker prevents attempts while a destination is down. Before an attempt, the caller calls Allow. After the attempt, the caller calls the function
 // that Allow has returned, with the outcome of the attempt.
 //
-// gobreaker's TwoStepCircuitBreaker has nearly this interface, only with another type for the outcome; package retry/breaker adapts that type to
-// Breaker. For failsafe-go's CircuitBreaker, implement Allow with TryAcquirePermit, and return a function that calls RecordSuccess or RecordFailure.
+// The TwoStepCircuitBreaker of gobreaker has almost the same methods, but uses another type for the outcome. Package retry/breaker makes a Breaker
+// of it. For failsafe-go's CircuitBreaker, implement Allow with TryAcquirePermit, and return a function that calls RecordSuccess or RecordFailure.
 type Breaker interface {
 	// Allow returns an error if no attempt may be made now. If err is nil, the caller must call done exactly once after the attempt. Any goroutine
 	// may call done.

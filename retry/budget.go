@@ -2,28 +2,29 @@ package retry
 
 import "sync/atomic"
 
-// Budget allows retries in proportion to successes. It is a token bucket that begins full: a retry takes one token, and a success puts a tenth of a
-// token back (see Percent). While a destination is healthy, every failure can be retried. When the destination is down, retries stop after Burst
-// retries; retries start again when requests succeed again.
+// Budget allows retries in proportion to successes. A Budget is a token bucket that is full at the beginning. A retry takes one token, and a
+// success puts a tenth of a token back: see Percent. While a destination is healthy, every failure can be retried. When the destination is down,
+// retries stop after Burst retries; retries start again when requests succeed again.
 //
-// Timeouts have a stricter rule. After a timeout, the destination may still work on the request, and a retry adds to its load. So a request that
-// timed out is not retried if at least three other requests have timed out at other times. Two kinds of requests count: requests that timed out
-// earlier, since the last success; and requests that were sent later, if none of the later requests has succeeded (see [Budget.Begin]). "At other
-// times" means: at least half of this attempt's timeout earlier or later. So requests that time out together, because a server hung for a moment, are
-// retried as far as the budget allows.
+// Timeouts have a stricter rule. After a timeout, the destination may still work on the request, and a retry adds to the load of the destination.
+// So a request that timed out is not retried if at least three other requests have timed out at other times. Requests that timed out earlier count
+// if they timed out after the last success. Requests that were sent later count if none of the later requests has succeeded: see [Budget.Begin].
+// "At other times" means that the two times differ by at least half of this attempt's timeout. So if a server hangs only for a moment, and several
+// requests time out together, these requests are retried as far as the budget allows.
 //
-// A rate limit is not an outage: a server that answers with a rate limit and a time ([ClassRateLimited]) expects a retry at that time. Retries after
-// a rate limit have a second bucket with five times Burst tokens; each success puts one token back. So workers that share a quota wait for their
-// turns, and retries to a server that refuses everything still come to an end.
+// A rate limit is not an outage. If a server answers with a rate limit and a time, the server expects a retry at that time: see [ClassRateLimited].
+// Retries after a rate limit have a second bucket with five times Burst tokens, and each success puts one token back. So workers that share a quota
+// can all retry. But if a server refuses every request, the retries stop when the second bucket is empty.
 //
-// Use one budget for each destination, and pay from this budget for every request that is sent again for the same intent: retries, hedges,
-// redeliveries. The zero value is ready to use, by any number of goroutines.
+// Use one budget for each destination. Every request that is sent again for the same intent must take from this budget: retries, hedges
+// and redeliveries. The zero value is ready to use. Any number of goroutines may share a Budget.
 type Budget struct {
-	// Percent is the number of retries that a hundred successes earn. Default: 10. If Percent is negative, successes earn no retries.
+	// Percent is how many retries a hundred successes pay for. Default: 10. If Percent is negative, successes pay for no
+	// retries.
 	Percent int
 
-	// Burst is the number of retries that are allowed without a success between them. Keep Burst small: in an outage every process adds this number
-	// of requests to the load. Default: 10. If Burst is negative, retries are not limited.
+	// Burst is the number of retries that are allowed without a success between them. Choose a small Burst, because in an outage every process
+	// sends this number of additional requests. Default: 10. If Burst is negative, retries are not limited.
 	Burst int
 
 	silence
@@ -66,7 +67,7 @@ func giveBack(used *atomic.Int64, n int64) {
 }
 
 // Spend takes the price of another attempt after a failure of class c, and reports whether the budget had enough tokens. [Do] and [Policy.Next] call
-// it. A program that sends again in another way, such as a relay that redelivers messages, calls Spend itself.
+// it. If a program repeats requests without these functions, such as a relay that redelivers messages, the program calls Spend itself.
 func (b *Budget) Spend(c Class) bool { return b.payFor(c, 0) }
 
 // allow reports whether another attempt may follow the failed attempt f, and takes its price.

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Class is the kind of a failed attempt. It decides whether, when and at what price another attempt follows.
+// Class is the kind of a failed attempt. The class decides whether and when another attempt follows, and
+// what this attempt costs.
 type Class uint8
 
 const (
@@ -115,7 +116,7 @@ func classifyClassed(e classed) (Class, time.Duration) {
 // classOf returns the class with this name. A name from a newer version is ClassUnknown.
 func classOf(name string) Class { return Class(max(0, slices.Index(classes[:], name))) }
 
-// Permanent marks err as an error that another attempt cannot change; Permanent(nil) returns nil. After a permanent error, [Do] does not try again,
+// Permanent marks err as permanent: another attempt would fail, too. Permanent(nil) returns nil. After a permanent error, [Do] does not try again,
 // and returns err itself. An inbox stores the message as a dead letter at once. An outbox relay does not deliver the message again, and the later
 // messages with its ordering key wait until an operator decides.
 func Permanent(err error) error {
@@ -133,7 +134,8 @@ type permanentError struct{ error }
 func (e *permanentError) Unwrap() error   { return e.error }
 func (e *permanentError) Retryable() bool { return false }
 
-// After marks err: the attempt that returns it is retried, but not before d has passed. Its class is [ClassThrottled].
+// After marks err, so that the attempt that returns the marked error is retried, but not before d has passed. The
+// class of the marked error is [ClassThrottled].
 func After(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -141,8 +143,8 @@ func After(err error, d time.Duration) error {
 	return &later{err, d, false}
 }
 
-// AfterLimit marks err as caused by a rate limit: the attempt that returns it is retried, but not before d has passed. Its class is
-// [ClassRateLimited].
+// AfterLimit marks err as an error of a rate limit. The attempt that returns the marked error is retried, but not before d has
+// passed. The class of the marked error is [ClassRateLimited].
 func AfterLimit(err error, d time.Duration) error {
 	if err == nil {
 		return nil

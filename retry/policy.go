@@ -12,15 +12,16 @@ type Policy struct {
 	Attempts int
 
 	// Base is the longest pause after the first failure. The longest pause doubles with every further failure, up to Cap. The pause itself is random
-	// between 0 and the longest pause ("full jitter"). Default: 100 ms. If Base is negative, only pauses that the server asks for are made.
+	// between 0 and the longest pause ("full jitter"). Default: 100 ms. If Base is negative, a retry waits only if the server asks for a pause.
 	Base time.Duration
 
-	// Cap is the largest value that the longest pause reaches. A pause that the server asks for may be longer. Default: 2 s.
+	// Cap limits the longest pause, which doubles until it reaches Cap. A pause that the server asks for may be longer.
+	// Default: 2 s.
 	Cap time.Duration
 
-	// Total limits the time of all retries together. In [Do] this time begins with the first failure, because Do does not read the clock before the
-	// first failure; only Timeout and the context limit the first attempt. In package retryhttp the time begins with the call. When Total is over, no
-	// retry begins, and the context of a running retry ends. Default: 10 s. If Total is negative, only the context limits the retries.
+	// Total limits the time of all retries together. In [Do] this time begins with the first failure, because Do does not read the clock before. So
+	// only Timeout and the context limit the first attempt. In package retryhttp the time begins with the call. When Total has passed, no retry
+	// begins, and the context of a running retry ends. Default: 10 s. If Total is negative, only the context limits the retries.
 	Total time.Duration
 
 	// Timeout limits each attempt, by its context. Default: 0, no limit.
@@ -30,8 +31,8 @@ type Policy struct {
 	// [ClassTransient], [ClassThrottled], [ClassUnseen] and [ClassRateLimited].
 	Unsafe bool
 
-	// Budget limits retries in proportion to successes. Default: one budget of the process that all calls without a budget share. [BudgetFor] returns
-	// a budget for one destination.
+	// Budget limits retries in proportion to successes. Default: all calls of the process without a budget of their own share one budget.
+	// [BudgetFor] returns a budget for one destination.
 	Budget *Budget
 
 	// Breaker is asked before each attempt whether the attempt may be made. Default: nil, every attempt may be made.
@@ -59,8 +60,8 @@ type FailedAttempt struct {
 }
 
 // Next decides what follows a failed attempt. If the result stop is "", another attempt follows, after a pause of the length wait. If stop is not "",
-// no attempt follows. Next reads no clock, makes no random numbers and does not wait, so that a simulation can run the same code as production. Next
-// takes the price of the next attempt from the budget. The caller must call [Budget.Succeed] after a success.
+// no attempt follows. Next does not read a clock, generate random numbers or wait. So a simulation can run the same code as production. Next takes
+// the price of the next attempt from the budget. The caller must call [Budget.Succeed] after a success.
 func (p *Policy) Next(f FailedAttempt) (wait time.Duration, stop Reason) { return p.next(&f) }
 
 func (p *Policy) next(f *FailedAttempt) (wait time.Duration, stop Reason) {

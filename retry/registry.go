@@ -27,8 +27,8 @@ type registry struct {
 // two destinations.
 //
 // The process remembers 10,000 destinations. After 10,000 destinations, each new destination replaces another destination, and begins with an empty
-// budget: the new destination must earn its first retry by successes. So a caller cannot get a full budget by inventing destinations until the budget
-// of its own destination is forgotten.
+// budget: before its first retry, the new destination needs successes. So a caller cannot get a full budget again by using many invented
+// destinations until the process forgets the first destination.
 func BudgetFor(destination string) *Budget { return budgets.get(destination) }
 
 // Budgets returns the states of all budgets of [BudgetFor], and of the budget that calls without a budget share. They are sorted by destination.

@@ -33,10 +33,11 @@ type silence struct {
 	givenUp [heed]time.Duration // when the first failing intents were given up
 }
 
-// Begin gives an attempt a number before the attempt is sent. The parameter at is the current time on any clock that all users of the budget share.
-// Begin is for callers of [Policy.Next] that have a timeout for each attempt, as package retryhttp has. These callers set the fields Silent, Begun
-// and Now of [FailedAttempt], and after a success they call Answered instead of Succeed. With these numbers, a destination that answers none of many
-// requests gets no retries at all. [Do] does not number attempts; it recognises timeouts by context.DeadlineExceeded and os.ErrDeadlineExceeded.
+// Begin returns a number for an attempt that is about to be sent. The parameter at is the current time. All users of a budget must read it from the
+// same clock, and any clock will do. Begin is for callers of [Policy.Next] that have a timeout for each attempt, as package retryhttp has. These
+// callers set the fields Silent, Begun and Now of [FailedAttempt], and after a success they call Answered instead of Succeed. The numbers allow the
+// budget to recognise a destination that answers none of many requests. Such a destination gets no retries. [Do] does not number attempts; it
+// recognises timeouts by context.DeadlineExceeded and os.ErrDeadlineExceeded.
 func (b *Budget) Begin(at time.Duration) (number int64) {
 	number = b.begun.Add(1)
 	b.starts[number%heed].Store(int64(at))

@@ -23,10 +23,10 @@ const (
 )
 
 // Sweep deletes the receipts and tombstones that are older than retain by the clock of the database, in small
-// transactions with pauses, and returns the number of deleted rows. The parameter retain must be at least the
-// retention of the keys of the gateway: an operation whose receipt was deleted runs again if a request with
-// the same key arrives later. Any number of sweepers may run at the same time. With Config.Archive a row is
-// deleted only after it was archived.
+// transactions with pauses, and returns the number of deleted rows. The parameter retain must be at least as
+// long as the gateway keeps keys. If a receipt was deleted and a request with the same key arrives later, the
+// operation runs again. Any number of sweepers may run at the same time. With Config.Archive a row is deleted
+// only after it was archived.
 func (t *Table) Sweep(ctx context.Context, retain time.Duration) (rows int64, err error) {
 	if err := checkRetain(retain); err != nil {
 		return 0, err
@@ -106,8 +106,8 @@ func checkRetain(retain time.Duration) error {
 	return nil
 }
 
-// Forget erases header and body of a receipt, and reports whether the receipt existed. The receipt itself, its
-// fingerprint and its status stay, so that the operation does not run again.
+// Forget erases the header and the body of a receipt, and reports whether the receipt existed. The receipt
+// itself stays, with its fingerprint and its status, so that the operation does not run again.
 func (t *Table) Forget(ctx context.Context, operation string) (found bool, err error) {
 	if err := checkOperation(operation); err != nil {
 		return false, err

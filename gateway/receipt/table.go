@@ -20,8 +20,8 @@ import (
 
 // Config configures a [Table]. The zero value is ready to use.
 type Config struct {
-	// Wait bounds how long Settle waits for a transaction of the service that has inserted the receipt and has
-	// not ended. On MySQL and MariaDB, Wait is rounded up to full seconds. Default 5 s.
+	// Wait limits how long Settle waits for an open transaction of the service that has inserted the receipt.
+	// On MySQL and MariaDB, Wait is rounded up to full seconds. Default 5 s.
 	Wait time.Duration
 
 	// MaxBody is the size in bytes of the largest body that Table reads. For a receipt with a larger body,
@@ -34,7 +34,7 @@ type Config struct {
 	Archive func(ctx context.Context, rows []upkeep.Expired) error
 }
 
-// MaxOperation is the longest ID of an operation, in bytes.
+// MaxOperation is the greatest length of the ID of an operation, in bytes.
 const MaxOperation = 255
 
 const (
@@ -101,8 +101,8 @@ func insertTombstone(d sqlplane.Dialect) string {
 	return dialect.Text(d, into+"values (?, 0, true) KEEP(operation)")
 }
 
-// Check returns an error if a tombstone could not be written: the table is missing, the user lacks the
-// privilege, or the server is a replica. Check writes nothing.
+// Check tests whether tombstones can be written, and returns an error if they cannot: the table is
+// missing, the user lacks the privilege, or the server is a replica. Check writes nothing.
 func (t *Table) Check(ctx context.Context) error {
 	rows, err := t.bury(ctx, "once-check", false)
 	if err == nil && rows == 0 {
@@ -129,7 +129,7 @@ type Row struct {
 	CreatedAt time.Time
 }
 
-// Get is like Look, but also returns the time at which the row was written.
+// Get is like [Table.Look], but also returns the time at which the row was written.
 func (t *Table) Get(ctx context.Context, operation string) (r Row, found bool, err error) {
 	if err := checkOperation(operation); err != nil {
 		return r, false, err

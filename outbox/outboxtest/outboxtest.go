@@ -26,20 +26,22 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// Destination is a publisher, and the destination to which it publishes.
+// Destination describes a publisher, and the destination to which this publisher delivers
+// messages.
 type Destination struct {
 	Publisher outbox.Publisher
 
-	// Topics are one or more topics that the destination accepts.
+	// Topics are the topics that the test uses, at least one. The destination must accept
+	// each of them.
 	Topics []string
 
-	// Received returns every message that has arrived since its last call, in the order of arrival. The result
-	// must include every message that was confirmed before the call. Use [Message] to make a message from
-	// headers.
+	// Received returns every message that has arrived since the last call of Received, in the order of
+	// arrival. The result must include every message that was confirmed before the call. Use [Message] to make
+	// a message from headers.
 	Received func(t *testing.T) []message.Message
 
-	// Reject changes m so that the destination refuses m, but no other message. The field Reject is nil if
-	// the destination never refuses a message.
+	// Reject changes m so that the destination refuses m. The destination must still accept all other
+	// messages. The field Reject is nil if the destination never refuses a message.
 	Reject func(m *message.Message)
 
 	// Break makes the destination unreachable until restore is called. The field Break is nil if the test

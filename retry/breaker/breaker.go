@@ -5,7 +5,7 @@
 //	}}
 //
 // While a destination is down, an open breaker refuses attempts at once: callers do not wait, and the destination gets fewer calls. A breaker does
-// not replace the [retry.Budget], which limits retries also while the breaker is closed.
+// not replace the [retry.Budget]: only the budget limits retries while the breaker is closed.
 //
 // [gobreaker]: https://github.com/sony/gobreaker
 package breaker
@@ -24,11 +24,12 @@ type Breaker struct {
 	steps *gobreaker.TwoStepCircuitBreaker[struct{}]
 }
 
-// New returns a closed breaker. By default it opens when at least 20 attempts were made in the last 10 s and half of them have failed. It stays open
-// for 5 s, and then allows one attempt as a probe. settings.IsSuccessful and settings.IsExcluded are ignored: [retry.Health] says whether an attempt
-// counts as a failure. An attempt that its caller has abandoned is not counted.
+// New returns a closed breaker. By default the breaker opens when at least 20 attempts were made in the last 10 s and half of them have failed. The
+// breaker stays open for 5 s, and then allows one attempt as a probe. New ignores settings.IsSuccessful and settings.IsExcluded, because
+// [retry.Health] says whether an attempt counts as a failure. The breaker does not count attempts that their callers have abandoned.
 //
-// settings.OnStateChange is called while the breaker is locked: it must not call methods of the breaker.
+// The breaker is locked while it calls settings.OnStateChange, so this function must not call methods of
+// the breaker.
 func New(settings gobreaker.Settings) *Breaker {
 	if settings.Timeout <= 0 {
 		settings.Timeout = 5 * time.Second
@@ -54,7 +55,8 @@ var (
 	errUnhealthy = errors.New("breaker: the attempt shows that the host is not healthy")
 )
 
-// Allow implements [retry.Breaker]. It returns the errors of gobreaker, such as gobreaker.ErrOpenState.
+// Allow implements [retry.Breaker]. Allow returns the errors of gobreaker, such as
+// gobreaker.ErrOpenState.
 func (b *Breaker) Allow() (done func(retry.Health), err error) {
 	tell, err := b.steps.Allow()
 	if err != nil {

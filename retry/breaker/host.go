@@ -18,8 +18,8 @@ import (
 const maxHosts = 10_000
 
 // ByHost returns a function for the field Breaker of retryhttp.Transport. Each host gets its own breaker, with these settings and the host as the
-// name. The breakers of 10,000 hosts are kept. After that, the breaker of each new host replaces the breaker of another host. A host whose breaker
-// was replaced gets a new breaker when it is used again.
+// name. At most 10,000 hosts have a breaker at the same time. After that, the breaker of each new host replaces the breaker of another host. If a
+// host has lost its breaker, the next request to this host makes a new breaker.
 func ByHost(settings gobreaker.Settings) func(host string) retry.Breaker {
 	return NewHosts(settings).Of
 }
@@ -41,7 +41,8 @@ func NewHosts(settings gobreaker.Settings) *Hosts {
 	return &Hosts{settings: settings, all: map[string]*Breaker{}}
 }
 
-// Gauges implements [gauge.Source]. It returns one gauge for each breaker: 1 if the breaker is open or half-open, 0 if it is closed.
+// Gauges implements [gauge.Source]. Gauges returns one gauge for each breaker: 1 if the breaker is open or half-open, 0 if the
+// breaker is closed.
 func (h *Hosts) Gauges(context.Context) ([]gauge.Value, error) {
 	// State may call the program's OnStateChange, which must not run under this lock.
 	h.mu.Lock()
@@ -58,8 +59,8 @@ func (h *Hosts) Gauges(context.Context) ([]gauge.Value, error) {
 	return values, nil
 }
 
-// Of returns the breaker of a host, and makes it if it does not exist. Two spellings of a host that [retry.BudgetFor] treats as one destination have
-// the same breaker.
+// Of returns the breaker of a host. If the host has no breaker, Of makes a new breaker. Two spellings of a host that [retry.BudgetFor] treats as
+// one destination have the same breaker.
 func (h *Hosts) Of(host string) retry.Breaker {
 	host = hostname.Canonical(host)
 	h.mu.Lock()

@@ -29,34 +29,37 @@
 //	resolved    an operator has found out its outcome
 //
 // Any other outcome leaves the intent open: no answer, an incomplete answer, a 5xx, a redirect (for example to a login page), or a 4xx such as 401
-// after a redirect or after an attempt that may have been executed, or while a copy of the request (Transport.Hedge) has no answer yet. If a 307 or
-// 308 is followed, the answer of its target counts. An open intent may take effect later, whatever answer the caller got: [Resume], or another
-// request with the same key, sends it again. Do not use another key for the same operation while its intent is open.
+// after a redirect or after an attempt that may have been executed, or while a copy of the request (Transport.Hedge) has no answer yet. If the
+// client follows a 307 or 308, only the answer of the last target counts. An open intent may take effect later, even if the caller got an answer,
+// because [Resume] or another request with the same key sends the intent again. Do not use another key for the same operation while its intent is
+// open.
 //
-// An answered intent is closed when the caller closes the body of the answer, and not before. So if the process crashes while it handles the answer,
-// the request is sent again and the answer is handled again.
+// An answered intent is closed when the caller closes the body of the answer, and not before. So if the process crashes while it handles the
+// answer, the next process sends the request again and handles the answer again.
 //
-// An expired key is not sent again. A key expires when its retention is over, or when the server answers that the key is too old. The intent is then
-// held for an operator, who finds out the outcome and closes the intent with "once journal resolve".
+// The client does not send an expired key again. A key expires when its retention has passed, or when the server answers that the key is too old.
+// Then the journal holds the intent for an operator. The operator finds out the outcome, and closes the intent with the command "once journal
+// resolve".
 //
 // # The file
 //
-// A [File] belongs to one process; [Open] fails in a second process. On Unix systems the lock is on the file itself, and ends when its process ends.
-// On systems without such locks, such as Windows, Open fails; use a [Table] on these systems. A symbolic link is refused. If the file is removed or
-// replaced, the journal accepts no further intents.
+// A [File] belongs to one process; [Open] fails in a second process. On Unix systems the process holds a lock on the file, and the lock ends when
+// the process ends. On systems without such locks, such as Windows, Open fails; use a [Table] on these systems. A symbolic link is refused. If the
+// file is removed or replaced, the journal accepts no further intents.
 //
-// New records are appended; concurrent intents share one flush to the disk. The journal rewrites the file when a large part of the file is obsolete.
-// If a crash has left an incomplete record at the end, Open drops this record, and [File.Damage] reports it. Damage in flushed records makes Open
-// fail. If the disk is full, the request is not sent; later requests can be sent when the disk has room again. After a failed flush the journal
-// refuses all further calls until it is opened again, because opening writes all records to new blocks.
+// The journal appends new records to the file, and concurrent intents share one flush to the disk. The journal rewrites the file when a large part
+// of the file is obsolete. If a crash has left an incomplete record at the end, Open drops this record, and [File.Damage] reports it. If flushed
+// records are damaged, Open fails. If the disk is full, the request is not sent; later requests can be sent when the disk has room again. After a
+// failed flush the journal refuses all further calls until it is opened again. When the journal is opened, Open writes all records to new blocks
+// of the disk.
 //
 // After each flush, the journal writes a flush frame of 20 bytes, which marks the end of the flushed records. The flush frame itself may be lost or
-// damaged, for example if the power fails before the system has written the frame to the disk. Without the flush frame, damage in the last batch of
-// records cannot be distinguished from an incomplete record: Open drops the intent, and [File.Damage] reports the dropped part. The same happens if
-// the end of a file is missing.
+// damaged, for example if the power fails before the system has written the frame to the disk. Without the flush frame, Open cannot distinguish
+// damage in the last batch of records from an incomplete record. So Open drops the damaged part with its intents, and [File.Damage] reports this
+// part. The same happens if the end of a file is missing.
 //
-// A File keeps the open intents in memory, at most Config.MaxOpen intents with Config.MaxBytes bytes together. A further request is not sent, and its
-// error is [ErrFull].
+// A File keeps the open intents in memory: at most Config.MaxOpen intents, with at most Config.MaxBytes bytes together. If the File is full, a
+// further request is not sent, and its error is [ErrFull].
 //
-// Bodies and URLs are stored unencrypted; only a user and password before the host are removed. Only the owner of the file can read it (mode 0600).
+// Bodies and URLs are stored unencrypted. Only the user and password in a URL are removed. Only the owner of the file can read it (mode 0600).
 package journal

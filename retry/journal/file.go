@@ -11,16 +11,18 @@ import (
 
 // Config configures a journal. The zero value is ready to use.
 type Config struct {
-	// Headers are the names of request headers that are stored in addition to the usual ones (Content-Type, Accept, If-Match, ...). Opening a journal
-	// fails if Headers names a header that is known to carry secrets, such as Authorization.
+	// Headers are the names of request headers that are stored in addition to the usual headers, such as Content-Type, Accept and If-Match. Opening
+	// a journal fails if Headers names a header that is known to carry secrets, such as Authorization.
 	Headers []string
 
-	// Compact is a file size in bytes. A file that is larger is rewritten when most of it is obsolete. Default: 4 MiB.
+	// Compact is a size of the file in bytes. If the file is larger than Compact, and most of its content is
+	// obsolete, the journal rewrites the file. Default: 4 MiB.
 	Compact int64
 
-	// MaxOpen is the largest number of open intents in a [File], and MaxBytes is the largest number of bytes that they may have together, because a
-	// File keeps open intents in memory. A further intent fails with [ErrFull], and its request is not sent. Intents that are already open can still
-	// be sent again, resumed and resolved. A [Table] has no such limits. Default: 100,000 intents and 256 MiB.
+	// MaxOpen is the largest number of open intents in a [File], and MaxBytes is the largest number of bytes of these intents together. The limits
+	// exist because a File keeps open intents in memory. If a File is full, a further intent fails with [ErrFull], and the request of this intent
+	// is not sent. Intents that are already open can still be sent again, resumed and resolved. A [Table] has no such limits. Default: 100,000
+	// intents and 256 MiB.
 	MaxOpen  int
 	MaxBytes int64
 }
@@ -52,11 +54,11 @@ type File struct {
 	err   error // all later calls return this error
 }
 
-// Damage returns which part of the file was dropped when it was opened, because a crash had left it incomplete. The zero Damage means that nothing
-// was dropped.
+// Damage returns which part of the file [Open] has dropped because a crash had left this part incomplete. The zero Damage means that nothing was
+// dropped.
 func (f *File) Damage() Damage { return f.damage }
 
-// Begin implements [Journal]. It returns when the intent is on the disk. Begin ignores the end of ctx.
+// Begin implements [Journal]. Begin returns when the intent is on the disk, even if ctx has ended.
 func (f *File) Begin(_ context.Context, in Intent) (Intent, error) {
 	// Secrets must not reach the disk.
 	kept, err := f.cfg.Redact(in)
@@ -123,8 +125,9 @@ func (f *File) room(r *record) error {
 	return fmt.Errorf("%w: %d intents with %d bytes are open, and at most %d intents (Config.MaxOpen) with %d bytes (Config.MaxBytes) are allowed. Try: journal.Resume, or once journal list and once journal resolve", ErrFull, open, bytes, f.cfg.MaxOpen, f.cfg.MaxBytes)
 }
 
-// End implements [Journal]. The closing of an intent is flushed to the disk together with the next intent. If the power fails before that flush, the
-// request is sent one more time, with the same key. A new expiry of the key, or a hold for an operator, is on the disk when End returns.
+// End implements [Journal]. If End closes an intent, it does not flush this change: the change reaches the disk together with the next intent. If
+// the power fails before, the request is sent one more time, with the same key. If End sets a new expiry of the key or holds the intent for an
+// operator, the change is on the disk when End returns.
 func (f *File) End(_ context.Context, in Intent, o Proof) error {
 	note, err := f.end(in, o)
 	if err != nil || note == nil {
@@ -172,7 +175,7 @@ func (f *File) close(e *entry) error {
 	return f.next.add(&record{Kind: kindClose, ID: e.ID})
 }
 
-// Resolve closes the intent with this ID, after an operator has found out its outcome. When Resolve returns without an error, the closing is on the
+// Resolve closes the intent with this ID, after an operator has found out its outcome. When Resolve returns without an error, the change is on the
 // disk.
 func (f *File) Resolve(_ context.Context, id string) error {
 	b, err := f.resolve(id)
@@ -199,7 +202,7 @@ func (f *File) resolve(id string) (*batch, error) {
 	return f.next, f.close(e)
 }
 
-// Close closes the journal. Another process can open it then.
+// Close closes the journal. After Close another process can open the journal.
 func (f *File) Close() error {
 	f.writing.Lock()
 	defer f.writing.Unlock()
@@ -229,7 +232,8 @@ func (f *File) List(context.Context) ([]Intent, error) {
 	return f.table.intents(), nil
 }
 
-// Read returns the open intents of the journal at path, even while a process has it open.
+// Read returns the open intents of the journal at path, even while a process has the
+// journal open.
 func Read(path string) ([]Intent, Damage, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

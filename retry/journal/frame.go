@@ -84,7 +84,8 @@ func (s salt) frameAt(file []byte, offset int64) (payload []byte, durable, next 
 	return payload, int64(binary.BigEndian.Uint64(rest[4:])), offset + headSize + n, true
 }
 
-// Damage describes the part of a file that a crash has left incomplete, and that Open has dropped.
+// Damage describes the part of a file that [Open] has dropped because a crash had left this part
+// incomplete.
 type Damage struct {
 	Offset int64 // the offset of its first record in the file, in bytes
 	Bytes  int64 // its length in bytes

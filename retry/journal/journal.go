@@ -51,10 +51,11 @@ type Journal interface {
 }
 
 var (
-	// ErrMismatch is returned if the key already belongs to an open intent with another request.
+	// ErrMismatch is returned if an open intent already has the same key, but a different
+	// request.
 	ErrMismatch = errors.New("journal: another open intent has the same key, but another request. Try: a different key for each intent")
 
-	// ErrGone is returned if an intent that was to be resumed is no longer open.
+	// ErrGone is returned if an intent is no longer open when it should be resumed.
 	ErrGone = errors.New("journal: the intent is not open any more")
 
 	// ErrFull is returned if the journal has no room for another open intent: see [Config].MaxOpen.

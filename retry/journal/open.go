@@ -12,8 +12,8 @@ import (
 )
 
 // Open opens the journal at path, or creates the journal; the directory of path must exist. Open fails if another process has the file open, or if
-// flushed records are damaged. It also fails if the system has no file locks that would keep other processes out; the error then is
-// errors.ErrUnsupported. Call [Resume] for the open intents of the journal.
+// flushed records are damaged. On a system without file locks that keep other processes out, Open fails with errors.ErrUnsupported. Call [Resume]
+// for the open intents of the journal.
 func Open(path string, cfg Config) (*File, error) { return open(path, cfg, osDisk{}) }
 
 func open(path string, cfg Config, d disk) (_ *File, err error) {

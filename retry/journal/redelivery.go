@@ -161,8 +161,8 @@ func (m *resumed) pay(b *retry.Budget) error {
 	return nil
 }
 
-// Begin calls j.Begin. Transports call Begin instead of j.Begin, so that [Resume] works: for a request that Resume sends, Begin takes the intent's ID
-// from ctx, and takes the price of the redelivery from b, the budget of the transport. After an error the request must not be sent.
+// Begin calls j.Begin. Transports call Begin instead of j.Begin, so that [Resume] works: if Resume sends the request, Begin finds the ID of the
+// intent in ctx, and takes the price of the redelivery from the budget b of the transport. After an error the request must not be sent.
 func Begin(ctx context.Context, j Journal, in Intent, b *retry.Budget) (Intent, error) {
 	if m, ok := ctx.Value(keyOfResumed{}).(*resumed); ok && m.journal == j {
 		if err := m.pay(b); err != nil {

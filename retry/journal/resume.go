@@ -8,23 +8,23 @@ import (
 
 // Options configures [Resume]. Its functions may be called concurrently.
 type Options struct {
-	// Prepare adds headers that the journal does not store, such as Authorization. It is called for requests to every host in the journal: choose the
-	// secrets by r.URL.Host, so that no host gets the secrets of another host. If Prepare returns an error, the request is not sent and the intent
-	// stays open. Default: nil, no headers are added.
+	// Prepare adds headers that the journal does not store, such as Authorization. Prepare is called for each request, whatever its host. So choose
+	// the secrets by r.URL.Host, so that no host gets the secrets of another host. If Prepare returns an error, the request is not sent and the
+	// intent stays open. Default: nil, no headers are added.
 	Prepare func(*http.Request, Intent) error
 
-	// Answer is called with the last answer to a request; Resume closes the body afterwards. The answer need not prove the outcome of the request: it
-	// may be a 500, or the login page to which a redirect has led. After a redirect, the http.Response.Request of the answer is not the request that
-	// Resume has sent. If Answer returns an error, the intent stays open, and a later Resume sends its request again. Default: nil, answers are
-	// ignored.
+	// Answer is called with the last answer to a request; Resume closes the body afterwards. The answer may leave the outcome of the request
+	// unknown. Examples are a 500, and a login page to which a redirect has led. After a redirect, the http.Response.Request of the answer is not
+	// the request that Resume has sent. If Answer returns an error, the intent stays open, and a later Resume sends its request again. Default:
+	// nil, answers are ignored.
 	Answer func(Intent, *http.Response) error
 
-	// Parallel is the largest number of requests that Resume sends at the same time. To one host, Resume begins with one request at a time, and
-	// allows one more after each answer, up to the number that the host's budget pays for at once (Burst, 10 by default). Default: 4.
+	// Parallel is the largest number of requests that Resume sends at the same time. To each host, Resume first sends one request at a time.
+	// After each answer Resume allows one more request at the same time, up to the Burst of the host's budget (10 by default). Default: 4.
 	Parallel int
 }
 
-// Resumed has the numbers of intents by the result of one call of [Resume].
+// Resumed says how many intents one call of [Resume] has handled, by result.
 type Resumed struct {
 	Closed int // intents whose outcome is known now, or that another process has closed
 	Open   int // intents whose outcome is still not known; they can be resumed again
@@ -33,17 +33,18 @@ type Resumed struct {
 	Active int // intents that were skipped because a running request of this process uses them
 }
 
-// Resume sends the open intents of j again, each with its original key, and waits for the answers. It skips intents that running requests of this
-// process use, and intents that are held for an operator.
+// Resume sends the open intents of j again, each with its original key, and waits for the answers. Resume skips intents that running requests of
+// this process use, and intents that are held for an operator.
 //
-// Resume adds little load to a host that is down. The client's budget for the host pays for each redelivery, as for a retry (see [retry.Budget]). An
-// answered request gets its price back, so a healthy host gets all of its intents. When the budget is empty, Resume sends one request at a time for
-// as long as each request is answered. After a request without an answer, the other intents of that host are left for a later call. Resume also
-// leaves the intents of a host for later if the breaker of the host is open, or if a failing host has asked for a pause (Retry-After). The oldest
-// intents are sent first. After a failure the order is random, so that an intent that always fails does not block the other intents.
+// Resume adds little load to a host that is down. The client's budget for the host pays for each redelivery, as for a retry (see [retry.Budget]).
+// If a request is answered, its price is put back, so that all intents are sent to a healthy host. When the budget is empty, Resume sends one
+// request at a time for as long as each request is answered. After a request without an answer, the other intents of that host are left for a later
+// call. Resume also leaves the intents of a host for later if the breaker of the host is open, or if a failing host has asked for a pause
+// (Retry-After). The oldest intents are sent first. After a failure the order is random, so that an intent that always fails does not block the
+// other intents.
 //
-// client must have a retryhttp.Transport whose Journal is j, because this transport closes the intents. The error joins the errors of intents that
-// got no answer and the errors of Options.Answer. If ctx ends, the remaining intents stay open.
+// The client must have a retryhttp.Transport whose Journal is j, because this transport closes the intents. The error of Resume joins the errors
+// of the intents that got no answer, and the errors that Options.Answer has returned. If ctx ends, the remaining intents stay open.
 func Resume(ctx context.Context, j Journal, client *http.Client, o Options) (Resumed, error) {
 	list, err := j.List(ctx)
 	if err != nil {

@@ -27,8 +27,8 @@ import (
 //	...
 //	err = tx.Commit()
 //
-// The write and the intent are committed together or not at all. [Resume] sends committed intents, including intents whose requests were never sent.
-// [Migrations] creates the table.
+// The business write and the intent are committed together or not at all. [Resume] sends committed intents, including intents whose requests were
+// never sent. [Migrations] creates the table.
 //
 // Any number of processes may share the table. If two processes resume the same intent, the server gets the request twice with the same key, and must
 // apply it only once.
@@ -57,7 +57,7 @@ const tableColumns = "name, id, KEY, method, url, header, body, since, expires, 
 
 // Insert returns a statement that stores the intent in, and its arguments. Execute the statement in your own transaction. If an intent with the same
 // key, method and URL is already open, the statement changes nothing. If in.Since is zero, Since is the current time; the retention of the key begins
-// at Since. Only an answer closes such an intent: if its request cannot be sent, the intent stays open.
+// at Since. If the request of an inserted intent cannot be sent, the intent stays open. Only an answer or an operator closes it.
 func (t *Table) Insert(in Intent) (query string, args []any, err error) {
 	args, err = t.fields(&in, 1)
 	return t.insert, args, err
@@ -91,7 +91,7 @@ func nameOf(in Intent) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// End implements [Journal]. The change is committed when End returns without an error.
+// End implements [Journal]. When End returns without an error, its change is committed.
 func (t *Table) End(ctx context.Context, in Intent, o Proof) (err error) {
 	switch o {
 	case ProofAnswered:
@@ -111,7 +111,8 @@ func (t *Table) End(ctx context.Context, in Intent, o Proof) (err error) {
 	return nil
 }
 
-// List implements [Journal]. It never sets Intent.Active, because a table does not have the running requests of other processes.
+// List implements [Journal]. List never sets Intent.Active, because a table does not know the running requests of other
+// processes.
 func (t *Table) List(ctx context.Context) ([]Intent, error) {
 	list, _, err := t.read(ctx, " order by since, id")
 	if err != nil {

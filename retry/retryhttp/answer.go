@@ -42,7 +42,8 @@ func (a *answer) cancel() {
 	}
 }
 
-// StatusError is the error for a failed response, as events and a *[retry.Error] have it.
+// StatusError is the error of a failed response. Events and a *[retry.Error] contain this
+// error.
 type StatusError struct {
 	Status int
 	Code   string // the member "code" of a problem document, or ""

@@ -9,8 +9,8 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// NewClient returns a client that retries with t. A nil t means the zero [Transport]. The client's field Timeout is 0, because it would limit all
-// attempts of a call together; use [retry.Policy].Timeout for each attempt and [retry.Policy].Total for all of them.
+// NewClient returns a client that retries with t. A nil t means the zero [Transport]. The client's field Timeout is 0, because that field limits
+// all attempts of a call together. Use [retry.Policy].Timeout to limit each attempt, and [retry.Policy].Total to limit all attempts together.
 func NewClient(t *Transport) *http.Client {
 	if t == nil {
 		t = new(Transport)
@@ -19,8 +19,8 @@ func NewClient(t *Transport) *http.Client {
 }
 
 // Classify returns the class that [Transport] gives to the outcome of a request, and the time for which the server wants no further attempt. Use
-// Classify in clients that make their retries themselves. The class of a success is [retry.ClassFinal]. The body of resp can still be read from its
-// beginning. Classify reads only the idempotency key of resp.Request.
+// Classify in a client that repeats requests without a [Transport]. The class of a success is [retry.ClassFinal]. The body of resp can still be
+// read from its beginning. Of resp.Request, Classify reads only the idempotency key.
 func Classify(resp *http.Response, err error) (retry.Class, time.Duration) {
 	switch {
 	case err != nil:
@@ -38,8 +38,8 @@ func Classify(resp *http.Response, err error) (retry.Class, time.Duration) {
 
 type keyOfPolicy struct{}
 
-// WithPolicy returns a context whose requests use p instead of [Transport.Policy]. If the field Budget, Breaker or Observe of p is nil, the field of
-// Transport.Policy is used.
+// WithPolicy returns a context whose requests use p instead of [Transport.Policy]. If one of the fields Budget, Breaker and Observe of p is nil,
+// the same field of Transport.Policy is used.
 func WithPolicy(ctx context.Context, p retry.Policy) context.Context {
 	return context.WithValue(ctx, keyOfPolicy{}, &p)
 }

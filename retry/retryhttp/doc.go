@@ -53,45 +53,47 @@
 //	                     whole call, and each attempt sends the time that is left
 //	Once-First-Sent      for a resumed request: when it was stored in the journal
 //
-// If another attempt follows an answer, that answer and its cookies are dropped. The Jar of an [http.Client] gets only the cookies of the last
-// answer, which the caller gets.
+// If the Transport makes another attempt after an answer, it drops this answer and the answer's cookies. The Jar of an [http.Client] gets only
+// the cookies of the last answer, which the caller gets.
 //
 // # Crashes
 //
 // With a [Transport.Journal], a request with a key of the caller is stored on the disk before it is sent. (A key that [Transport.Keys] has added does
-// not count.) The request stays in the journal until the caller has closed the body of its answer: see package journal. If the answer does not prove
-// the outcome, as a 500 or a redirect to a login page, the request stays in the journal, and may take effect later.
+// not count.) The request stays in the journal until the caller has closed the body of its answer: see package journal. If the answer does not
+// prove the outcome, the request stays in the journal, and may take effect later. Examples are a 500, and a redirect to a login page.
 //
 // # Hidden retries of net/http
 //
-// When a kept-alive connection dies, [http.Transport] by itself repeats a POST that has an Idempotency-Key, and does not report this. Over HTTP/2,
-// [http.Transport] repeats any request that the server has refused, or has reset with PROTOCOL_ERROR. A PROTOCOL_ERROR does not prove that the server
-// has not read the request. Under this package net/http cannot do that, for three reasons. Attempts have no GetBody. If the body is empty, the header
-// name of the key is written in lower case, which net/http does not recognise and which servers treat as the same name. An attempt that net/http
-// begins again over HTTP/2 is ended. So each request that arrives at the server is an attempt with a number. There are two exceptions: safe requests
-// over HTTP/1, which are counted if Base passes the context to an *http.Transport, and requests that have not left this machine.
+// When a kept-alive connection breaks, [http.Transport] repeats a POST that has an Idempotency-Key, and does not report the repetition. Over
+// HTTP/2, [http.Transport] repeats any request that the server has refused, or has reset with PROTOCOL_ERROR. A PROTOCOL_ERROR does not prove that
+// the server has not read the request. This package prevents such hidden repetitions in three ways. Attempts have no GetBody. If the body is
+// empty, this package writes the header name of the key in lower case: net/http does not recognise this name, but servers treat it as the same
+// name. If net/http repeats an attempt over HTTP/2, this package ends the attempt. So each request that arrives at the server is an attempt with a
+// number. There are two exceptions. net/http may still repeat a request that has not left this machine. net/http may also repeat a safe request
+// over HTTP/1, and this package counts the repetition only if Base passes the context to an *http.Transport.
 //
 // # At most once
 //
-// A key makes a request repeatable only if the server uses the key to recognise duplicates. For other servers set [Transport.AtMostOnce]: a request
-// whose method is not safe is then sent again only if the server has provably not read the request. A call of package lease that has neither
-// SafeToRepeat nor DedupedFor sets the same rule in the context of its request.
+// A key makes a request repeatable only if the server uses the key to recognise duplicates. For other servers set [Transport.AtMostOnce]: then a
+// request whose method is not safe is sent again only if the server has provably not read the request. The same rule applies to a request with the
+// context of a lease.Call whose policy has neither SafeToRepeat nor DedupedFor.
 //
 // # Connections that have died
 //
-// A NAT or a load balancer drops idle connections, and the next request on such a connection gets a reset. If a kept-alive connection ends before the
-// first byte of an answer, this does not mean that the server fails, so a repeatable request is sent again at once. The re-send on a new connection
-// has a number and an event, but it is not counted in Policy.Attempts, and the budget does not pay for it. After 8 such connections in one call all
-// idle connections of Base are closed. After 100 such connections, each further one counts as an ordinary failure. Over HTTP/2, all requests on a
-// connection fail together when the connection dies; the re-send of each of these requests costs a tenth of a retry.
+// A NAT or a load balancer drops idle connections, and the next request on such a connection gets a reset. If a kept-alive connection breaks before
+// the first byte of an answer, the server need not be down, so a repeatable request is sent again at once. The request on the new connection has a
+// number and an event, but Policy.Attempts does not count this request, and the request takes nothing from the budget. After 8 such connections in
+// one call all idle connections of Base are closed. After 100 such connections in one call, each further broken connection counts as an ordinary
+// failure. Over HTTP/2, all requests on a connection fail together when the connection breaks. To send one of these requests again costs a tenth of
+// a retry.
 //
 // # Bodies
 //
-// For another attempt, the body of a request is read again by its GetBody, which [http.NewRequest] sets for the usual readers. Without GetBody, a
-// body of known length of up to 64 KiB is recorded while the first attempt sends it. A request with any other body is not retried, because such a
-// body can be sent only one time.
+// For another attempt, the Transport gets the body of a request again from GetBody, which [http.NewRequest] sets for the usual readers. Without
+// GetBody, the Transport records the body during the first attempt, if the length of the body is known and at most 64 KiB. A request with any
+// other body is not retried, because such a body can be sent only one time.
 //
 // The caller gets a response when the header of the response has arrived. If the body of the response breaks off later, the caller gets the error,
 // and no retry follows. The exception is a short answer to a request with a key: the body of this answer is read before the caller gets the response
-// ([Transport.Buffer]). If this body breaks off, the request is sent again, because the same key gets the same complete answer again.
+// ([Transport.Buffer]). If this body breaks off, the request is sent again, because the server answers the same key with the same answer.
 package retryhttp

@@ -16,13 +16,13 @@ import (
 type Key struct {
 	Value string
 
-	// Since is when the key was first sent. Set Since if a key is older than the process, for example because it was read from a database. Zero means
-	// that the key has never been sent.
+	// Since is the time at which the key was first sent. Set Since if an earlier process may have sent the key, for example if the key was
+	// read from a database. Zero means that the key has never been sent.
 	Since time.Time
 }
 
 // WithKey returns a context whose requests get the key k. Requests that already have a key, and requests with a safe method such as GET, do not get
-// the key k. All requests with this context mean the same operation, so make a new context for each operation.
+// the key k. All requests with the returned context mean the same operation, so make a new context for each operation.
 func WithKey(ctx context.Context, k Key) context.Context {
 	return context.WithValue(ctx, keyOfContext{}, k)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// Tracer starts a span for each call, and in it a span for each attempt. Instead of spans, an implementation may start other objects that end at the
-// same time.
+// Tracer starts a span for each call, and a child span for each attempt. Instead of spans, an implementation may start other objects that end at
+// the same time.
 type Tracer interface {
 	// CallSpan is called when a call begins. The returned context becomes the context of the call. end is called once, when the header of the last
 	// answer has arrived or the call has failed; [GivenUp] reports whether an answer is a failure.

@@ -15,44 +15,45 @@ type Transport struct {
 	// Base sends each attempt. Default: [http.DefaultTransport].
 	Base http.RoundTripper
 
-	// Policy says how often and for how long requests are tried. Policy.Total is measured from the beginning of the call to the header of the answer,
-	// and Policy.Timeout from the beginning of the attempt to that header. Only the context limits the time for the body of the answer. The default
-	// budget is [retry.BudgetFor] of the host and port in the URL.
+	// Policy says how often and for how long requests are tried. Policy.Total limits the time from the beginning of the call to the header of the
+	// answer. Policy.Timeout limits the time from the beginning of an attempt to the header of its answer. Only the context limits the time for the
+	// body of the answer. The default budget is [retry.BudgetFor] of the host and port in the URL.
 	Policy retry.Policy
 
 	// Keys adds an idempotency key to requests that have no key and whose method is neither safe nor idempotent. Do not set Keys for servers that
-	// ignore idempotency keys: on such a server a repeated request takes effect twice. Each call gets a new key, so such requests are not stored in
-	// the Journal. Default: false.
+	// ignore idempotency keys: if such a server gets a request twice, the request takes effect twice. Each call gets a new key, so such requests
+	// are not stored in the Journal. Default: false.
 	Keys bool
 
-	// AtMostOnce says that the servers do not recognise duplicates by the idempotency key. A request is then sent again only if its method is safe,
-	// or if the server has provably not executed it, whether the request has a key or not. Such a request is never hedged, and is not stored in the
-	// Journal. For a request with the context of a leased call that must not be repeated, every Transport applies this rule: see package lease.
-	// Default: false.
+	// AtMostOnce says that the servers do not recognise duplicates by the idempotency key. With AtMostOnce, a request is sent again only if its
+	// method is safe, or if the server has provably not executed the request. The idempotency key of the request does not matter. Requests whose
+	// methods are not safe are never hedged, and are not stored in the Journal. Every Transport applies the same rule to a request with the context
+	// of a leased call that must not be repeated: see package lease. Default: false.
 	AtMostOnce bool
 
-	// Dialect describes the servers: the form of their keys, and how long they keep keys. Default: keys are sent without quotation marks, and not
-	// later than 24 hours after the first attempt.
+	// Dialect describes the servers: the form of their keys, and how long the servers keep keys. Default: keys are sent without quotation marks,
+	// at most until 24 hours after the first attempt.
 	Dialect Dialect
 
 	// Hedge is the time after which a repeatable request without an answer is sent a second time, in parallel. The first answer is used, and the
-	// other request is cancelled. Choose a time that only one in twenty requests exceeds. Default: 0, no request is sent in parallel.
+	// other request is cancelled. Choose a time in which 95 % of the requests get their answers. Default: 0, no request is sent in parallel.
 	Hedge time.Duration
 
-	// Buffer is a Content-Length in bytes. An answer of at most this length to a request with an idempotency key is read completely before the caller
-	// gets the answer, so that the request can be repeated if the answer breaks off. The caller gets longer answers, and answers of unknown length,
-	// when their header has arrived. Default: 64 KiB. If Buffer is negative, no answer is read first.
+	// Buffer is a Content-Length in bytes. If the answer to a request with an idempotency key has at most this length, the whole answer is read
+	// before the caller gets it. So the request can be repeated if the answer breaks off. The caller gets longer answers, and answers of unknown
+	// length, when their header has arrived. Default: 64 KiB. If Buffer is negative, the caller gets each answer when its header has arrived.
 	Buffer int64
 
 	// Journal stores requests with an idempotency key before their first attempt and until their outcome is known, so that the requests can be
-	// resumed after the process was killed: see package journal. The whole body of a request is read before its first attempt. Only requests with a
-	// key of the caller are stored. The caller does not know a key that Keys has added, so a new request of the caller and the resumed request would
-	// have two keys, and the operation would happen twice. Default: nil, no journal.
+	// resumed after the process was killed: see package journal. The whole body of a request is read before its first attempt. Only requests whose
+	// key the caller has set are stored. The reason is that the caller does not know a key that Keys has added. So a new request of the caller
+	// would have another key than the resumed request, and the operation would happen twice. Default: nil, no journal.
 	Journal journal.Journal
 
-	// BeforeAttempt is called before each attempt is sent, and may change the header of the attempt, for example to renew a token. [ResendCount] of
-	// the request's context returns how many attempts came before. Changes of the idempotency key are undone. If BeforeAttempt returns an error, the
-	// call ends. With Hedge, two calls of BeforeAttempt may run at the same time. Default: nil.
+	// BeforeAttempt is called before each attempt is sent, and may change the header of the attempt, for example to renew a token. Call
+	// [ResendCount] with the context of the request to get the number of earlier attempts. BeforeAttempt cannot change the idempotency
+	// key: the Transport restores the key. If BeforeAttempt returns an error, the call ends. With Hedge, two calls of BeforeAttempt may
+	// run at the same time. Default: nil.
 	BeforeAttempt func(*http.Request) error
 
 	// Breaker returns the circuit breaker of a host. The transport passes a normalized name: different spellings of one host give the same string, as in [retry.BudgetFor]. Default: nil,
@@ -63,34 +64,36 @@ type Transport struct {
 	Tracer Tracer
 }
 
-// Dialect describes how servers treat keys and headers. A server that uses package oncehttp has the same facts in its oncehttp.Preset.
+// Dialect describes how servers treat keys and headers. In a server that uses package oncehttp, the oncehttp.Preset contains the same
+// facts.
 type Dialect struct {
-	// Quoted sends keys of WithKey and Keys in quotation marks, "k" and not k, as the Internet draft of the header has it. Set Quoted for servers
-	// that accept only this form, such as those with oncehttp.Preset.QuotedKeys. Default: false, keys are sent without quotation marks, as most APIs
-	// want them. Do not change Quoted while keys are in use: package oncehttp treats both forms as the same key, but other servers treat them as two
-	// keys. A key that the caller has put into the header of a request is never changed.
+	// Quoted sends the keys of WithKey and Keys in quotation marks ("k" instead of k), as the Internet draft of the header requires. Set Quoted for
+	// servers that accept only this form, such as those with oncehttp.Preset.QuotedKeys. Default: false, keys are sent without quotation marks, as
+	// most APIs want them. Do not change Quoted while keys are in use: package oncehttp treats both forms as the same key, but other servers treat
+	// them as two keys. A key that the caller has put into the header of a request is never changed.
 	Quoted bool
 
 	// Announce says that the servers understand the headers Once-Attempt and X-Request-Timeout, as package oncehttp does. Both headers are then sent
-	// with every request. By default these headers are sent only to hosts that have answered with Idempotency-Status, so that other hosts do not
-	// learn how often and how long this client tries.
+	// with every request. By default these headers are sent only to hosts that have answered with Idempotency-Status. So other hosts do not learn
+	// how often and how long this client tries.
 	Announce bool
 
-	// Retain is how long the server keeps a key. A key that is older is not sent again. If the server's header Idempotency-Retention has a shorter
-	// time, the shorter time applies. A request that is already in the Journal keeps its stored expiry, unless Retain is set and leads to an earlier
-	// expiry.
+	// Retain is how long the server keeps a key. A key that is older is not sent again. If the server has sent a shorter time in the header
+	// Idempotency-Retention, the shorter time applies. If a request is already in the Journal, its stored expiry applies. If Retain is set and
+	// gives an earlier expiry, the earlier expiry applies.
 	//
-	// Default: 24 hours, the shortest time that servers usually have. (Servers that use this library keep keys for 72 hours by default.) A client
+	// Default: 24 hours, the shortest time that servers usually have. Servers that use this library keep keys for 72 hours by default. But a client
 	// that has never got an answer does not know how long its server keeps keys, and must not send a key that the server has deleted. If the server
 	// keeps keys for longer, set Retain: see [Once].
 	Retain time.Duration
 }
 
-// Once returns the dialect of servers that use package oncehttp with its defaults: Announce, and a Retain of 72 hours.
+// Once returns the dialect of servers that use package oncehttp with its defaults. In this dialect Announce is true,
+// and Retain is 72 hours.
 func Once() Dialect { return Dialect{Announce: true, Retain: 72 * time.Hour} }
 
-// RoundTrip implements [http.RoundTripper]. It returns the last answer, even if this answer is a failure; [GivenUp] returns why no attempt followed
-// it. If no answer exists, the error is the last failure itself or a *[retry.Error] that wraps it.
+// RoundTrip implements [http.RoundTripper]. RoundTrip returns the last answer, even if this answer is a failure. In this case [GivenUp] returns why
+// no further attempt was made. If no answer exists, the error is the last failure itself or a *[retry.Error] that wraps it.
 func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 	if t.Tracer == nil {
 		return t.roundTrip(req)

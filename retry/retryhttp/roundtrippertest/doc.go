@@ -7,6 +7,6 @@
 //		}})
 //	}
 //
-// Every check starts its own servers on the loopback interface, and uses real connections. [Judge] returns the results as data, so that clients can
-// be compared.
+// Every check starts its own servers on the loopback interface, and uses real connections. [Judge] returns the results as values, so that a program
+// can compare clients.
 package roundtrippertest

@@ -14,15 +14,15 @@ import (
 // Candidate is the client under test.
 type Candidate struct {
 	// New returns a new client that sends each attempt with base. The client should make three to five attempts, and should give up after ten
-	// seconds. Its pauses should be at most 100 ms if the server does not ask for a pause.
+	// seconds. The pauses of the client should be at most 100 ms if the server does not ask for a pause.
 	New func(base http.RoundTripper) http.RoundTripper
 
-	// NewWithKeys is like New, for a client that adds an idempotency key to requests that need a key and have none. Leave NewWithKeys nil if no such
-	// client exists; the checks that need such a client then fail.
+	// NewWithKeys is like New, for a client that adds an idempotency key to requests that need a key and have none. Leave NewWithKeys nil if the
+	// client cannot add keys; the checks that need added keys then fail.
 	NewWithKeys func(base http.RoundTripper) http.RoundTripper
 
 	// NewWithJournal is like New, for a client with a journal in the directory dir. The directory may already contain the journal of a client that
-	// was killed. Leave NewWithJournal nil if no such client exists; the check that needs such a client then fails.
+	// was killed. Leave NewWithJournal nil if the client has no journal; the check that needs a journal then fails.
 	NewWithJournal func(dir string, base http.RoundTripper) (Journaled, error)
 }
 
