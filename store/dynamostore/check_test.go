@@ -31,7 +31,7 @@ func TestCheckRefusesUnsafeTables(t *testing.T) {
 		{name: "in its home", table: "once", home: "eu-west-1"},
 		{name: "replicated", table: "once", replicas: []string{"us-east-1"}, want: `each region could execute the same operation`},
 		{name: "replicated, in its home", table: "once", home: "eu-west-1", replicas: []string{"us-east-1"}},
-		{name: "replicated, in another region", table: "once", home: "us-east-1", replicas: []string{"us-east-1"}, want: "has its home in us-east-1"},
+		{name: "replicated, in another region", table: "once", home: "us-east-1", replicas: []string{"us-east-1"}, want: "has its home in region us-east-1"},
 		{name: "strong", table: "once", home: "eu-west-1", strong: true, replicas: []string{"us-east-1"}, want: "DynamoDB has no transactions for such tables"},
 		{name: "of another kind", table: effects, want: "does not have the keys and indexes that the library once needs"},
 		{name: "none", table: "none", want: store.ErrNotMigrated.Error()},

@@ -170,7 +170,7 @@ func TestNothingUnfinishedExpires(t *testing.T) {
 func TestVolatileRecordSaysWhatItMayLose(t *testing.T) {
 	s := redisstore.New(redis.NewClient(&redis.Options{MaxRetries: -1}), redisstore.Config{VolatileRecord: true, Replicas: 2})
 	v, is := store.As[upkeep.Volatile](lease.New(s, lease.Config{}))
-	if !is || !strings.Contains(v.Volatile(), "one of the 2 which have confirmed") {
+	if !is || !strings.Contains(v.Volatile(), "a replica other than the 2 replicas that have confirmed") {
 		t.Error(is)
 	}
 }
