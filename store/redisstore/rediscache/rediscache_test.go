@@ -54,7 +54,7 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-// commands counts what a client sends, and not what opens its connections.
+// reads counts the reads that a client sends. The cache writes later, so a write can come at any time.
 type reads struct{ n atomic.Int64 }
 
 func (c *reads) DialHook(next redis.DialHook) redis.DialHook {
