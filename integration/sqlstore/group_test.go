@@ -342,7 +342,7 @@ func TestGroupNeedsSQLite(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = postgres.Close() }()
-	if _, err := sqlstore.New(ctx, postgres, cfg); err == nil || !strings.Contains(err.Error(), "Try: without it") {
+	if _, err := sqlstore.New(ctx, postgres, cfg); err == nil || !strings.Contains(err.Error(), "Try: leave GroupCommit out") {
 		t.Error(err)
 	}
 	mute := sqlstore.OpenDB(sqlplane.SQLite, muteConnector{&spy{dsn: "file:" + filepath.Join(t.TempDir(), "mute.db") + "?_pragma=busy_timeout(5000)"}})
