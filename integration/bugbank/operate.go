@@ -40,6 +40,16 @@ case len(hosts) > 1<<20:`}},
 		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestKeysListFindsHashes"}},
 	},
 	{
+		Name:  "forgetting needs an attempt log",
+		Edits: []Edit{{In: "operate.(*Keys).forget", Old: "if hasLog {", New: "if hasLog || true {"}},
+		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestForgetWithoutAttemptLog"}},
+	},
+	{
+		Name:  "the audit of a key needs an attempt log",
+		Edits: []Edit{{In: "operate.(*Keys).timelineIfAny", Old: "err == nil || sqlguard.IsMissing(err)", New: "err == nil"}},
+		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestForgetWithoutAttemptLog"}},
+	},
+	{
 		Name:  "forgetting does not reach the cache",
 		Edits: []Edit{{In: "(*Keys).Forget", Old: "c.InvalidateCache(context.WithoutCancel(ctx), o.Scope, o.Key)", New: "func() error { _ = c; return nil }()"}},
 		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestForgottenOverHTTP"}},
