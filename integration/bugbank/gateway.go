@@ -247,8 +247,23 @@ var gatewayMutants = []Mutant{
 	},
 	{
 		Name:  "a restarted gateway has forgotten that a receipt was missing",
-		Edits: []Edit{{In: "gateway.(*witness).trusts", Old: "err != nil || missing", New: "err != nil || missing && !seen"}},
+		Edits: []Edit{{In: "gateway.(*witness).trusts", Old: "err != nil || missing != nil", New: "err != nil || missing != nil && !seen"}},
 		Tests: in("gateway", "TestWithoutReceiptsNothingRunsAgain"),
+	},
+	{
+		Name:  "a missing receipt counts for a day although one was seen since",
+		Edits: []Edit{{In: "gateway.(*witness).tellSeen", Old: "missing != nil && !missing.last", New: "missing != nil && missing.last"}},
+		Tests: in("gateway", "TestRestartedGatewayKnowsTheLastReceipt"),
+	},
+	{
+		Name:  "a receipt that is missing again leaves no mark for a day",
+		Edits: []Edit{{In: "gateway.(*witness).tellMissing", Old: "i < missingMarks &&", New: "i < 1 &&"}},
+		Tests: in("gateway", "TestRestartedGatewayKnowsTheLastReceipt"),
+	},
+	{
+		Name:  "a receipt that is missing again in the same minute leaves no mark",
+		Edits: []Edit{{In: "gateway.(*witness).missed", Old: "!logged || w.lastTold() != witnessMissing", New: "!logged"}},
+		Tests: in("gateway", "TestRestartedGatewayKnowsTheLastReceipt"),
 	},
 	{
 		Name:  "a restarted gateway has forgotten that a receipt was seen",
