@@ -62,6 +62,13 @@ func (d *doubtful) Look(ctx context.Context, operation string) (gateway.Receipt,
 	return d.memory.Look(ctx, operation)
 }
 
+func (d *doubtful) Settle(ctx context.Context, operation string) (gateway.Receipt, error) {
+	if d.lost.Load() {
+		return gateway.Receipt{}, errors.New("the database of the service is away")
+	}
+	return d.memory.Settle(ctx, operation)
+}
+
 func (d *doubtful) dial(context.Context, string, string) (net.Conn, error) {
 	client, server := net.Pipe()
 	go func() {
@@ -201,6 +208,19 @@ func TestReceiptOfTheKeyDecides(t *testing.T) {
 		want(t, "500", ask(g, "k4", "1", "X-Status", "500 Error").StatusCode, 500)
 	}
 	want(t, "forwards", d.forwards.Load(), int64(4))
+}
+
+// TestRetryableUnknownSaysSendAgain: while receipts cannot be read, the next retry asks again, and the problem says so.
+func TestRetryableUnknownSaysSendAgain(t *testing.T) {
+	t.Parallel()
+	d := newDoubtful()
+	g := d.gateway(t)
+	want(t, "status", ask(g, "seen", "1", witnessed...).StatusCode, 201)
+	d.lost.Store(true)
+	said := bodyOf(t, ask(g, "k", "1"))
+	if !strings.Contains(said, `"retryable":true`) || !strings.Contains(said, "Send the same request again, later") || strings.Contains(said, "not executed again") {
+		t.Error(said)
+	}
 }
 
 // TestWitnessCostsOneLook: while receipts are there, one is read in a minute, and the mark is written once. If it cannot be read, the client has its

@@ -251,6 +251,11 @@ var gatewayMutants = []Mutant{
 		Tests: in("gateway", "TestWithoutReceiptsNothingRunsAgain"),
 	},
 	{
+		Name:  "a client that must ask again is told that a person decides",
+		Edits: []Edit{{In: "oncehttp.(*Exchange).Problem", Old: "if e.After > 0 {", New: "if p.Retryable = e.After > 0; p.Status == 0 {"}},
+		Tests: in("gateway", "TestRetryableUnknownSaysSendAgain"),
+	},
+	{
 		Name:  "a missing receipt counts for a day although one was seen since",
 		Edits: []Edit{{In: "gateway.(*witness).tellSeen", Old: "missing != nil && !missing.last", New: "missing != nil && missing.last"}},
 		Tests: in("gateway", "TestRestartedGatewayKnowsTheLastReceipt"),

@@ -40,6 +40,11 @@ case len(hosts) > 1<<20:`}},
 		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestKeysListFindsHashes"}},
 	},
 	{
+		Name:  "an outcome that can be asked waits for a person",
+		Edits: []Edit{{In: "operate.(Operation).Meaning", Old: "p.Call != nil && p.Call.Checked", New: "p.Call != nil && p.Call.Tx"}},
+		Tests: in("operate", "TestMeaningOfEachState"),
+	},
+	{
 		Name:  "forgetting needs an attempt log",
 		Edits: []Edit{{In: "operate.(*Keys).forget", Old: "if hasLog {", New: "if hasLog || true {"}},
 		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestForgetWithoutAttemptLog"}},
