@@ -71,6 +71,18 @@ func TestGatewayConfig(t *testing.T) {
 	}
 }
 
+// TestReceiptWithoutCheckIsAWarning: receipts that no route uses are told. With store: receipt each route uses them.
+func TestReceiptWithoutCheckIsAWarning(t *testing.T) {
+	t.Parallel()
+	unused := strings.Replace(example, "on_unknown: check", "on_unknown: stop", 1)
+	for text, warns := range map[string]bool{smallest: false, example: false, unused: true, unused + "  store: receipt\n": false} {
+		cfg, err := checked(file(t, text), flags{})
+		if err != nil || (cfg.unusedReceipt() != "") != warns {
+			t.Errorf("%s: %v, %v", text, cfg, err)
+		}
+	}
+}
+
 // TestMistakesInTheFile: a mistake is told with its line and a caret, and without the passwords of the lines around it.
 func TestMistakesInTheFile(t *testing.T) {
 	t.Parallel()
@@ -92,7 +104,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		{head + "  routes:\n  - {match: POST /a, retain: 1s}\n", "[6:30]", "retain"},
 		{head + "  routes: POST /a\n", "[5:11]", "sequence"},
 		{head + "  retain: 1s\n", "[5:11]", "minute"},
-		{head + "  receipts_kept: 24h\n  store: receipt\n  routes:\n  - {match: POST /a, retain: 48h}\n", "[8:", "receipts for 24h"},
+		{head + "  receipts_kept: 24h\n  store: receipt\n  routes:\n  - {match: POST /a, retain: 48h}\n", "[8:", "receipts for only 24h"},
 		{head + "  store: none\n", "", ""}, // the path of a file
 		{head + "  store: postgres://ada:secret@db/gateway\n", "[5:10]", "share keys"},
 		{head + "  name: a b\n", "[5:9]", "64 letters"},
