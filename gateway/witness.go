@@ -137,7 +137,10 @@ func (w *witness) end(found witnessState, pause time.Duration) {
 // tellSeen stores for other processes that a receipt was seen: it stores the mark of the route, and revokes the mark of a missing receipt. If a
 // write fails, the next look repeats it.
 func (w *witness) tellSeen(ctx context.Context) {
-	if w.lastTold() == witnessSeen || !w.mark(ctx, "seen", store.Forever) {
+	w.mu.Lock()
+	told := w.told
+	w.mu.Unlock()
+	if told == witnessSeen || !w.mark(ctx, "seen", store.Forever) {
 		return
 	}
 	missing, err := w.missing(ctx)
@@ -146,7 +149,9 @@ func (w *witness) tellSeen(ctx context.Context) {
 		missing, err = w.missing(ctx)
 	}
 	if err == nil && (missing == nil || missing.last) {
-		w.tell(witnessSeen)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.told = witnessSeen
 	}
 }
 
@@ -158,14 +163,12 @@ func (w *witness) missed(ctx context.Context, operation string) {
 	if !logged {
 		w.logged = time.Now()
 	}
+	w.told = witnessMissing // also if the answer of the store is lost
 	w.mu.Unlock()
-	// Without a log line the mark is written only if a receipt was seen meanwhile.
-	if !logged || w.lastTold() != witnessMissing {
-		w.tellMissing(ctx)
-	}
-	if logged {
+	if logged { // and the mark is stored: the pause after a receipt that was seen is as long
 		return
 	}
+	w.tellMissing(ctx)
 	w.log().ErrorContext(ctx, "the service has answered a request with success, but its receipt is missing, so the gateway does not forward unknown outcomes of this route again until it finds a receipt. "+
 		"Try: insert the receipt in each transaction of the route, and set the primary of the database with these receipts in the configuration of the gateway",
 		slog.String("route", w.name), slog.String("operation", operation))
@@ -212,9 +215,6 @@ func (w *witness) tellMissing(ctx context.Context) {
 		w.mark(ctx, missingName(i), missingKept)
 		m, err = w.missing(ctx) // nil: the mark i exists and is revoked
 	}
-	if m != nil && err == nil {
-		w.tell(witnessMissing)
-	}
 }
 
 func missingName(i int) string {
@@ -222,18 +222,6 @@ func missingName(i int) string {
 		return "missing"
 	}
 	return "missing#" + strconv.Itoa(i)
-}
-
-func (w *witness) lastTold() witnessState {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.told
-}
-
-func (w *witness) tell(s witnessState) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.told = s
 }
 
 func (w *witness) hasMark(ctx context.Context, what string) (bool, error) {

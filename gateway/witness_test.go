@@ -159,7 +159,7 @@ func TestWithoutReceiptsNothingRunsAgain(t *testing.T) {
 	})
 }
 
-// TestRestartedGatewayKnowsTheLastReceipt: of the marks of seen and of missing receipts the youngest decides, also if both were written in one minute.
+// TestRestartedGatewayKnowsTheLastReceipt: of the marks of seen and of missing receipts the youngest decides.
 // A gateway that has seen no receipt itself does not trust a service that changes too often, until a day has passed.
 func TestRestartedGatewayKnowsTheLastReceipt(t *testing.T) {
 	t.Parallel()

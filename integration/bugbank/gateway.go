@@ -248,7 +248,7 @@ var gatewayMutants = []Mutant{
 	{
 		Name:  "a restarted gateway has forgotten that a receipt was missing",
 		Edits: []Edit{{In: "gateway.(*witness).trusts", Old: "err != nil || missing != nil", New: "err != nil || missing != nil && !seen"}},
-		Tests: in("gateway", "TestWithoutReceiptsNothingRunsAgain"),
+		Tests: in("gateway", "TestRestartedGatewayKnowsTheLastReceipt"),
 	},
 	{
 		Name:  "a client that must ask again is told that a person decides",
@@ -263,11 +263,6 @@ var gatewayMutants = []Mutant{
 	{
 		Name:  "a receipt that is missing again leaves no mark for a day",
 		Edits: []Edit{{In: "gateway.(*witness).tellMissing", Old: "i < missingMarks &&", New: "i < 1 &&"}},
-		Tests: in("gateway", "TestRestartedGatewayKnowsTheLastReceipt"),
-	},
-	{
-		Name:  "a receipt that is missing again in the same minute leaves no mark",
-		Edits: []Edit{{In: "gateway.(*witness).missed", Old: "!logged || w.lastTold() != witnessMissing", New: "!logged"}},
 		Tests: in("gateway", "TestRestartedGatewayKnowsTheLastReceipt"),
 	},
 	{
