@@ -205,7 +205,7 @@ func (w *witness) missing(ctx context.Context) (*missingMark, error) {
 			return m, err
 		}
 	}
-	return nil, nil
+	return nil, nil //nolint:nilnil // nil is the normal case: no receipt was missing
 }
 
 // tellMissing stores a mark of a missing receipt, unless the store has one that is not revoked.
