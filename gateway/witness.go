@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -25,10 +27,10 @@ type witness struct {
 
 	mu      sync.Mutex
 	state   witnessState
-	looking bool      // a goroutine reads a receipt
-	due     time.Time // the next receipt is not read before this time
-	marked  bool      // the store has the mark which says that a receipt was seen
-	logged  time.Time // when the log last received the error of a missing receipt
+	looking bool         // a goroutine reads a receipt
+	due     time.Time    // the next receipt is not read before this time
+	told    witnessState // the last state that this process has stored for other processes
+	logged  time.Time    // when the log last received the error of a missing receipt
 }
 
 type witnessState uint8
@@ -44,6 +46,10 @@ const (
 	witnessEvery = time.Minute     // the pause between two looks while receipts exist
 	witnessPause = 5 * time.Second // the pause after a look that has failed
 	missingKept  = 24 * time.Hour  // how long other processes remember that a receipt was missing
+
+	// A mark never changes, so the next time that a receipt is missing needs another mark. The last of these marks is not revoked: after so many
+	// changes in a day, a process that starts trusts only a receipt that it has seen itself.
+	missingMarks = 4
 )
 
 // witnessScope is the scope of the marks. Its prefix is not possible for a principal.
@@ -62,14 +68,13 @@ func (w *witness) trusts(ctx context.Context) bool {
 	if err != nil || !seen {
 		return false
 	}
-	if missing, err := w.hasMark(ctx, "missing"); err != nil || missing {
+	if missing, err := w.missing(ctx); err != nil || missing != nil {
 		return false
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.marked = true
 	if w.state == witnessNew { // another goroutine may have ended a look meanwhile
-		w.state = witnessSeen
+		w.state, w.told = witnessSeen, witnessSeen
 	}
 	return w.state == witnessSeen
 }
@@ -129,33 +134,41 @@ func (w *witness) end(found witnessState, pause time.Duration) {
 	}
 }
 
-// tellSeen stores a mark for other processes, which says that a receipt was seen. If the write fails, the next
-// look repeats it.
+// tellSeen stores for other processes that a receipt was seen: it stores the mark of the route, and revokes the mark of a missing receipt. If a
+// write fails, the next look repeats it.
 func (w *witness) tellSeen(ctx context.Context) {
 	w.mu.Lock()
-	marked := w.marked
+	told := w.told
 	w.mu.Unlock()
-	if marked || !w.mark(ctx, "seen", store.Forever) {
+	if told == witnessSeen || !w.mark(ctx, "seen", store.Forever) {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.marked = true
+	missing, err := w.missing(ctx)
+	if err == nil && missing != nil && !missing.last { // the new mark is younger than the mark that it revokes, so it expires later
+		w.mark(ctx, missing.revoked, missingKept)
+		missing, err = w.missing(ctx)
+	}
+	if err == nil && (missing == nil || missing.last) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.told = witnessSeen
+	}
 }
 
 // missed logs that a receipt is missing, at most once a minute, and stores a mark for processes that start
 // later.
 func (w *witness) missed(ctx context.Context, operation string) {
 	w.mu.Lock()
-	told := !w.logged.IsZero() && time.Since(w.logged) < witnessEvery
-	if !told {
+	logged := !w.logged.IsZero() && time.Since(w.logged) < witnessEvery
+	if !logged {
 		w.logged = time.Now()
 	}
+	w.told = witnessMissing // also if the answer of the store is lost
 	w.mu.Unlock()
-	if told {
+	if logged { // and the mark is stored: the pause after a receipt that was seen is as long
 		return
 	}
-	w.mark(ctx, "missing", missingKept)
+	w.tellMissing(ctx)
 	w.log().ErrorContext(ctx, "the service has answered a request with success, but its receipt is missing, so the gateway does not forward unknown outcomes of this route again until it finds a receipt. "+
 		"Try: insert the receipt in each transaction of the route, and set the primary of the database with these receipts in the configuration of the gateway",
 		slog.String("route", w.name), slog.String("operation", operation))
@@ -171,11 +184,55 @@ func (w *witness) markOf(what string) store.ID {
 	return store.ID{Scope: witnessScope, Key: key}
 }
 
+// missingMark is a mark which says that a receipt was missing.
+type missingMark struct {
+	revoked string // the name of the mark which says that a receipt was seen later
+	last    bool   // the mark cannot be revoked
+}
+
+// missing returns a mark of a missing receipt that is not revoked, or nil.
+func (w *witness) missing(ctx context.Context) (*missingMark, error) {
+	for i := range missingMarks {
+		rec, err := w.read(ctx, missingName(i))
+		if err != nil {
+			return nil, err
+		}
+		if rec.State != store.StateDone {
+			continue
+		}
+		m := &missingMark{revoked: "revoked " + hex.EncodeToString(rec.Nonce), last: i == missingMarks-1}
+		if revoked, err := w.hasMark(ctx, m.revoked); err != nil || !revoked {
+			return m, err
+		}
+	}
+	return nil, nil //nolint:nilnil // nil is the normal case: no receipt was missing
+}
+
+// tellMissing stores a mark of a missing receipt, unless the store has one that is not revoked.
+func (w *witness) tellMissing(ctx context.Context) {
+	m, err := w.missing(ctx)
+	for i := 0; i < missingMarks && m == nil && err == nil; i++ {
+		w.mark(ctx, missingName(i), missingKept)
+		m, err = w.missing(ctx) // nil: the mark i exists and is revoked
+	}
+}
+
+func missingName(i int) string {
+	if i == 0 {
+		return "missing"
+	}
+	return "missing#" + strconv.Itoa(i)
+}
+
 func (w *witness) hasMark(ctx context.Context, what string) (bool, error) {
+	rec, err := w.read(ctx, what)
+	return rec.State == store.StateDone, err
+}
+
+func (w *witness) read(ctx context.Context, what string) (store.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, witnessTime)
 	defer cancel()
-	rec, err := w.g.cfg.Store.Read(ctx, w.markOf(what))
-	return rec.State == store.StateDone, err //nolint:wrapcheck // it is of the store
+	return w.g.cfg.Store.Read(ctx, w.markOf(what)) //nolint:wrapcheck // the error is of the store
 }
 
 // mark stores a mark unless the mark exists, and reports whether the mark exists now. Without the mark, other

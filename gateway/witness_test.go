@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -59,6 +60,13 @@ func (d *doubtful) Look(ctx context.Context, operation string) (gateway.Receipt,
 		return gateway.Receipt{}, false, errors.New("the database of the service is away")
 	}
 	return d.memory.Look(ctx, operation)
+}
+
+func (d *doubtful) Settle(ctx context.Context, operation string) (gateway.Receipt, error) {
+	if d.lost.Load() {
+		return gateway.Receipt{}, errors.New("the database of the service is away")
+	}
+	return d.memory.Settle(ctx, operation)
 }
 
 func (d *doubtful) dial(context.Context, string, string) (net.Conn, error) {
@@ -142,12 +150,44 @@ func TestWithoutReceiptsNothingRunsAgain(t *testing.T) {
 			want(t, key+": forwards", d.forwards.Load(), forwards)
 		}
 		d.wantForwards(t, g, "a receipt was seen", true)
-		d.wantForwards(t, d.gateway(t), "another process has missed one", false)
+		d.wantForwards(t, d.gateway(t), "a receipt was seen before the restart", true)
 		<-time.After(25 * time.Hour)
 		d.wantForwards(t, d.gateway(t), "that was long ago", true)
 
 		want(t, "status", ask(g, "none again", "1", answered...).StatusCode, 201)
 		d.wantForwards(t, g, "none again: unknown", false)
+	})
+}
+
+// TestRestartedGatewayKnowsTheLastReceipt: of the marks of seen and of missing receipts the youngest decides.
+// A gateway that has seen no receipt itself does not trust a service that changes too often, until a day has passed.
+func TestRestartedGatewayKnowsTheLastReceipt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		defer func() { <-time.After(time.Hour) }() // hearts end
+		d := newDoubtful()
+		for i := range 5 {
+			g := d.gateway(t)
+			want(t, "status", ask(g, fmt.Sprint("none ", i), "1", answered...).StatusCode, 201)
+			d.wantForwards(t, d.gateway(t), fmt.Sprint("one was missing ", i), false)
+			want(t, "status", ask(g, fmt.Sprint("seen ", i), "1", witnessed...).StatusCode, 201)
+			d.wantForwards(t, d.gateway(t), fmt.Sprint("one was seen ", i), i < 3)
+		}
+		g := d.gateway(t)
+		want(t, "status", ask(g, "seen", "1", witnessed...).StatusCode, 201)
+		<-time.After(time.Minute)
+		want(t, "status", ask(g, "seen and then none", "1", answered...).StatusCode, 201)
+		<-time.After(25 * time.Hour)
+		d.wantForwards(t, d.gateway(t), "the marks have expired", true)
+
+		g = d.gateway(t)
+		for range 2 { // in one minute
+			want(t, "status", ask(g, rand.Text(), "1", answered...).StatusCode, 201)
+			d.wantForwards(t, d.gateway(t), "missing: "+rand.Text(), false)
+			want(t, "status", ask(g, rand.Text(), "1", witnessed...).StatusCode, 201)
+			d.wantForwards(t, d.gateway(t), "seen: "+rand.Text(), true)
+			<-time.After(time.Minute)
+		}
 	})
 }
 
@@ -168,6 +208,19 @@ func TestReceiptOfTheKeyDecides(t *testing.T) {
 		want(t, "500", ask(g, "k4", "1", "X-Status", "500 Error").StatusCode, 500)
 	}
 	want(t, "forwards", d.forwards.Load(), int64(4))
+}
+
+// TestRetryableUnknownSaysSendAgain: while receipts cannot be read, the next retry asks again, and the problem says so.
+func TestRetryableUnknownSaysSendAgain(t *testing.T) {
+	t.Parallel()
+	d := newDoubtful()
+	g := d.gateway(t)
+	want(t, "status", ask(g, "seen", "1", witnessed...).StatusCode, 201)
+	d.lost.Store(true)
+	said := bodyOf(t, ask(g, "k", "1"))
+	if !strings.Contains(said, `"retryable":true`) || !strings.Contains(said, "Send the same request again, later") || strings.Contains(said, "not executed again") {
+		t.Error(said)
+	}
 }
 
 // TestWitnessCostsOneLook: while receipts are there, one is read in a minute, and the mark is written once. If it cannot be read, the client has its

@@ -97,7 +97,11 @@ func (x *Exchange) sendStored(rec *store.Record) {
 		return
 	}
 	if res.Kind != store.ResultValue || res.Status < 200 || res.Status > 999 {
-		x.WriteProblem(x.operationProblem(ProblemResultUnavailable)) // the answer was too large to be stored, or the record is not an answer to a request
+		p := x.operationProblem(ProblemResultUnavailable) // the answer was too large to be stored, or was erased, or the record is not an answer to a request
+		if head.IsForgotten(res) || res.RolledBack {      // a person may have decided that the operation was not executed
+			p.Detail = "This operation has ended, but its answer is not stored any more. The operation will not be executed again."
+		}
+		x.WriteProblem(p)
 		return
 	}
 	h := x.w.Header()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
@@ -261,6 +262,24 @@ func TestFailOutsideOfTheMiddlewareClaimsNothing(t *testing.T) {
 	}
 	if rows != 4 {
 		t.Errorf("%d handlers have run", rows)
+	}
+}
+
+// TestForgottenAnswerClaimsNoExecution: an operation whose answer was erased may have been decided as not executed. Only of an answer that was too large
+// the execution is known.
+func TestForgottenAnswerClaimsNoExecution(t *testing.T) {
+	for text, header := range map[string][]byte{"was executed": nil, "has ended": head.Forgotten(), "has ended, but": head.Encode(&store.Result{RolledBack: true})} {
+		s := start(t, setup{}, create)
+		res := store.Result{Kind: store.ResultOmitted}
+		if err := head.Decode(header, &res); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.store.Swap(t.Context(), store.Change{ID: store.ID{Scope: "global POST /refunds", Key: "k"}, Next: store.Record{State: store.StateDone, Fence: 1, Result: res}, Retain: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		if p := s.post("k", "").problem(t); p.Code != oncehttp.ProblemResultUnavailable || !strings.Contains(p.Detail, text) {
+			t.Errorf("%s: %+v", text, p)
+		}
 	}
 }
 

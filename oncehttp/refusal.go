@@ -71,7 +71,9 @@ func (x *Exchange) Problem(err error) Problem {
 		p = x.operationProblem(ProblemInFlight)
 	case once.CodeUnknown:
 		p = x.operationProblem(ProblemUnknown)
-		p.Retryable = e.After > 0 // the next request asks the called service for the outcome
+		if e.After > 0 { // the next request asks the called service for the outcome
+			p.Retryable, p.Detail = true, "This operation may have taken effect outside of this service, and its outcome is not known yet. Send the same request again, later: it asks for the outcome."
+		}
 	case once.CodeNoResult:
 		p = x.operationProblem(ProblemResultUnavailable)
 	case once.CodeMismatch:

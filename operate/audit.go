@@ -88,8 +88,11 @@ func scanEntry(row sqlplane.Row) (e Entry, err error) {
 }
 
 // HasAudit reports whether the database has the table of the audit. Without this table all methods that change something fail.
-func (a *Keys) HasAudit(ctx context.Context) (bool, error) {
-	err := a.db.Pool().Query(ctx, a.statement("select id from once_audit where 1 = 0"), func(sqlplane.Row) error { return nil })
+func (a *Keys) HasAudit(ctx context.Context) (bool, error) { return a.has(ctx, "once_audit") }
+
+// has reports whether the database has a table with a column id.
+func (a *Keys) has(ctx context.Context, table string) (bool, error) {
+	err := a.db.Pool().Query(ctx, a.statement("select id from "+table+" where 1 = 0"), func(sqlplane.Row) error { return nil })
 	if sqlguard.IsMissing(err) {
 		return false, nil
 	}

@@ -49,9 +49,14 @@ func (a *Keys) Forget(ctx context.Context, by By, o ForgetRequest) (detail strin
 	if err := owner.Check(ctx, o.Scope); err != nil {
 		return "", fmt.Errorf("operate: %w", err)
 	}
+	// The store of a gateway has no attempt log. The question comes before the transaction, because on PostgreSQL an error ends a transaction.
+	hasLog, err := a.has(ctx, "once_attempt")
+	if err != nil {
+		return "", err
+	}
 	err = a.db.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r sqlplane.Runner) (err error) {
 		// An error rolls all changes back, so a preview runs the same statements as the real call.
-		if detail, err = a.forget(ctx, r, by, o); err == nil && o.Preview {
+		if detail, err = a.forget(ctx, r, by, o, hasLog); err == nil && o.Preview {
 			err = errPreview
 		}
 		return err
@@ -86,12 +91,15 @@ func (o ForgetRequest) complete() error {
 	return nil
 }
 
-func (a *Keys) forget(ctx context.Context, r sqlplane.Runner, by By, o ForgetRequest) (string, error) {
+func (a *Keys) forget(ctx context.Context, r sqlplane.Runner, by By, o ForgetRequest, hasLog bool) (string, error) {
 	exec := func(query string, args ...any) (int64, error) { return r.Exec(ctx, a.statement(query, args...)) }
-	where, args := named(o.Scope, o.Key) // a write comes first, because on SQLite a reader cannot become a writer after another transaction has written
-	attempts, err := exec("update once_attempt set request_id = '', correlation_id = '' where "+where+" and (request_id <> '' or correlation_id <> '')", args...)
-	if err != nil {
-		return "", err
+	var attempts int64
+	if hasLog {
+		var err error
+		where, args := named(o.Scope, o.Key)
+		if attempts, err = exec("update once_attempt set request_id = '', correlation_id = '' where "+where+" and (request_id <> '' or correlation_id <> '')", args...); err != nil {
+			return "", err
+		}
 	}
 	// The lock keeps the owner of the operation from changing it before the erasure.
 	locked := a.statement(operationColumns+"scope = ? and KEY in (?, ?) order by KEY FOR UPDATE", o.Scope, o.Key, keyname.Hashed(o.Key))

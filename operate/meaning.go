@@ -9,7 +9,10 @@ import (
 // Meaning returns sentences that explain the state of the operation to an operator who was alerted: the events so far, and the effect of a retry. p
 // is its progress, from [Keys.Progress].
 func (op Operation) Meaning(p lease.Progress) string {
-	decides := words.Either(p.Call != nil && p.Call.Checked, "a check or a person", "a person")
+	decides := "no retry repeats it, and a person must decide"
+	if p.Call != nil && p.Call.Checked {
+		decides = "the next retry or a completer asks the other service for the outcome; a person can decide it, too"
+	}
 	what := words.Either(p.Call != nil && p.Call.Tx, "a phase that commits its own transaction", "a call to another service")
 	switch op.State {
 	case "running":
@@ -17,16 +20,16 @@ func (op Operation) Meaning(p lease.Progress) string {
 		case op.LeaseUntil == nil || op.LeaseUntil.After(op.Now):
 			return "a process is executing the operation"
 		case p.CallID != "":
-			return "the lease has ended during a call to another service: no retry repeats the call, and " + decides + " must decide"
+			return "the lease has ended during a call to another service, and the call may have taken effect: " + decides
 		}
 		return "the lease has ended: the next retry or a completer continues the operation"
 	case "waiting":
 		if p.CallID != "" {
-			return "the operation has stopped during a call to another service: no retry repeats the call, and " + decides + " must decide"
+			return "the operation has stopped during a call to another service, and the call may have taken effect: " + decides
 		}
 		return "the operation has stopped before its end: the next retry or a completer continues the operation"
 	case "unknown":
-		return what + " may have taken effect: no retry repeats it, and " + decides + " must decide"
+		return what + " may have taken effect: " + decides
 	case StateExpired:
 		return op.took() + ", but its retention has ended: a retry would execute again"
 	case "archived":

@@ -87,9 +87,13 @@ func (a *Keys) look(ctx context.Context, q KeyQuery, v *KeyView) (err error) {
 	return err
 }
 
-// timelineIfAny returns the timeline of a key. The timeline is empty if the database does not have the tables of the logs.
+// timelineIfAny returns the timeline of a key. A list is empty if the database does not have its table: the store of a gateway has an audit and no
+// attempt log.
 func (a *Keys) timelineIfAny(ctx context.Context, scope, key string, attempts int) (Timeline, error) {
-	tl, err := a.Timeline(ctx, scope, key, attempts)
+	tl, err := a.attempts(ctx, scope, key, attempts)
+	if err == nil || sqlguard.IsMissing(err) {
+		tl.Audit, err = a.acts(ctx, scope, key)
+	}
 	if sqlguard.IsMissing(err) {
 		err = nil
 	}

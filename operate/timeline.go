@@ -42,6 +42,14 @@ type Timeline struct {
 // Timeline returns the last attempts at key (at most limit attempts), and the changes that operators have made to the operation with this key. Reads
 // by operators are only in [Keys.Audit]. Scope "" means all scopes.
 func (a *Keys) Timeline(ctx context.Context, scope, key string, limit int) (tl Timeline, err error) {
+	if tl, err = a.attempts(ctx, scope, key, limit); err == nil {
+		tl.Audit, err = a.acts(ctx, scope, key)
+	}
+	return tl, err
+}
+
+// attempts returns a timeline without its audit.
+func (a *Keys) attempts(ctx context.Context, scope, key string, limit int) (tl Timeline, err error) {
 	where, args := named(scope, key)
 	pool := a.db.Pool()
 	tl.Attempts, err = collect(ctx, pool, a.statement("select "+attemptColumns+" from once_attempt where "+where+` order by at desc, id desc limit ?`, append(slices.Clip(args), limit)...), scanAttempt)
@@ -55,11 +63,13 @@ func (a *Keys) Timeline(ctx context.Context, scope, key string, limit int) (tl T
 		return tl, err
 	}
 	err = pool.Query(ctx, a.statement("select coalesce(sum(dropped), 0) from once_attempt where key_hash = ''"), func(row sqlplane.Row) error { return row.Scan(&tl.Dropped) })
-	if err != nil {
-		return tl, err
-	}
-	tl.Audit, err = collect(ctx, pool, a.statement(auditColumns+where+" and action <> 'show' order by id", args...), scanEntry)
 	return tl, err
+}
+
+// acts returns the changes that operators have made to the operations with this key.
+func (a *Keys) acts(ctx context.Context, scope, key string) ([]Entry, error) {
+	where, args := named(scope, key)
+	return collect(ctx, a.db.Pool(), a.statement(auditColumns+where+" and action <> 'show' order by id", args...), scanEntry)
 }
 
 const attemptColumns = `at, scope, outcome, effect, from_state, to_state, cause, attempt, runs, request_id, correlation_id, node,

@@ -114,19 +114,20 @@ func TestMeaningOfEachState(t *testing.T) {
 		progress lease.Progress
 		want     string
 	}{
-		"at work":                  {Operation{State: "running", LeaseUntil: &later}, inCall, "a process is executing the operation"},
-		"atomic, at work":          {Operation{State: "running"}, lease.Progress{}, "a process is executing the operation"},
-		"its lease is over":        {Operation{State: "running", LeaseUntil: &before}, lease.Progress{}, "the next retry or a completer continues"},
-		"its lease is over inside": {Operation{State: "running", LeaseUntil: &before}, inCall, "a person must decide"},
-		"it waits":                 {Operation{State: "waiting"}, lease.Progress{}, "the next retry or a completer continues"},
-		"it waits inside":          {Operation{State: "waiting"}, inCall, "must decide"},
-		"unknown":                  {Operation{State: "unknown"}, inCall, "a call to another service may have taken effect"},
-		"expired":                  {Operation{State: StateExpired, Effect: "applied"}, lease.Progress{}, "the operation took effect once, but its retention has ended"},
-		"archived":                 {Operation{State: "archived", Effect: "applied"}, lease.Progress{}, "its row was deleted"},
-		"done":                     {Operation{State: "done", Effect: "applied", Result: "value"}, lease.Progress{}, "a retry gets the stored answer"},
-		"rolled back":              {Operation{State: "done", Effect: "not applied", Result: "value"}, lease.Progress{}, "its writes were rolled back"},
-		"omitted":                  {Operation{State: "done", Effect: "applied", Result: "omitted"}, lease.Progress{}, "no longer has its answer"},
-		"not recorded":             {Operation{State: "done", Result: "failure"}, lease.Progress{}, "the database does not show whether"},
+		"at work":                   {Operation{State: "running", LeaseUntil: &later}, inCall, "a process is executing the operation"},
+		"atomic, at work":           {Operation{State: "running"}, lease.Progress{}, "a process is executing the operation"},
+		"its lease is over":         {Operation{State: "running", LeaseUntil: &before}, lease.Progress{}, "the next retry or a completer continues"},
+		"its lease is over inside":  {Operation{State: "running", LeaseUntil: &before}, inCall, "a person must decide"},
+		"it waits":                  {Operation{State: "waiting"}, lease.Progress{}, "the next retry or a completer continues"},
+		"it waits inside":           {Operation{State: "waiting"}, inCall, "must decide"},
+		"unknown":                   {Operation{State: "unknown"}, inCall, "a call to another service may have taken effect"},
+		"unknown, and can be asked": {Operation{State: "unknown"}, lease.Progress{CallID: "c", Call: &lease.Begun{Checked: true}}, "the next retry or a completer asks the other service"},
+		"expired":                   {Operation{State: StateExpired, Effect: "applied"}, lease.Progress{}, "the operation took effect once, but its retention has ended"},
+		"archived":                  {Operation{State: "archived", Effect: "applied"}, lease.Progress{}, "its row was deleted"},
+		"done":                      {Operation{State: "done", Effect: "applied", Result: "value"}, lease.Progress{}, "a retry gets the stored answer"},
+		"rolled back":               {Operation{State: "done", Effect: "not applied", Result: "value"}, lease.Progress{}, "its writes were rolled back"},
+		"omitted":                   {Operation{State: "done", Effect: "applied", Result: "omitted"}, lease.Progress{}, "no longer has its answer"},
+		"not recorded":              {Operation{State: "done", Result: "failure"}, lease.Progress{}, "the database does not show whether"},
 	} {
 		c.op.Now = now
 		if got := c.op.Meaning(c.progress); !strings.Contains(got, c.want) {

@@ -47,3 +47,14 @@ func TestDoctorSQLite(t *testing.T) {
 		t.Error("the doctor has made a file:", left)
 	}
 }
+
+// TestDoctorOfReceiptsAlone: the database of a service that only writes receipts needs no operations. A database with other tables needs them.
+func TestDoctorOfReceiptsAlone(t *testing.T) {
+	t.Parallel()
+	db := sqliteURL(t)
+	run(t, "migrate", "up", "--only", "receipt", "--db", db).want(t, 0)
+	run(t, "doctor", "--db", db).want(t, 0)
+	examined(t, db)["migrations"].want(t, db, okay, "has no tables of operation")
+	run(t, "migrate", "up", "--only", "outbox", "--db", db).want(t, 0)
+	examined(t, db)["migrations"].want(t, db, fail, "operations fail")
+}

@@ -88,6 +88,7 @@ func TestBeforeMigration(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(t *testing.T, url string) {
 		db := open(t, url)
+		db.do(t, "s", "k")
 		for _, table := range []string{"once_attempt", "once_audit"} {
 			if _, err := db.ExecContext(t.Context(), "drop table "+table); err != nil {
 				t.Fatal(err)

@@ -112,6 +112,25 @@ func prepare(t *testing.T, url string) {
 	}
 }
 
+// TestKeysShowOfAHash: the hash of a key, as clients and logs have it, leads to the list that finds its key.
+func TestKeysShowOfAHash(t *testing.T) {
+	t.Parallel()
+	url := sqliteURL(t)
+	open(t, url).do(t, "s", "k")
+	hash := once.KeyHash("k")
+	for _, text := range []string{hash, "urn:once:key:" + hash} {
+		if o := run(t, "keys", "show", text, "--db", url).want(t, 3); !strings.Contains(o.stdout, "\nTry: once keys list --hash "+hash+" --db ") {
+			t.Errorf("%s: %s", text, o.stdout)
+		}
+	}
+	if o := run(t, "keys", "list", "--hash", hash, "--db", url).want(t, 0); !strings.Contains(o.stdout, "k") {
+		t.Error(o.stdout)
+	}
+	if o := run(t, "keys", "show", "no hash", "--db", url).want(t, 3); strings.Contains(o.stdout, "--hash") {
+		t.Error(o.stdout)
+	}
+}
+
 // TestKeysShowElsewhere: a database that is not one of ours is not made into one.
 func TestKeysShowElsewhere(t *testing.T) {
 	testenv.Both(t)

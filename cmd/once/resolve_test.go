@@ -285,7 +285,7 @@ func TestKeysResolveRefuses(t *testing.T) {
 			}
 		}
 		// An owner has died in a call, and no caller has come since to store that its outcome is unknown.
-		if o := run(t, "keys", "show", "dead", "--db", url).want(t, 0); !strings.Contains(o.stdout, "the lease has ended during a call to another service: no retry repeats the call, and a person must decide") {
+		if o := run(t, "keys", "show", "dead", "--db", url).want(t, 0); !strings.Contains(o.stdout, "the lease has ended during a call to another service, and the call may have taken effect: no retry repeats it, and a person must decide") {
 			t.Errorf("%s", o.stdout)
 		}
 		again := append(strings.Fields("keys resolve dead --db "+url+" --call "+calling(t, url, "dead")+" --scope s --reason r --run-again"), "--yes")

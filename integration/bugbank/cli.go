@@ -3,6 +3,11 @@ package bugbank
 // cliMutants are bugs of package cmd/once/internal/cli.
 var cliMutants = []Mutant{
 	{
+		Name:  "the hash of a key leads nowhere",
+		Edits: []Edit{{In: "keys.printView", Old: "strings.TrimPrefix(v.Key, keyURN)", New: "v.Key"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestKeysShowOfAHash"}},
+	},
+	{
 		Name:  "the file of settings wins over the environment",
 		Edits: []Edit{{In: "(*Env).configure", Old: `v := m.getenv(variable); v != ""`, New: `v := m.getenv(variable); v != "" && value == ""`}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestSettingsByPrecedence"}},

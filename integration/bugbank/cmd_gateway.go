@@ -3,6 +3,11 @@ package bugbank
 // cmdGatewayMutants are bugs of package cmd/once/internal/gateway.
 var cmdGatewayMutants = []Mutant{
 	{
+		Name:  "receipts that no route uses are not told",
+		Edits: []Edit{{In: "gateway.(*config).unusedReceipt", Old: "== gateway.PolicyCheck", New: "!= gateway.PolicyCheck"}},
+		Tests: []Killer{{Module: "cmd/once", Package: "internal/gateway", Test: "TestReceiptWithoutCheckIsAWarning"}},
+	},
+	{
 		Name:  "a gateway is ready although its store cannot be written",
 		Edits: []Edit{{In: "(*daemon).ready", Old: "if err = write(ctx); err == nil {", New: "if err = nil; write(ctx) == nil {"}},
 		Tests: []Killer{{Module: "cmd/once", Package: "internal/gateway", Test: "TestReadinessWritesRarely"}},

@@ -247,8 +247,23 @@ var gatewayMutants = []Mutant{
 	},
 	{
 		Name:  "a restarted gateway has forgotten that a receipt was missing",
-		Edits: []Edit{{In: "gateway.(*witness).trusts", Old: "err != nil || missing", New: "err != nil || missing && !seen"}},
-		Tests: in("gateway", "TestWithoutReceiptsNothingRunsAgain"),
+		Edits: []Edit{{In: "gateway.(*witness).trusts", Old: "err != nil || missing != nil", New: "err != nil || missing != nil && !seen"}},
+		Tests: in("gateway", "TestRestartedGatewayKnowsTheLastReceipt"),
+	},
+	{
+		Name:  "a client that must ask again is told that a person decides",
+		Edits: []Edit{{In: "oncehttp.(*Exchange).Problem", Old: "if e.After > 0 {", New: "if p.Retryable = e.After > 0; p.Status == 0 {"}},
+		Tests: in("gateway", "TestRetryableUnknownSaysSendAgain"),
+	},
+	{
+		Name:  "a missing receipt counts for a day although one was seen since",
+		Edits: []Edit{{In: "gateway.(*witness).tellSeen", Old: "missing != nil && !missing.last", New: "missing != nil && missing.last"}},
+		Tests: in("gateway", "TestRestartedGatewayKnowsTheLastReceipt"),
+	},
+	{
+		Name:  "a receipt that is missing again leaves no mark for a day",
+		Edits: []Edit{{In: "gateway.(*witness).tellMissing", Old: "i < missingMarks &&", New: "i < 1 &&"}},
+		Tests: in("gateway", "TestRestartedGatewayKnowsTheLastReceipt"),
 	},
 	{
 		Name:  "a restarted gateway has forgotten that a receipt was seen",

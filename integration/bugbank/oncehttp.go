@@ -3,6 +3,11 @@ package bugbank
 // oncehttpMutants are bugs of package oncehttp.
 var oncehttpMutants = []Mutant{
 	{
+		Name:  "an erased answer claims that its operation was executed",
+		Edits: []Edit{{In: "oncehttp.(*Exchange).sendStored", Old: "head.IsForgotten(res) || res.RolledBack", New: "false"}},
+		Tests: in("oncehttp", "TestForgottenAnswerClaimsNoExecution"),
+	},
+	{
 		Name:  "an undo is refused by a quota",
 		Edits: []Edit{{In: "(*Exchange).overQuota", Old: `x.Operation.Key == "" || x.plan.Undoes != ""`, New: `x.Operation.Key == ""`}},
 		Tests: in("oncehttp", "TestUndosHaveNoQuota"),

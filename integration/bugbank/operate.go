@@ -40,6 +40,21 @@ case len(hosts) > 1<<20:`}},
 		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestKeysListFindsHashes"}},
 	},
 	{
+		Name:  "an outcome that can be asked waits for a person",
+		Edits: []Edit{{In: "operate.(Operation).Meaning", Old: "p.Call != nil && p.Call.Checked", New: "p.Call != nil && p.Call.Tx"}},
+		Tests: in("operate", "TestMeaningOfEachState"),
+	},
+	{
+		Name:  "forgetting needs an attempt log",
+		Edits: []Edit{{In: "operate.(*Keys).forget", Old: "if hasLog {", New: "if hasLog || true {"}},
+		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestForgetWithoutAttemptLog"}},
+	},
+	{
+		Name:  "the audit of a key needs an attempt log",
+		Edits: []Edit{{In: "operate.(*Keys).timelineIfAny", Old: "err == nil || sqlguard.IsMissing(err)", New: "err == nil"}},
+		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestForgetWithoutAttemptLog"}},
+	},
+	{
 		Name:  "forgetting does not reach the cache",
 		Edits: []Edit{{In: "(*Keys).Forget", Old: "c.InvalidateCache(context.WithoutCancel(ctx), o.Scope, o.Key)", New: "func() error { _ = c; return nil }()"}},
 		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestForgottenOverHTTP"}},

@@ -13,6 +13,11 @@ var operateDoctorMutants = []Mutant{
 		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorAccess"}},
 	},
 	{
+		Name:  "the database of a service that only writes receipts fails without operations",
+		Edits: []Edit{{In: "doctor.hasOnlyReceipts", Old: "len(has) > 0", New: "len(has) == 0"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorOfReceiptsAlone"}},
+	},
+	{
 		Name:  "a table that was dropped is not missed",
 		Edits: []Edit{{In: "(*examination).dropped", Old: `sqlguard.IsMissing(err) {`, New: `sqlguard.IsMissing(err) && len(has) == 0 {`}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorAccess"}},

@@ -110,6 +110,23 @@ func TestForgottenNeverExecutes(t *testing.T) {
 	})
 }
 
+// TestForgetWithoutAttemptLog: the store of a gateway has no attempt log. Its operations are forgotten, and the acts of operators are shown.
+func TestForgetWithoutAttemptLog(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	on(t, func(t *testing.T, g *testDB) {
+		g.done(t, once.Config{}, "s", "k")
+		g.exec(t, "drop table once_attempt")
+		detail, err := g.keys.Forget(t.Context(), operate.By{Who: "ada", Reason: "asked"}, operate.ForgetRequest{Scope: "s", Key: "k"})
+		must(t, err)
+		v, err := g.keys.Show(t.Context(), operate.KeyQuery{Key: "k"})
+		must(t, err)
+		if len(v.Audit) != 1 || v.Audit[0].Detail != detail || v.Operation.ResultBytes != 0 || v.Attempts == nil {
+			t.Errorf("%q: %+v", detail, v)
+		}
+	})
+}
+
 // TestForgottenOverHTTP: what a client is told.
 func TestForgottenOverHTTP(t *testing.T) {
 	testenv.Both(t)
@@ -290,7 +307,7 @@ func TestForgetAttemptsAlone(t *testing.T) {
 	on(t, func(t *testing.T, g *testDB) {
 		must(t, g.attempts.Write(t.Context(), []attempts.Attempt{attemptAt(1, "s", "k"), attemptAt(2, "other", "k"), attemptAt(3, "s", "K")}))
 		detail, err := g.keys.Forget(t.Context(), operate.By{Who: "ada", Reason: "asked"}, operate.ForgetRequest{Scope: "s", Key: "k"})
-		if err != nil || detail != "ids of 1 attempts erased" || g.leftovers(t, "s")+g.leftovers(t, "other") != 2 {
+		if err != nil || detail != "request IDs of 1 attempts erased" || g.leftovers(t, "s")+g.leftovers(t, "other") != 2 {
 			t.Errorf("%q, %v, %d and %d left", detail, err, g.leftovers(t, "s"), g.leftovers(t, "other"))
 		}
 	})

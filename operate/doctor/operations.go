@@ -77,7 +77,7 @@ func (p *examination) show(op operate.Operation) string {
 func askUnknown(ctx context.Context, p *examination) (Finding, error) {
 	f, err := p.oldest(ctx, p.unfinished(), fmt.Sprintf("state = %d and not (%s)", store.StateUnknown, ofSagas), "since")
 	if f.n > 0 {
-		return warn(fmt.Sprintf("%s an unknown outcome, the oldest for %s: a retry does not execute again, and a person must decide the outcome", f.count("operation has", "operations have"), age(f.Operation)), p.show(f.Operation)), err
+		return warn(fmt.Sprintf("%s an unknown outcome, the oldest for %s: a retry does not execute again as long as the outcome is unknown. If the called service can be asked, the next retry or a completer decides by itself; otherwise a person must decide", f.count("operation has", "operations have"), age(f.Operation)), p.show(f.Operation)), err
 	}
 	return fine("no operation%s has an unknown outcome", f.among()), err
 }

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -274,6 +275,14 @@ func (r route) mistake(c *config) (setting, text string) {
 		return "retain", err.Error()
 	}
 	return "", ""
+}
+
+// unusedReceipt returns a warning if the setting receipt has no effect, and "" otherwise.
+func (c *config) unusedReceipt() string {
+	if c.Receipt == "" || c.Store == storeReceipt || slices.ContainsFunc(c.Routes, func(r route) bool { return gateway.Policy(r.OnUnknown) == gateway.PolicyCheck }) {
+		return ""
+	}
+	return "receipt is configured, but no route uses it. Try: on_unknown: check for the routes whose service writes receipts"
 }
 
 // checkRetain refuses a retention at which the engine would panic.

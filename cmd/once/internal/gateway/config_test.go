@@ -71,6 +71,18 @@ func TestGatewayConfig(t *testing.T) {
 	}
 }
 
+// TestReceiptWithoutCheckIsAWarning: receipts that no route uses are told. With store: receipt each route uses them.
+func TestReceiptWithoutCheckIsAWarning(t *testing.T) {
+	t.Parallel()
+	unused := strings.Replace(example, "on_unknown: check", "on_unknown: stop", 1)
+	for text, warns := range map[string]bool{smallest: false, example: false, unused: true, unused + "  store: receipt\n": false} {
+		cfg, err := checked(file(t, text), flags{})
+		if err != nil || (cfg.unusedReceipt() != "") != warns {
+			t.Errorf("%s: %v, %v", text, cfg, err)
+		}
+	}
+}
+
 // TestMistakesInTheFile: a mistake is told with its line and a caret, and without the passwords of the lines around it.
 func TestMistakesInTheFile(t *testing.T) {
 	t.Parallel()

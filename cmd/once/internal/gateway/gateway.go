@@ -158,6 +158,9 @@ func (c *check) Run(_ context.Context, m *cli.Env, _ []string) error {
 		return err
 	}
 	fmt.Fprintf(m.Stdout, "upstream  %s\nstore     %s\nroutes    %d\n", cfg.Upstream, nameOfStore(cfg.Store), len(cfg.Routes))
+	if text := cfg.unusedReceipt(); text != "" {
+		fmt.Fprintf(m.Stderr, "warning: %s\n", text)
+	}
 	return printRoutes(m.Stdout, cfg)
 }
 

@@ -116,6 +116,9 @@ var registered = regexp.MustCompile(` \(registered at [^)]*\)`)
 
 // begin makes new requests use the generation g.
 func (p *proxy) begin(ctx context.Context, g *generation) {
+	if text := g.cfg.unusedReceipt(); text != "" {
+		p.log.WarnContext(ctx, text)
+	}
 	if handlers := g.handlers(p.back); len(handlers) > 0 {
 		ctx, cancel := context.WithCancel(ctx)
 		ended := make(chan struct{})

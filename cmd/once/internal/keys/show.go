@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -97,6 +98,9 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	return err
 }
 
+// keyURN begins the instance of a problem about a key. The hash of the key follows.
+const keyURN = "urn:once:key:"
+
 func printView(w io.Writer, v operate.KeyView, db cli.Source) error {
 	switch {
 	case v.Found:
@@ -113,6 +117,10 @@ func printView(w io.Writer, v operate.KeyView, db cli.Source) error {
 	case len(v.Operations) > 0:
 		fmt.Fprintf(w, "The scope %[2]q has no operation with the key %[1]q. The operation has failed, has expired, or is being executed\nat this moment. Other scopes have this key:\n\n", v.Key, v.Scope)
 	default:
+		if hash := strings.TrimPrefix(v.Key, keyURN); keyHash.MatchString(hash) {
+			fmt.Fprintf(w, "The database has no operation with the key %q. This text looks like the hash of a key, which problems and log lines contain.\n\nTry: once keys list --hash %s --db %s\n", v.Key, hash, db.Paste)
+			return printTimeline(w, v.Timeline, v.Scope)
+		}
 		fmt.Fprintf(w, `The database has no operation with the key %q.
 
 This has one of four reasons:
