@@ -76,4 +76,14 @@ var onceObserveMutants = []Mutant{
 		Edits: []Edit{{In: "once.New", Old: "irrevocable && cfg.Shared != nil", New: "irrevocable && cfg.Shared != nil && cfg.Runs == 0"}},
 		Tests: in("", "TestSharedIsNotForLeases"),
 	},
+	{
+		Name:  "an error that is logged has the key of the client",
+		Edits: []Edit{{In: "once.(*Error).Error", Old: "keyname.Hashes(e.Key)[0]", New: "e.Key"}},
+		Tests: in("", "TestNoLogHasAKeyOfAClient"),
+	},
+	{
+		Name:  "an error without an operation has an empty scope and key",
+		Edits: []Edit{{In: "once.(*Error).Error", Old: "len(names) > 0", New: "len(names) >= 0"}},
+		Tests: in("", "TestErrorSaysCodeEffectAndCause"),
+	},
 }
