@@ -131,7 +131,7 @@ func logOfCompleter(t *testing.T) func(context.Context, *slog.Logger) {
 			_ = handler(ctx, once.Operation{Scope: "s", Key: keyOfClient, Request: []byte("r")}) // fails
 			time.AfterFunc(time.Minute, cancel)
 			must(t, lease.Completer{Store: leased, Encrypter: box, Log: l, Handlers: lease.Handlers{"": handler}}.Run(ctx))
-			time.Sleep(time.Minute) // the heartbeats end
+			<-time.After(time.Minute) // the heartbeats end
 		})
 	}
 }
