@@ -248,7 +248,7 @@ func (c *call[TX]) terms() flight.Terms {
 // try asks the store once, and executes the operation if it is absent. The try begins at now. Work without an operation
 // has no flight.
 func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, h handler[TX]) verdict {
-	c.report.from = ""
+	c.report.from, c.report.left = "", nil
 	if v, done := c.askShared(ctx, f); done {
 		return v
 	}

@@ -101,7 +101,7 @@ func fits(rec store.Record) error {
 // committed returns the verdict on the answer to a commit.
 func (c *call[TX]) committed(ctx context.Context, txn transaction[TX], ch store.Change, err error) verdict {
 	if err == nil {
-		if !c.id.IsZero() {
+		if !c.id.IsZero() && c.report.from == "" {
 			c.report.from = store.StateAbsent.String()
 		}
 		return verdict{rec: ch.Next}

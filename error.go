@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+
+	"github.com/oncelib/once/internal/base/keyname"
 )
 
 // Code says why the call of an operation has not returned a value. No codes will be
@@ -47,7 +50,8 @@ func (e Effect) String() string {
 
 // Error is the error of a call that has not returned the final result of its operation. If the final result
 // is a failure, [Do] returns a *[Failure] and not an Error. The message of an Error is for operators, not
-// for clients.
+// for clients. The message has the hash of the key (see [KeyHash]) and not the key, because programs log
+// messages.
 type Error struct {
 	Code   Code
 	Effect Effect
@@ -58,7 +62,18 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	s := fmt.Sprintf("once: %s, key %s: %s (%s)", e.Scope, e.Key, e.Code, e.Effect)
+	var names []string // work without an operation has no name
+	if e.Scope != "" {
+		names = append(names, e.Scope)
+	}
+	if e.Key != "" {
+		names = append(names, "key "+keyname.Hashes(e.Key)[0])
+	}
+	s := "once: "
+	if len(names) > 0 {
+		s += strings.Join(names, ", ") + ": "
+	}
+	s += fmt.Sprintf("%s (%s)", e.Code, e.Effect)
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}

@@ -13,12 +13,21 @@ import (
 
 func TestErrorSaysCodeEffectAndCause(t *testing.T) {
 	err := error(&once.Error{Code: once.CodeFailed, Effect: once.EffectNotApplied, Scope: "acme", Key: "k1", Err: io.EOF})
-	if got, want := err.Error(), "once: acme, key k1: failed (not applied): EOF"; got != want {
+	if got, want := err.Error(), "once: acme, key 6ab9f1eb8f7d3388: failed (not applied): EOF"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	bare := &once.Error{Code: once.CodeInFlight, Scope: "acme", Key: "k1", After: time.Second}
-	if got, want := bare.Error(), "once: acme, key k1: in_flight (in doubt)"; got != want {
+	if got, want := bare.Error(), "once: acme, key 6ab9f1eb8f7d3388: in_flight (in doubt)"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+	for _, tt := range []struct{ scope, key, want string }{
+		{"", "", "once: failed (in doubt)"},
+		{"acme", "", "once: acme: failed (in doubt)"},
+		{"", "k1", "once: key 6ab9f1eb8f7d3388: failed (in doubt)"},
+	} {
+		if got := (&once.Error{Code: once.CodeFailed, Scope: tt.scope, Key: tt.key}).Error(); got != tt.want {
+			t.Errorf("%q, want %q", got, tt.want)
+		}
 	}
 	if !errors.Is(fmt.Errorf("calling: %w", err), io.EOF) {
 		t.Error("the cause cannot be found")

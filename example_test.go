@@ -75,7 +75,7 @@ func ExampleDo_transient() {
 	}
 	// Output:
 	// refunding
-	// { 0} once: acme refunds, key k1: failed (not applied): the ledger is away
+	// { 0} once: acme refunds, key 6ab9f1eb8f7d3388: failed (not applied): the ledger is away
 	// refunding
 	// {re_1 1000} <nil>
 }

@@ -2,7 +2,10 @@ package once_test
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"os"
@@ -11,15 +14,53 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/saga"
+	"github.com/oncelib/once/store/memstore"
+	"github.com/oncelib/once/webhook"
 )
+
+// observersThatLog sends each logged event, with all its fields, to each observer that writes to a logger.
+var observersThatLog = map[string]func(context.Context, *slog.Logger){
+	"once": func(ctx context.Context, l *slog.Logger) {
+		for _, e := range []once.EventType{once.EventClaimed, once.EventWaiting, once.EventRerun, once.EventInDoubt, once.EventSettled, once.EventEffectOutsideTx, once.EventFinished} {
+			once.Log(l).Observe(ctx, filled(once.Event{Type: e}))
+		}
+	},
+	"outbox": func(ctx context.Context, l *slog.Logger) {
+		for _, e := range []outbox.EventType{outbox.EventDelivered, outbox.EventFailed, outbox.EventStopped, outbox.EventUnavailable, outbox.EventDatabase, outbox.EventBacklog, outbox.EventTaken} {
+			outbox.Log(l).Observe(ctx, filled(outbox.Event{Type: e}))
+		}
+	},
+	"inbox": func(ctx context.Context, l *slog.Logger) {
+		for _, e := range []inbox.EventType{inbox.EventApplied, inbox.EventFailed, inbox.EventDeadLettered, inbox.EventGap, inbox.EventDatabase, inbox.EventSameBody} {
+			inbox.Log(l).Observe(ctx, filled(inbox.Event{Type: e}))
+		}
+	},
+	"retry": func(ctx context.Context, l *slog.Logger) {
+		for _, e := range []retry.EventType{retry.EventFailed, retry.EventEnded} {
+			retry.Log(l)(ctx, filled(retry.Event{Type: e}))
+		}
+	},
+	"webhook": func(ctx context.Context, l *slog.Logger) {
+		for _, e := range []webhook.RelayEventType{webhook.EventFailed, webhook.EventSealed, webhook.EventRanOut, webhook.EventCircuit, webhook.EventDisabled, webhook.EventOurs, webhook.EventDatabase} {
+			webhook.LogRelay(l).Observe(ctx, filled(webhook.RelayEvent{Type: e}))
+		}
+	},
+	"saga": func(ctx context.Context, l *slog.Logger) {
+		for _, e := range []saga.EventType{saga.EventCompleted, saga.EventStuck, saga.EventTurned, saga.EventRetried, saga.EventHanging, saga.EventChanged, saga.EventLeft, saga.EventInterrupted, saga.EventDatabase} {
+			saga.Log(l).Observe(ctx, filled(saga.Event{Type: e}))
+		}
+	},
+}
 
 var attributeRow = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([a-z, ]+) \\| [^|]+ \\|$")
 
@@ -33,35 +74,12 @@ func TestLogAttributesAreThoseOfTheTable(t *testing.T) {
 			table[log] = append(table[log], row[1])
 		}
 	}
-	for log, observe := range map[string]func(*slog.Logger){
-		"once": func(l *slog.Logger) {
-			for _, e := range []once.EventType{once.EventClaimed, once.EventWaiting, once.EventRerun, once.EventInDoubt, once.EventSettled, once.EventEffectOutsideTx, once.EventFinished} {
-				once.Log(l).Observe(t.Context(), filled(once.Event{Type: e}))
-			}
-		},
-		"outbox": func(l *slog.Logger) {
-			for _, e := range []outbox.EventType{outbox.EventDelivered, outbox.EventFailed, outbox.EventStopped, outbox.EventUnavailable, outbox.EventDatabase, outbox.EventBacklog, outbox.EventTaken} {
-				outbox.Log(l).Observe(t.Context(), filled(outbox.Event{Type: e}))
-			}
-		},
-		"inbox": func(l *slog.Logger) {
-			for _, e := range []inbox.EventType{inbox.EventApplied, inbox.EventFailed, inbox.EventDeadLettered, inbox.EventGap, inbox.EventDatabase, inbox.EventSameBody} {
-				inbox.Log(l).Observe(t.Context(), filled(inbox.Event{Type: e}))
-			}
-		},
-		"retry": func(l *slog.Logger) {
-			for _, e := range []retry.EventType{retry.EventFailed, retry.EventEnded} {
-				retry.Log(l)(t.Context(), filled(retry.Event{Type: e}))
-			}
-		},
-		"saga": func(l *slog.Logger) {
-			for _, e := range []saga.EventType{saga.EventCompleted, saga.EventStuck, saga.EventTurned, saga.EventRetried, saga.EventHanging, saga.EventChanged, saga.EventLeft, saga.EventInterrupted, saga.EventDatabase} {
-				saga.Log(l).Observe(t.Context(), filled(saga.Event{Type: e}))
-			}
-		},
-	} {
+	for log, observe := range observersThatLog {
+		if log == "webhook" { // two of its attributes share a row
+			continue
+		}
 		written := map[string]bool{}
-		observe(slog.New(slog.NewTextHandler(new(bytes.Buffer), &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		observe(t.Context(), slog.New(slog.NewTextHandler(new(bytes.Buffer), &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			written[a.Key] = true
 			return a
 		}})))
@@ -72,6 +90,49 @@ func TestLogAttributesAreThoseOfTheTable(t *testing.T) {
 		if !slices.Equal(got, want) || len(got) < 5 {
 			t.Errorf("%s writes\n%q\nand the table has\n%q", log, got, want)
 		}
+	}
+}
+
+// keyOfClient is the key in the errors of filled events.
+const keyOfClient = "a-key-of-a-client"
+
+// TestNoLogHasAKeyOfAClient: each error in a log names its operation by the hash of the key.
+func TestNoLogHasAKeyOfAClient(t *testing.T) {
+	want := once.KeyHash(keyOfClient)
+	logs := maps.Clone(observersThatLog)
+	logs["lease.Completer"] = logOfCompleter(t)
+	for name, observe := range logs {
+		var out bytes.Buffer
+		observe(t.Context(), slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		if got := out.String(); strings.Contains(got, keyOfClient) || !strings.Contains(got, want) {
+			t.Errorf("%s writes\n%s\nwant the hash %s and not the key %s", name, got, want, keyOfClient)
+		}
+	}
+}
+
+// logOfCompleter returns a function that lets a Completer log the error of an operation that fails.
+func logOfCompleter(t *testing.T) func(context.Context, *slog.Logger) {
+	t.Helper()
+	box, err := once.NewEncrypter(make([]byte, 32))
+	must(t, err)
+	return func(_ context.Context, l *slog.Logger) {
+		synctest.Test(t, func(t *testing.T) {
+			s := memstore.New()
+			leased := lease.New(s, lease.Config{TTL: time.Second})
+			e := once.New(leased, once.Config{Observer: once.Discard, Encrypter: box})
+			ctx, cancel := context.WithCancel(t.Context())
+			handler := func(ctx context.Context, op once.Operation) error {
+				_, err := once.Do(ctx, e, op, func(ctx context.Context, r *lease.Run) (string, error) {
+					_, err := lease.InTx(ctx, r, s, "a", func(context.Context, tx) (string, error) { return "", nil })
+					return "", cmp.Or(err, errors.New("the printer is on fire"))
+				})
+				return err
+			}
+			_ = handler(ctx, once.Operation{Scope: "s", Key: keyOfClient, Request: []byte("r")}) // fails
+			time.AfterFunc(time.Minute, cancel)
+			must(t, lease.Completer{Store: leased, Encrypter: box, Log: l, Handlers: lease.Handlers{"": handler}}.Run(ctx))
+			<-time.After(time.Minute) // the heartbeats end
+		})
 	}
 }
 
@@ -87,7 +148,7 @@ func fill(v reflect.Value, name string) {
 	case v.Type() == reflect.TypeFor[time.Time]():
 		v.Set(reflect.ValueOf(time.Unix(1, 0)))
 	case v.Type() == reflect.TypeFor[error]():
-		v.Set(reflect.ValueOf(errors.New("x")))
+		v.Set(reflect.ValueOf(fmt.Errorf("x: %w", &once.Error{Scope: "x", Key: keyOfClient, Err: errors.New("x")})))
 	case name == "Trace":
 		v.SetString(traceparent)
 	case name == "Headers":

@@ -132,11 +132,12 @@ type Tracer interface {
 
 // report collects the data for the last event of a call.
 type report struct {
-	from                    string       // the state of the operation, as the call has found it
-	trace                   string       // the trace that is stored with the operation
-	keyHash                 string       // the hash of the key, if an event has needed it
-	cached                  bool         // the record was found in Config.Cache or Config.Shared
-	waits                   *waits.Waits // the waits of its Begins; nil if the waits are not measured
+	from                    string          // the state of the operation, as the call has found it
+	left                    ability.Witness // the transaction of the last run, if it knows the state in which it has left the operation
+	trace                   string          // the trace that is stored with the operation
+	keyHash                 string          // the hash of the key, if an event has needed it
+	cached                  bool            // the record was found in Config.Cache or Config.Shared
+	waits                   *waits.Waits    // the waits of its Begins; nil if the waits are not measured
 	lookUp, handler, commit time.Duration
 }
 
@@ -222,7 +223,9 @@ func (c *call[TX]) stateAfter(e Event, v verdict) string {
 		return ""
 	case e.Effect == EffectApplied, v.err == nil:
 		return store.StateDone.String()
-	case e.Effect == EffectInDoubt && e.Outcome != Outcome(CodeUnknown), store.KindOf(v.err) == store.KindTaken:
+	case c.report.left != nil && c.report.left.Left() != "":
+		return c.report.left.Left()
+	case e.Effect == EffectInDoubt && (e.Outcome != Outcome(CodeUnknown) || c.report.left != nil), store.KindOf(v.err) == store.KindTaken:
 		return ""
 	}
 	return c.report.from

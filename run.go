@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/oncelib/once/internal/base/ability"
 	"github.com/oncelib/once/internal/engine/current"
 	"github.com/oncelib/once/internal/sql/kind"
 	"github.com/oncelib/once/store"
@@ -63,6 +64,9 @@ func (c *call[TX]) execute(ctx context.Context, txn transaction[TX], h handler[T
 	c.runs++
 	if !c.id.IsZero() && !txn.blind {
 		c.report.from = store.StateAbsent.String()
+		if w, ok := store.As[ability.Witness](txn.Transaction); ok && c.e.irrevocable {
+			c.report.from, c.report.left = w.Found(), w
+		}
 	}
 	within := ctx
 	if txn.expiring != nil {

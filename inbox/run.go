@@ -7,7 +7,9 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/oncelib/once/internal/base/sleep"
 	"github.com/oncelib/once/internal/sql/letter"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
@@ -28,8 +30,12 @@ const (
 // and deletes the IDs of messages after their retention. Any number of processes can call Run at the same
 // time. When ctx has ended, Run waits until the handlers that it has called have returned, or have used up
 // their time limit. Then Run returns nil. While the database fails, Run reports the errors to the observer and
-// waits.
+// waits. If the tables do not exist when Run begins, Run returns an error at once.
 func (in *Inbox[TX]) Run(ctx context.Context, fn Handler[TX]) error {
+	// Without the tables no retry would help, so the service learns of it at once.
+	if err := in.checkTables(ctx); err != nil {
+		return err
+	}
 	errands := newErrands()
 	defer errands.working.Wait()
 	// The sweep has a goroutine of its own: a sweep that waits for a locked row, or that deletes many rows, delays no message.
@@ -64,6 +70,22 @@ func (in *Inbox[TX]) Run(ctx context.Context, fn Handler[TX]) error {
 			timer.Stop()
 			return nil
 		}
+	}
+}
+
+// checkTables waits until the database can be reached, and returns an error if the tables are missing.
+func (in *Inbox[TX]) checkTables(ctx context.Context) error {
+	tables := "select 1 from once_inbox, once_inbox_position, once_inbox_parked, once_deadletter, once_deadletter_attempt where 1 = 0"
+	for failures := 1; ; failures++ {
+		err := in.db.Pool().Query(ctx, in.statement(tables), func(sqlplane.Row) error { return nil })
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return nil //nolint:nilerr // Run was ended
+		case errors.Is(err, store.ErrNotMigrated):
+			return fmt.Errorf("inbox: Run cannot work: %w", err)
+		}
+		in.tell(ctx, Event{Type: EventDatabase, Err: err})
+		sleep.For(ctx, pause(failures))
 	}
 }
 

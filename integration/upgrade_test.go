@@ -206,7 +206,7 @@ func TestRenamedCapability(t *testing.T) {
 			t.Errorf("%d rows of a program of before", n)
 		}
 		g.exec(t, "update once_schema set version = 9 where capability = 'admin' and version = 2")
-		if err := g.upgrade(t.Context(), setup{dsn: g.DSN}, operate.Migrations); err == nil || !strings.Contains(err.Error(), "version 9 of operate") {
+		if err := g.upgrade(t.Context(), setup{dsn: g.DSN}, operate.Migrations); err == nil || !strings.Contains(err.Error(), "version 9 of the tables of operate") {
 			t.Errorf("a later version under the earlier name: %v", err)
 		}
 	})
@@ -226,7 +226,7 @@ func TestNewerDatabaseIsRefused(t *testing.T) {
 			}
 		}
 		g.exec(t, "insert into once_migration (version, name) values (5, 'later')")
-		refused("a later version of once_migration", "version 5 in once_migration")
+		refused("a later version of once_migration", "once_migration of the database has version 5")
 		g.exec(t, "delete from once_migration where version = 5")
 		if got := g.applied(t, capabilities...); got != appliedBefore {
 			t.Errorf("after a refusal: %s", got)
@@ -235,11 +235,11 @@ func TestNewerDatabaseIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		g.exec(t, "insert into once_schema (capability, version, name) values ('attemptlog', 2, 'later')")
-		refused("a later version of the attempt log", "version 2 of attemptlog, this program knows 1", capabilities...)
+		refused("a later version of the attempt log", "version 2 of the tables of attemptlog, but this program knows only versions up to 1", capabilities...)
 		if err := g.upgrade(t.Context(), setup{dsn: g.DSN}, operate.Migrations); err != nil {
 			t.Errorf("without the attempt log: %v", err)
 		}
 		g.exec(t, "insert into once_schema (capability, version, name) values ('operation', 9, 'later')")
-		refused("a later version of the store", "version 9 of operation, this program knows 5")
+		refused("a later version of the store", "version 9 of the tables of operation, but this program knows only versions up to 5")
 	})
 }

@@ -316,7 +316,7 @@ func (c *call) answered(ctx context.Context, value any, err error) error {
 		err = errors.New(err.Error())
 	}
 	if c.policy.Check.find == nil || r.own.HasEnded() {
-		return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, err)
+		return c.unanswered(err)
 	}
 	return c.find(ctx, err)
 }
@@ -339,7 +339,7 @@ func (c *call) find(ctx context.Context, cause error) error {
 	r, now := c.run, time.Now().UTC()
 	switch {
 	case c.policy.Check.find == nil || !r.saved.Call.Check:
-		return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, cause)
+		return c.unanswered(cause)
 	case !r.saved.Call.checks(now), !r.saved.Call.isYounger(sure(c.policy.CheckedFor), now):
 		// Both times count: the one of the policy when the call was begun, and the one of the policy now.
 		return fmt.Errorf("call %q: %w: the call is so old that the service may have forgotten its key: %w", c.phase, ErrUnknown, cause)
@@ -349,7 +349,7 @@ func (c *call) find(ctx context.Context, cause error) error {
 	value, found, err := c.policy.Check.find(ctx, c.key())
 	switch {
 	case err != nil:
-		return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, errors.Join(cause, err))
+		return c.unanswered(errors.Join(cause, err))
 	case found == Happened:
 		next, err := r.with(phase{Name: c.phase, Value: value})
 		return c.save(next, err)
@@ -361,8 +361,34 @@ func (c *call) find(ctx context.Context, cause error) error {
 		}
 		return fmt.Errorf("call %q: %w: %w", c.phase, ErrVoided, cause)
 	}
-	return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, cause)
+	return c.unanswered(cause)
 }
+
+// unanswered returns the error of a call whose outcome is not known. If the call is made again, no person has to decide.
+func (c *call) unanswered(cause error) error {
+	begun := c.run.saved.Call
+	if !begun.repeats(time.Now()) {
+		return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, cause)
+	}
+	return &unansweredError{phase: c.phase, until: begun.Until, cause: cause}
+}
+
+// unansweredError is [ErrUnknown] for now: the call is made again, and then has an answer.
+type unansweredError struct {
+	phase string
+	until time.Time // zero: for ever
+	cause error
+}
+
+func (e *unansweredError) Error() string {
+	until := ""
+	if !e.until.IsZero() {
+		until = " until " + e.until.Format(time.RFC3339)
+	}
+	return fmt.Sprintf("call %q has no answer yet, and is made again with the same key%s: %v", e.phase, until, e.cause)
+}
+
+func (e *unansweredError) Unwrap() []error { return []error{ErrUnknown, e.cause} }
 
 func newCallID() string { return hex.EncodeToString(held.NewNonce()[:4]) }
 

@@ -31,6 +31,9 @@ type Run struct {
 	given []string   // names of phases whose values were returned to the handler
 	lost  error      // a write of this run may still be applied later, so the run writes nothing more
 
+	found store.State // the state from which this run has taken the operation over
+	left  string      // the state in which park has left the operation; "" if park has written nothing
+
 	unreached []string // names of phases that earlier runs have ended, and that this run has not reached
 }
 

@@ -16,6 +16,7 @@ type runTx struct{ run *Run }
 var (
 	_ store.Transaction[*Run] = runTx{}
 	_ ability.Expiring        = runTx{}
+	_ ability.Witness         = runTx{}
 )
 
 // Tx implements [store.Transaction].
@@ -26,6 +27,12 @@ func (c runTx) Ended() <-chan struct{} { return c.run.own.Ended() }
 
 // OnEnd implements [ability.Expiring].
 func (c runTx) OnEnd(f func()) (stop func() bool) { return c.run.own.OnEnd(f) }
+
+// Found implements [ability.Witness].
+func (c runTx) Found() string { return c.run.found.String() }
+
+// Left implements [ability.Witness].
+func (c runTx) Left() string { return c.run.left }
 
 // stands reports whether a later run would find something that this run has saved: a phase, a call or a voided
 // key.
@@ -148,7 +155,10 @@ func (r *Run) park(ctx context.Context, cause error) error {
 	default:
 		next = store.Change{ID: r.id}
 	}
-	if err := r.swap(ctx, next); err != nil && standing == nil {
+	switch err := r.swap(ctx, next); {
+	case err == nil:
+		r.left = next.Next.State.String()
+	case standing == nil:
 		return &store.Error{Kind: store.KindPartial, Err: errors.Join(cause, err)} // for the next caller, another owner has begun this work
 	}
 	return standing

@@ -217,7 +217,7 @@ func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Transaction
 	if err != nil {
 		return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: err}
 	}
-	r.saved = saved
+	r.saved, r.found = saved, rec.State
 	for _, p := range saved.Phases {
 		r.unreached = append(r.unreached, p.Name)
 	}

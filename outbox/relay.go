@@ -211,7 +211,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	held.Wait()
 	switch {
 	case errors.Is(failed, store.ErrNotMigrated): // since check has seen them
-		return r.notMigrated(failed)
+		return notMigrated(failed)
 	case failed != nil:
 		return fmt.Errorf("outbox: the relay cannot hold its parts of the outbox: %w. Try: call Run again", failed)
 	}
@@ -262,18 +262,14 @@ func (r *Relay) check(ctx context.Context) error {
 		case err == nil || ctx.Err() != nil:
 			return nil //nolint:nilerr // Run was ended
 		case errors.Is(err, store.ErrNotMigrated):
-			return r.notMigrated(err)
+			return notMigrated(err)
 		}
 		r.databaseFailed(ctx, err, failures)
 	}
 }
 
-func (r *Relay) notMigrated(err error) error {
-	if r.cfg.DeadLetters {
-		return fmt.Errorf("outbox: the relay cannot work: %w. Try: call Migrate of the store with outbox.Migrations and deadletter.Migrations, or run once migrate up --only outbox,deadletter", err)
-	}
-	return fmt.Errorf("outbox: the relay cannot work: %w. Try: call Migrate of the store with outbox.Migrations, or run once migrate up --only outbox", err)
-}
+// notMigrated returns the error of Run. The error of the store ends with the migrations that are missing.
+func notMigrated(err error) error { return fmt.Errorf("outbox: the relay cannot work: %w", err) }
 
 // statementTime bounds one statement, in case the server stops answering.
 const statementTime = 30 * time.Second

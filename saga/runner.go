@@ -85,7 +85,7 @@ func (r *Runner[TX]) Stats() Stats { return r.stats() }
 // before.
 func (r *Runner[TX]) Run(ctx context.Context) error {
 	if _, err := r.due.look(ctx, 1, 1); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("saga: the runner cannot read the due sagas: %w. Try: call Migrate of the store with saga.Migrations", err)
+		return fmt.Errorf("saga: the runner cannot read the due sagas: %w", err)
 	}
 	if r.ran.Swap(true) { // two Runs would share the sagas of this runner, and the end of one Run would stop the sagas of the other
 		return errors.New("saga: Run of this runner was called before. Try: a new runner from saga.NewRunner")

@@ -215,8 +215,9 @@ func (r *Relay) check(ctx context.Context) error {
 	}
 }
 
+// notMigrated returns the error of Run. The error of the store ends with the migrations that are missing.
 func notMigrated(err error) error {
-	return fmt.Errorf("webhook: the relay cannot read its tables: %w. Try: call Migrate of the store with webhook.Migrations, or run once migrate up --only webhook", err)
+	return fmt.Errorf("webhook: the relay cannot read its tables: %w", err)
 }
 
 // Wake makes the relay look for deliveries immediately, if this process has sent an event since the last call

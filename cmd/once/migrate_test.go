@@ -145,7 +145,7 @@ func TestMigrateNewer(t *testing.T) {
 		before := tables(t, url)
 		for _, args := range []string{"migrate up", "migrate up --only attemptlog", "migrate status", "migrate status --only operation"} {
 			o := run(t, append(strings.Fields(args), "--db", url)...).want(t, 1)
-			if !strings.Contains(o.stderr, "version 9 of journal, this program knows 1") || !strings.Contains(o.stderr, "Try: a newer release of once") {
+			if !strings.Contains(o.stderr, "version 9 of the tables of journal, but this program knows only versions up to 1") || !strings.Contains(o.stderr, "Try: a newer release of once") {
 				t.Errorf("%s: %s", args, o.stderr)
 			}
 		}

@@ -3,6 +3,11 @@ package bugbank
 // inboxMutants are bugs of package inbox.
 var inboxMutants = []Mutant{
 	{
+		Name:  "Run waits for tables that nobody creates",
+		Edits: []Edit{{In: "inbox.(*Inbox).checkTables", Old: "case err == nil || ctx.Err() != nil:", New: "case true:"}},
+		Tests: inboxOn("TestRunNeedsTables$/^SQLite$"),
+	},
+	{
 		Name: "messages wait for the sweep",
 		Edits: []Edit{
 			{In: "inbox.(*Inbox).Run", Old: "errands.working.Go(func() { in.sweepAgain(ctx) })", New: ""},

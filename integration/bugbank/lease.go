@@ -451,4 +451,9 @@ switch applied, e := t.isApplied(ctx); {`,
 		Edits: []Edit{{In: "lease.(*Run).trace", Old: "ctx, end := r.s.cfg.Tracer.PhaseStart(ctx, p)", New: "_, end := r.s.cfg.Tracer.PhaseStart(ctx, p)"}},
 		Tests: onLease("TestTracerSeesEachPhaseThatRuns"),
 	},
+	{
+		Name:  "a call that is made again is called unknown",
+		Edits: []Edit{{In: "lease.(*call).unanswered", Old: "!begun.repeats(time.Now())", New: "begun != nil"}},
+		Tests: onLease("TestACallThatIsMadeAgainIsNotCalledUnknown"),
+	},
 }

@@ -76,4 +76,29 @@ var onceObserveMutants = []Mutant{
 		Edits: []Edit{{In: "once.New", Old: "irrevocable && cfg.Shared != nil", New: "irrevocable && cfg.Shared != nil && cfg.Runs == 0"}},
 		Tests: in("", "TestSharedIsNotForLeases"),
 	},
+	{
+		Name:  "an error that is logged has the key of the client",
+		Edits: []Edit{{In: "once.(*Error).Error", Old: "keyname.Hashes(e.Key)[0]", New: "e.Key"}},
+		Tests: in("", "TestNoLogHasAKeyOfAClient"),
+	},
+	{
+		Name:  "an error without an operation has an empty scope and key",
+		Edits: []Edit{{In: "once.(*Error).Error", Old: "len(names) > 0", New: "len(names) >= 0"}},
+		Tests: in("", "TestErrorSaysCodeEffectAndCause"),
+	},
+	{
+		Name:  "leased work is always found absent",
+		Edits: []Edit{{In: "once.(*call).execute", Old: "c.report.from, c.report.left = w.Found(), w", New: "c.report.left = w"}},
+		Tests: onLease("TestEventsTellTheStatesOfLeasedWork"),
+	},
+	{
+		Name:  "leased work that waits has no state in the log",
+		Edits: []Edit{{In: "lease.(*Run).park", Old: "r.left = next.Next.State.String()", New: ""}},
+		Tests: onLease("TestEventsTellTheStatesOfLeasedWork"),
+	},
+	{
+		Name:  "the log has a state that was not written",
+		Edits: []Edit{{In: "once.(*call).stateAfter", Old: "(e.Outcome != Outcome(CodeUnknown) || c.report.left != nil)", New: "e.Outcome != Outcome(CodeUnknown)"}},
+		Tests: onLease("TestStateThatIsNotWrittenIsNotTold"),
+	},
 }

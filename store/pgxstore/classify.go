@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/oncelib/once/internal/sql/kind"
 	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -91,9 +92,7 @@ func ownTable(pe *pgconn.PgError, known bool) bool {
 	return (known || strings.Contains(pe.Message, `"once_`)) && (pe.Code == pgsql.UndefinedTable || pe.Code == pgsql.UndefinedColumn)
 }
 
-func notMigrated(err error) error {
-	return fmt.Errorf("%w: %w. Try: once migrate up, or pgxstore.Migrate", store.ErrNotMigrated, err)
-}
+func notMigrated(err error) error { return kind.NotMigrated(err, "pgxstore.Migrate", "pool") }
 
 // unsendable refuses an ID with a NUL if texts are a part of the statement (simple protocol). The server would
 // treat the NUL as the end of the message, and the connection would look broken.

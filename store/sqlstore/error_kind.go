@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/oncelib/once/internal/sql/kind"
 	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store"
@@ -115,9 +116,7 @@ func (s *Store) down(err error) error {
 	return &store.Error{Kind: kind, Err: err}
 }
 
-func notMigrated(err error) error {
-	return fmt.Errorf("%w: %w. Try: once migrate up, or sqlstore.Migrate", store.ErrNotMigrated, err)
-}
+func notMigrated(err error) error { return kind.NotMigrated(err, "sqlstore.Migrate", "db") }
 
 // duplicate reports whether a row with the same primary or unique key already exists.
 func (s *Store) duplicate(err error) bool {

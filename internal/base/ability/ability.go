@@ -44,6 +44,13 @@ type Expiring interface {
 	OnEnd(f func()) (stop func() bool)
 }
 
+// Witness is a store.Transaction of work that can stay unfinished. It knows the states of its operation that the result of
+// the transaction does not show. The states are strings of store.State; "" means not known.
+type Witness interface {
+	Found() (state string) // the state in which the transaction has found the operation
+	Left() (state string)  // the state in which the transaction has left the operation, if it has not ended the operation
+}
+
 // ErrCheckable is in the chain of an error of store.KindUncertain if the called service can say whether the call took
 // effect. The next caller asks this service.
 var ErrCheckable = errors.New("the called service can be asked for the outcome")
