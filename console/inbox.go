@@ -23,14 +23,19 @@ const (
 type inboxesBody struct {
 	Rows []operate.InboxSummary
 	Next string
+	Try  string // the command that creates the tables, if they do not exist
 }
 
 func (q *request) inboxes() error {
 	p, err := q.Operate.Inbox.Summaries(q.ctx, operate.Window{After: q.URL.Query().Get("after"), Limit: mostInboxes}, mostWaiting)
-	if err != nil {
+	body := inboxesBody{Rows: p.Items}
+	switch {
+	// A database without an inbox is not an error: another database of the service may have the inbox.
+	case sqlguard.IsMissing(err):
+		body.Try = "once migrate up --only " + inbox.Migrations.Capability
+	case err != nil:
 		return err
 	}
-	body := inboxesBody{Rows: p.Items}
 	if p.Next != "" {
 		body.Next = link("inboxes", "after", p.Next)
 	}

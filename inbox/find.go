@@ -35,8 +35,9 @@ const mostInboxes = 200
 
 // Find returns the states of at most 64 events in the inboxes of a database, by the IDs of the messages. If a
 // message has its Source, Find searches only that source. If a message has Source, Topic, Key and Seq, Find also
-// searches inboxes with an order. Find makes two or three look-ups for each consumer and source, each by an
-// index. Find searches only the first 200 pairs of consumer and source.
+// searches inboxes with an order. If the ID is empty, Find searches only the inboxes with an order, for one that has
+// applied or parked the Seq. Find makes two or three look-ups for each consumer and source, each by an index. Find
+// searches only the first 200 pairs of consumer and source.
 func Find(ctx context.Context, db sqlplane.Database, events ...message.Message) (list []Sighting, err error) {
 	f := finding{db: db, at: map[sighted]*Sighting{}}
 	if len(events) == 0 {
@@ -241,12 +242,32 @@ func (f *finding) byNumber(ctx context.Context, p inboxOf, events []message.Mess
 		if err != nil {
 			return err
 		}
-		if applied {
+		switch {
+		case applied:
 			s := f.of(p, m.ID)
 			s.State, s.ByNumber = StateApplied, true
+		case m.ID == "":
+			if err := f.parkedByNumber(ctx, p, m); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// parkedByNumber finds an event of which only the Seq is known, if it is parked. The sighting has its ID.
+func (f *finding) parkedByNumber(ctx context.Context, p inboxOf, m message.Message) error {
+	query := "select event_id, parked_at from once_inbox_parked where consumer = ? and source = ? and topic = ? and KEY = ? and seq = ?"
+	return f.query(ctx, query, []any{p.consumer, p.source, m.Topic, m.Key, m.Seq}, func(row sqlplane.Row) error {
+		var id string
+		var at dialect.Time
+		if err := row.Scan(&id, &at); err != nil {
+			return err
+		}
+		s := f.of(p, id)
+		s.ReceivedAt, s.State, s.ByNumber = time.Time(at), StateParked, true
+		return nil
+	})
 }
 
 // isBehind reports whether the position of the key of a message has reached the Seq of this message.

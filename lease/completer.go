@@ -65,7 +65,8 @@ type Completer struct {
 	// Every is the time between two polls for operations to resume. A poll reads at most 5,000 unfinished
 	// operations, and the next poll continues after them. After a slow poll the Completer waits longer, at
 	// most the TTL of the store. An operation that fails repeatedly is resumed at growing intervals, up to
-	// one hour. Default: 500 ms, or the TTL if the TTL is shorter.
+	// one hour. After a decision about an unknown outcome ([Resolve]), the next poll resumes the operation.
+	// Default: 500 ms, or the TTL if the TTL is shorter.
 	Every time.Duration
 
 	// CheckEvery is the time between two calls of [Check] for an operation whose outcome is unknown.
@@ -150,11 +151,12 @@ type completing struct {
 
 // tries records how often an operation was tried. It exists until the operation is no longer due.
 type tries struct {
-	count  int // resumptions that have ended
-	queued bool
-	told   bool      // it was logged that the outcome is unknown
-	next   time.Time // the operation is not tried before this time
-	seen   int       // the last pass in which it was due
+	count   int // resumptions that have ended
+	queued  bool
+	told    bool      // it was logged that the outcome is unknown
+	unknown bool      // its state was unknown when it was last listed or tried
+	next    time.Time // the operation is not tried before this time
+	seen    int       // the last pass in which it was due
 }
 
 // longestPause is the longest time between two resumptions of an operation that keeps failing.
@@ -192,7 +194,7 @@ func (c *completing) round(ctx context.Context) error {
 		}
 		for _, e := range list {
 			switch {
-			case owner.Check(ctx, e.Scope) != nil, !c.knows(e), !c.isTime(e.ID), c.endsInCall(ctx, e):
+			case owner.Check(ctx, e.Scope) != nil, !c.knows(e), !c.isTime(e), c.endsInCall(ctx, e):
 			case c.AskOnly && e.State != store.StateUnknown && !e.CallStarted: // its client continues it
 			case !c.enqueue(e):
 				// The queue is full. c.after is before e, so that the next round begins with it.
@@ -239,13 +241,18 @@ func (c *completing) read(ctx context.Context, id store.ID) (rec store.Record, s
 }
 
 // isTime reports whether an operation that is due may be resumed now: it is not queued, and its pause is over.
-func (c *completing) isTime(id store.ID) bool {
+func (c *completing) isTime(e upkeep.Entry) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t, again := c.tried[id]
+	t, again := c.tried[e.ID]
 	if again {
-		t.seen = c.passes
-		c.tried[id] = t
+		was := t.unknown
+		t.seen, t.unknown = c.passes, e.State == store.StateUnknown
+		if was && !t.unknown {
+			// A person or a Check has decided, so the pauses of the earlier tries no longer apply.
+			t.count, t.next = 0, time.Time{}
+		}
+		c.tried[e.ID] = t
 	}
 	return !t.queued && !time.Now().Before(t.next)
 }
@@ -340,7 +347,7 @@ func (c *completing) resumed(e upkeep.Entry, err error, ended bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tried[e.ID]
-	c.tried[e.ID] = tries{count: t.count + 1, told: once.CodeOf(err) == once.CodeUnknown, next: time.Now().Add(c.pause(e, t.count)), seen: t.seen}
+	c.tried[e.ID] = tries{count: t.count + 1, told: once.CodeOf(err) == once.CodeUnknown, unknown: e.State == store.StateUnknown, next: time.Now().Add(c.pause(e, t.count)), seen: t.seen}
 }
 
 // hasTold reports whether it was logged that the outcome of an operation is unknown.

@@ -186,6 +186,60 @@ func TestCompleterChecks(t *testing.T) {
 	})
 }
 
+// TestDecidedOperationIsResumedByTheNextPoll: a decision about an unknown outcome ends the pauses of earlier tries. Such a pause is a minute if the
+// operation was unknown when it was tried, and up to an hour if it had failed for hours before.
+func TestDecidedOperationIsResumedByTheNextPoll(t *testing.T) {
+	for name, failing := range map[string]time.Duration{"unknown from the beginning": 0, "unknown after hours of failures": 5 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, box := memstore.New(), encrypter(t)
+				leased := lease.New(s, lease.Config{TTL: time.Second})
+				e := once.New(leased, once.Config{Observer: once.Discard, Encrypter: box})
+				op, began, tries := op, time.Now(), 0
+				op.Request = []byte("r")
+				charge := func(ctx context.Context, op once.Operation) error {
+					tries++
+					_, err := once.Do(ctx, e, op, func(ctx context.Context, r *lease.Run) (string, error) {
+						if _, err := lease.InTx(ctx, r, s, "reserve", put("k", "1")); err != nil {
+							return "", err
+						}
+						return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) {
+							if time.Since(began) < failing {
+								return "", lease.NotSent(errDead)
+							}
+							return "", errDead
+						}, lease.CallPolicy{})
+					})
+					return err
+				}
+				if charge(t.Context(), op) == nil {
+					t.Fatal("the call has succeeded")
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error)
+				go func() {
+					done <- lease.Completer{Store: leased, Encrypter: box, Log: slog.New(slog.DiscardHandler), Handlers: lease.Handlers{"": charge}}.Run(ctx)
+				}()
+				for range 2 * 60 { // the last pause before the operation is unknown takes up to an hour
+					pass(failing/60 + time.Second)
+					if rec, err := s.Read(t.Context(), id); err == nil && rec.State == store.StateUnknown {
+						break
+					}
+				}
+				pass(2 * lease.DefaultEvery)
+				tries = 0
+				must(t, lease.Resolve(t.Context(), s, id, lease.Resolution{CallID: undecided(t, s), CallValue: []byte(`"by hand"`)}))
+				pass(2 * lease.DefaultEvery)
+				if rec := wantState(t, s, store.StateDone); string(rec.Result.Body) != `"by hand"` || tries != 1 {
+					t.Errorf("the result is %q after %d tries", rec.Result.Body, tries)
+				}
+				cancel()
+				must(t, <-done)
+			})
+		})
+	}
+}
+
 // An operation whose owner has died in a call that must not be repeated becomes unknown, also if its request was not kept.
 func TestCompleterTellsWhatIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

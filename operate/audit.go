@@ -56,7 +56,8 @@ const auditColumns = "select id, at, who, action, scope, key_hash, reason, detai
 type AuditFilter struct {
 	Window
 
-	Scope string // entries of this scope; "" means all scopes
+	Scope   string // entries of this scope; "" means all scopes
+	Changes bool   // only entries of changes, and not of reads
 }
 
 // Audit returns all acts of operators in this database that match f, the newest first.
@@ -64,6 +65,9 @@ func (a *Keys) Audit(ctx context.Context, f AuditFilter) (p Page[Entry], err err
 	where, args := "1 = 1", []any{}
 	if f.Scope != "" {
 		where, args = where+" and scope = ?", append(args, f.Scope)
+	}
+	if f.Changes {
+		where += " and action not in ('list', 'show')" // the actions that Looked writes
 	}
 	if f.After != "" {
 		id, err := strconv.ParseInt(f.After, 10, 64)

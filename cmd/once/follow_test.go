@@ -83,6 +83,7 @@ func TestFollowCommands(t *testing.T) {
 		says(1, "were erased", "outbox", "resend", event.ID, "--reason", "asked", "--yes")
 		exec("delete from once_outbox_sent")
 		says(0, "gone", show...)
+		says(0, "To keep delivered events, set\noutbox.Config.RetainDelivered", show...)
 
 		says(3, "no inbox of", "inbox", "show", event.ID)
 		ledger := inbox.New(once.New(db.Store, once.Config{}), inbox.Config{Consumer: "ledger", Observer: quiet{}})
@@ -102,6 +103,15 @@ func TestFollowCommands(t *testing.T) {
 		says(0, "ledger    /shop   applied  ", "inbox", "show", event.ID)
 		says(0, "billing   /shop   applied, found by its number  ", "inbox", "show", event.ID, "--topic", "refunds", "--key", "acct_1", "--seq", "1")
 		says(0, "billing   /shop   parked  ", "inbox", "show", late.ID)
+		byNumber := func(seq string, more ...string) []string {
+			return append([]string{"inbox", "show", "--topic", "refunds", "--key", "acct_1", "--seq", seq}, more...)
+		}
+		says(0, "billing   /shop   applied, found by its number  ", byNumber("1")...)
+		says(0, "billing   /shop   parked, found by its number  ", byNumber("3")...)
+		says(0, `"event_id": "`+late.ID+`"`, byNumber("3", "-o", "json")...)
+		says(3, "has applied or parked message 2 of the key acct_1", byNumber("2")...)
+		says(3, "has applied or parked message 1 of the key acct_1", byNumber("1", "--source", "/other")...)
+		says(2, "the ID of the event is missing", "inbox", "show", "--topic", "refunds", "--key", "acct_1")
 		says(3, "no inbox of", "inbox", "show", late.ID, "--source", "/other")
 		says(2, "the ID of the event is missing", "inbox", "show")
 		says(0, `"state": "applied"`, "inbox", "show", event.ID, "-o", "json")

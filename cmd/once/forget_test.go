@@ -40,7 +40,7 @@ func TestForgetErasesAResult(t *testing.T) {
 				t.Errorf("no %q in\n%s", s, o.stdout)
 			}
 		}
-		o = run(t, "audit", "list", "--db", url).want(t, 0)
+		o = run(t, "audit", "list", "--reads", "--db", url).want(t, 0)
 		first := 1
 		if db.dialect != sqlplane.SQLite {
 			first = 2 // the preview has taken one
@@ -57,7 +57,7 @@ ID  AT                        WHO  ACTION  SCOPE  KEY HASH          REASON      
 		if err := json.Unmarshal([]byte(o.stdout), &page); err != nil || len(page.Items) != 1 || page.Items[0].Reason != "asked,\nby letter" {
 			t.Errorf("%+v, %v", page, err)
 		}
-		if o := run(t, "audit", "list", "--limit", "2", "--db", url).want(t, 0); !strings.Contains(o.stderr, "--after "+id) {
+		if o := run(t, "audit", "list", "--reads", "--limit", "2", "--db", url).want(t, 0); !strings.Contains(o.stderr, "--after "+id) {
 			t.Errorf("%s", o.stderr)
 		}
 		for key, state := range map[string]store.State{"running": store.StateRunning, "unknown": store.StateUnknown} {

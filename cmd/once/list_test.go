@@ -89,6 +89,22 @@ func golden(t *testing.T, got, want string) {
 	}
 }
 
+// TestEmptyListsSayWhatTheyAre: an empty list speaks of "such" operations only if a flag has chosen them.
+func TestEmptyListsSayWhatTheyAre(t *testing.T) {
+	t.Parallel()
+	db := open(t, testenv.NewDatabase(t))
+	for want, args := range map[string][]string{
+		"There are no operations.\n":                           {"keys", "list"},
+		"There are no such operations.\n":                      {"keys", "list", "--scope", "s"},
+		"There are no entries; --reads lists the reads too.\n": {"audit", "list"},
+		"There are no such entries.\n":                         {"audit", "list", "--reads", "--scope", "t"},
+	} {
+		if o := run(t, append(args, "--db", db.url)...).want(t, 0); o.stderr != want {
+			t.Errorf("once %v: %q, want %q", args, o.stderr, want)
+		}
+	}
+}
+
 // TestOrdinaryOperationIsInNoList: the list of running operations does not have one that runs in a transaction, and says so.
 func TestOrdinaryOperationIsInNoList(t *testing.T) {
 	t.Parallel()

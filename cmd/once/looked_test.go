@@ -29,7 +29,12 @@ func TestLooksAreAudited(t *testing.T) {
 			}
 		}
 		run(t, "keys", "show", "nobody", "--scope", "s", "--db", at).want(t, 3)
-		run(t, "audit", "list", "--db", at).want(t, 0)
+		if o := run(t, "audit", "list", "--db", at).want(t, 0); o.stdout != "" {
+			t.Errorf("reads are listed among the changes: %s", o.stdout)
+		}
+		if o := run(t, "audit", "list", "--reads", "--db", at).want(t, 0); strings.Count(o.stdout, "\n") != 4 {
+			t.Errorf("not the header and three reads: %s", o.stdout)
+		}
 		looks := func() (got []operate.Entry) {
 			t.Helper()
 			page, err := operate.NewKeys(db.Store).Audit(t.Context(), operate.AuditFilter{})
@@ -55,7 +60,7 @@ func TestLooksAreAudited(t *testing.T) {
 		denied := reader(t, db, at)
 		for _, args := range [][]string{list, show} {
 			o := run(t, append(args, denied)...).want(t, 0)
-			if !strings.Contains(o.stderr, "could not be written to the audit") || !strings.Contains(o.stderr, "\nTry: ") || o.stdout == "" {
+			if !strings.HasPrefix(o.stderr, "note: your look-up was not written to the audit") || strings.Count(o.stderr, "Try: ") != 1 || o.stdout == "" {
 				t.Errorf("%s%s", o.stdout, o.stderr)
 			}
 		}

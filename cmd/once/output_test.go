@@ -39,7 +39,7 @@ func TestOutputsAreEqualOnEveryDatabase(t *testing.T) {
 		lettersData(t, db)
 		var got strings.Builder
 		for _, line := range []string{
-			"audit list", "audit list -o json", "audit list --scope jobs --limit 1 -o json",
+			"audit list --reads", "audit list --reads -o json", "audit list --reads --scope jobs --limit 1 -o json",
 			"keys list", "keys list -o json", "keys list -o json --limit 2", "keys list --state unknown -o json", "keys list --hash 8254c329a92850f6",
 			"keys show k -o json", "keys show k", "keys show k --attempts 1", "keys show shared -o json", "keys show shared --scope a", "keys show gone -o json", "keys show gone",
 			"keys forget k --scope jobs --reason asked", "keys forget running --scope jobs --reason asked --yes", "keys show unknown", "keys show unknown -o json", "keys resolve unknown --scope jobs --call c0ffee00 --reason asked --run-again", "keys resolve unknown --scope jobs --call c0ffee00 --reason asked --run-again --voided -o json", "keys resolve unknown --scope jobs --call decaf000 --reason asked --failed cancelled --yes",

@@ -3,6 +3,11 @@ package bugbank
 // consoleMutants are bugs of package console.
 var consoleMutants = []Mutant{
 	{
+		Name:  "the page of inboxes fails on a database without an inbox",
+		Edits: []Edit{{In: "console.(*request).inboxes", Old: "case sqlguard.IsMissing(err):", New: "case sqlguard.IsMissing(nil):"}},
+		Tests: []Killer{{Module: "integration", Package: "console", Test: "TestDatabaseWithoutAnInbox"}},
+	},
+	{
 		Name:  "a viewer acts on the console",
 		Edits: []Edit{{In: "console.(*request).operator", Old: "q.user.Role != RoleOperator", New: "q.user.Role > RoleOperator"}},
 		Tests: console("TestViewersDoNothing"),

@@ -8,6 +8,11 @@ var leaseMutants = []Mutant{
 		Tests: in("lease", "TestRarePollsEachResumeWhatFails"),
 	},
 	{
+		Name:  "a decided operation waits until the pause of its earlier tries is over",
+		Edits: []Edit{{In: "lease.(*completing).isTime", Old: "t.count, t.next = 0, time.Time{}", New: "t.count = 0"}},
+		Tests: onLease("TestDecidedOperationIsResumedByTheNextPoll"),
+	},
+	{
 		Name:  "a phase does not name its events",
 		Edits: []Edit{{In: "lease.(*transaction).runIn", Old: "next.Phases[len(next.Phases)-1].Events = own.Events()", New: "_ = own.Events()"}},
 		Tests: console("TestTrailOfSteps"),

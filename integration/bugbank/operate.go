@@ -3,6 +3,11 @@ package bugbank
 // operateMutants are bugs of package operate.
 var operateMutants = []Mutant{
 	{
+		Name:  "the list of changes has the reads too",
+		Edits: []Edit{{In: "operate.(*Keys).Audit", Old: "if f.Changes {", New: "if f.Changes && f.Scope != \"\" {"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestLooksAreAudited$/^SQLite$"}},
+	},
+	{
 		Name:  "forgetting an answer forgets that its writes were rolled back",
 		Edits: []Edit{{In: "(Operation).forgottenHead", Old: "return head.Encode(&store.Result{RolledBack: true})", New: "return nil"}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestKeysShowTellsWhatStands"}},

@@ -2,11 +2,16 @@ package console_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
 
+	"github.com/oncelib/once/console"
+	"github.com/oncelib/once/integration/harness"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/store/migration"
 )
 
 // TestInboxPages: an inbox shows which message each key waits for, since when, whether it is a dead letter, and what is parked behind it.
@@ -92,4 +97,20 @@ func TestInboxActions(t *testing.T) {
 			t.Errorf("%d entries in the audit", n)
 		}
 	})
+}
+
+// TestDatabaseWithoutAnInbox: the page of inboxes says that the database has no inbox, and the overview claims nothing about dead letters whose tables do not exist.
+func TestDatabaseWithoutAnInbox(t *testing.T) {
+	t.Parallel()
+	_, operator := open(t, harness.Migrated(t, harness.SQLite, []migration.Set{operate.Migrations}))
+	server := httptest.NewServer(console.Handler(console.Config{Operate: operator, User: func(*http.Request) (console.User, error) { return console.User{Name: "vic"}, nil }}))
+	t.Cleanup(server.Close)
+	for path, want := range map[string]string{
+		"inboxes": "This database has no inbox. To create the tables of an inbox: <code>once migrate up --only inbox</code>",
+		"":        "<b>–</b> dead letters<small>this database has no tables for them</small>",
+	} {
+		if p := send(t, http.MethodGet, server.URL+"/"+path, "vic", nil); p.status != http.StatusOK || !strings.Contains(p.body, want) {
+			t.Errorf("%q: %d, without %q: %s", path, p.status, want, p.body)
+		}
+	}
 }

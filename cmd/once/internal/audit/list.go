@@ -19,14 +19,15 @@ var Noun = cli.Noun{Name: "audit", Brief: "the record of what operators have cha
 
 var listEntry = cli.Entry{
 	Name: "audit list", Brief: "list who has changed, erased or read which operation",
-	Help: `Lists what operators have done to stored operations, the newest action first. The list also shows who has
-used "once keys list" or "once keys show" to look at operations. Keys are printed as hashes. To see what operators
-have done to one key, run "once keys show KEY".`,
+	Help: `Lists what operators have changed in this database, the newest change first. With --reads the list also shows who
+has looked at operations with "once keys list", "once keys show", "once keys export" or the console. Keys are printed
+as hashes. To see what operators have done to one key, run "once keys show KEY".`,
 	Make: func() cli.Runner { return new(list) },
 }
 
 type list struct {
 	db     string
+	reads  bool
 	filter operate.AuditFilter
 	output cli.Form
 }
@@ -34,6 +35,7 @@ type list struct {
 func (c *list) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.filter.Scope, "scope", "", "list only actions on keys of this `SCOPE`")
+	fs.BoolVar(&c.reads, "reads", false, "also list who has read operations")
 	cli.WindowFlags(fs, &c.filter.Window)
 	c.output.Flag(fs)
 }
@@ -47,11 +49,13 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return err
 	}
 	defer db.Close()
+	// Each look at a key is an entry, and so many entries would hide the few changes.
+	c.filter.Changes = !c.reads
 	p, err := db.Keys.Audit(ctx, c.filter)
 	if err != nil {
 		return db.Failed("read", err)
 	}
-	return cli.ShowPage(m, c.output, p, "such entries", printList)
+	return cli.ShowPage(m, c.output, p, words.Either(c.filter.Scope+c.filter.After == "", "entries", "such entries")+words.Either(c.reads, "", "; --reads lists the reads too"), printList)
 }
 
 func printList(w io.Writer, list []operate.Entry) error {

@@ -15,14 +15,16 @@ import (
 )
 
 var showEntry = cli.Entry{
-	Quick: true, Name: "inbox show", Args: "EVENT", Brief: "print what the inboxes of a database have stored about an event",
+	Quick: true, Name: "inbox show", Args: "[EVENT]", Brief: "print what the inboxes of a database have stored about an event",
 	Help: `Prints what each inbox of a database has stored about an event: whether and when the inbox applied the
 event; whether the event is parked (waits for earlier messages of its key); its failed attempts; and its dead letter.
 EVENT is the ID of the event. Log lines contain this ID as event_id. The state "failing" means that attempts to apply
 the event have failed, and that no inbox has the ID of the event among its applied IDs.
 
 An inbox with an order (inbox.InOrder, inbox.LatestVersion) stores only the number of the last message of a key, not the
-IDs of messages. To search such inboxes too, give --topic, --key and --seq, as "once outbox show" prints them.
+IDs of messages. To search such inboxes too, give --topic, --key and --seq, as "once outbox show" prints them. With
+these three options EVENT is optional: without EVENT, the command prints the inboxes with an order that have applied or
+parked the message.
 
 The exit code is 3 if no inbox has stored the event. If an event was applied long ago, the inbox may have deleted its ID.`,
 	Make: func() cli.Runner { return new(show) },
@@ -44,11 +46,13 @@ func (c *show) Flags(fs *pflag.FlagSet) {
 }
 
 func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
-	const try = "once inbox show EVENT --db URL, with an ID that logs have as event_id"
-	if len(args) == 0 || args[0] == "" {
+	const try = "once inbox show EVENT --db URL, with an ID that logs have as event_id; or --topic, --key and --seq"
+	switch {
+	case len(args) > 0 && args[0] != "":
+		c.message.ID = args[0]
+	case c.message.Topic == "" || c.message.Key == "" || c.message.Seq == 0:
 		return cli.Usage("the ID of the event is missing", try)
 	}
-	c.message.ID = args[0]
 	if err := c.message.Check(); err != nil {
 		return cli.Usage(err.Error(), try)
 	}
@@ -66,10 +70,13 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	} else if len(list) > 0 {
 		err = printEvents(m.Stdout, list)
 	}
-	if err == nil && len(list) == 0 {
-		return cli.Nothing(fmt.Errorf("no inbox of %s has stored the event %s. Try: use --topic, --key and --seq for an inbox with an order; or once outbox show %s in the database of the sender", db.Name, words.Shown(c.message.ID), words.Quoted(c.message.ID)))
+	switch {
+	case err != nil || len(list) > 0:
+		return err
+	case c.message.ID == "":
+		return cli.Nothing(fmt.Errorf("no inbox with an order of %s has applied or parked message %d of the key %s. Try: the ID of the event, which also finds failed attempts and dead letters; or once inbox list, which prints the messages that keys wait for", db.Name, c.message.Seq, words.Shown(c.message.Key)))
 	}
-	return err
+	return cli.Nothing(fmt.Errorf("no inbox of %s has stored the event %s. Try: use --topic, --key and --seq for an inbox with an order; or once outbox show %s in the database of the sender", db.Name, words.Shown(c.message.ID), words.Quoted(c.message.ID)))
 }
 
 func printEvents(w io.Writer, list []operate.InboxEvent) error {

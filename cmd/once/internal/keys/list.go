@@ -19,9 +19,12 @@ import (
 var listEntry = cli.Entry{
 	Name: "keys list", Brief: "list operations by scope and key",
 	Help: `Lists operations by scope and key, without requests and results. If the command may write to the audit, it records
-there that you have read the list.
+there that you have read the list ("once audit list --reads").
 
 The state ` + runningMeans + `.
+
+The list is sorted by scope and key, not by time: in this order the database can read the next page by an index. To see
+only recent operations, give --since, such as --since 1h.
 
 If there are more operations than --limit, the command prints the command line for the next page to standard error; in
 JSON, "next" is the value for --after. --since and --before choose operations by the time at which the operations
@@ -81,7 +84,7 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return db.Failed("read", err)
 	}
 	looked(ctx, m, db, c.who, operate.Access{Scope: c.filter.Scope, Detail: words.Count(len(p.Items), "operation") + c.filters()})
-	what := "such operations"
+	what := words.Either(c.filter.Scope+c.filters()+c.filter.After == "", "operations", "such operations")
 	if c.filter.State == "running" {
 		// An empty list of running operations surprises operators whose handlers work without leases.
 		what += ". " + runningMeans

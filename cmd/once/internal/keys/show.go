@@ -39,7 +39,9 @@ marks, as in the log of a proxy, the command also searches for the key without t
 With --events the command also prints the effects of the operation: each event that the operation has added to the
 outbox, with its ID, its state, its deliveries, and the inboxes of this database that have stored the event; and the
 steps of a saga. The state "gone" means that the event was delivered and deleted from the outbox: run "once inbox show
-ID" in the database of the consumer.
+ID" in the database of the consumer. An inbox with an order stores no IDs, so after the deletion nothing connects the
+event with such an inbox. If the outbox has a Config.RetainDelivered, it keeps delivered events, and "once outbox show ID"
+prints the topic, the key and the number by which "once inbox show" finds them.
 
 The exit code is 3 if the database has nothing about the key. The exit code is 1 if several scopes have the key and
 --scope is missing ("ambiguous" in JSON).`,
