@@ -190,7 +190,7 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	cfg.MaxResult = or(cfg.MaxResult, defaultMaxResult)
 	cfg.Timeouts.Acquire = or(cfg.Timeouts.Acquire, defaultAcquire)
 	if cfg.Retain < cfg.minRetain() {
-		panic(fmt.Sprintf("once: New: Config.Retain is %v, and must be at least %v, so that a record does not expire before the outcome of a lost commit is known", cfg.Retain, cfg.minRetain()))
+		panic(fmt.Sprintf("once: New: Config.Retain is %v, and must be at least %v, so that a record does not expire before a commit without an answer is known to have succeeded or failed", cfg.Retain, cfg.minRetain()))
 	}
 	if cfg.Skew >= cfg.Retain {
 		panic(fmt.Sprintf("once: New: Config.Skew is %v, and must be shorter than Config.Retain, which is %v: otherwise every retry is too old", cfg.Skew, cfg.Retain))

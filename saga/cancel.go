@@ -32,7 +32,7 @@ func (r *Runner[TX]) Wake(ctx context.Context, tx TX, id ID) error {
 	return r.changeIn(ctx, tx, id, func(rec store.Record, s *saved) (bool, error) { return rec.State == store.StateWaiting, nil })
 }
 
-// Cancel makes a saga compensate (undo its steps), together with the commit of tx. The caller that has
+// Cancel tells a saga to undo its steps (to compensate). Cancel takes effect when tx commits. The caller that has
 // started the saga gets a failure with [CodeCancelled]. After the commit, a node that still runs the saga
 // forward can commit nothing more. If the pivot is running, the outcome of the pivot decides whether the
 // saga is cancelled. The error is [ErrPivot] after the pivot, and [ErrEnded] after the end of the saga. If a

@@ -118,7 +118,7 @@ func TestMissingDatabaseBesideAGateway(t *testing.T) {
 	t.Parallel()
 	const none = "--db sqlite:PATH, "
 	for part, try := range map[string]string{
-		"gateway: {upstream: http://a, store: 'sqlite:my keys.db'}": "--db 'sqlite:my keys.db', which is the store in the section gateway of the file once.yaml\n",
+		"gateway: {upstream: http://a, store: 'sqlite:my keys.db'}": "--db 'sqlite:my keys.db', the value of \"store\" in the section \"gateway\" of the file once.yaml\n",
 		"gateway: {upstream: http://a}":                             "--db sqlite:once-gateway.db, which is the store ",
 		"gateway: {store: 'postgres://ada:secret@127.0.0.1/x'}":     "--db URL, which is the store ",
 		"gateway: {store: receipt}":                                 none,

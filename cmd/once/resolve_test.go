@@ -129,7 +129,7 @@ func TestKeysResolve(t *testing.T) {
 			t.Errorf("%s", o.stdout)
 		}
 		o = resolve("result", append(now, "--failed", "no", "--yes")...).want(t, 1)
-		if !strings.Contains(o.stderr, "this call was already decided differently, by ada at ") || !strings.Contains(o.stderr, ": a result of 11 bytes, in call charge. The command has changed nothing") {
+		if !strings.Contains(o.stderr, "another decision about this call was stored before, by ada at ") || !strings.Contains(o.stderr, ": a result of 11 bytes, in call charge. The command has changed nothing") {
 			t.Errorf("%s", o.stderr)
 		}
 		o = run(t, "keys", "show", "result", "--db", url).want(t, 0)

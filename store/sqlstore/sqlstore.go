@@ -134,8 +134,9 @@ var (
 	_ store.Classifier      = (*Store)(nil)
 )
 
-// Open is [sql.Open] with the guard that [New] requires. The name of the driver determines the dialect: sqlite,
-// sqlite3, pgx, pgx/v5, postgres or mysql. For other drivers see [OpenDB].
+// Open is like [sql.Open]. Its connections also have the guard that [New] requires: the guard sees each
+// statement, and so finds a handler that ends the transaction of its operation. The name of the driver
+// determines the dialect: sqlite, sqlite3, pgx, pgx/v5, postgres or mysql. For other drivers see [OpenDB].
 func Open(driverName, dataSourceName string) (*sql.DB, error) {
 	d, ok := drivers[driverName]
 	if !ok {
@@ -181,7 +182,7 @@ func severalInPacket(name string) (asking string, asks bool) {
 	return name, true
 }
 
-// OpenDB is [sql.OpenDB] with the guard that [New] requires.
+// OpenDB is like [sql.OpenDB], with the guard that [New] requires: see [Open].
 func OpenDB(d sqlplane.Dialect, c driver.Connector) *sql.DB {
 	return sql.OpenDB(sqlguard.Wrap(c, guards[d]))
 }

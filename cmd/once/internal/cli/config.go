@@ -147,5 +147,5 @@ func (m *Env) namesStore(flags *pflag.FlagSet, err error) error {
 	if e != nil || store == "receipt" {
 		return err
 	}
-	return Usage(errNoDatabase.what, fmt.Sprintf("--db %s, which is the store in the section gateway of the file %s", src.Paste, name))
+	return Usage(errNoDatabase.what, fmt.Sprintf("--db %s, the value of \"store\" in the section \"gateway\" of the file %s", src.Paste, name))
 }

@@ -198,7 +198,7 @@ func (c *redrive) tell(m *cli.Env, db *cli.DB, r operate.Redrive) error {
 	case r.State == deadletter.RedriveStopped:
 		return fmt.Errorf("the first dead letter (the canary) was not applied, so no other dead letter was tried. Try: once deadletter show %s --db %s", r.Canary, db.Paste)
 	case r.Failed > 0:
-		return fmt.Errorf("%s tried and given up again. Try: once deadletter list --db %s", words.Either(r.Failed == 1, "1 letter was", fmt.Sprintf("%d letters were", r.Failed)), db.Paste)
+		return fmt.Errorf("%s tried again, and failed again. Try: once deadletter list --db %s", words.Either(r.Failed == 1, "1 letter was", fmt.Sprintf("%d letters were", r.Failed)), db.Paste)
 	case r.Waiting > 0 && !c.wait:
 		fmt.Fprintf(m.Stderr, "To see the progress, try: once deadletter redrive --resume %s --wait --db %s\n", r.UID, db.Paste)
 	}

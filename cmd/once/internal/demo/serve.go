@@ -71,7 +71,7 @@ func (c *serve) Flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.unsafe, "unsafe", false, "run the service without the library once: a retry is executed again")
 	c.key.Flags(fs)
 	fs.BoolVar(&c.events, "events", false, "add an event to an outbox for each charge, refund and voided refund")
-	fs.BoolVar(&c.alone, "alone", false, "do not start the warehouse of the demo, which only produces metrics")
+	fs.BoolVar(&c.alone, "alone", false, "do not start the warehouse, a second service that the demo needs only for more metrics")
 	c.metrics.Flags(fs, "127.0.0.1:0")
 	c.otlp.Flags(fs)
 	fs.Func("wait", fmt.Sprintf("how `LONG` a second request with the same key waits at most for the end of the first request, such as 2s (default 0s; with --dialect %s %v)",

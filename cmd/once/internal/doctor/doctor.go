@@ -48,8 +48,8 @@ inbox of this database. The doctor checks the settings of the consumer, and look
 missed.
 
 Use --after-restore 2026-11-27T06:00:00Z if the database was restored from a backup of that time, and other services,
-brokers and clients were not restored. The doctor then skips all other checks, and finds the rows that an operator
-must check again. The doctor prints how many rows it found, the first of these rows, and what to do. Run the doctor
+brokers and clients were not restored. The doctor then makes only one check: it looks for the rows that an operator
+must compare with the other services. The doctor prints how many rows it found, the first of these rows, and what to do. Run the doctor
 with --after-restore before the service starts. See docs/restore.md.`,
 	Make: func() cli.Runner { return new(command) },
 }

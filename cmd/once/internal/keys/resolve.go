@@ -203,7 +203,7 @@ func (c *resolve) print(m *cli.Env, a operate.Decided) error {
 func notUnknown(op operate.Operation, p lease.Progress, cause error, before *operate.Entry) error {
 	switch {
 	case before != nil:
-		return fmt.Errorf("this call was already decided differently, %s. The command has changed nothing. Try: once keys show KEY, which prints the present state", said(before))
+		return fmt.Errorf("another decision about this call was stored before, %s. The command has changed nothing. Try: once keys show KEY, which prints the present state", said(before))
 	case p.CallID != "":
 		why, _ := words.Advice(cause.Error()) // without its advice, which is for programmers
 		why = strings.TrimSuffix(why, ".")

@@ -165,7 +165,7 @@ func (c *curl) add(value string, isText bool) error {
 	}
 	b, err := c.readFile(name)
 	if err != nil {
-		return fmt.Errorf("the file of the data cannot be read: %w. Try: use a readable file", err)
+		return fmt.Errorf("the file that the option --data names cannot be read: %w. Try: name a file that you may read", err)
 	}
 	value = string(b)
 	if isText {

@@ -29,8 +29,8 @@ var entry = cli.Entry{
 	Name: "torture", Args: "COMMAND...", Brief: "test whether an HTTP API handles idempotency keys correctly when it is killed",
 	Help: `Starts COMMAND, which must serve an HTTP API. The test sends a request with an idempotency key to the API,
 and kills COMMAND before the API responds. Then the test starts COMMAND again, sends the request again with the same
-key, and counts the effects. The API may be written in any language. The request is in a FILE: an .http file, or a
-curl command.
+key, and counts the effects. The API may be written in any language. The FILE contains the request, as an .http file or
+as a curl command.
 
   once torture --request charge.http --effects '!psql -Atc "select count(*) from charge"' \
     --proxy 5433=5432 -- node server.js {port}
