@@ -141,7 +141,7 @@ func askStandby(ctx context.Context, p *examination) (Finding, error) {
 	case names != "":
 		return fine("commits and replays wait for the standby %s", names), nil
 	case standbys > 0:
-		return warn(fmt.Sprintf("%s, but no commit waits for a standby: a failover loses the commits that the new primary has not received, and retries of these operations execute again", words.Counted(standbys, "standby exists", "standbys exist")),
+		return warn(words.Counted(standbys, "standby exists", "standbys exist")+", but no commit waits for a standby: a failover loses the commits that the new primary has not received, and retries of these operations execute again",
 			"if a standby may become the primary, set synchronous_standby_names, and "+synced), nil
 	case p.Synced:
 		return fine("the server has no standby: with Config.Synced each replay costs a commit, and gains nothing without a standby"), nil

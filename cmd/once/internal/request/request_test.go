@@ -72,7 +72,7 @@ func TestWhatIsNotUnderstoodIsAnError(t *testing.T) {
 		"no effect":                {"curl", place},
 		"does not begin with http": {"curl", "ftp://sesame"},
 		"standard input":           {"curl", place, "-d", "@-"},
-		"file of the data":         {"curl", place, "-d", "@none"},
+		"option --data names":      {"curl", place, "-d", "@none"},
 		"names a file":             {"curl", place, "-b", "sesame"},
 		"no password":              {"curl", place, "-u", "sesame"},
 		"not one word":             {"curl", place, "-X", "PO ST"},
