@@ -207,31 +207,37 @@ func (m Mover) drain(ctx context.Context, from Standing, epoch int64) error {
 
 // raise makes the target the owner, in one transaction with the operations that it receives.
 func (m Mover) raise(ctx context.Context, from Standing, epoch int64) error {
-	return m.within(ctx, from.Moving, func(t tx) error {
+	moved, err := m.tables(ctx, from.Region)
+	if err != nil {
+		return err
+	}
+	return m.withinBoth(ctx, from.Region, from.Moving, func(source, t tx) error {
 		if err := t.exec(ctx, 1, "update once_home set owned = true where tenant = ? and epoch = ? and not owned", from.Tenant, epoch); err != nil {
 			return err
 		}
-		return m.each(ctx, from, func(of table) error {
+		// A standby refuses this write. It may lack the last records, which clean would then delete.
+		if err := source.exec(ctx, 1, "update once_home_move set target = target where tenant = ? and target = ?", from.Tenant, from.Moving); err != nil {
+			return err
+		}
+		return each(moved, func(of table) error {
 			if err := of.remove(ctx, t, from.Tenant); err != nil { // rows from an earlier time in which the tenant lived in this region
 				return err
 			}
-			return m.within(ctx, from.Region, func(source tx) error {
-				// A standby refuses this write. It may lack the last records, which clean would then delete.
-				if err := source.exec(ctx, 1, "update once_home_move set target = target where tenant = ? and target = ?", from.Tenant, from.Moving); err != nil {
-					return err
-				}
-				return of.copy(ctx, source, t, from.Tenant)
-			})
+			return of.copy(ctx, source, t, from.Tenant)
 		})
 	})
 }
 
 // clean ends a move in the region that the tenant has left. It deletes the rows that the target has copied.
 func (m Mover) clean(ctx context.Context, from Standing, epoch int64) error {
+	moved, err := m.tables(ctx, from.Region)
+	if err != nil {
+		return err
+	}
 	return m.within(ctx, from.Region, func(t tx) error {
 		err := t.exec(ctx, 1, "update once_home set owned = false where tenant = ? and epoch = ? and not owned", from.Tenant, epoch)
 		if err == nil {
-			err = m.each(ctx, from, func(of table) error { return of.remove(ctx, t, from.Tenant) })
+			err = each(moved, func(of table) error { return of.remove(ctx, t, from.Tenant) })
 		}
 		if err == nil {
 			err = t.exec(ctx, 1, "delete from once_home_move where tenant = ?", from.Tenant)

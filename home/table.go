@@ -23,17 +23,24 @@ var tables = []table{
 	{"once_saga_due", strings.Fields("scope KEY due_at name")},
 }
 
-// each calls fn for each table that exists in the region which the tenant leaves.
-func (m Mover) each(ctx context.Context, from Standing, fn func(of table) error) error {
+// tables returns the tables that exist in a region.
+func (m Mover) tables(ctx context.Context, region string) (exist []table, err error) {
 	for _, of := range tables {
-		err := m.pool(from.Region).query(ctx, "select 1 from "+of.name+" where 1 = 0", nil, nil)
-		if errors.Is(err, store.ErrNotMigrated) {
-			continue
+		err := m.pool(region).query(ctx, "select 1 from "+of.name+" where 1 = 0", nil, nil)
+		switch {
+		case err == nil:
+			exist = append(exist, of)
+		case !errors.Is(err, store.ErrNotMigrated):
+			return nil, err
 		}
-		if err == nil {
-			err = fn(of)
-		}
-		if err != nil {
+	}
+	return exist, nil
+}
+
+// each calls fn for each table until fn returns an error.
+func each(list []table, fn func(of table) error) error {
+	for _, of := range list {
+		if err := fn(of); err != nil {
 			return err
 		}
 	}
@@ -104,6 +111,19 @@ func (m Mover) pool(region string) tx {
 func (m Mover) within(ctx context.Context, region string, fn func(t tx) error) error {
 	db := m.Regions[region]
 	return db.Within(ctx, store.ReadCommitted, func(_ context.Context, r sqlplane.Runner) error { return fn(tx{r, db.Dialect()}) })
+}
+
+// withinBoth runs fn in a transaction of each of two regions. All moves begin the two transactions in the order of the names: otherwise two moves in
+// opposite directions would wait for each other, because an SQLite file has only one writer.
+func (m Mover) withinBoth(ctx context.Context, from, to string, fn func(source, target tx) error) error {
+	if from < to {
+		return m.within(ctx, from, func(source tx) error {
+			return m.within(ctx, to, func(target tx) error { return fn(source, target) })
+		})
+	}
+	return m.within(ctx, to, func(target tx) error {
+		return m.within(ctx, from, func(source tx) error { return fn(source, target) })
+	})
 }
 
 var errOvertaken = errors.New("home: another move has changed the tenant at the same time. Try: once home show, and then move the tenant again")

@@ -126,9 +126,14 @@ func (s *service) refund(w http.ResponseWriter, r *http.Request, run *lease.Run)
 		oncehttp.Fail(w, r, err)
 		return
 	}
+	body, err := json.Marshal(made)
+	if err != nil {
+		oncehttp.Fail(w, r, err)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)
-	_ = json.NewEncoder(w).Encode(made)
+	_, _ = w.Write(body)
 }
 
 // work makes a refund in three phases. If the process dies, the next run continues after the last phase that has committed.
@@ -180,7 +185,9 @@ func (s *service) pay(ctx context.Context, key string, f refund) (id string, err
 	defer func() { _ = answer.Body.Close() }()
 	switch answer.StatusCode {
 	case http.StatusOK, http.StatusCreated:
-		var made struct{ ID string }
+		var made struct {
+			ID string `json:"id"`
+		}
 		err := json.NewDecoder(answer.Body).Decode(&made)
 		return made.ID, err
 	case http.StatusPaymentRequired:

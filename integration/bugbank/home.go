@@ -3,6 +3,11 @@ package bugbank
 // homeMutants are bugs of package home.
 var homeMutants = []Mutant{
 	{
+		Name:  "two moves in opposite directions wait for each other",
+		Edits: []Edit{{In: "home.(Mover).withinBoth", Old: "if from < to {", New: "if from != to {"}},
+		Tests: onHomes("TestMovesInOppositeDirections"),
+	},
+	{
 		Name:  "an operation commits in a region that does not own its tenant",
 		Edits: []Edit{{In: "home.(*Store).under", Old: "if !c.ID.IsZero() {", New: "if len(c.Writes) > 1000 {"}},
 		Tests: onHomes("TestOwningRegionExecutes$/^SQLite$"),

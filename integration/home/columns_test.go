@@ -2,9 +2,11 @@ package home
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oncelib/once/home"
 	"github.com/oncelib/once/integration/harness"
@@ -98,5 +100,31 @@ func TestMoveLosesNothingBehindAStandby(t *testing.T) {
 	must(t, dbs["us"].Pool().Query(t.Context(), store.Statement{SQL: "select 1 from once_operation where scope = 'acme'"}, func(sqlplane.Row) error { rows++; return nil }))
 	if rows != 1 {
 		t.Errorf("%d operations are in the other region, want 1", rows)
+	}
+}
+
+// TestMovesInOppositeDirections: two tenants move at the same time, each into the region that the other one leaves. An SQLite file has one writer,
+// so moves that began their two transactions in different orders would wait for each other for ever.
+func TestMovesInOppositeDirections(t *testing.T) {
+	dbs := map[string]sqlplane.Database{}
+	for _, name := range []string{"eu", "us"} {
+		db, _ := harness.OpenSQL(t, harness.Migrated(t, harness.SQLite, sets))
+		dbs[name] = db
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	m := home.Mover{Regions: dbs}
+	at := map[string]string{"acme": "eu", "globex": "us"}
+	for tenant, region := range at {
+		must(t, m.Move(ctx, tenant, region))
+	}
+	for range 30 {
+		errs := make(chan error)
+		for tenant, region := range at {
+			to := map[string]string{"eu": "us", "us": "eu"}[region]
+			at[tenant] = to
+			go func() { errs <- m.Move(ctx, tenant, to) }()
+		}
+		must(t, errors.Join(<-errs, <-errs))
 	}
 }

@@ -122,7 +122,7 @@ func owned[TX any](t *testing.T, s system[TX]) {
 	if p := s["eu"].known.Home(tenant); p.Epoch > 1 {
 		t.Errorf("the map knows %v: the test shows nothing", p)
 	}
-	if _, err := s["eu"].pay(t.Context(), tenant, "late"); !isRefused(err) || !strings.Contains(err.Error(), "lives in us") || s["eu"].known.Home(tenant).Region != "us" {
+	if _, err := s["eu"].pay(t.Context(), tenant, "late"); !isRefused(err) || !strings.Contains(err.Error(), "belongs to the region us") || s["eu"].known.Home(tenant).Region != "us" {
 		t.Errorf("%v; the map says %v", err, s["eu"].known.Home(tenant))
 	}
 	for _, key := range keys {

@@ -134,10 +134,10 @@ func TestMissingTable(t *testing.T) {
 	on(t, func(t *testing.T, g *testDB) {
 		g.exec(t, "drop table once_attempt")
 		err := g.attempts.Write(t.Context(), []attempts.Attempt{attemptAt(1, "s", "k")})
-		if store.KindOf(err) != store.KindUnavailable || !contains(err, "Try: once migrate up") {
+		if store.KindOf(err) != store.KindUnavailable || !contains(err, "once migrate up --only attemptlog") {
 			t.Error(err)
 		}
-		if _, err := g.attempts.Sweep(t.Context(), time.Hour, 1); !contains(err, "Try: once migrate up") {
+		if _, err := g.attempts.Sweep(t.Context(), time.Hour, 1); !contains(err, "once migrate up --only attemptlog") {
 			t.Error(err)
 		}
 	})

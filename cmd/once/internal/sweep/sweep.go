@@ -107,11 +107,11 @@ func (c *sweep) report(m *cli.Env, db cli.Source, p retention.Pass) {
 	case c.output != cli.Table:
 		_ = cli.WriteJSON(m.Stdout, cli.JSONL, operate.PassOf(p)) // JSONL, because passes follow each other without an end
 	case p.Err == nil:
-		fmt.Fprintf(m.Stdout, "%s deleted from %s in %v.\n", words.Counted(int(p.Rows), "expired operation was", "expired operations were"), db.Name, p.Took.Round(time.Millisecond))
+		fmt.Fprintf(m.Stdout, "%s deleted from %s in %v.\n", words.Counted(p.Rows, "expired operation was", "expired operations were"), db.Name, p.Took.Round(time.Millisecond))
 	case c.every > 0:
 		fmt.Fprintf(m.Stderr, "once: %v. The command will try again.\n", c.failed(db, p.Err))
 	default:
-		fmt.Fprintf(m.Stdout, "%s deleted from %s before the sweep failed.\n", words.Counted(int(p.Rows), "expired operation was", "expired operations were"), db.Name)
+		fmt.Fprintf(m.Stdout, "%s deleted from %s before the sweep failed.\n", words.Counted(p.Rows, "expired operation was", "expired operations were"), db.Name)
 	}
 }
 
