@@ -30,6 +30,7 @@ type witness struct {
 	looking bool         // a goroutine reads a receipt
 	due     time.Time    // the next receipt is not read before this time
 	told    witnessState // the last state that this process has stored for other processes
+	stopped bool         // the log has the reason why the route is handled as with PolicyStop
 	logged  time.Time    // when the log last received the error of a missing receipt
 }
 
@@ -65,10 +66,18 @@ func (w *witness) trusts(ctx context.Context) bool {
 	}
 	seen, err := w.hasMark(ctx, "seen")
 	// Without proof that the service writes receipts, a missing receipt proves nothing.
-	if err != nil || !seen {
+	if err != nil {
+		return false
+	}
+	if !seen {
+		w.tellStop(ctx, slog.LevelInfo, "the gateway has found no receipt of the route yet, so it handles the route as with on_unknown: stop until it finds a receipt")
 		return false
 	}
 	if missing, err := w.missing(ctx); err != nil || missing != nil {
+		if err == nil {
+			w.tellStop(ctx, slog.LevelWarn, "a receipt of the route was missing in the last 24 hours, so the gateway handles the route as with on_unknown: stop until it finds a receipt. "+
+				"Try: insert the receipt in each transaction of the route")
+		}
 		return false
 	}
 	w.mu.Lock()
@@ -77,6 +86,18 @@ func (w *witness) trusts(ctx context.Context) bool {
 		w.state, w.told = witnessSeen, witnessSeen
 	}
 	return w.state == witnessSeen
+}
+
+// tellStop logs one time, in a process that starts, why the route is handled as with PolicyStop. Otherwise an operator would see only operations
+// that need a decision.
+func (w *witness) tellStop(ctx context.Context, level slog.Level, why string) {
+	w.mu.Lock()
+	told := w.stopped
+	w.stopped = true
+	w.mu.Unlock()
+	if !told {
+		w.log().LogAttrs(ctx, level, why, slog.String("route", w.name))
+	}
 }
 
 func (w *witness) now() witnessState {

@@ -36,10 +36,12 @@ func (l *loggedText) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-func (l *loggedText) errors() int {
+func (l *loggedText) errors() int { return l.count("level=ERROR") }
+
+func (l *loggedText) count(part string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), "level=ERROR")
+	return strings.Count(l.text.String(), part)
 }
 
 // doubtful is a service that writes a receipt with X-Receipt, and answers the status X-Status, or dies without it. It has receipts and a store.
@@ -250,4 +252,30 @@ func TestWitnessCostsOneLook(t *testing.T) {
 		rec, err := d.ops.Read(t.Context(), store.ID{Scope: "gateway//receipts", Key: "seen service POST /pay"})
 		want(t, "mark", fmt.Sprint(rec.State, err), "done <nil>")
 	})
+}
+
+// TestStartedGatewaySaysWhyItStops: a gateway that starts says one time in its log that no receipt was found yet, or that one was missing, so that an
+// operator does not see only operations that need a decision.
+func TestStartedGatewaySaysWhyItStops(t *testing.T) {
+	t.Parallel()
+	d := newDoubtful()
+	g := d.gateway(t)
+	for i := range 2 {
+		d.wantForwards(t, g, fmt.Sprint("new ", i), false)
+	}
+	want(t, "lines about no receipt", d.log.count("has found no receipt of the route yet"), 1)
+	want(t, "status", ask(g, "none", "1", answered...).StatusCode, 201)
+	g = d.gateway(t)
+	for i := range 2 {
+		d.wantForwards(t, g, fmt.Sprint("missing ", i), false)
+	}
+	want(t, "lines about no receipt", d.log.count("has found no receipt of the route yet"), 2) // no receipt was ever seen
+	want(t, "status", ask(g, "seen", "1", witnessed...).StatusCode, 201)
+	g = d.gateway(t)
+	want(t, "status", ask(g, "none again", "1", answered...).StatusCode, 201)
+	g = d.gateway(t)
+	for i := range 2 {
+		d.wantForwards(t, g, fmt.Sprint("missing again ", i), false)
+	}
+	want(t, "warnings", d.log.count("was missing in the last 24 hours"), 1)
 }

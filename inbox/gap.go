@@ -78,7 +78,8 @@ func scanGap(row sqlplane.Row, more ...any) (g Gap, err error) {
 // reads. The gap that has waited longest is the first in the list. The result more reports whether other gaps
 // may exist. GapsUpTo reads a few rows for each key.
 func GapsUpTo(ctx context.Context, db sqlplane.Database, consumer string, most int) (list []Gap, more bool, err error) {
-	const query = `select p.source, p.topic, p.KEY, p.seq + 1, p.parked, p.moved_at, p.dead, ` + failingColumns + `, case when exists (` + nextIsParked + ` and k.next_at is null) then 1 else 0 end
+	// PostgreSQL may compute an EXISTS for all parked messages at once, and then reads all of them. It computes this subquery only for the rows of the page.
+	const query = `select p.source, p.topic, p.KEY, p.seq + 1, p.parked, p.moved_at, p.dead, ` + failingColumns + `, coalesce((` + nextIsParked + ` and k.next_at is null limit 1), 0)
  from (select consumer, source, topic, KEY, seq, parked, moved_at, dead from once_inbox_position where consumer = ? and parked > 0 limit ?) p`
 	read := 0
 	err = db.Pool().Query(ctx, store.Statement{SQL: dialect.Text(db.Dialect(), query), Args: []any{consumer, int64(most)}}, func(row sqlplane.Row) error {

@@ -330,9 +330,9 @@ func TestStatusBelongsToATenant(t *testing.T) {
 	}
 }
 
-// Work under a lease has a key.
+// Work under a lease has a key. Its requests are stored only by an engine with an Encrypter.
 func TestLeasedWorkIsNotOptional(t *testing.T) {
-	for field, cfg := range map[string]oncehttp.Config{"Optional": {Optional: true}, "Undoes": {Undoes: "POST /refunds"}} {
+	for field, cfg := range map[string]oncehttp.Config{"Optional": {Optional: true}, "Undoes": {Undoes: "POST /refunds"}, "CaptureRequest": {CaptureRequest: true}} {
 		func() {
 			defer func() {
 				if p, _ := recover().(string); !strings.Contains(p, "Config."+field) || !strings.Contains(p, "Try: ") {

@@ -50,6 +50,9 @@ func NewRoute[TX any](e *once.Engine[TX], cfg Config) *Route {
 	if isLeased(e) && cfg.Undoes != "" {
 		panic("oncehttp: Config.Undoes does not work with an engine of package lease: its work has several commits, so one transaction cannot undo it.\nTry: a saga, in which each step has an undo.")
 	}
+	if cfg.CaptureRequest && e.Config().Encrypter == nil {
+		panic("oncehttp: Config.CaptureRequest is set, but the engine does not store requests, because it has no Encrypter.\nTry: Config.Encrypter of the engine.")
+	}
 	return &Route{
 		plan: compile(cfg, e.Config().Retain), engine: e, cached: e.Cached, isDone: e.IsDone, read: e.ReadRecord,
 		refuse: func(ctx context.Context, op once.Operation, why error) {
