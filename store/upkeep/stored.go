@@ -25,8 +25,8 @@ type Measurer interface {
 type Stored struct {
 	Scope string
 
-	// Bytes is the size of the answers, requests and data, as they are stored and before the database
-	// compresses them, and [RecordSize] for each operation. Expired operations do not count, even if their rows
+	// Bytes is the stored size of the answers, requests and data, before the database compresses them. It
+	// also includes [RecordSize] for each operation. Expired operations do not count, even if their rows
 	// still exist.
 	Bytes int64
 }

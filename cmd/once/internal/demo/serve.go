@@ -68,7 +68,7 @@ func (c *serve) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.db, "db", "", cli.DBUsage+" (default: a new SQLite file)")
 	cli.OnCommandLine(fs, "db")
 	fs.StringVar(&c.dialect, "dialect", "", "`NAME` of the API that the service imitates: "+payments.StripeV1+", for Stripe's client libraries (default: an API of its own)")
-	fs.BoolVar(&c.unsafe, "unsafe", false, "run the service without the library once: a retry is executed again")
+	fs.BoolVar(&c.unsafe, "unsafe", false, "do not use the library once in the service, so that each retry is executed again")
 	c.key.Flags(fs)
 	fs.BoolVar(&c.events, "events", false, "add an event to an outbox for each charge, refund and voided refund")
 	fs.BoolVar(&c.alone, "alone", false, "do not start the warehouse, a second service that the demo needs only for more metrics")
