@@ -66,11 +66,10 @@ func (w *witness) trusts(ctx context.Context) bool {
 	}
 	seen, err := w.hasMark(ctx, "seen")
 	// Without proof that the service writes receipts, a missing receipt proves nothing.
-	if err != nil {
-		return false
-	}
-	if !seen {
-		w.tellStop(ctx, slog.LevelInfo, "the gateway has found no receipt of the route yet, so it handles the route as with on_unknown: stop until it finds a receipt")
+	if err != nil || !seen {
+		if err == nil {
+			w.tellStop(ctx, slog.LevelInfo, "the gateway has found no receipt of the route yet, so it handles the route as with on_unknown: stop until it finds a receipt")
+		}
 		return false
 	}
 	if missing, err := w.missing(ctx); err != nil || missing != nil {

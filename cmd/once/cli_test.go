@@ -119,8 +119,8 @@ func TestMissingDatabaseBesideAGateway(t *testing.T) {
 	const none = "--db sqlite:PATH, "
 	for part, try := range map[string]string{
 		"gateway: {upstream: http://a, store: 'sqlite:my keys.db'}": "--db 'sqlite:my keys.db', the value of \"store\" in the section \"gateway\" of the file once.yaml\n",
-		"gateway: {upstream: http://a}":                             "--db sqlite:once-gateway.db, which is the store ",
-		"gateway: {store: 'postgres://ada:secret@127.0.0.1/x'}":     "--db URL, which is the store ",
+		"gateway: {upstream: http://a}":                             "--db sqlite:once-gateway.db, the value of \"store\" ",
+		"gateway: {store: 'postgres://ada:secret@127.0.0.1/x'}":     "--db URL, the value of \"store\" ",
 		"gateway: {store: receipt}":                                 none,
 		"gateway: {store: 'oracle://x'}":                            none,
 		"by: ada":                                                   none,

@@ -44,7 +44,7 @@ func TestPagesInABrowser(t *testing.T) {
 		actions := []clicked{
 			{Name: "pause", Page: "outbox", Link: "Pause…", By: "keys", count: "select count(*) from once_outbox_paused where topic = 'refunds' and KEY = ''"},
 			{Name: "forget", Page: "operation?id=" + done, Link: "Forget", count: "select count(*) from once_operation where kind = 2 and scope not like 'saga/%'"},
-			{Name: "resolve", Page: "operation?id=" + unknown, Link: "Decide", Choose: "The operation makes the call again", count: "select 2 - count(*) from once_operation where state = 3 and scope not like 'saga/%'"},
+			{Name: "resolve", Page: "operation?id=" + unknown, Link: "Decide", Choose: "The operation makes the call again. The call may take effect twice", count: "select 2 - count(*) from once_operation where state = 3 and scope not like 'saga/%'"},
 			{Name: "resume", Page: "outbox", Link: "Resume", From: "mails", count: "select 1 - count(*) from once_outbox_paused where topic = 'mails'"},
 			{Name: "skip", Page: "message?id=" + messageID, Link: "Skip", count: "select count(*) from once_outbox where event_type = 'once.skipped'"},
 			{Name: "resend", Page: "message?id=" + sentID, Link: "Send again", By: "plain", count: "select count(*) from once_outbox where event_id = '" + sentID + "'"},

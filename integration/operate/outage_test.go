@@ -58,7 +58,7 @@ func TestServerKilled(t *testing.T) {
 	}
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		dsn := "file:" + filepath.Join(t.TempDir(), "test.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(20)"
+		dsn := "file:" + filepath.Join(t.TempDir(), "test.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(250)"
 		db, s := openSQL(t, "sqlite", dsn)
 		testOutage(t, s, db, &lockedFile{dsn: dsn})
 	})
