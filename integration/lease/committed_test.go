@@ -252,6 +252,9 @@ func TestLongProcedure(t *testing.T) {
 			}
 			return nil
 		})
+		for range 4 { // for longer than a lease
+			heir.db.untilRenewed(t, "beside")
+		}
 		heir.ran = func() { t.Error("the handler of another process runs") }
 		for range 3 {
 			if _, err := heir.do(t.Context(), operation("long")); once.CodeOf(err) != once.CodeInFlight {
