@@ -400,7 +400,9 @@ func TestReplicasAreRefused(t *testing.T) {
 				t.Errorf("a receipt that is there: %+v, %v", got, err)
 			}
 			var rows int
-			must(t, s.db.QueryRowContext(t.Context(), "select count(*) from once_receipt").Scan(&rows))
+			harness.Until(t, func() error { // a connection from before the restart fails
+				return s.db.QueryRowContext(t.Context(), "select count(*) from once_receipt").Scan(&rows)
+			})
 			if rows != 1 {
 				t.Errorf("%d rows", rows)
 			}
