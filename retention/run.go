@@ -62,7 +62,7 @@ func (p *pace) resize(swept upkeep.Swept, took time.Duration, err error) {
 		// sweep would archive the same rows again and again.
 		p.batch = max(1, p.batch/2)
 	case p.keeps && swept.More && swept.Rows > 0 && swept.Rows < p.batch:
-		// The rows have too many bytes. Further rows would be read in vain.
+		// The bytes of the rows have ended the batch, so a larger batch would read rows that it cannot delete.
 		p.batch = swept.Rows
 	case p.keeps && (took < quickKept || swept.More && swept.Rows == 0): // without rows: the next batch must get past rows that are locked
 		p.batch = min(p.most, 2*p.batch)

@@ -3,7 +3,7 @@ package bugbank
 // inboxMutants are bugs of package inbox.
 var inboxMutants = []Mutant{
 	{
-		Name:  "Run waits for tables that nobody creates",
+		Name:  "Run waits for missing tables",
 		Edits: []Edit{{In: "inbox.(*Inbox).checkTables", Old: "case err == nil || ctx.Err() != nil:", New: "case true:"}},
 		Tests: inboxOn("TestRunNeedsTables$/^SQLite$"),
 	},

@@ -91,7 +91,7 @@ func TestExhaustedPoolStillRenews(t *testing.T) {
 	testenv.Prove(t)
 	on(t, func(t *testing.T, name string) {
 		if name == harness.SQLite {
-			t.Skip("a transaction that writes has the file, and bounds it: nothing else can write")
+			t.Skip("SQLite lets one transaction write at a time, so the case cannot exist")
 		}
 		o, service := newDatabase(t, name), newProvider(t, false)
 		judge := o.mustOpen(t)
@@ -138,7 +138,7 @@ func TestARowThatIsLockedCostsNoOtherLease(t *testing.T) {
 	testenv.Prove(t)
 	on(t, func(t *testing.T, name string) {
 		if name == harness.SQLite {
-			t.Skip("it locks no rows")
+			t.Skip("SQLite has no locks of rows, so the case cannot exist")
 		}
 		o, service := newDatabase(t, name), newProvider(t, false)
 		judge := o.mustOpen(t)

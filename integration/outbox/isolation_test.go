@@ -175,7 +175,7 @@ func TestIsolationLateCommit(t *testing.T) {
 
 func testIsolationLateCommit[TX any](t *testing.T, g *fixture[TX]) {
 	if !g.isServer() {
-		t.Skip("one transaction writes at a time")
+		t.Skip("SQLite lets one transaction write at a time, so the case cannot exist")
 	}
 	i := isolate(t, g)
 	topics, each := 300, i.size(10)

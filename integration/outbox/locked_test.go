@@ -20,7 +20,7 @@ func TestRelayLockedRows(t *testing.T) {
 
 func testRelayLockedRows[TX any](t *testing.T, g *fixture[TX]) {
 	if !g.isServer() {
-		t.Skip("one transaction writes at a time")
+		t.Skip("SQLite lets one transaction write at a time, so the case cannot exist")
 	}
 	const locked, healthy = 4, 20
 	for i := range locked {

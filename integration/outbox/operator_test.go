@@ -310,7 +310,7 @@ func TestBacklogSnapshot(t *testing.T) {
 
 func testBacklogSnapshot[TX any](t *testing.T, g *fixture[TX]) {
 	if !g.isServer() {
-		t.Skip("one transaction writes at a time")
+		t.Skip("SQLite lets one transaction write at a time, so the case cannot exist")
 	}
 	snapshot := func() bool {
 		b, err := g.box.Backlog(t.Context())

@@ -18,7 +18,7 @@ type sharedServer[S interface{ Close() error }] struct {
 	sync.Mutex
 
 	server *S
-	err    error // why it could not be started; nobody tries again
+	err    error // why the server could not be started; no later test tries again
 }
 
 //nolint:gochecknoglobals // one per process is what they are for

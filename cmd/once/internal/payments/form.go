@@ -38,7 +38,7 @@ func readForm(r *http.Request) (*form, error) {
 	return parseForm(body)
 }
 
-// noBody refuses a body that would be ignored. It accepts an empty body and {}.
+// noBody refuses a request with a body, because the handler would ignore the body. It accepts an empty body and {}.
 func noBody(r *http.Request) error {
 	body, err := readBody(r, maxBody)
 	if err != nil || len(body) == 0 {
