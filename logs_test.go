@@ -36,14 +36,18 @@ var observersThatLog = map[string]func(context.Context, *slog.Logger){
 		}
 	},
 	"outbox": func(ctx context.Context, l *slog.Logger) {
+		o := outbox.Log(l)
 		for _, e := range []outbox.EventType{outbox.EventDelivered, outbox.EventFailed, outbox.EventStopped, outbox.EventUnavailable, outbox.EventDatabase, outbox.EventBacklog, outbox.EventTaken} {
-			outbox.Log(l).Observe(ctx, filled(outbox.Event{Type: e}))
+			o.Observe(ctx, filled(outbox.Event{Type: e}))
 		}
+		outage(func() { o.Observe(ctx, filled(outbox.Event{Type: outbox.EventDatabase})) })
 	},
 	"inbox": func(ctx context.Context, l *slog.Logger) {
+		o := inbox.Log(l)
 		for _, e := range []inbox.EventType{inbox.EventApplied, inbox.EventFailed, inbox.EventDeadLettered, inbox.EventGap, inbox.EventDatabase, inbox.EventSameBody} {
-			inbox.Log(l).Observe(ctx, filled(inbox.Event{Type: e}))
+			o.Observe(ctx, filled(inbox.Event{Type: e}))
 		}
+		outage(func() { o.Observe(ctx, filled(inbox.Event{Type: inbox.EventDatabase})) })
 	},
 	"retry": func(ctx context.Context, l *slog.Logger) {
 		for _, e := range []retry.EventType{retry.EventFailed, retry.EventEnded} {
@@ -51,15 +55,27 @@ var observersThatLog = map[string]func(context.Context, *slog.Logger){
 		}
 	},
 	"webhook": func(ctx context.Context, l *slog.Logger) {
+		o := webhook.LogRelay(l)
 		for _, e := range []webhook.RelayEventType{webhook.EventFailed, webhook.EventSealed, webhook.EventRanOut, webhook.EventCircuit, webhook.EventDisabled, webhook.EventOurs, webhook.EventDatabase} {
-			webhook.LogRelay(l).Observe(ctx, filled(webhook.RelayEvent{Type: e}))
+			o.Observe(ctx, filled(webhook.RelayEvent{Type: e}))
 		}
+		outage(func() { o.Observe(ctx, filled(webhook.RelayEvent{Type: webhook.EventDatabase})) })
 	},
 	"saga": func(ctx context.Context, l *slog.Logger) {
+		o := saga.Log(l)
 		for _, e := range []saga.EventType{saga.EventCompleted, saga.EventStuck, saga.EventTurned, saga.EventRetried, saga.EventHanging, saga.EventChanged, saga.EventLeft, saga.EventInterrupted, saga.EventDatabase} {
-			saga.Log(l).Observe(ctx, filled(saga.Event{Type: e}))
+			o.Observe(ctx, filled(saga.Event{Type: e}))
 		}
+		outage(func() { o.Observe(ctx, filled(saga.Event{Type: saga.EventDatabase})) })
 	},
+}
+
+// outage lets a worker fail again for a while, so that its log omits lines and then says how many.
+func outage(fail func()) {
+	for range 100 {
+		fail()
+		time.Sleep(time.Second)
+	}
 }
 
 var attributeRow = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([a-z, ]+) \\| [^|]+ \\|$")
@@ -79,10 +95,12 @@ func TestLogAttributesAreThoseOfTheTable(t *testing.T) {
 			continue
 		}
 		written := map[string]bool{}
-		observe(t.Context(), slog.New(slog.NewTextHandler(new(bytes.Buffer), &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			written[a.Key] = true
-			return a
-		}})))
+		synctest.Test(t, func(t *testing.T) {
+			observe(t.Context(), slog.New(slog.NewTextHandler(new(bytes.Buffer), &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+				written[a.Key] = true
+				return a
+			}})))
+		})
 		for _, own := range []string{slog.TimeKey, slog.LevelKey, slog.MessageKey} {
 			delete(written, own)
 		}
@@ -103,7 +121,9 @@ func TestNoLogHasAKeyOfAClient(t *testing.T) {
 	logs["lease.Completer"] = logOfCompleter(t)
 	for name, observe := range logs {
 		var out bytes.Buffer
-		observe(t.Context(), slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		synctest.Test(t, func(t *testing.T) {
+			observe(t.Context(), slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		})
 		if got := out.String(); strings.Contains(got, keyOfClient) || !strings.Contains(got, want) {
 			t.Errorf("%s writes\n%s\nwant the hash %s and not the key %s", name, got, want, keyOfClient)
 		}
@@ -115,23 +135,59 @@ func logOfCompleter(t *testing.T) func(context.Context, *slog.Logger) {
 	t.Helper()
 	box, err := once.NewEncrypter(make([]byte, 32))
 	must(t, err)
-	return func(_ context.Context, l *slog.Logger) {
-		synctest.Test(t, func(t *testing.T) {
-			s := memstore.New()
-			leased := lease.New(s, lease.Config{TTL: time.Second})
-			e := once.New(leased, once.Config{Observer: once.Discard, Encrypter: box})
-			ctx, cancel := context.WithCancel(t.Context())
-			handler := func(ctx context.Context, op once.Operation) error {
-				_, err := once.Do(ctx, e, op, func(ctx context.Context, r *lease.Run) (string, error) {
-					_, err := lease.InTx(ctx, r, s, "a", func(context.Context, tx) (string, error) { return "", nil })
-					return "", cmp.Or(err, errors.New("the printer is on fire"))
-				})
-				return err
-			}
-			_ = handler(ctx, once.Operation{Scope: "s", Key: keyOfClient, Request: []byte("r")}) // fails
-			time.AfterFunc(time.Minute, cancel)
-			must(t, lease.Completer{Store: leased, Encrypter: box, Log: l, Handlers: lease.Handlers{"": handler}}.Run(ctx))
-			<-time.After(time.Minute) // the heartbeats end
+	return func(ctx context.Context, l *slog.Logger) {
+		s := memstore.New()
+		leased := lease.New(s, lease.Config{TTL: time.Second})
+		e := once.New(leased, once.Config{Observer: once.Discard, Encrypter: box})
+		ctx, cancel := context.WithCancel(ctx)
+		handler := func(ctx context.Context, op once.Operation) error {
+			_, err := once.Do(ctx, e, op, func(ctx context.Context, r *lease.Run) (string, error) {
+				_, err := lease.InTx(ctx, r, s, "a", func(context.Context, tx) (string, error) { return "", nil })
+				return "", cmp.Or(err, errors.New("the printer is on fire"))
+			})
+			return err
+		}
+		_ = handler(ctx, once.Operation{Scope: "s", Key: keyOfClient, Request: []byte("r")}) // fails
+		time.AfterFunc(time.Minute, cancel)
+		must(t, lease.Completer{Store: leased, Encrypter: box, Log: l, Handlers: lease.Handlers{"": handler}}.Run(ctx))
+		<-time.After(time.Minute) // the heartbeats end
+	}
+}
+
+// TestAnOutageIsLoggedOnceAMinute: workers in the background try again several times a second while the database is down, and none of them floods the log.
+func TestAnOutageIsLoggedOnceAMinute(t *testing.T) {
+	down := errors.New("connection refused")
+	for name, worker := range map[string]func(*slog.Logger) func(){
+		"outbox": func(l *slog.Logger) func() {
+			o := outbox.Log(l)
+			return func() { o.Observe(t.Context(), outbox.Event{Type: outbox.EventDatabase, Err: down}) }
+		},
+		"inbox": func(l *slog.Logger) func() {
+			o := inbox.Log(l)
+			return func() { o.Observe(t.Context(), inbox.Event{Type: inbox.EventDatabase, Err: down}) }
+		},
+		"saga": func(l *slog.Logger) func() {
+			o := saga.Log(l)
+			return func() { o.Observe(t.Context(), saga.Event{Type: saga.EventDatabase, Err: down}) }
+		},
+		"webhook": func(l *slog.Logger) func() {
+			o := webhook.LogRelay(l)
+			return func() { o.Observe(t.Context(), webhook.RelayEvent{Type: webhook.EventDatabase, Err: down}) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var out bytes.Buffer
+				fail := worker(slog.New(slog.NewTextHandler(&out, nil)))
+				fail()
+				if n := strings.Count(out.String(), "connection refused"); n != 1 {
+					t.Errorf("%d lines immediately, want 1", n)
+				}
+				outage(fail)
+				if n := strings.Count(out.String(), "connection refused"); n != 2 || !strings.Contains(out.String(), "omitted=60") {
+					t.Errorf("%d lines in 100 seconds, want 2, the second one with omitted=60:\n%s", n, &out)
+				}
+			})
 		})
 	}
 }

@@ -2,9 +2,11 @@ package inbox
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
+	"github.com/oncelib/once/internal/base/repeated"
 	"github.com/oncelib/once/internal/base/traceparent"
 	"github.com/oncelib/once/message"
 )
@@ -95,11 +97,15 @@ func (o observers) Observe(ctx context.Context, e Event) {
 }
 
 // Log returns an observer that writes events to l: dead letters and gaps at level Error, failures at Warn, all
-// other events at Debug. If l is nil, the observer writes to the logger that slog.Default() returns at the
-// time of the event. docs/logs.md has the names of the attributes.
-func Log(l *slog.Logger) Observer { return logObserver{l} }
+// other events at Debug. The same error of the database is written at most once a minute. If l is nil, the
+// observer writes to the logger that slog.Default() returns at the time of the event. docs/logs.md has the
+// names of the attributes.
+func Log(l *slog.Logger) Observer { return logObserver{l, new(repeated.Lines)} }
 
-type logObserver struct{ l *slog.Logger }
+type logObserver struct {
+	l       *slog.Logger
+	outages *repeated.Lines // the errors of the database
+}
 
 func (o logObserver) Observe(ctx context.Context, e Event) {
 	level := slog.LevelDebug
@@ -117,6 +123,13 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 		return
 	}
 	attrs := []slog.Attr{slog.String("consumer", e.Consumer)}
+	if e.Type == EventDatabase {
+		omitted, ok := o.outages.Pass(e.Consumer+fmt.Sprint(e.Err), time.Now())
+		if !ok {
+			return
+		}
+		attrs = append(attrs, omitted...)
+	}
 	if m := e.Message; m.ID != "" {
 		attrs = append(attrs, slog.String("event_id", m.ID), slog.String("source", m.Source), slog.String("topic", m.Topic),
 			slog.String("key", m.Key), slog.Int64("seq", m.Seq), slog.String("from_state", string(e.From)), slog.String("to_state", string(e.To)))

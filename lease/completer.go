@@ -12,6 +12,7 @@ import (
 	"github.com/oncelib/once"
 
 	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/base/repeated"
 	"github.com/oncelib/once/internal/base/seal"
 	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/internal/owner"
@@ -76,7 +77,8 @@ type Completer struct {
 	// Concurrency is how many operations are resumed at the same time. Default 4.
 	Concurrency int
 
-	// Log receives the failures. Default: [slog.Default].
+	// Log receives the failures. If the Completer cannot list the operations, it writes the same error at most
+	// once a minute. Default: [slog.Default].
 	Log *slog.Logger
 }
 
@@ -115,6 +117,7 @@ func (c Completer) Run(ctx context.Context) error {
 		c.Log = slog.Default()
 	}
 	w := completing{Completer: c, lister: lister, fresh: make(chan upkeep.Entry, queueSize), again: make(chan upkeep.Entry, queueSize), tried: map[store.ID]tries{}, strange: map[string]bool{}}
+	var outages repeated.Lines
 	var places sync.WaitGroup
 	defer places.Wait()
 	for range c.Concurrency {
@@ -123,7 +126,9 @@ func (c Completer) Run(ctx context.Context) error {
 	for {
 		began := time.Now()
 		if err := w.round(ctx); err != nil && ctx.Err() == nil {
-			c.Log.Warn("the completer could not list the operations whose lease has expired, and tries again later", "error", err)
+			if omitted, ok := outages.Pass(err.Error(), began); ok {
+				c.Log.LogAttrs(ctx, slog.LevelWarn, "the completer could not list the operations whose lease has expired, and tries again later", append(omitted, slog.Any("error", err))...)
+			}
 		}
 		// A slow poll burdens the database, so the pause after it grows with it, up to the TTL.
 		costs := min(lookShare*time.Since(began), c.Store.cfg.TTL)

@@ -3,6 +3,7 @@ package lease_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"reflect"
 	"strconv"
@@ -132,6 +133,29 @@ func TestCompleterLooksOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// down is a store whose listings fail.
+type down struct{ *memstore.Store }
+
+func (down) Unfinished(context.Context, upkeep.Listing) ([]upkeep.Entry, store.ID, error) {
+	return nil, store.ID{}, errors.New("connection refused")
+}
+
+// TestOutageIsLoggedOnceAMinute: while the database is down, a Completer tries again twice a second and does not flood the log.
+func TestOutageIsLoggedOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
+		defer cancel()
+		must(t, lease.Completer{
+			Store: lease.New(down{memstore.New()}, lease.Config{}), Encrypter: encrypter(t), Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Handlers: lease.Handlers{"order": func(context.Context, once.Operation) error { return nil }},
+		}.Run(ctx))
+		if text := log.String(); strings.Count(text, "connection refused") != 2 || !strings.Contains(text, "omitted=") {
+			t.Errorf("the log of 100 seconds has not two lines, the second one with the number of the lines omitted:\n%s", text)
+		}
+	})
 }
 
 // TestCompleterOfAnOwner: behind the door of an owner, a Completer sees the operations of that owner and no others.

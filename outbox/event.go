@@ -2,9 +2,11 @@ package outbox
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
+	"github.com/oncelib/once/internal/base/repeated"
 	"github.com/oncelib/once/internal/base/traceparent"
 	"github.com/oncelib/once/message"
 )
@@ -66,11 +68,15 @@ func (o observers) Observe(ctx context.Context, e Event) {
 }
 
 // Log returns an observer that writes failures to l. The level is Error if an operator must act, and Warn
-// otherwise. If l is nil, the observer writes to the logger that slog.Default() returns at the time of the
-// event. docs/logs.md has the names of the attributes.
-func Log(l *slog.Logger) Observer { return logObserver{l} }
+// otherwise. The same error of the database is written at most once a minute. If l is nil, the observer writes
+// to the logger that slog.Default() returns at the time of the event. docs/logs.md has the names of the
+// attributes.
+func Log(l *slog.Logger) Observer { return logObserver{l, new(repeated.Lines)} }
 
-type logObserver struct{ l *slog.Logger }
+type logObserver struct {
+	l       *slog.Logger
+	outages *repeated.Lines // the errors of the database
+}
 
 func (o logObserver) Observe(ctx context.Context, e Event) {
 	level := slog.LevelWarn
@@ -82,6 +88,13 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 		return
 	}
 	attrs := []slog.Attr{slog.Any("error", e.Err)}
+	if e.Type == EventDatabase {
+		omitted, ok := o.outages.Pass(fmt.Sprint(e.Err), time.Now())
+		if !ok {
+			return
+		}
+		attrs = append(attrs, omitted...)
+	}
 	if m := e.Message; e.Type == EventUnavailable {
 		attrs = append(attrs, slog.String("topic", m.Topic))
 	} else if m.ID != "" {

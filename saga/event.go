@@ -2,7 +2,11 @@ package saga
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"time"
+
+	"github.com/oncelib/once/internal/base/repeated"
 )
 
 // Observer receives the events of a runner. The method Observe must return quickly. The ctx of Observe has
@@ -56,11 +60,15 @@ func (o observers) Observe(ctx context.Context, e Event) {
 }
 
 // Log returns an observer that writes events to l. Events after which a person must act are at level Error,
-// failures are at level Warn, and an EventChanged is at level Info. If l is nil, the observer writes to the
-// logger that slog.Default() returns at the time of the event. docs/logs.md has the names of the attributes.
-func Log(l *slog.Logger) Observer { return logObserver{l} }
+// failures are at level Warn, and an EventChanged is at level Info. The same EventDatabase is written at most
+// once a minute. If l is nil, the observer writes to the logger that slog.Default() returns at the time of the
+// event. docs/logs.md has the names of the attributes.
+func Log(l *slog.Logger) Observer { return logObserver{l, new(repeated.Lines)} }
 
-type logObserver struct{ l *slog.Logger }
+type logObserver struct {
+	l       *slog.Logger
+	outages *repeated.Lines // the errors of the database
+}
 
 func (o logObserver) Observe(ctx context.Context, e Event) {
 	var said string
@@ -89,6 +97,11 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 		said = "a run of a saga was interrupted in this process, and continues later"
 	case EventDatabase:
 		said = "the runner could not read the due sagas from the database, and tries again later"
+		omitted, ok := o.outages.Pass(fmt.Sprint(e.Err), time.Now())
+		if !ok {
+			return
+		}
+		more = append(more, omitted...)
 	default:
 		return
 	}

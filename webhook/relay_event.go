@@ -2,8 +2,11 @@ package webhook
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/oncelib/once/internal/base/repeated"
 )
 
 // RelayObserver receives the events of a relay. The method Observe must return quickly. The ctx of Observe has
@@ -55,11 +58,15 @@ func (o relayObservers) Observe(ctx context.Context, e RelayEvent) {
 }
 
 // LogRelay returns an observer that writes failures to l: at level Error if a person must act, otherwise at
-// Warn. A single failed attempt is at level Debug, because the endpoints belong to other organizations. If l
-// is nil, the observer writes to the logger that slog.Default() returns at the time of the event.
-func LogRelay(l *slog.Logger) RelayObserver { return logObserver{l} }
+// Warn. A single failed attempt is at level Debug, because the endpoints belong to other organizations. The
+// same error of the database is written at most once a minute. If l is nil, the observer writes to the logger
+// that slog.Default() returns at the time of the event.
+func LogRelay(l *slog.Logger) RelayObserver { return logObserver{l, new(repeated.Lines)} }
 
-type logObserver struct{ l *slog.Logger }
+type logObserver struct {
+	l       *slog.Logger
+	outages *repeated.Lines // the errors of the database
+}
 
 // Observe implements [RelayObserver].
 func (o logObserver) Observe(ctx context.Context, e RelayEvent) {
@@ -74,6 +81,13 @@ func (o logObserver) Observe(ctx context.Context, e RelayEvent) {
 		return
 	}
 	var attrs []slog.Attr
+	if e.Type == EventDatabase {
+		omitted, ok := o.outages.Pass(fmt.Sprint(e.Err), time.Now())
+		if !ok {
+			return
+		}
+		attrs = append(attrs, omitted...)
+	}
 	if e.Err != nil {
 		attrs = append(attrs, slog.Any("error", e.Err))
 	}

@@ -3,6 +3,11 @@ package bugbank
 // leaseMutants are bugs of package lease.
 var leaseMutants = []Mutant{
 	{
+		Name:  "a Completer floods the log while the database is down",
+		Edits: []Edit{{In: "lease.(Completer).Run", Old: "omitted, ok := outages.Pass(err.Error(), began); ok", New: "omitted, ok := outages.Pass(err.Error(), began); ok || omitted == nil"}},
+		Tests: in("lease", "TestOutageIsLoggedOnceAMinute"),
+	},
+	{
 		Name:  "a Completer that polls rarely resumes at every second poll",
 		Edits: []Edit{{In: "(*completing).pause", Old: "min(c.Every, longestPause/2)", New: "c.Every"}},
 		Tests: in("lease", "TestRarePollsEachResumeWhatFails"),

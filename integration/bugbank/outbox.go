@@ -3,6 +3,21 @@ package bugbank
 // outboxMutants are bugs of package outbox.
 var outboxMutants = []Mutant{
 	{
+		Name:  "a relay floods the log while the database is down",
+		Edits: []Edit{{In: "outbox.(logObserver).Observe", Old: "if !ok {", New: "if !ok && omitted != nil {"}},
+		Tests: []Killer{{Module: ".", Test: "TestAnOutageIsLoggedOnceAMinute"}},
+	},
+	{
+		Name:  "a line about an outage hides another",
+		Edits: []Edit{{In: "repeated.(*Lines).Pass", Old: "old, known := l.texts[text]\n\tif", New: "text = \"\"\n\told, known := l.texts[text]\n\tif"}},
+		Tests: in("internal/base/repeated", "TestALineDoesNotHideAnother"),
+	},
+	{
+		Name:  "texts that never repeat fill the log",
+		Edits: []Edit{{In: "repeated.(*Lines).Pass", Old: "len(l.texts) >= most {\n\t\t\ttext", New: "len(l.texts) > 1<<30 {\n\t\t\ttext"}},
+		Tests: in("internal/base/repeated", "TestTextsThatNeverRepeat"),
+	},
+	{
 		Name:  "a relay goes on with a connection that is closed for good",
 		Edits: []Edit{{In: "endIfClosed", Old: "if IsClosed(err) {", New: "if IsClosed(err) && end == nil {"}},
 		Tests: []Killer{{Module: "integration", Package: "outbox", Test: "TestRelayNATSIsClosed", Hangs: true}},
