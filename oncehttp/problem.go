@@ -192,7 +192,7 @@ var problems = map[ProblemCode]Problem{
 	},
 	ProblemUnknown: {
 		Status: 409, Title: "Outcome unknown",
-		Detail: "This operation may have taken effect outside of this service. It is not executed again. When a check or a person has found out the outcome, the same request gets the answer.",
+		Detail: "This operation may have taken effect outside of this service. The service does not execute it again before a check or an operator has found out the outcome. Send the same request again later, with the same idempotency key.",
 	},
 	ProblemStale: {
 		Status: 412, Title: "Retry too old",

@@ -10,6 +10,7 @@ import (
 	"github.com/oncelib/once/internal/sql/audit"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/sql/sqlguard"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
@@ -46,6 +47,9 @@ func (a *Keys) Looked(ctx context.Context, by By, access Access) error {
 		action = "show"
 	}
 	// The audit outlives the operation, so it stores only a hash of the key.
+	if err := a.need(ctx, "once_audit"); err != nil {
+		return err
+	}
 	_, err := a.db.Pool().Exec(ctx, audit.Insert(a.db.Dialect(), audit.Entry{Who: by.Who, Reason: by.Reason, Action: action, Scope: access.Scope, KeyHash: hash, Detail: access.Detail}))
 	return err
 }
@@ -94,11 +98,18 @@ func scanEntry(row sqlplane.Row) (e Entry, err error) {
 // HasAudit reports whether the database has the table of the audit. Without this table all methods that change something fail.
 func (a *Keys) HasAudit(ctx context.Context) (bool, error) { return a.has(ctx, "once_audit") }
 
-// has reports whether the database has a table with a column id.
+// has reports whether the database has a table.
 func (a *Keys) has(ctx context.Context, table string) (bool, error) {
-	err := a.db.Pool().Query(ctx, a.statement("select id from "+table+" where 1 = 0"), func(sqlplane.Row) error { return nil })
-	if sqlguard.IsMissing(err) {
-		return false, nil
+	n := 0
+	err := a.db.Pool().Query(ctx, store.Statement{SQL: dialect.Tables(a.db.Dialect()), Args: []any{table}}, func(row sqlplane.Row) error { return row.Scan(&n) })
+	return n > 0, err
+}
+
+// need returns an error if the database does not have a table.
+func (a *Keys) need(ctx context.Context, table string) error {
+	ok, err := a.has(ctx, table)
+	if err == nil && !ok {
+		err = sqlguard.Missing(table)
 	}
-	return err == nil, err
+	return err
 }

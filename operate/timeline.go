@@ -50,6 +50,9 @@ func (a *Keys) Timeline(ctx context.Context, scope, key string, limit int) (tl T
 
 // attempts returns a timeline without its audit.
 func (a *Keys) attempts(ctx context.Context, scope, key string, limit int) (tl Timeline, err error) {
+	if err := a.need(ctx, "once_attempt"); err != nil {
+		return tl, err
+	}
 	where, args := named(scope, key)
 	pool := a.db.Pool()
 	tl.Attempts, err = collect(ctx, pool, a.statement("select "+attemptColumns+" from once_attempt where "+where+` order by at desc, id desc limit ?`, append(slices.Clip(args), limit)...), scanAttempt)
@@ -68,6 +71,9 @@ func (a *Keys) attempts(ctx context.Context, scope, key string, limit int) (tl T
 
 // acts returns the changes that operators have made to the operations with this key.
 func (a *Keys) acts(ctx context.Context, scope, key string) ([]Entry, error) {
+	if err := a.need(ctx, "once_audit"); err != nil {
+		return nil, err
+	}
 	where, args := named(scope, key)
 	return collect(ctx, a.db.Pool(), a.statement(auditColumns+where+" and action <> 'show' order by id", args...), scanEntry)
 }

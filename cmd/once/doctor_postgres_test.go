@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"net/url"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -176,4 +178,44 @@ func TestDoctorClaims(t *testing.T) {
 	}
 	examined(t, db)["claims"].want(t, "claims", okay, "holds advisory locks")
 	examined(t, db+"&search_path="+testenv.WithoutAdvisoryLocksPath)["claims"].want(t, "claims", warn, "does not hold them")
+}
+
+// TestMissingTablesAreNoErrorsOfPostgreSQL: a service that uses only the engine has few tables. The commands that do not need the other tables ask the
+// catalog, so that the log of the server has no errors that an operator would have to explain.
+func TestMissingTablesAreNoErrorsOfPostgreSQL(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "postgresql")
+	pg, err := testenv.StartPostgres(t.Context(), testenv.PostgresConfig{Settings: wholesome})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pg.Close() })
+	db := pg.URL("postgres")
+	run(t, "migrate", "up", "--only", "operation", "--db", db).want(t, 0)
+	errorsSoFar := func() int {
+		text, err := os.ReadFile(pg.LogPath())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(text), "ERROR:")
+	}
+	for _, args := range [][]string{
+		{"doctor"},
+		{"doctor", "--after-restore", time.Now().UTC().Add(-time.Minute).Format(time.RFC3339)},
+		{"keys", "list"},
+		{"keys", "show", "k"},
+		{"keys", "forget", "k", "--scope", "s", "--reason", "test"},
+	} {
+		before := errorsSoFar()
+		out := run(t, append(args, "--db", db)...)
+		if n := errorsSoFar() - before; n > 0 || out.stdout+out.stderr == "" {
+			t.Errorf("once %s: the log of the server has %d errors more; the command has written:\n%s%s", strings.Join(args, " "), n, out.stdout, out.stderr)
+		}
+	}
+	// The log does contain the errors of statements.
+	before := errorsSoFar()
+	run(t, "outbox", "list", "--db", db).want(t, 1)
+	if errorsSoFar() == before {
+		t.Error("a statement about a missing table has written no error to the log of the server, so this test has proved nothing")
+	}
 }

@@ -3,6 +3,11 @@ package bugbank
 // operateDoctorMutants are bugs of package operate/doctor.
 var operateDoctorMutants = []Mutant{
 	{
+		Name:  "the doctor asks about tables by using them",
+		Edits: []Edit{{In: "doctor.(*examination).ask", Old: "if c.table != \"\" {", New: "if c.table == \"once\" {"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestMissingTablesAreNoErrorsOfPostgreSQL"}},
+	},
+	{
 		Name:  "sync_binlog is judged without a binary log",
 		Edits: []Edit{{In: "askSyncBinlog", Old: `err != nil || log != "ON"`, New: `err != nil || log == ""`}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorWaits"}},
@@ -19,7 +24,7 @@ var operateDoctorMutants = []Mutant{
 	},
 	{
 		Name:  "a table that was dropped is not missed",
-		Edits: []Edit{{In: "(*examination).dropped", Old: `sqlguard.IsMissing(err) {`, New: `sqlguard.IsMissing(err) && len(has) == 0 {`}},
+		Edits: []Edit{{In: "(*examination).dropped", Old: "err == nil && !ok {", New: "err == nil && !ok && len(has) == 0 {"}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorAccess"}},
 	},
 	{
@@ -64,7 +69,7 @@ var operateDoctorMutants = []Mutant{
 	},
 	{
 		Name:  "doctor: what a store may lose is not said",
-		Edits: []Edit{{In: "doctor.storeChecks", Old: `{"volatile", askVolatile, ""},`, New: ""}},
+		Edits: []Edit{{In: "doctor.storeChecks", Old: `{name: "volatile", ask: askVolatile},`, New: ""}},
 		Tests: []Killer{{Module: ".", Package: "operate/doctor", Test: "TestAStoreWithoutSQL"}},
 	},
 	{

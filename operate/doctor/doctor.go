@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store/migration"
@@ -169,6 +170,7 @@ type check struct {
 	name    string
 	ask     func(context.Context, *examination) (Finding, error)
 	runbook string // the name of a page of docs/runbooks
+	table   string // the check does not apply if this table of the library does not exist; "": the check needs no table that may be missing
 }
 
 const runbooks = "https://github.com/oncelib/once/blob/main/docs/runbooks/"
@@ -176,7 +178,7 @@ const runbooks = "https://github.com/oncelib/once/blob/main/docs/runbooks/"
 func (p *examination) make(ctx context.Context, c check) (f Finding, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	f, err := c.ask(ctx, p)
+	f, err := p.ask(ctx, c)
 	// A check of tables that do not exist does not apply.
 	if sqlguard.IsMissing(err) {
 		return f, false // the check of the migrations reports a missing table
@@ -190,6 +192,24 @@ func (p *examination) make(ctx context.Context, c check) (f Finding, ok bool) {
 		f.Runbook = runbooks + c.runbook + ".md"
 	}
 	return f, f.Verdict != ""
+}
+
+// ask makes a check if its table exists.
+func (p *examination) ask(ctx context.Context, c check) (Finding, error) {
+	if c.table != "" {
+		if ok, err := p.has(ctx, c.table); !ok || err != nil {
+			return Finding{}, err
+		}
+	}
+	return c.ask(ctx, p)
+}
+
+// has reports whether the database has a table. It asks the catalog: a statement that uses a missing table would write an error to the log of
+// PostgreSQL.
+func (p *examination) has(ctx context.Context, table string) (bool, error) {
+	n := 0
+	err := p.DB.QueryRowContext(ctx, dialect.Tables(p.Dialect), table).Scan(&n)
+	return n > 0, err
 }
 
 // checks returns the checks of a dialect, in the order in which they are made.

@@ -9,7 +9,7 @@ import (
 )
 
 // homeChecks are the checks of homes. They do not apply to a database that belongs to no region.
-var homeChecks = []check{{name: "home_moves", ask: askHomeMoves}}
+var homeChecks = []check{{name: "home_moves", ask: askHomeMoves, table: "once_home_move"}}
 
 // askHomeMoves finds tenants that are being moved to another region. The database does not show whether the process that moves them is still alive.
 func askHomeMoves(ctx context.Context, p *examination) (Finding, error) {

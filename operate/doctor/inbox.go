@@ -15,8 +15,8 @@ import (
 
 // inboxChecks are the checks of inboxes, for all dialects. They do not apply if the tables of inboxes are missing.
 var inboxChecks = []check{
-	{name: "inbox_gaps", ask: askGaps},
-	{name: "inbox_consumers", ask: askConsumers},
+	{name: "inbox_gaps", ask: askGaps, table: "once_inbox_position"},
+	{name: "inbox_consumers", ask: askConsumers, table: "once_inbox"},
 }
 
 // gapBound is how long a key may wait for a message before the doctor reports the key.

@@ -7,7 +7,7 @@ import (
 )
 
 // letterChecks are the checks of dead letters, for all dialects. They do not apply if the tables of dead letters are missing.
-var letterChecks = []check{{"dead_letters", askLetters, "OnceDeadLetters"}}
+var letterChecks = []check{{name: "dead_letters", ask: askLetters, runbook: "OnceDeadLetters", table: "once_deadletter"}}
 
 // askLetters finds dead letters that wait for a person.
 func askLetters(ctx context.Context, p *examination) (Finding, error) {

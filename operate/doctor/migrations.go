@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/oncelib/once/internal/base/words"
-	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlplane"
@@ -85,8 +84,7 @@ func (p *examination) dropped(ctx context.Context, has []migration.Migration) (m
 			if strings.Contains(m.SQL, "alter table "+match[1]+" rename to ") { // a later migration has renamed the table
 				continue
 			}
-			_, err := p.DB.ExecContext(ctx, dialect.Text(p.Dialect, "select 1 from "+match[1]+" where 1 = 0"))
-			if sqlguard.IsMissing(err) {
+			if ok, err := p.has(ctx, match[1]); err == nil && !ok {
 				return m, match[1]
 			}
 		}

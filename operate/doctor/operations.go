@@ -13,10 +13,10 @@ import (
 
 // operationChecks are the checks of operations, for all dialects.
 var operationChecks = []check{
-	{"unknown", askUnknown, "OnceUnknownOutcomes"},
-	{"lapsed", askLapsed, "OnceInFlightTooOld"},
-	{"waiting", askWaiting, "OnceInFlightTooOld"},
-	{"expired", askExpired, "OnceSweeperBehind"},
+	{name: "unknown", ask: askUnknown, runbook: "OnceUnknownOutcomes", table: "once_operation"},
+	{name: "lapsed", ask: askLapsed, runbook: "OnceInFlightTooOld", table: "once_operation"},
+	{name: "waiting", ask: askWaiting, runbook: "OnceInFlightTooOld", table: "once_operation"},
+	{name: "expired", ask: askExpired, runbook: "OnceSweeperBehind", table: "once_operation"},
 }
 
 // most is how many operations one check reads.

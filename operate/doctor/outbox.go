@@ -15,11 +15,11 @@ import (
 
 // outboxChecks are the checks of the outbox, for all dialects. They do not apply if the tables of the outbox are missing.
 var outboxChecks = []check{
-	{"outbox_backlog", askBacklog, "OnceOutboxBehind"},
-	{"outbox_stopped", askStopped, "OnceOutboxKeyBlocked"},
-	{"outbox_paused", askPaused, "OnceOutboxTopicHeld"},
-	{"outbox_topics", askTopics, "OnceOutboxTopicInTrouble"},
-	{"outbox_relays", askRelays, "OnceOutboxBehind"},
+	{name: "outbox_backlog", ask: askBacklog, runbook: "OnceOutboxBehind", table: "once_outbox"},
+	{name: "outbox_stopped", ask: askStopped, runbook: "OnceOutboxKeyBlocked", table: "once_outbox"},
+	{name: "outbox_paused", ask: askPaused, runbook: "OnceOutboxTopicHeld", table: "once_outbox_paused"},
+	{name: "outbox_topics", ask: askTopics, runbook: "OnceOutboxTopicInTrouble", table: "once_outbox"},
+	{name: "outbox_relays", ask: askRelays, runbook: "OnceOutboxBehind", table: "once_hold_node"},
 	{name: "outbox_destination", ask: askDestination},
 }
 

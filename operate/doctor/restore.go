@@ -16,18 +16,18 @@ import (
 // findings in the same order.
 var restoreChecks = []check{
 	{name: "restore_moment", ask: askMoment},
-	{name: "restore_work", ask: askWorkSince},
-	{name: "restore_calls", ask: askCalls},
-	{name: "restore_unknown", ask: askUnknownAgain},
-	{name: "restore_sagas", ask: askSagasAgain},
-	{name: "restore_outbox", ask: askDeliveredAgain},
-	{name: "restore_numbers", ask: askNumbers},
-	{name: "restore_inbox", ask: askForgottenMessages},
-	{name: "restore_webhooks", ask: askWebhooksAgain},
-	{name: "restore_letters", ask: askLettersAgain},
-	{name: "restore_intents", ask: askIntentsAgain},
-	{name: "restore_receipts", ask: askReceiptsAgain},
-	{name: "restore_forgotten", ask: askForgottenAgain},
+	{name: "restore_work", ask: askWorkSince, table: "once_operation"},
+	{name: "restore_calls", ask: askCalls, table: "once_operation"},
+	{name: "restore_unknown", ask: askUnknownAgain, table: "once_operation"},
+	{name: "restore_sagas", ask: askSagasAgain, table: "once_operation"},
+	{name: "restore_outbox", ask: askDeliveredAgain, table: "once_outbox"},
+	{name: "restore_numbers", ask: askNumbers, table: "once_stream_start"},
+	{name: "restore_inbox", ask: askForgottenMessages, table: "once_inbox"},
+	{name: "restore_webhooks", ask: askWebhooksAgain, table: "once_webhook_endpoint"},
+	{name: "restore_letters", ask: askLettersAgain, table: "once_deadletter"},
+	{name: "restore_intents", ask: askIntentsAgain, table: "once_intent"},
+	{name: "restore_receipts", ask: askReceiptsAgain, table: "once_receipt"},
+	{name: "restore_forgotten", ask: askForgottenAgain, table: "once_audit"},
 }
 
 // firstIDs is how many of the counted rows a finding names.

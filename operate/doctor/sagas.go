@@ -8,15 +8,14 @@ import (
 
 	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/internal/sql/dialect"
-	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store"
 )
 
 // sagaChecks are the checks of sagas, for all dialects. They do not apply to a database without sagas.
 var sagaChecks = []check{
-	{name: "saga_table", ask: askSagaTable},
-	{"saga_stuck", askStuckSagas, "OnceUnknownOutcomes"},
-	{"saga_due", askDueSagas, "OnceSagasOverdue"},
+	{name: "saga_table", ask: askSagaTable, table: "once_operation"},
+	{name: "saga_stuck", ask: askStuckSagas, runbook: "OnceUnknownOutcomes", table: "once_operation"},
+	{name: "saga_due", ask: askDueSagas, runbook: "OnceSagasOverdue", table: "once_saga_due"},
 }
 
 const ofSagas = "scope like 'saga/%'"
@@ -32,12 +31,10 @@ func askSagaTable(ctx context.Context, p *examination) (Finding, error) {
 	if n == most {
 		sagas = "at least " + sagas
 	}
-	// This statement only finds out whether the table exists.
-	_, err = p.DB.ExecContext(ctx, "select 1 from once_saga_due where 1 = 0")
-	if sqlguard.IsMissing(err) {
+	if ok, err := p.has(ctx, "once_saga_due"); !ok && err == nil {
 		return fail(fmt.Sprintf("the database has %s, but the table of waiting sagas (once_saga_due) is missing: a waiting saga does not continue", sagas), "once migrate up --only saga --db "+p.URL), nil
 	}
-	return fine("the database has %s, and has the table of waiting sagas", sagas), err
+	return fine("the database has %s, and has the table of waiting sagas", sagas), nil
 }
 
 func askStuckSagas(ctx context.Context, p *examination) (Finding, error) {

@@ -10,8 +10,8 @@ import (
 
 // storeChecks are the checks of a store without SQL.
 var storeChecks = []check{
-	{"store", askUsable, ""},
-	{"volatile", askVolatile, ""},
+	{name: "store", ask: askUsable},
+	{name: "volatile", ask: askVolatile},
 }
 
 func askUsable(ctx context.Context, p *examination) (Finding, error) {

@@ -7,13 +7,12 @@ import (
 
 	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/internal/sql/dialect"
-	"github.com/oncelib/once/internal/sql/sqlguard"
 )
 
 // webhookChecks are the checks of webhooks, for all dialects. They do not apply to a database without endpoints.
 var webhookChecks = []check{
-	{name: "webhook_due", ask: askDueWebhooks},
-	{name: "webhook_disabled", ask: askDisabledEndpoints},
+	{name: "webhook_due", ask: askDueWebhooks, table: "once_webhook_endpoint"},
+	{name: "webhook_disabled", ask: askDisabledEndpoints, table: "once_webhook_endpoint"},
 }
 
 // askDueWebhooks finds endpoints with overdue deliveries that no open circuit and no earlier delivery delays.
@@ -39,8 +38,5 @@ func askDisabledEndpoints(ctx context.Context, p *examination) (Finding, error) 
 // endpoints runs a query that counts endpoints, and returns the number and the time of the first one. It returns 0 if the tables are missing.
 func (p *examination) endpoints(ctx context.Context, query string) (n int, oldest, now time.Time, err error) {
 	err = p.DB.QueryRowContext(ctx, dialect.Text(p.Dialect, query)).Scan(&n, (*dialect.Time)(&oldest), (*dialect.Time)(&now))
-	if sqlguard.IsMissing(err) {
-		return 0, oldest, now, nil
-	}
 	return n, oldest, now, err
 }

@@ -161,3 +161,16 @@ func conflict(d sqlplane.Dialect, what, columns string) string {
 	}
 	return "excluded." + columns
 }
+
+// Tables returns the query that counts the tables with the name ?: 1 if the table exists, and otherwise 0. A statement that uses a missing
+// table says the same, but PostgreSQL writes the error to its log.
+func Tables(d sqlplane.Dialect) string {
+	switch d {
+	case sqlplane.SQLite:
+		return "select count(*) from sqlite_master where type = 'table' and name = ?"
+	case sqlplane.MySQL:
+		return "select count(*) from information_schema.tables where table_schema = database() and table_name = ?"
+	case sqlplane.PostgreSQL:
+	}
+	return "select count(to_regclass($1))" // looks in all schemas of search_path
+}

@@ -94,6 +94,15 @@ func IsMissing(err error) bool {
 	return err != nil && (strings.Contains(err.Error(), "no such table") || strings.Contains(err.Error(), "no such column"))
 }
 
+// Missing returns an error for which IsMissing is true: the table does not exist.
+func Missing(table string) error { return missingError(table) }
+
+type missingError string
+
+func (e missingError) Error() string { return "the table " + string(e) + " does not exist" }
+
+func (missingError) SQLState() string { return "42P01" }
+
 // severityOf returns the severity of a PostgreSQL error, in English if the driver has it in English.
 func severityOf(err error) (severity string) {
 	walk(err, func(err error) bool {
