@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,7 +60,11 @@ func revive(t *testing.T, m *testenv.MariaDB) {
 				return
 			case <-m.Done():
 			}
-			if err := m.Restart(t.Context()); err != nil {
+			err := m.Restart(t.Context())
+			for err != nil && strings.Contains(err.Error(), "signal: killed") { // the test may kill the server again before Restart has seen that the server is ready
+				err = m.Restart(t.Context())
+			}
+			if err != nil {
 				t.Errorf("restarting the server: %v", err)
 				return
 			}
