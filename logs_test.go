@@ -40,14 +40,14 @@ var observersThatLog = map[string]func(context.Context, *slog.Logger){
 		for _, e := range []outbox.EventType{outbox.EventDelivered, outbox.EventFailed, outbox.EventStopped, outbox.EventUnavailable, outbox.EventDatabase, outbox.EventBacklog, outbox.EventTaken} {
 			o.Observe(ctx, filled(outbox.Event{Type: e}))
 		}
-		outage(func() { o.Observe(ctx, filled(outbox.Event{Type: outbox.EventDatabase})) })
+		outage(func() { o.Observe(ctx, filled(outbox.Event{Type: outbox.EventDatabase})) }, func() { o.Observe(ctx, filled(outbox.Event{Type: outbox.EventDelivered})) })
 	},
 	"inbox": func(ctx context.Context, l *slog.Logger) {
 		o := inbox.Log(l)
 		for _, e := range []inbox.EventType{inbox.EventApplied, inbox.EventFailed, inbox.EventDeadLettered, inbox.EventGap, inbox.EventDatabase, inbox.EventSameBody} {
 			o.Observe(ctx, filled(inbox.Event{Type: e}))
 		}
-		outage(func() { o.Observe(ctx, filled(inbox.Event{Type: inbox.EventDatabase})) })
+		outage(func() { o.Observe(ctx, filled(inbox.Event{Type: inbox.EventDatabase})) }, func() { o.Observe(ctx, filled(inbox.Event{Type: inbox.EventApplied})) })
 	},
 	"retry": func(ctx context.Context, l *slog.Logger) {
 		for _, e := range []retry.EventType{retry.EventFailed, retry.EventEnded} {
@@ -59,23 +59,25 @@ var observersThatLog = map[string]func(context.Context, *slog.Logger){
 		for _, e := range []webhook.RelayEventType{webhook.EventFailed, webhook.EventSealed, webhook.EventRanOut, webhook.EventCircuit, webhook.EventDisabled, webhook.EventOurs, webhook.EventDatabase} {
 			o.Observe(ctx, filled(webhook.RelayEvent{Type: e}))
 		}
-		outage(func() { o.Observe(ctx, filled(webhook.RelayEvent{Type: webhook.EventDatabase})) })
+		outage(func() { o.Observe(ctx, filled(webhook.RelayEvent{Type: webhook.EventDatabase})) }, func() { o.Observe(ctx, filled(webhook.RelayEvent{Type: webhook.EventDelivered})) })
 	},
 	"saga": func(ctx context.Context, l *slog.Logger) {
 		o := saga.Log(l)
 		for _, e := range []saga.EventType{saga.EventCompleted, saga.EventStuck, saga.EventTurned, saga.EventRetried, saga.EventHanging, saga.EventChanged, saga.EventLeft, saga.EventInterrupted, saga.EventDatabase} {
 			o.Observe(ctx, filled(saga.Event{Type: e}))
 		}
-		outage(func() { o.Observe(ctx, filled(saga.Event{Type: saga.EventDatabase})) })
+		outage(func() { o.Observe(ctx, filled(saga.Event{Type: saga.EventDatabase})) }, func() { o.Observe(ctx, filled(saga.Event{Type: saga.EventCompleted})) })
 	},
 }
 
-// outage lets a worker fail again for a while, so that its log omits lines and then says how many.
-func outage(fail func()) {
+// outage lets a worker fail for a while, so that its log omits lines and then says how many. Then the worker works again.
+func outage(fail, work func()) {
 	for range 100 {
 		fail()
 		time.Sleep(time.Second)
 	}
+	time.Sleep(10 * time.Second)
+	work()
 }
 
 var attributeRow = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([a-z, ]+) \\| [^|]+ \\|$")
@@ -154,38 +156,52 @@ func logOfCompleter(t *testing.T) func(context.Context, *slog.Logger) {
 	}
 }
 
-// TestAnOutageIsLoggedOnceAMinute: workers in the background try again several times a second while the database is down, and none of them floods the log.
+// TestAnOutageIsLoggedOnceAMinute: workers in the background try again several times a second while the database or a destination is down. None of them
+// floods the log, and each says when the outage is over.
 func TestAnOutageIsLoggedOnceAMinute(t *testing.T) {
 	down := errors.New("connection refused")
-	for name, worker := range map[string]func(*slog.Logger) func(){
-		"outbox": func(l *slog.Logger) func() {
+	events := map[string]func(*slog.Logger) (fail, work func()){
+		"outbox": func(l *slog.Logger) (fail, work func()) {
 			o := outbox.Log(l)
-			return func() { o.Observe(t.Context(), outbox.Event{Type: outbox.EventDatabase, Err: down}) }
+			return func() { o.Observe(t.Context(), outbox.Event{Type: outbox.EventDatabase, Err: down}) },
+				func() { o.Observe(t.Context(), outbox.Event{Type: outbox.EventBacklog}) }
 		},
-		"inbox": func(l *slog.Logger) func() {
+		"topic": func(l *slog.Logger) (fail, work func()) {
+			o, m := outbox.Log(l), message.Message{Topic: "orders"}
+			return func() { o.Observe(t.Context(), outbox.Event{Type: outbox.EventUnavailable, Message: m, Err: down}) },
+				func() { o.Observe(t.Context(), outbox.Event{Type: outbox.EventDelivered, Message: m}) }
+		},
+		"inbox": func(l *slog.Logger) (fail, work func()) {
 			o := inbox.Log(l)
-			return func() { o.Observe(t.Context(), inbox.Event{Type: inbox.EventDatabase, Err: down}) }
+			return func() { o.Observe(t.Context(), inbox.Event{Type: inbox.EventDatabase, Err: down}) },
+				func() { o.Observe(t.Context(), inbox.Event{Type: inbox.EventApplied}) }
 		},
-		"saga": func(l *slog.Logger) func() {
+		"saga": func(l *slog.Logger) (fail, work func()) {
 			o := saga.Log(l)
-			return func() { o.Observe(t.Context(), saga.Event{Type: saga.EventDatabase, Err: down}) }
+			return func() { o.Observe(t.Context(), saga.Event{Type: saga.EventDatabase, Err: down}) },
+				func() { o.Observe(t.Context(), saga.Event{Type: saga.EventTaken}) }
 		},
-		"webhook": func(l *slog.Logger) func() {
+		"webhook": func(l *slog.Logger) (fail, work func()) {
 			o := webhook.LogRelay(l)
-			return func() { o.Observe(t.Context(), webhook.RelayEvent{Type: webhook.EventDatabase, Err: down}) }
+			return func() { o.Observe(t.Context(), webhook.RelayEvent{Type: webhook.EventDatabase, Err: down}) },
+				func() { o.Observe(t.Context(), webhook.RelayEvent{Type: webhook.EventDelivered}) }
 		},
-	} {
+	}
+	for name, worker := range events {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var out bytes.Buffer
-				fail := worker(slog.New(slog.NewTextHandler(&out, nil)))
+				fail, work := worker(slog.New(slog.NewTextHandler(&out, nil)))
 				fail()
 				if n := strings.Count(out.String(), "connection refused"); n != 1 {
 					t.Errorf("%d lines immediately, want 1", n)
 				}
-				outage(fail)
+				outage(fail, work)
 				if n := strings.Count(out.String(), "connection refused"); n != 2 || !strings.Contains(out.String(), "omitted=60") {
 					t.Errorf("%d lines in 100 seconds, want 2, the second one with omitted=60:\n%s", n, &out)
+				}
+				if n := strings.Count(out.String(), "lasted=1m39s"); n != 1 || strings.Count(out.String(), "\n") != 3 {
+					t.Errorf("%d lines say that an outage of 99 s is over, want 1:\n%s", n, &out)
 				}
 			})
 		})

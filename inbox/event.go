@@ -2,11 +2,10 @@ package inbox
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
-	"github.com/oncelib/once/internal/base/repeated"
+	"github.com/oncelib/once/internal/base/outages"
 	"github.com/oncelib/once/internal/base/traceparent"
 	"github.com/oncelib/once/message"
 )
@@ -97,14 +96,14 @@ func (o observers) Observe(ctx context.Context, e Event) {
 }
 
 // Log returns an observer that writes events to l: dead letters and gaps at level Error, failures at Warn, all
-// other events at Debug. The same error of the database is written at most once a minute. If l is nil, the
-// observer writes to the logger that slog.Default() returns at the time of the event. docs/logs.md has the
-// names of the attributes.
-func Log(l *slog.Logger) Observer { return logObserver{l, new(repeated.Lines)} }
+// other events at Debug. While the database cannot be reached, the observer writes the same error at most once a
+// minute, and the end of the outage at level Info. If l is nil, the observer writes to the logger that
+// slog.Default() returns at the time of the event. docs/logs.md has the names of the attributes.
+func Log(l *slog.Logger) Observer { return logObserver{l, new(outages.Log)} }
 
 type logObserver struct {
 	l       *slog.Logger
-	outages *repeated.Lines // the errors of the database
+	outages *outages.Log
 }
 
 func (o logObserver) Observe(ctx context.Context, e Event) {
@@ -119,12 +118,18 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	if l == nil {
 		l = slog.Default()
 	}
+	switch e.Type { //nolint:exhaustive // the others do not prove that the database works
+	case EventApplied, EventDuplicate, EventParked, EventDeadLettered:
+		if lasted, over := o.outages.Works(e.Consumer, time.Now()); over {
+			l.LogAttrs(ctx, slog.LevelInfo, "inbox: the database answers again", slog.String("consumer", e.Consumer), lasted)
+		}
+	}
 	if !l.Enabled(ctx, level) {
 		return
 	}
 	attrs := []slog.Attr{slog.String("consumer", e.Consumer)}
 	if e.Type == EventDatabase {
-		omitted, ok := o.outages.Pass(e.Consumer+fmt.Sprint(e.Err), time.Now())
+		omitted, ok := o.outages.Fails(e.Consumer, e.Err, time.Now())
 		if !ok {
 			return
 		}

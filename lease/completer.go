@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once"
 
 	"github.com/oncelib/once/internal/base/keyname"
-	"github.com/oncelib/once/internal/base/repeated"
+	"github.com/oncelib/once/internal/base/outages"
 	"github.com/oncelib/once/internal/base/seal"
 	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/internal/owner"
@@ -117,7 +117,7 @@ func (c Completer) Run(ctx context.Context) error {
 		c.Log = slog.Default()
 	}
 	w := completing{Completer: c, lister: lister, fresh: make(chan upkeep.Entry, queueSize), again: make(chan upkeep.Entry, queueSize), tried: map[store.ID]tries{}, strange: map[string]bool{}}
-	var outages repeated.Lines
+	var outage outages.Log
 	var places sync.WaitGroup
 	defer places.Wait()
 	for range c.Concurrency {
@@ -126,9 +126,11 @@ func (c Completer) Run(ctx context.Context) error {
 	for {
 		began := time.Now()
 		if err := w.round(ctx); err != nil && ctx.Err() == nil {
-			if omitted, ok := outages.Pass(err.Error(), began); ok {
+			if omitted, ok := outage.Fails("", err, began); ok {
 				c.Log.LogAttrs(ctx, slog.LevelWarn, "the completer could not list the operations whose lease has expired, and tries again later", append(omitted, slog.Any("error", err))...)
 			}
+		} else if lasted, over := outage.Works("", began); over && err == nil {
+			c.Log.LogAttrs(ctx, slog.LevelInfo, "the completer lists the operations whose lease has expired again", lasted)
 		}
 		// A slow poll burdens the database, so the pause after it grows with it, up to the TTL.
 		costs := min(lookShare*time.Since(began), c.Store.cfg.TTL)

@@ -2,11 +2,10 @@ package outbox
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
-	"github.com/oncelib/once/internal/base/repeated"
+	"github.com/oncelib/once/internal/base/outages"
 	"github.com/oncelib/once/internal/base/traceparent"
 	"github.com/oncelib/once/message"
 )
@@ -68,28 +67,46 @@ func (o observers) Observe(ctx context.Context, e Event) {
 }
 
 // Log returns an observer that writes failures to l. The level is Error if an operator must act, and Warn
-// otherwise. The same error of the database is written at most once a minute. If l is nil, the observer writes
-// to the logger that slog.Default() returns at the time of the event. docs/logs.md has the names of the
-// attributes.
-func Log(l *slog.Logger) Observer { return logObserver{l, new(repeated.Lines)} }
+// otherwise. While the database or the destination of a topic cannot be reached, the observer writes the same
+// error at most once a minute, and the end of the outage at level Info. If l is nil, the observer writes to the
+// logger that slog.Default() returns at the time of the event. docs/logs.md has the names of the attributes.
+func Log(l *slog.Logger) Observer { return logObserver{l, new(outages.Log)} }
+
+// database is the name of the outages of the database in the log. A topic cannot have this name.
+const database = "\x00database"
 
 type logObserver struct {
 	l       *slog.Logger
-	outages *repeated.Lines // the errors of the database
+	outages *outages.Log
 }
 
 func (o logObserver) Observe(ctx context.Context, e Event) {
+	l := o.l
+	if l == nil {
+		l = slog.Default()
+	}
 	level := slog.LevelWarn
+	subject := database
 	switch e.Type {
 	case EventStopped:
 		level = slog.LevelError
-	case EventFailed, EventUnavailable, EventDatabase:
-	default:
+	case EventFailed, EventDatabase:
+	case EventUnavailable:
+		subject = e.Message.Topic
+	case EventDelivered:
+		if lasted, over := o.outages.Works(e.Message.Topic, time.Now()); over {
+			l.LogAttrs(ctx, slog.LevelInfo, "outbox: the destination of the topic accepts messages again", slog.String("topic", e.Message.Topic), lasted)
+		}
+		fallthrough
+	default: // no other event is possible without the database
+		if lasted, over := o.outages.Works(database, time.Now()); over {
+			l.LogAttrs(ctx, slog.LevelInfo, "outbox: the database answers again", lasted)
+		}
 		return
 	}
 	attrs := []slog.Attr{slog.Any("error", e.Err)}
-	if e.Type == EventDatabase {
-		omitted, ok := o.outages.Pass(fmt.Sprint(e.Err), time.Now())
+	if e.Type == EventDatabase || e.Type == EventUnavailable {
+		omitted, ok := o.outages.Fails(subject, e.Err, time.Now())
 		if !ok {
 			return
 		}
@@ -108,10 +125,6 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	}
 	if !e.NextAt.IsZero() {
 		attrs = append(attrs, slog.Time("next_at", e.NextAt))
-	}
-	l := o.l
-	if l == nil {
-		l = slog.Default()
 	}
 	l.LogAttrs(ctx, level, "outbox: "+string(e.Type), attrs...)
 }

@@ -2,11 +2,10 @@ package saga
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
-	"github.com/oncelib/once/internal/base/repeated"
+	"github.com/oncelib/once/internal/base/outages"
 )
 
 // Observer receives the events of a runner. The method Observe must return quickly. The ctx of Observe has
@@ -60,17 +59,21 @@ func (o observers) Observe(ctx context.Context, e Event) {
 }
 
 // Log returns an observer that writes events to l. Events after which a person must act are at level Error,
-// failures are at level Warn, and an EventChanged is at level Info. The same EventDatabase is written at most
-// once a minute. If l is nil, the observer writes to the logger that slog.Default() returns at the time of the
+// failures are at level Warn, and an EventChanged is at level Info. The same error of an
+// EventDatabase is written at most once a minute, and the end of the outage at level Info. If l is nil, the observer writes to the logger that slog.Default() returns at the time of the
 // event. docs/logs.md has the names of the attributes.
-func Log(l *slog.Logger) Observer { return logObserver{l, new(repeated.Lines)} }
+func Log(l *slog.Logger) Observer { return logObserver{l, new(outages.Log)} }
 
 type logObserver struct {
 	l       *slog.Logger
-	outages *repeated.Lines // the errors of the database
+	outages *outages.Log
 }
 
 func (o logObserver) Observe(ctx context.Context, e Event) {
+	l := o.l
+	if l == nil {
+		l = slog.Default()
+	}
 	var said string
 	level, more := slog.LevelWarn, []slog.Attr{slog.Any("error", e.Err)}
 	switch e.Type { //nolint:exhaustive // the others are in order
@@ -97,12 +100,15 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 		said = "a run of a saga was interrupted in this process, and continues later"
 	case EventDatabase:
 		said = "the runner could not read the due sagas from the database, and tries again later"
-		omitted, ok := o.outages.Pass(fmt.Sprint(e.Err), time.Now())
+		omitted, ok := o.outages.Fails("", e.Err, time.Now())
 		if !ok {
 			return
 		}
 		more = append(more, omitted...)
-	default:
+	default: // no other event is possible without the database
+		if lasted, over := o.outages.Works("", time.Now()); over {
+			l.LogAttrs(ctx, slog.LevelInfo, "the runner reads the due sagas from the database again", lasted)
+		}
 		return
 	}
 	var attrs []slog.Attr
@@ -111,10 +117,6 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	}
 	if e.Type != EventDatabase {
 		attrs = append(attrs, slog.String("scope", e.ID.store().Scope), slog.String("key", e.ID.Key))
-	}
-	l := o.l
-	if l == nil {
-		l = slog.Default()
 	}
 	l.LogAttrs(ctx, level, said, append(attrs, more...)...)
 }

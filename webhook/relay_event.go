@@ -2,11 +2,10 @@ package webhook
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
-	"github.com/oncelib/once/internal/base/repeated"
+	"github.com/oncelib/once/internal/base/outages"
 )
 
 // RelayObserver receives the events of a relay. The method Observe must return quickly. The ctx of Observe has
@@ -59,17 +58,21 @@ func (o relayObservers) Observe(ctx context.Context, e RelayEvent) {
 
 // LogRelay returns an observer that writes failures to l: at level Error if a person must act, otherwise at
 // Warn. A single failed attempt is at level Debug, because the endpoints belong to other organizations. The
-// same error of the database is written at most once a minute. If l is nil, the observer writes to the logger
-// that slog.Default() returns at the time of the event.
-func LogRelay(l *slog.Logger) RelayObserver { return logObserver{l, new(repeated.Lines)} }
+// same error of the database is written at most once a minute, and the end of its outage at level Info. If l is
+// nil, the observer writes to the logger that slog.Default() returns at the time of the event.
+func LogRelay(l *slog.Logger) RelayObserver { return logObserver{l, new(outages.Log)} }
 
 type logObserver struct {
 	l       *slog.Logger
-	outages *repeated.Lines // the errors of the database
+	outages *outages.Log
 }
 
 // Observe implements [RelayObserver].
 func (o logObserver) Observe(ctx context.Context, e RelayEvent) {
+	l := o.l
+	if l == nil {
+		l = slog.Default()
+	}
 	level := slog.LevelWarn
 	switch e.Type {
 	case EventFailed:
@@ -78,11 +81,14 @@ func (o logObserver) Observe(ctx context.Context, e RelayEvent) {
 		level = slog.LevelError
 	case EventRanOut, EventCircuit, EventDisabled, EventOurs, EventDatabase:
 	case EventDelivered, EventTaken:
+		if lasted, over := o.outages.Works("", time.Now()); over {
+			l.LogAttrs(ctx, slog.LevelInfo, "webhook: the database answers again", lasted)
+		}
 		return
 	}
 	var attrs []slog.Attr
 	if e.Type == EventDatabase {
-		omitted, ok := o.outages.Pass(fmt.Sprint(e.Err), time.Now())
+		omitted, ok := o.outages.Fails("", e.Err, time.Now())
 		if !ok {
 			return
 		}
@@ -98,10 +104,6 @@ func (o logObserver) Observe(ctx context.Context, e RelayEvent) {
 	}
 	if !e.NextAt.IsZero() {
 		attrs = append(attrs, slog.Time("next_at", e.NextAt))
-	}
-	l := o.l
-	if l == nil {
-		l = slog.Default()
 	}
 	l.LogAttrs(ctx, level, "webhook: "+string(e.Type), attrs...)
 }

@@ -4,7 +4,7 @@ package bugbank
 var leaseMutants = []Mutant{
 	{
 		Name:  "a Completer floods the log while the database is down",
-		Edits: []Edit{{In: "lease.(Completer).Run", Old: "omitted, ok := outages.Pass(err.Error(), began); ok", New: "omitted, ok := outages.Pass(err.Error(), began); ok || omitted == nil"}},
+		Edits: []Edit{{In: "lease.(Completer).Run", Old: "omitted, ok := outage.Fails(\"\", err, began); ok", New: "omitted, ok := outage.Fails(\"\", err, began); ok || omitted == nil"}},
 		Tests: in("lease", "TestOutageIsLoggedOnceAMinute"),
 	},
 	{

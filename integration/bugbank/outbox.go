@@ -8,14 +8,24 @@ var outboxMutants = []Mutant{
 		Tests: []Killer{{Module: ".", Test: "TestAnOutageIsLoggedOnceAMinute"}},
 	},
 	{
+		Name:  "an outage is over although something still fails",
+		Edits: []Edit{{In: "outages.(*Log).Works", Old: "|| now.Sub(f.last) < calm", New: ""}},
+		Tests: in("internal/base/outages", "TestTheEndOfAnOutage"),
+	},
+	{
+		Name:  "the end of an outage of a topic is not logged",
+		Edits: []Edit{{In: "outbox.(logObserver).Observe", Old: "subject = e.Message.Topic", New: "_ = e.Message.Topic"}},
+		Tests: []Killer{{Module: ".", Test: "TestAnOutageIsLoggedOnceAMinute"}},
+	},
+	{
 		Name:  "a line about an outage hides another",
-		Edits: []Edit{{In: "repeated.(*Lines).Pass", Old: "old, known := l.texts[text]\n\tif", New: "text = \"\"\n\told, known := l.texts[text]\n\tif"}},
-		Tests: in("internal/base/repeated", "TestALineDoesNotHideAnother"),
+		Edits: []Edit{{In: "outages.(*Log).Fails", Old: "old, known := f.errors[text]\n\tif", New: "text = \"\"\n\told, known := f.errors[text]\n\tif"}},
+		Tests: in("internal/base/outages", "TestAnErrorDoesNotHideAnother"),
 	},
 	{
 		Name:  "texts that never repeat fill the log",
-		Edits: []Edit{{In: "repeated.(*Lines).Pass", Old: "len(l.texts) >= most {\n\t\t\ttext", New: "len(l.texts) > 1<<30 {\n\t\t\ttext"}},
-		Tests: in("internal/base/repeated", "TestTextsThatNeverRepeat"),
+		Edits: []Edit{{In: "outages.(*Log).Fails", Old: "len(f.errors) >= most {\n\t\t\ttext", New: "len(f.errors) > 1<<30 {\n\t\t\ttext"}},
+		Tests: in("internal/base/outages", "TestErrorsThatNeverRepeat"),
 	},
 	{
 		Name:  "a relay goes on with a connection that is closed for good",
