@@ -72,6 +72,7 @@ type consumer struct {
 	pool  *consume.Pool
 	log   *slog.Logger
 	last  *amqp.Channel // the last channel; nil if no channel was opened
+	fails bool          // the log says that the consumer gets no messages
 }
 
 func newConsumer(conn *Conn, sink consume.Sink, cfg ConsumerConfig) (*consumer, error) {
@@ -125,6 +126,7 @@ func (c *consumer) takeAll(ctx context.Context) error {
 		if isGone(err) {
 			try = "declare the queue, with amqpbroker.Declare for example"
 		}
+		c.fails = true
 		c.log.Warn("once: amqpbroker: the consumer gets no messages from the server at the moment, and tries again. Try: "+try, "queue", c.cfg.Queue, "error", err)
 		consume.Pause(ctx, failures)
 	}
@@ -154,6 +156,10 @@ func (c *consumer) take(ctx context.Context) (began bool, err error) {
 	if err != nil {
 		c.conn.finish(ctx, ch.Close)
 		return false, fmt.Errorf("amqpbroker: consume queue %s: %w", c.cfg.Queue, err)
+	}
+	if c.fails {
+		c.fails = false
+		c.log.Info("once: amqpbroker: the consumer gets messages from the server again", "queue", c.cfg.Queue)
 	}
 	for {
 		// While the pool is full, nothing is read. The messages wait in the library, which never has more than Qos allows.

@@ -156,6 +156,9 @@ func (c *consumer) pollAll(ctx context.Context) error {
 		}
 		errs := fetches.Errors()
 		if len(errs) == 0 {
+			if failures > 0 {
+				c.log.Info("once: kafkabroker: all partitions of this process can be read again", "group", c.cfg.Group)
+			}
 			failures = 0
 			continue
 		}

@@ -122,10 +122,14 @@ func (c *consumer) run(ctx context.Context) error {
 func (c *consumer) fetchAll(ctx context.Context) error {
 	var consumer jetstream.Consumer
 	created := false // this process has created the consumer once
+	fails := false   // the log says that the consumer gets no messages
 	for failures := 0; ctx.Err() == nil; {
 		var err error
 		if consumer != nil {
-			err = c.fetch(ctx, consumer)
+			if err = c.fetch(ctx, consumer); err == nil && fails {
+				fails = false
+				c.log.Info("once: natsbroker: the consumer gets messages from the server again", "consumer", c.cfg.Durable)
+			}
 		} else if consumer, err = c.create(ctx); err != nil && !created && ctx.Err() == nil && mustChange(err) {
 			// An error at the start is a mistake in the configuration. Later the same error may pass, for example after a restart.
 			return err
@@ -144,6 +148,7 @@ func (c *consumer) fetchAll(ctx context.Context) error {
 		failures++
 		// The stream or the consumer may be gone, so the consumer is created again.
 		consumer = nil
+		fails = true
 		c.log.Warn("once: natsbroker: the consumer gets no messages from the server at the moment, and tries again. Try: check that the NATS server is running and that the stream exists",
 			"consumer", c.cfg.Durable, "error", err)
 		consume.Pause(ctx, failures)

@@ -41,6 +41,9 @@ func (s *stream) readAll(ctx context.Context) error {
 		known = known || s.created
 		switch {
 		case err == nil:
+			if failures > 0 {
+				s.log.Info("once: redisbroker: the stream can be read again", "stream", s.stream, "group", s.cfg.Group)
+			}
 			failures = 0
 			continue
 		case ctx.Err() != nil:

@@ -291,6 +291,8 @@ func TestRedisServerIsKilled(t *testing.T) {
 	defer func() { _ = rdb.Close() }()
 	cfg := redisConfig
 	cfg.MinIdle, cfg.Batch, cfg.Prefetch = time.Second, 8, 24
+	var log outageLog
+	cfg.Log = log.logger()
 	var handled atomic.Int64
 	resumed := make(chan struct{}, len(list)*100)
 	stop := start(t, func(ctx context.Context) error {
@@ -314,6 +316,7 @@ func TestRedisServerIsKilled(t *testing.T) {
 	r.waitDone(t)
 	stop()
 	g.check(t, len(list), 10)
+	log.check(t, "a stream cannot be read")
 	testenv.Count("messages", len(list))
 	testenv.Reportf(t, "%d messages, redis-server killed %d times, %d connections cut, %d calls of the handler", len(list), kills, cuts, handled.Load())
 }
