@@ -29,6 +29,7 @@ func main() {
 		os.Exit(1)
 	}
 	slog.Error("the server has ended", "error", newServer(once.New(s, once.Config{})).Listen("127.0.0.1:8080"))
+	os.Exit(1)
 }
 
 func newServer(engine *once.Engine[*sql.Tx]) *fiber.App {

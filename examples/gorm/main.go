@@ -37,6 +37,7 @@ func main() {
 	}
 	server := &http.Server{Addr: "127.0.0.1:8080", Handler: newServer(once.New(s, once.Config{}), orm), ReadHeaderTimeout: 5 * time.Second}
 	slog.Error("the server has ended", "error", server.ListenAndServe())
+	os.Exit(1)
 }
 
 // Refund is a row, and its JSON.

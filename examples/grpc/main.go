@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"log/slog"
+	"os"
 	"net"
 
 	"google.golang.org/grpc"
@@ -20,6 +21,7 @@ import (
 
 func main() {
 	slog.Error("the server has ended", "error", run(context.Background()))
+	os.Exit(1)
 }
 
 func run(ctx context.Context) error {

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
 	_ "modernc.org/sqlite"
@@ -28,10 +29,12 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, "127.0.0.1:8081"); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, "127.0.0.1:8081")
+	stop()
+	if err != nil {
 		slog.Error("the receiver has ended", "error", err)
+		os.Exit(1)
 	}
 }
 
@@ -46,11 +49,12 @@ func run(ctx context.Context, address string) error {
 	mux := http.NewServeMux()
 	mux.Handle("POST /events/{topic}", httpbroker.Receiver(in, book, httpbroker.ReceiverConfig{})) // put authentication around it
 	server := &http.Server{Addr: address, Handler: mux, ReadTimeout: 10 * time.Second}
-	context.AfterFunc(ctx, func() { _ = server.Close() })
+	ended := make(chan error, 1)
+	context.AfterFunc(ctx, func() { ended <- server.Shutdown(context.Background()) })
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
-	return nil
+	return <-ended // the requests that were running have ended
 }
 
 func open(ctx context.Context, dsn string) (*sql.DB, *inbox.Inbox[*sql.Tx], error) {

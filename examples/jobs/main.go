@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"syscall"
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
@@ -34,10 +35,12 @@ create table if not exists job (
 create table if not exists booking (amount bigint not null)`
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Getenv("DATABASE_URL")); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Getenv("DATABASE_URL"))
+	stop()
+	if err != nil {
 		slog.Error("the jobs do not run", "error", err)
+		os.Exit(1)
 	}
 }
 

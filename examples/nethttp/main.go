@@ -33,6 +33,7 @@ func main() {
 	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	server := http.Server{Addr: "localhost:8080", Handler: newServer(engine), ReadHeaderTimeout: 5 * time.Second}
 	slog.Error("the server has ended", "error", server.ListenAndServe())
+	os.Exit(1)
 }
 
 // prepare makes the tables of once, and that of the refunds.

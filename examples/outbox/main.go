@@ -9,11 +9,13 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
+	"syscall"
 	"time"
 
 	_ "modernc.org/sqlite"
@@ -27,24 +29,33 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, "127.0.0.1:8080", "http://127.0.0.1:8081/events"); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, "127.0.0.1:8080", "http://127.0.0.1:8081/events")
+	stop()
+	if err != nil {
 		slog.Error("the service has ended", "error", err)
+		os.Exit(1)
 	}
 }
 
-// run serves refunds, and delivers their events to target until ctx ends.
+// run serves refunds, and delivers their events to target, until ctx ends. Then running requests end.
 func run(ctx context.Context, address, target string) error {
 	handler, relay, err := newService(ctx, "file:refunds.db", target)
 	if err != nil {
 		return err
 	}
 	server := &http.Server{Addr: address, Handler: handler, ReadHeaderTimeout: 5 * time.Second}
-	context.AfterFunc(ctx, func() { _ = server.Close() })
-	go func() { slog.Error("the server has ended", "error", server.ListenAndServe()) }()
+	serving, end := context.WithCancelCause(ctx)
+	go func() { end(server.ListenAndServe()) }() // a server that cannot start also ends the relay
 
-	return relay.Run(ctx) // returns when the deliveries on their way have ended
+	err = relay.Run(serving) // returns when the deliveries on their way have ended
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	err = errors.Join(err, server.Shutdown(closing))
+	if ctx.Err() == nil { // nobody has asked the service to end
+		err = errors.Join(err, context.Cause(serving))
+	}
+	return err
 }
 
 func newService(ctx context.Context, dsn, target string) (http.Handler, *outbox.Relay, error) {

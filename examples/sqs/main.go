@@ -38,9 +38,11 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, "file:shop.db"); err != nil {
+	err := run(ctx, "file:shop.db")
+	stop()
+	if err != nil {
 		slog.Error("the service has ended", "error", err)
+		os.Exit(1)
 	}
 }
 

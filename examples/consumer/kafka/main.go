@@ -29,9 +29,11 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, "file:billing.db", "127.0.0.1:9092"); err != nil {
+	err := run(ctx, "file:billing.db", "127.0.0.1:9092")
+	stop()
+	if err != nil {
 		slog.Error("the consumer has ended", "error", err)
+		os.Exit(1)
 	}
 }
 

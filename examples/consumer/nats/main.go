@@ -30,9 +30,11 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, "file:billing.db", "nats://127.0.0.1:4222"); err != nil {
+	err := run(ctx, "file:billing.db", "nats://127.0.0.1:4222")
+	stop()
+	if err != nil {
 		slog.Error("the consumer has ended", "error", err)
+		os.Exit(1)
 	}
 }
 

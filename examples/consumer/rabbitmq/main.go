@@ -28,9 +28,11 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, "file:billing.db", "amqp://guest:guest@localhost:5672/"); err != nil {
+	err := run(ctx, "file:billing.db", "amqp://guest:guest@localhost:5672/")
+	stop()
+	if err != nil {
 		slog.Error("the consumer has ended", "error", err)
+		os.Exit(1)
 	}
 }
 
