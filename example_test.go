@@ -216,5 +216,5 @@ func ExampleLogSampled() {
 	_, _ = once.Do(context.Background(), engine, op, refund) // a mismatch always is
 	// Output:
 	// refunding
-	// level=WARN msg="once: finished" scope="acme refunds" idempotency_key=6ab9f1eb8f7d3388 payload_hash=7abecabdd4739d89 outcome=mismatch effect="not applied" from_state=done to_state=done error_code=mismatch runs=0 error="an earlier call has used the key with a different Operation.Fingerprint. Try: send the same request as the first time, or use a different key for a different intent"
+	// level=WARN msg="once: finished" scope="acme refunds" idempotency_key=6ab9f1eb8f7d3388 payload_hash=7abecabdd4739d89 outcome=mismatch effect="not applied" from_state=done to_state=done error_code=mismatch runs=0 error="an earlier call with this key had a different request (another Operation.Fingerprint). Try: send the same request as the first time, or use a different key for a different intent"
 }

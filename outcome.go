@@ -93,7 +93,7 @@ func (c *call[TX]) beginFailed(err error) verdict {
 	return c.storeFailed(outcomesOf(kind).begin, err)
 }
 
-var errMismatch = errors.New("an earlier call has used the key with a different Operation.Fingerprint. Try: send the same request as the first time, or use a different key for a different intent")
+var errMismatch = errors.New("an earlier call with this key had a different request (another Operation.Fingerprint). Try: send the same request as the first time, or use a different key for a different intent")
 
 // found returns the verdict on a record that makes it unnecessary or impossible to run.
 func (c *call[TX]) found(rec store.Record) verdict {

@@ -80,6 +80,7 @@ type Event struct {
 	Attempt  int           // with EventFailed, EventDeadLettered and EventGap: how many attempts have failed
 	After    time.Duration // with EventFailed: the pause before the next attempt
 	Class    string        // with EventDeadLettered: the class of the dead letter
+	Letter   string        // with EventDeadLettered: the UID of the dead letter, as "once deadletter show" expects it
 	Gap      Gap           // with EventGap: the gap
 	SameAs   string        // with EventSameBody: the ID of the other message
 }
@@ -158,6 +159,9 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	}
 	if e.Class != "" {
 		attrs = append(attrs, slog.String("class", e.Class))
+	}
+	if e.Letter != "" {
+		attrs = append(attrs, slog.String("letter", e.Letter))
 	}
 	if e.After > 0 {
 		attrs = append(attrs, slog.Duration("after", e.After))

@@ -183,7 +183,7 @@ func (in *Inbox[TX]) finishDead(ctx context.Context, it *item, outcome Outcome, 
 		in.tellOutcome(ctx, it)
 		return
 	}
-	in.tell(ctx, Event{Type: EventDeadLettered, Message: it.m, From: it.from, To: StateDeadLettered, Err: failure, Attempt: attempt, Class: class})
+	in.tell(ctx, Event{Type: EventDeadLettered, Message: it.m, From: it.from, To: StateDeadLettered, Err: failure, Attempt: attempt, Class: class, Letter: it.letter})
 }
 
 // fate is the decision after a failed attempt: the pause before the next attempt, or the class of the dead letter.
@@ -260,7 +260,9 @@ func (in *Inbox[TX]) bury(ctx context.Context, r sqlplane.Runner, it *item, l *l
 	if err := l.Seal(in.cfg.Encrypter); err != nil {
 		return "", err
 	}
-	return DeadLettered, letter.Bury(ctx, r, in.db.Dialect(), l)
+	err = letter.Bury(ctx, r, in.db.Dialect(), l)
+	it.letter = l.UID
+	return DeadLettered, err
 }
 
 // giveUp stores the ID and the position of a message that becomes a dead letter, so that its handler does not

@@ -28,6 +28,7 @@ type item struct {
 	err     error  // the error of the handler, or the reason why the message was not applied
 	refusal error  // the reason why the message becomes a dead letter without an attempt
 	class   string // the class of this dead letter
+	letter  string // the UID of the stored dead letter
 	reused  bool   // a message with another ID was applied with the same Seq
 	drains  bool   // parked messages of its key may be next
 	behind  bool   // not tried, because an earlier message of its key has failed in the same pass

@@ -48,7 +48,7 @@ func (in *Inbox[TX]) redrive(ctx context.Context, l *letter.Letter, fn Handler[T
 	if err := letter.Again(ctx, in.db, l.UID, a); err != nil {
 		return err
 	}
-	in.tell(ctx, Event{Type: EventDeadLettered, Message: it.m, From: StateDeadLettered, To: StateDeadLettered, Err: failure, Attempt: l.Attempts + 1, Class: l.Class})
+	in.tell(ctx, Event{Type: EventDeadLettered, Message: it.m, From: StateDeadLettered, To: StateDeadLettered, Err: failure, Attempt: l.Attempts + 1, Class: l.Class, Letter: l.UID})
 	return nil
 }
 

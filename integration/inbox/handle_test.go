@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/message"
@@ -120,6 +121,13 @@ func testFailures[TX any](t *testing.T, g *fixture[TX]) {
 	}
 	if dead := told.of(inbox.EventDeadLettered); len(dead) != 1 || dead[0].Class != "permanent" {
 		t.Errorf("told %+v", dead)
+	}
+	// An operator finds the letter by the UID in the log.
+	if dead := told.of(inbox.EventDeadLettered); len(dead) == 1 {
+		letter, _, err := deadletter.New(g.store, deadletter.Config{}).Show(t.Context(), dead[0].Letter)
+		if err != nil || letter.EventID != dead[0].Message.ID {
+			t.Errorf("the UID %q of the event leads to the letter of %q: %v", dead[0].Letter, letter.EventID, err)
+		}
 	}
 
 	// The end of the context is no attempt.
