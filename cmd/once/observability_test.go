@@ -91,7 +91,7 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 			}
 		}
 		page := text(t, runbooksDir, name+".md")
-		for _, part := range []string{"# " + name + "\n\nFires when ", "\n## What it means\n", "\n## What to look at\n", "\n## What to do\n", "\n## When to wake whom\n"} {
+		for _, part := range []string{"# " + name + "\n\nThe alert fires when ", "\n## What the alert means\n", "\n## What to look at\n", "\n## What to do\n", "\n## When to wake an engineer\n"} {
 			if !strings.Contains(page, part) {
 				t.Errorf("%s.md has no %q", name, part)
 			}

@@ -59,12 +59,12 @@ var machines = []machine{
 			{store.StateUnknown.String(), "person", 660, 60}, {store.StateDone.String(), "ends", 380, 280}, {operate.StateExpired, "waits", 90, 280},
 		},
 		ways: []way{
-			{"absent", "running", "the first write of a lease", -24, 0, 2}, {"running", "absent", "it fails, nothing stands", -24, 0, 0},
-			{"running", "waiting", "it fails, phases stand", -18, 56, -12}, {"waiting", "running", "taken over", -18, -14, 18},
-			{"running", "unknown", "an answer is lost", -24, 0, 2}, {"unknown", "running", "decided: again", -24, 0, 0},
-			{"unknown", "done", "decided: it happened", -100, 24, 10}, {"running", "done", "its result commits", 0, 0, 34},
+			{"absent", "running", "the first write of a lease", -24, 0, 2}, {"running", "absent", "fails in the first phase", -24, 0, 0},
+			{"running", "waiting", "the work fails after a phase", -18, 56, -12}, {"waiting", "running", "a process continues", -18, -14, 18},
+			{"running", "unknown", "an answer is lost", -24, 0, 2}, {"unknown", "running", "decision: run again", -24, 0, 0},
+			{"unknown", "done", "decision: it has happened", -100, 24, 10}, {"running", "done", "the result commits", 0, 0, 34},
 			{"absent", "done", "an ordinary operation: one commit", 0, 0, -8},
-			{"done", "expired", "its retention is over", 0, 0, 0}, {"expired", "absent", "a retry runs again", 0, 0, 50},
+			{"done", "expired", "the retention is over", 0, 0, 0}, {"expired", "absent", "a retry runs again", 0, 0, 50},
 		},
 	},
 	{
@@ -74,8 +74,8 @@ var machines = []machine{
 			{string(outbox.StateStopped), "person", 660, 60}, {string(outbox.StateDelivered), "ends", 430, 220},
 		},
 		ways: []way{
-			{"waiting", "blocked", "an earlier one fails", -26, -62, 0}, {"blocked", "waiting", "that one is done", -26, 54, -8},
-			{"waiting", "failing", "it is refused", 0, 30, 16}, {"failing", "failing", "refused again: later", 1, 0, 0}, {"failing", "stopped", "the last attempt", -24, 0, 2},
+			{"waiting", "blocked", "an earlier message fails", -26, -76, 0}, {"blocked", "waiting", "the earlier message is done", -26, 86, -12},
+			{"waiting", "failing", "an attempt fails", 0, 34, 22}, {"failing", "failing", "another attempt fails", 1, 0, 0}, {"failing", "stopped", "the last attempt fails", -24, 0, 2},
 			{"stopped", "failing", "resume, redrive", -24, 0, 0}, {"failing", "delivered", "confirmed", 0, 40, 0}, {"waiting", "delivered", "confirmed", 0, 0, 0},
 			{"stopped", "delivered", "skip: a marker", 0, 40, 20},
 		},
@@ -87,9 +87,9 @@ var machines = []machine{
 			{string(inbox.StateDeadLettered), "person", 380, 240}, {discarded, "ends", 660, 258},
 		},
 		ways: []way{
-			{"new", "failing", "it fails", 20, 34, 0}, {"failing", "new", "delivered again", 20, -52, 0}, {"new", "applied", "its turn, and the handler succeeds", 0, -100, 0}, {"new", "parked", "before its turn", 0, -20, -8}, {"parked", "applied", "its turn", 0, 20, -8},
+			{"new", "failing", "an attempt fails", 20, 56, -14}, {"failing", "new", "delivered again", 20, -52, 0}, {"new", "applied", "its turn, and the handler succeeds", 0, -100, 0}, {"new", "parked", "before its turn", 0, 0, -10}, {"parked", "applied", "its turn", 0, 20, -8},
 			{"new", "dead_lettered", "given up", 0, -30, 12}, {"parked", "dead_lettered", "given up", 0, 0, 30}, {"dead_lettered", "applied", "redrive", 0, 0, -12},
-			{"dead_lettered", discarded, "a person discards it", 0, 0, 14},
+			{"dead_lettered", discarded, "an operator discards it", 0, 0, 14},
 		},
 	},
 	{
@@ -98,8 +98,8 @@ var machines = []machine{
 			{string(webhook.DeliveryDelivered), "ends", 90, 100}, {string(webhook.DeliveryWaiting), "begins", 380, 100}, {string(webhook.DeliveryStopped), "person", 660, 100},
 		},
 		ways: []way{
-			{"waiting", "waiting", "refused, or its endpoint is disabled", 1, 0, 0}, {"waiting", "delivered", "the endpoint answers 2xx", -24, 0, 0}, {"delivered", "waiting", "a person sends it again", -24, 0, 0},
-			{"waiting", "stopped", "tried often enough", -24, 0, 0}, {"stopped", "waiting", "send again, recover", -24, 0, 0},
+			{"waiting", "waiting", "refused, or the endpoint is disabled", 1, 0, 0}, {"waiting", "delivered", "the endpoint answers 2xx", -24, 0, 0}, {"delivered", "waiting", "an operator sends it again", -24, 0, 0},
+			{"waiting", "stopped", "the last attempt fails", -24, 0, 0}, {"stopped", "waiting", "send again, recover", -24, 0, 0},
 		},
 	},
 	{
@@ -109,19 +109,19 @@ var machines = []machine{
 			{saga.StateCompleted, "ends", 250, 190}, {saga.StateCompensated, "ends", 520, 190}, {saga.StateForgotten, "ends", 380, 290},
 		},
 		ways: []way{
-			{"waiting", "running", "a node takes it, when due", -24, 0, 0}, {"running", "waiting", "a wait, or a later try", -24, 0, 0},
-			{"running", "stuck", "no rule decides", -24, 0, 0}, {"stuck", "running", "a person decides", -24, 0, 0},
-			{"running", "completed", "the flow ends", 0, -44, 0}, {"running", "compensated", "it has turned: all is undone", 0, 86, -4},
+			{"waiting", "running", "due: a node runs the saga", -24, 0, 0}, {"running", "waiting", "a wait, or a retry", -24, 0, 0},
+			{"running", "stuck", "no rule decides", -24, 0, 0}, {"stuck", "running", "an operator decides", -24, 0, 0},
+			{"running", "completed", "the flow ends", 0, -44, 0}, {"running", "compensated", "all steps are undone", 0, 86, -4},
 			{"completed", "forgotten", "forget", 0, -26, 0}, {"compensated", "forgotten", "forget", 0, 26, 0},
-			{"running", "running", "its node dies: another one takes over", 1, 0, 0},
+			{"running", "running", "the node dies: another node takes over", 1, 0, 0},
 		},
 	},
 	{
 		file: "breaker", title: "The states of a circuit breaker", width: 760, height: 165,
 		states: []state{{"closed", "ends", 90, 100}, {"open", "person", 380, 100}, {"half-open", "waits", 660, 100}},
 		ways: []way{
-			{"closed", "open", "half of 20 or more fail", 0, 0, 0}, {"open", "half-open", "after 5 s", -24, 0, 0}, {"half-open", "open", "the one call fails", -24, 0, 0},
-			{"half-open", "closed", "the one call succeeds", 70, 0, 0},
+			{"closed", "open", "half of 20+ calls fail", 0, 0, 0}, {"open", "half-open", "after 5 s", -24, 0, 0}, {"half-open", "open", "the test call fails", -24, 0, 0},
+			{"half-open", "closed", "the test call succeeds", 70, 0, 0},
 		},
 	},
 }

@@ -80,8 +80,8 @@ func tables() map[string]string {
 		decisions = append(decisions, []string{code(string(d.Decision)), d.Outcomes})
 	}
 	return map[string]string{
-		"instruments": table("| Prometheus | OpenTelemetry | kind, unit | labels | what it counts | playbooks call it |", instruments),
-		"gauges":      table("| Prometheus | OpenTelemetry | kind, unit | label | what it tells |", gauges),
+		"instruments": table("| Prometheus | OpenTelemetry | kind, unit | labels | meaning of the value | name in playbooks about idempotency |", instruments),
+		"gauges":      table("| Prometheus | OpenTelemetry | kind, unit | label | meaning of the value |", gauges),
 		"decisions":   table("| decision | outcomes of a call |", decisions),
 	}
 }
