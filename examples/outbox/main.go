@@ -52,7 +52,7 @@ func run(ctx context.Context, address, target string) error {
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	err = errors.Join(err, server.Shutdown(closing))
-	if ctx.Err() == nil { // nobody has asked the service to end
+	if ctx.Err() == nil { // the service ends by itself
 		err = errors.Join(err, context.Cause(serving))
 	}
 	return err
