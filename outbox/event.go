@@ -68,8 +68,9 @@ func (o observers) Observe(ctx context.Context, e Event) {
 
 // Log returns an observer that writes failures to l. The level is Error if an operator must act, and Warn
 // otherwise. While the database or the destination of a topic cannot be reached, the observer writes the same
-// error at most once a minute, and the end of the outage at level Info. If l is nil, the observer writes to the
-// logger that slog.Default() returns at the time of the event. docs/logs.md has the names of the attributes.
+// error at most once a minute, and the end of the outage at level Info. An EventTaken is at level Info as well.
+// If l is nil, the observer writes to the logger that slog.Default() returns at the time of the event.
+// docs/logs.md has the names of the attributes.
 func Log(l *slog.Logger) Observer { return logObserver{l, new(outages.Log)} }
 
 // database is the name of the outages of the database in the log. A topic cannot have this name.
@@ -101,6 +102,9 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	default: // no other event is possible without the database
 		if lasted, over := o.outages.Works(database, time.Now()); over {
 			l.LogAttrs(ctx, slog.LevelInfo, "outbox: the database answers again", lasted)
+		}
+		if e.Type == EventTaken {
+			l.LogAttrs(ctx, slog.LevelInfo, "outbox: the number of parts that this process delivers has changed", slog.Int("parts", e.Parts))
 		}
 		return
 	}
