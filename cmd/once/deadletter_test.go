@@ -63,7 +63,7 @@ func TestDeadletterCommands(t *testing.T) {
 	found["dead_letters"].want(t, "no letters", okay, "the database has no dead letter")
 	lettersData(t, db)
 	found = examined(t, url)
-	found["dead_letters"].want(t, "letters", warn, "3 dead letters wait for the decision of a person")
+	found["dead_letters"].want(t, "letters", warn, "3 dead letters wait for the decision of an operator")
 
 	says(0, "would redrive: 2 letters", "redrive", "--class", "permanent", "--beyond-retention", "--reason", "repaired")
 	says(0, "2 letters: 0 applied, 0 failed, 0 discarded, 2 not tried yet", "redrive", "--class", "permanent", "--beyond-retention", "--reason", "repaired", "--rate", "0.001", "--yes")

@@ -152,9 +152,9 @@ func TestDoctorPrints(t *testing.T) {
 ok    migrations          all migrations are applied: ` + migration.Newest(all) + `
 ok    filesystem          a local one
 ok    journal_mode        WAL
-warn  synchronous         synchronous is NORMAL: with WAL, a power failure loses the last acknowledged commits, keys and effects together, and a retry executes again; without WAL, it may destroy the file
+warn  synchronous         synchronous is NORMAL: with WAL, a power failure loses the last acknowledged commits, keys and effects together, and a retry executes again; without WAL, a power failure may destroy the file
                           Try: _pragma=synchronous(FULL) in the data source name
-fail  busy_timeout        busy_timeout is 0: if two requests write at the same time, one of them fails immediately, and sqlstore refuses to start
+fail  busy_timeout        busy_timeout is 0: if two requests write at the same time, one request fails immediately, and sqlstore refuses to start
                           Try: _pragma=busy_timeout(5000) in the data source name
 ok    unknown             no operation has an unknown outcome
 ok    lapsed              no operation has a lease that has ended

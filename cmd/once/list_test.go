@@ -260,7 +260,7 @@ since        2026-01-31T12:00:00Z (...)
 expires      2099-01-31T12:00:00Z (...)
 result       value, 5 bytes
 fence        1
-fingerprint  none: once does not compare retries with the first request
+fingerprint  none: the library does not compare retries with the first request
 request      not captured
 `+printed)
 		if got := show(3, "never"); !strings.Contains(got, "The database has no operation with the key") || !strings.HasSuffix(got, `

@@ -102,7 +102,7 @@ func TestKeysResolve(t *testing.T) {
 		called := w.unknown("result")
 		o := run(t, "keys", "show", "result", "--db", url).want(t, 0)
 		now := call("result")
-		for _, s := range []string{"unknown: ", "phases       reserve: done", "charge: begun, and its outcome is not known", "charge, with the key " + called + " at the service", "only a person can find out", "once keys resolve result --scope s --call " + now[1], "--call-result FILE"} {
+		for _, s := range []string{"unknown: ", "phases       reserve: done", "charge: begun, and its outcome is not known", "charge, with the key " + called + " at the service", "only an operator can find out", "once keys resolve result --scope s --call " + now[1], "--call-result FILE"} {
 			if !strings.Contains(o.stdout, s) {
 				t.Errorf("keys show does not say %q:\n%s", s, o.stdout)
 			}
@@ -285,7 +285,7 @@ func TestKeysResolveRefuses(t *testing.T) {
 			}
 		}
 		// An owner has died in a call, and no caller has come since to store that its outcome is unknown.
-		if o := run(t, "keys", "show", "dead", "--db", url).want(t, 0); !strings.Contains(o.stdout, "the lease has ended during a call to another service, and the call may have taken effect: no retry repeats it, and a person must decide") {
+		if o := run(t, "keys", "show", "dead", "--db", url).want(t, 0); !strings.Contains(o.stdout, "the lease has ended during a call to another service, and the call may have taken effect: no retry repeats the call, and an operator must decide its outcome") {
 			t.Errorf("%s", o.stdout)
 		}
 		again := append(strings.Fields("keys resolve dead --db "+url+" --call "+calling(t, url, "dead")+" --scope s --reason r --run-again"), "--yes")

@@ -58,7 +58,7 @@ func judgeMySQLVersion(version, comment string) Finding {
 	// These servers report a version number of MySQL.
 	for _, other := range []string{"TiDB", "Vitess", "OceanBase", "SingleStore"} {
 		if strings.Contains(version+comment, other) {
-			return warn(other+" speaks the protocol of MySQL, but once is not tested with "+other+": two calls may both execute one operation", "use MySQL, MariaDB or PostgreSQL")
+			return warn(other+" speaks the protocol of MySQL, but the library once is not tested with "+other+": two calls may both execute one operation", "use MySQL, MariaDB or PostgreSQL")
 		}
 	}
 	first, rest, _ := strings.Cut(number, ".")
@@ -102,7 +102,7 @@ func askPackets(ctx context.Context, p *examination) (Finding, error) {
 	}
 	_, err := p.DB.ExecContext(ctx, "do 0; do 0")
 	if code, _ := sqlguard.MySQLCode(err); code == syntaxError {
-		return warn("a request to the server has one statement only. Compared with a transaction without once, an operation needs three more round trips, a first attempt four more, and a batch five more and one for each statement",
+		return warn("a request to the server has one statement only. Compared with a transaction without the library, an operation needs three more round trips, a first attempt four more, and a batch five more and one for each statement",
 			"open the database with sqlstore.Open, or use multiStatements=true and interpolateParams=true in the data source name. A handler still sends one statement at a time"), nil
 	}
 	if err != nil {

@@ -149,7 +149,7 @@ func askGroup(ctx context.Context, p *examination) (Finding, error) {
 // judgeGroup judges the consistency of a group. A member that lags refuses at COMMIT a write that conflicts with a transaction which it has not
 // applied yet. Galera has no setting for a single primary.
 func judgeGroup(single, consistency string) Finding {
-	const stale = "so if the answer to a COMMIT is lost, once may report the COMMIT as not applied although it was applied. Then a retry may run the handler again, and the server refuses the COMMIT of the retry"
+	const stale = "so if the answer to a COMMIT is lost, the library may report the COMMIT as not applied although the COMMIT was applied. Then a retry may run the handler again, and the server refuses the COMMIT of the retry"
 	switch {
 	case single == "":
 		return warn("Galera: a node may lack transactions that another node has committed, "+stale, "send all requests of the service to one node, or set wsrep_sync_wait = 7")

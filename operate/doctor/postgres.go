@@ -172,7 +172,7 @@ func askVanished(ctx context.Context, p *examination) (Finding, error) {
 	}
 	// On a Unix socket these settings are 0.
 	if idle == 0 && interval == 0 {
-		return fine("this connection does not leave this machine, so the server cannot lose the machine of this client"), nil
+		return fine("the client and the server are on the same machine, so the server does not need these settings"), nil
 	}
 	noticed := time.Duration(idle+interval*count) * time.Second
 	// With tcp_user_timeout the number of keepalives does not count.
