@@ -126,10 +126,10 @@ func TestDoctorOperations(t *testing.T) {
 		insert("stopped", "4", ago("2 hour"), "null", "null")
 		insert("old", "2", ago("100 hour"), "null", ago("50 hour"))
 		found = examined(t, db)
-		found["unknown"].want(t, "rows", warn, "2 operations have an unknown outcome, the oldest for 5 h 0 min")
+		found["unknown"].want(t, "rows", warn, "2 operations have an unknown outcome, the oldest operation for 5 h 0 min")
 		found["lapsed"].want(t, "rows", warn, "1 running operation has a lease that has ended")
-		found["waiting"].want(t, "rows", warn, "1 operation has stopped before the end, the oldest began 2 h 0 min ago")
-		found["expired"].want(t, "rows", warn, "2 expired rows are still in the database, and the first one expired 2.1 days ago")
+		found["waiting"].want(t, "rows", warn, "1 operation has stopped before the end, and the oldest operation began 2 h 0 min ago")
+		found["expired"].want(t, "rows", warn, "2 expired rows are still in the database, and the oldest row expired 2.1 days ago")
 		if try := found["unknown"].Try; !strings.HasPrefix(try, "once keys show lost --scope acme --db ") {
 			t.Error(try)
 		}

@@ -192,7 +192,7 @@ func TestDoctorOfSagas(t *testing.T) {
 	found["saga_due"].want(t, "waits", okay, "no saga waits for a runner")
 	found["saga_table"].want(t, "as it comes", okay, "2 sagas")
 	db.set(t, "once_saga_due", "due_at", time.Now().Add(-2*time.Hour), "1 = 1")
-	examined(t, url)["saga_due"].want(t, "due", warn, "1 saga is due, and the first one has been due for 2 h")
+	examined(t, url)["saga_due"].want(t, "due", warn, "1 saga is due, and the oldest due saga has waited for 2 h")
 	if _, err := db.ExecContext(t.Context(), "drop table once_saga_due"); err != nil {
 		t.Fatal(err)
 	}

@@ -84,7 +84,7 @@ func TestStormSaysItsVerdict(t *testing.T) {
 	})
 	t.Run("herd", func(t *testing.T) {
 		testenv.Cell(t, testenv.InProve)
-		wantVerdict(t, "herd", "Here retries do harm without a budget")
+		wantVerdict(t, "herd", "In this simulation, retries do harm without a budget")
 	})
 }
 

@@ -230,7 +230,7 @@ func TestDoctorOfWebhooks(t *testing.T) {
 			t.Error("told of a delivery that is new")
 		}
 		db.set(t, "once_webhook_delivery", "due_at", time.Now().Add(-2*time.Hour), "1 = 1")
-		examined(t, dsn)["webhook_due"].want(t, "due", warn, "1 endpoint has deliveries that are due, the oldest for 2 h")
+		examined(t, dsn)["webhook_due"].want(t, "due", warn, "1 endpoint has deliveries that are due, the oldest delivery for 2 h")
 		if _, err := hooks.Endpoints().Disable(t.Context(), "acme", e.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +243,7 @@ func TestDoctorOfWebhooks(t *testing.T) {
 		if _, err := db.ExecContext(t.Context(), "update once_webhook_endpoint set disabled_by = 'failing'"); err != nil {
 			t.Fatal(err)
 		}
-		examined(t, dsn)["webhook_disabled"].want(t, "disabled", warn, "1 webhook endpoint is disabled, the first one for 3 h")
+		examined(t, dsn)["webhook_disabled"].want(t, "disabled", warn, "1 webhook endpoint is disabled, the first disabled endpoint for 3 h")
 	})
 }
 

@@ -73,7 +73,7 @@ func (c *discard) Run(ctx context.Context, m *cli.Env, args []string) error {
 		if c.filter.UID != "" && n == 0 {
 			return notDead(db, c.filter.UID)
 		}
-		fmt.Fprintf(m.Stdout, "would discard: %s\n", words.Count(int(n), "letter"))
+		fmt.Fprintf(m.Stdout, "would discard: %s\n", words.Count(int(n), "dead letter"))
 		return m.Preview(flags)
 	}
 	n, err := db.Letters.Discard(ctx, c.by, c.filter.LetterFilter)
@@ -83,6 +83,6 @@ func (c *discard) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if c.filter.UID != "" && n == 0 {
 		return notDead(db, c.filter.UID)
 	}
-	fmt.Fprintf(m.Stdout, "discarded: %s\n", words.Count(int(n), "letter"))
+	fmt.Fprintf(m.Stdout, "discarded: %s\n", words.Count(int(n), "dead letter"))
 	return nil
 }
