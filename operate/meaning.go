@@ -45,7 +45,7 @@ func (op Operation) Meaning(p lease.Progress) string {
 func (op Operation) took() string {
 	switch op.Effect {
 	case once.EffectApplied.String():
-		return "the operation took effect once"
+		return "the operation took effect one time"
 	case once.EffectNotApplied.String():
 		return "the operation got an answer, and its writes were rolled back"
 	}

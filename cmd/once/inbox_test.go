@@ -231,8 +231,8 @@ func TestInboxFailing(t *testing.T) {
 		for _, yes := range [][]string{nil, {"--yes"}} {
 			says(1, "would skip", []string{why, "Try: repair the handler"}, append(append([]string{"inbox", "skip", "--seq", "1"}, key...), yes...)...)
 		}
-		says(0, "missing", []string{"message 1 " + why + "; the change loses this message, because no dead letter stores it"}, append([]string{"inbox", "start-at", "--seq", "2"}, key...)...)
+		says(0, "missing", []string{"message 1 " + why + "; the change loses this message, because no dead letter stores the message"}, append([]string{"inbox", "start-at", "--seq", "2"}, key...)...)
 		db.parked(t, "billing", "acct_1", 1)
-		examined(t, url)["inbox_gaps"].want(t, "a failing message", warn, "1 key waits for a message that fails, the oldest for ")
+		examined(t, url)["inbox_gaps"].want(t, "a failing message", warn, "1 key waits for a message that fails, the oldest key for ")
 	})
 }

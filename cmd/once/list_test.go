@@ -89,7 +89,7 @@ func golden(t *testing.T, got, want string) {
 	}
 }
 
-// TestEmptyListsSayWhatTheyAre: an empty list speaks of "such" operations only if a flag has chosen them.
+// TestEmptyListsSayWhatTheyAre: an empty list names the flags only if a flag has chosen the operations.
 func TestEmptyListsSayWhatTheyAre(t *testing.T) {
 	t.Parallel()
 	db := open(t, testenv.NewDatabase(t))
@@ -97,7 +97,7 @@ func TestEmptyListsSayWhatTheyAre(t *testing.T) {
 		"There are no operations.\n":                           {"keys", "list"},
 		"There are no operations that match the flags.\n":      {"keys", "list", "--scope", "s"},
 		"There are no entries; --reads lists the reads too.\n": {"audit", "list"},
-		"There are no such entries.\n":                         {"audit", "list", "--reads", "--scope", "t"},
+		"There are no entries that match the flags.\n":         {"audit", "list", "--reads", "--scope", "t"},
 	} {
 		if o := run(t, append(args, "--db", db.url)...).want(t, 0); o.stderr != want {
 			t.Errorf("once %v: %q, want %q", args, o.stderr, want)

@@ -296,7 +296,7 @@ func TestKeysResolveRefuses(t *testing.T) {
 		if o := run(t, plain...).want(t, 0); !strings.Contains(o.stderr, "WARNING: a retry of this operation will execute the operation again") {
 			t.Errorf("%s", o.stderr)
 		}
-		golden(t, run(t, append(plain, "--yes")...).want(t, 0).stdout, "resolved: unknown, fence 1: the key is new again: a retry executes\n")
+		golden(t, run(t, append(plain, "--yes")...).want(t, 0).stdout, "resolved: unknown, fence 1: the key is new again: a retry executes the operation\n")
 		again = slices.Concat(plain, []string{"--yes"})
 		if o := run(t, again...).want(t, 0); !strings.HasPrefix(o.stdout, "this call was resolved before") {
 			t.Errorf("%s", o.stdout)

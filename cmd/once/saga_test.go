@@ -167,7 +167,7 @@ func TestSagaUsage(t *testing.T) {
 	}
 	url := sqliteURL(t)
 	run(t, "migrate", "up", "--only", "operation,operate", "--db", url).want(t, 0)
-	if o := run(t, "saga", "list", "--db", url).want(t, 0); !strings.Contains(o.stderr, "no such sagas") {
+	if o := run(t, "saga", "list", "--db", url).want(t, 0); !strings.Contains(o.stderr, "no sagas that match") {
 		t.Errorf("%s", o.stderr)
 	}
 	run(t, "saga", "retry", "k", "--reason", "x", "--yes", "--db", url).want(t, 3)

@@ -85,10 +85,10 @@ func TestWebhookCommands(t *testing.T) {
 		if out := want("webhook endpoints --tenant acme", 0, ids["acme"]); strings.Contains(out, "PUBLIC") {
 			t.Errorf("a column without a value: %s", out)
 		}
-		want("webhook endpoints --state disabled", 0, "no such endpoints")
+		want("webhook endpoints --state disabled", 0, "no endpoints that match")
 		want("webhook endpoints --limit 1", 0, "--after")
 		want("webhook deliveries ACME", 0, "msg_1", "waiting", "refund.succeeded")
-		want("webhook deliveries GLOBEX", 0, "no such deliveries")
+		want("webhook deliveries GLOBEX", 0, "no deliveries that match")
 
 		relay := hooks.Relay(webhook.RelayConfig{Schedule: []time.Duration{time.Nanosecond}, Observer: webhook.LogRelay(nil)})
 		ctx := t.Context()
@@ -108,7 +108,7 @@ func TestWebhookCommands(t *testing.T) {
 		want("webhook show ACME msg_1 --payload --key-file "+key, 0, "said by the endpoint", "payload    {}")
 		want("webhook show ACME msg_1", 0, "operation  "+once.KeyHash("msg_1")+", scope acme")
 		want("keys show msg_1 --scope acme --events", 0, "webhook "+ids["acme"], "stopped")
-		want("webhook endpoints --state open", 0, "no such endpoints")
+		want("webhook endpoints --state open", 0, "no endpoints that match")
 		want("webhook show ACME msg_9", 3, "Try: ")
 
 		want("webhook disable ACME --reason holiday --by ada", 0, "would disable", "--yes")
