@@ -255,7 +255,7 @@ func TestTimelineOfAttempts(t *testing.T) {
 		golden(t, show(0, "k"), `
 key          k
 scope        s
-state        done: the operation took effect once; a retry gets the stored answer
+state        done: the operation took effect one time; a retry gets the stored answer
 since        2026-01-31T12:00:00Z (...)
 expires      2099-01-31T12:00:00Z (...)
 result       value, 5 bytes

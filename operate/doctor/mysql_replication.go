@@ -47,7 +47,7 @@ func judgeReadOnly(server, session string, following bool) Finding {
 	case server != "OFF" && server != "0":
 		return fail("read_only is on: this server is a replica and accepts no writes", "use the URL of the primary")
 	case session != "OFF":
-		return fail("the sessions are read only: once cannot write", "set global transaction_read_only = 0, and remove such a parameter from the URL")
+		return fail("the sessions are read only: the library cannot write", "set global transaction_read_only = 0, and remove such a parameter from the URL")
 	case following:
 		return warn("this server replicates from another server, and accepts writes too: if an operation reaches both servers, both servers execute the operation", "run set global read_only = 1 if this server is a replica")
 	}

@@ -96,7 +96,7 @@ func askPrimary(ctx context.Context, p *examination) (Finding, error) {
 	case recovering:
 		return fail("this server is a standby and accepts no writes", "use the URL of the primary, or add target_session_attrs=read-write to the URL"), err
 	case readonly:
-		return fail("default_transaction_read_only is on: once cannot write", "use another user or database, or turn the setting off"), err
+		return fail("default_transaction_read_only is on: the library cannot write", "use another user or database, or turn the setting off"), err
 	}
 	return fine("the server accepts writes"), err
 }

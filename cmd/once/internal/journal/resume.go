@@ -88,7 +88,7 @@ func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 		}
 		left := ""
 		if a.Left > 0 {
-			left = fmt.Sprintf(" (%d of these were not sent, because their server fails)", a.Left)
+			left = fmt.Sprintf(" (%d of the open requests were not sent, because their server fails)", a.Left)
 		}
 		fmt.Fprintf(m.Stdout, "%d closed, %d still open%s, %d held for the decision of an operator\n", a.Closed, a.Open, left, a.Held)
 	}

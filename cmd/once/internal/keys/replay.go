@@ -26,7 +26,7 @@ example a service in staging, or on your machine. The command sends the method, 
 the file; the header Host is the host of the target. The header Once-Replay-Of contains the ID of the file.
 
 To reproduce a race, --concurrency says how many requests the command sends at the same time, and --times says how often
-the command repeats these requests. All requests have the same key, so the service executes only one of them, and
+the command repeats these requests. All requests have the same key, so the service executes only one request, and
 replays the stored response for the others.
 
 The file contains no credentials: give the credentials with --header, which you can repeat. With --header @FILE the
