@@ -9,9 +9,9 @@ import (
 // Meaning returns sentences that explain the state of the operation to an operator who was alerted: the events so far, and the effect of a retry. p
 // is its progress, from [Keys.Progress].
 func (op Operation) Meaning(p lease.Progress) string {
-	decides := "no retry repeats it, and a person must decide"
+	decides := "no retry repeats the call, and an operator must decide its outcome"
 	if p.Call != nil && p.Call.Checked {
-		decides = "the next retry or a completer asks the other service for the outcome; a person can decide it, too"
+		decides = "the next retry or a completer asks the other service for the outcome; an operator can also decide the outcome"
 	}
 	what := words.Either(p.Call != nil && p.Call.Tx, "a phase that commits its own transaction", "a call to another service")
 	switch op.State {
@@ -45,7 +45,7 @@ func (op Operation) Meaning(p lease.Progress) string {
 func (op Operation) took() string {
 	switch op.Effect {
 	case once.EffectApplied.String():
-		return "the operation took effect once"
+		return "the operation took effect one time"
 	case once.EffectNotApplied.String():
 		return "the operation got an answer, and its writes were rolled back"
 	}

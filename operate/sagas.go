@@ -76,7 +76,7 @@ func (v SagaView) Meaning() string {
 	case StateExpired:
 		return "the record of the saga has expired: another saga can start with this key"
 	}
-	return "this release of once does not know the state"
+	return "this release of the command once does not know the state"
 }
 
 // Choices returns the decisions that are possible in the saga's current state. Each has an Action, and a Step if the action needs one.

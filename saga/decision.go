@@ -211,9 +211,9 @@ func (p *deciding) apply(rec store.Record, s *saved) (changes bool, detail strin
 	switch p.Action {
 	case ActionCancel:
 		if changes, err = cancel(p.id.store(), rec, s, p.Reason); !changes {
-			return false, "the saga had turned before this decision", err
+			return false, "the saga was already undoing its steps before this decision", err
 		}
-		return true, "the saga turns: its steps are undone", nil
+		return true, "the saga undoes its steps", nil
 	case ActionWake:
 		if rec.State != store.StateWaiting && rec.State != store.StateRunning {
 			return false, "", p.mismatch("is %s, so it does not wait for a wake. Try: the action retry, if the saga is stuck", rec)

@@ -72,7 +72,7 @@ func (r *run) toItsEnd(ctx context.Context) error {
 }
 
 // errDirection says that the saga continues in the other direction.
-var errDirection = errors.New("the saga has turned")
+var errDirection = errors.New("the saga undoes its steps")
 
 // forward runs the flow.
 func (r *run) forward(ctx context.Context) error {

@@ -61,7 +61,7 @@ func TestDemoGatewayInGo(t *testing.T) {
 	o := runIn(t, "", []string{"PATH="}, "demo", "gateway", "--ops", "8", "--db", db).want(t, 0)
 	for _, want := range []string{
 		"services in Go (python3 is not installed) and Go (node is not installed)", "16 times a service was killed", "6 times a gateway",
-		"double_effects", "\nOK: with stop no order is charged twice",
+		"double_effects", "\nOK: with the protection stop, no order is charged twice",
 	} {
 		if !strings.Contains(o.stdout, want) {
 			t.Errorf("no %q in %s", want, o.stdout)

@@ -151,7 +151,7 @@ func TestDemoSummary(t *testing.T) {
 	if next == nil {
 		t.Fatalf("no line to run next:\n%s", o.stdout)
 	}
-	if o := run(t, append(strings.Fields(next[1]), next[2:]...)...).want(t, 0); !strings.Contains(o.stdout, "done: the operation took effect once") {
+	if o := run(t, append(strings.Fields(next[1]), next[2:]...)...).want(t, 0); !strings.Contains(o.stdout, "done: the operation took effect one time") {
 		t.Errorf("%s", o.stdout)
 	}
 	if o := run(t, "demo", "--ops", "5", "--unsafe").want(t, 1); !strings.Contains(o.stdout, "NOT OK") || !strings.Contains(o.stdout, "too many") {

@@ -126,10 +126,10 @@ func TestDoctorOperations(t *testing.T) {
 		insert("stopped", "4", ago("2 hour"), "null", "null")
 		insert("old", "2", ago("100 hour"), "null", ago("50 hour"))
 		found = examined(t, db)
-		found["unknown"].want(t, "rows", warn, "2 operations have an unknown outcome, the oldest for 5 h 0 min")
+		found["unknown"].want(t, "rows", warn, "2 operations have an unknown outcome, the oldest operation for 5 h 0 min")
 		found["lapsed"].want(t, "rows", warn, "1 running operation has a lease that has ended")
-		found["waiting"].want(t, "rows", warn, "1 operation has stopped before the end, the oldest began 2 h 0 min ago")
-		found["expired"].want(t, "rows", warn, "2 expired rows are still in the database, and the first one expired 2.1 days ago")
+		found["waiting"].want(t, "rows", warn, "1 operation has stopped before the end, and the oldest operation began 2 h 0 min ago")
+		found["expired"].want(t, "rows", warn, "2 expired rows are still in the database, and the oldest row expired 2.1 days ago")
 		if try := found["unknown"].Try; !strings.HasPrefix(try, "once keys show lost --scope acme --db ") {
 			t.Error(try)
 		}
@@ -152,9 +152,9 @@ func TestDoctorPrints(t *testing.T) {
 ok    migrations          all migrations are applied: ` + migration.Newest(all) + `
 ok    filesystem          a local one
 ok    journal_mode        WAL
-warn  synchronous         synchronous is NORMAL: with WAL, a power failure loses the last acknowledged commits, keys and effects together, and a retry executes again; without WAL, it may destroy the file
+warn  synchronous         synchronous is NORMAL: with WAL, a power failure loses the last acknowledged commits, keys and effects together, and a retry executes again; without WAL, a power failure may destroy the file
                           Try: _pragma=synchronous(FULL) in the data source name
-fail  busy_timeout        busy_timeout is 0: if two requests write at the same time, one of them fails immediately, and sqlstore refuses to start
+fail  busy_timeout        busy_timeout is 0: if two requests write at the same time, one request fails immediately, and sqlstore refuses to start
                           Try: _pragma=busy_timeout(5000) in the data source name
 ok    unknown             no operation has an unknown outcome
 ok    lapsed              no operation has a lease that has ended

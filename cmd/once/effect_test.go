@@ -55,7 +55,7 @@ func TestKeysShowTellsWhatStands(t *testing.T) {
 			t.Fatal(err)
 		}
 		const (
-			stands  = "the operation took effect once"
+			stands  = "the operation took effect one time"
 			undone  = "the operation got an answer, and its writes were rolled back"
 			unknown = "the operation was refused, and the database does not show whether its writes were kept"
 		)

@@ -24,7 +24,7 @@ func TestForgetErasesAResult(t *testing.T) {
 			return run(t, append([]string{"keys", "forget", "--db", url}, args...)...)
 		}
 		o := forget("k", "--scope", "s", "--reason", "asked").want(t, 0)
-		if o.stdout != "would do: done: 5 bytes of its result erased\n" || !strings.HasSuffix(o.stderr, "nothing was changed yet. Try: the same command with --yes\n") {
+		if o.stdout != "would do: done: 5 bytes of its result erased\n" || !strings.HasSuffix(o.stderr, "the command has changed nothing. Try: the same command with --yes\n") {
 			t.Errorf("%s%s", o.stdout, o.stderr)
 		}
 		if o := run(t, "keys", "show", "k", "--by", "bob", "--db", url).want(t, 0); !strings.Contains(o.stdout, "value, 5 bytes") || strings.Contains(o.stdout, "audit") {

@@ -54,7 +54,7 @@ func TestHomeCommands(t *testing.T) {
 	says(2, "TENANT or REGION is missing", "move", "acme")
 	says(1, "this program has no database for the region", "move", "acme", "mars")
 	says(1, "cannot be the name of a tenant", "move", "a/b", "eu")
-	says(0, "acme lives in eu", "move", "acme", "eu", "--pins", pins)
+	says(0, "the region of acme is eu", "move", "acme", "eu", "--pins", pins)
 	open(t, urls["eu"]).do(t, "acme/payments", "k")
 	open(t, urls["eu"]).do(t, "other/payments", "k")
 	says(0, "eu", "show", "acme")
@@ -67,9 +67,9 @@ func TestHomeCommands(t *testing.T) {
 	regions("eu", "us", "down")
 	says(1, "region down", "move", "acme", "us") // it may be the owner
 	regions("eu", "us")
-	says(0, "acme lives in us", "move", "acme", "us", "--rows", program, "--pins", pins)
+	says(0, "the region of acme is us", "move", "acme", "us", "--rows", program, "--pins", pins)
 	regions("eu", "us", "down")
-	says(0, "acme lives in us", "move", "acme", "us", "--rows", program, "--pins", pins) // which is known
+	says(0, "the region of acme is us", "move", "acme", "us", "--rows", program, "--pins", pins) // which is known
 	line := strings.Join([]string{"acme eu us", urls["eu"], urls["us"]}, " ") + "\n"
 	if text, err := os.ReadFile(log); err != nil || string(text) != line+line {
 		t.Errorf("the program has been run with %s, %v", text, err)

@@ -105,14 +105,14 @@ mails     /shop   refunds  acct_1  1    missing        3       2026-02-01T12:00:
 		// Skip: the parked messages behind it follow, and only then.
 		says(2, "--reason is missing", "skip", "--consumer", "billing", "--key", "acct_1", "--seq", "2")
 		says(2, "--key is missing", "skip", "--consumer", "billing", "--seq", "2", "--reason", "it is lost")
-		says(0, "would skip: message 2 of the key acct_1 (source /shop, topic refunds, consumer billing); 2 messages wait behind it", on("skip", "billing", "acct_1", "2")...)
+		says(0, "would skip: message 2 of the key acct_1 (source /shop, topic refunds, consumer billing); 2 later messages of the key wait", on("skip", "billing", "acct_1", "2")...)
 		says(0, `"changed": false`, on("skip", "billing", "acct_1", "2", "-o", "json")...)
 		says(1, "waits for message 2, not for 3", on("skip", "billing", "acct_1", "3", "--yes")...)
 		says(3, "does not exist in the inbox of", on("skip", "biling", "acct_1", "1", "--yes")...)
 		db.parked(t, "billing", "acct_1", 2)
 		says(0, "skipped: message 2 of the key acct_1", on("skip", "billing", "acct_1", "2", "--yes")...)
 		says(1, "does not wait for message 2", on("skip", "billing", "acct_1", "2", "--yes")...)
-		says(1, "the inbox has received message 3 of the key acct_1 (source /shop, topic refunds, consumer billing), and will try the message", on("skip", "billing", "acct_1", "3", "--yes")...)
+		says(1, "the inbox has received message 3 of the key acct_1 (source /shop, topic refunds, consumer billing), and will soon try to handle the message", on("skip", "billing", "acct_1", "3", "--yes")...)
 		says(0, `"dead": true,`, on("skip", "billing", "poison", "1", "--yes", "-o", "json")...)
 		deliver, applied := db.inboxOf(t, "billing")
 		if a, b := deliver("acct_1", 2), deliver("acct_1", 3); a != inbox.Duplicate || b != inbox.Applied {
@@ -186,7 +186,7 @@ func TestDoctorInbox(t *testing.T) {
 		examined(t, url)["inbox_gaps"].want(t, "an empty inbox", okay, "no key waits")
 		inboxData(t, db)
 		found := examined(t, url, "--to", "https://127.0.0.1:1/x")
-		found["inbox_gaps"].want(t, "two gaps", warn, "2 keys wait for a message that was not received, the oldest for ")
+		found["inbox_gaps"].want(t, "two gaps", warn, "2 keys wait for a message that was not received, the oldest key for ")
 		found["dead_letters"].want(t, "a dead letter", warn, "1 dead letter waits")
 		if f, asked := found["inbox_consumers"]; asked {
 			t.Errorf("HTTP has no consumers: %+v", f)
@@ -231,8 +231,8 @@ func TestInboxFailing(t *testing.T) {
 		for _, yes := range [][]string{nil, {"--yes"}} {
 			says(1, "would skip", []string{why, "Try: repair the handler"}, append(append([]string{"inbox", "skip", "--seq", "1"}, key...), yes...)...)
 		}
-		says(0, "missing", []string{"message 1 " + why + "; the change loses this message, because no dead letter stores it"}, append([]string{"inbox", "start-at", "--seq", "2"}, key...)...)
+		says(0, "missing", []string{"message 1 " + why + "; the change loses this message, because no dead letter stores the message"}, append([]string{"inbox", "start-at", "--seq", "2"}, key...)...)
 		db.parked(t, "billing", "acct_1", 1)
-		examined(t, url)["inbox_gaps"].want(t, "a failing message", warn, "1 key waits for a message that fails, the oldest for ")
+		examined(t, url)["inbox_gaps"].want(t, "a failing message", warn, "1 key waits for a message that fails, the oldest key for ")
 	})
 }

@@ -92,7 +92,7 @@ func TestJournalResumeIsNoStorm(t *testing.T) {
 	}
 	path := leftOpen(t, service.URL, keys...)
 	o := run(t, "journal", "resume", "--file", path).want(t, 1)
-	if seen.Load() != 11 || !strings.Contains(o.stdout, "0 closed, 40 still open (29 of these were not sent, because their server fails), 0 held") || !strings.Contains(o.stderr, "\nTry: run the same command again when the server works") {
+	if seen.Load() != 11 || !strings.Contains(o.stdout, "0 closed, 40 still open (29 of the open requests were not sent, because their server fails), 0 held") || !strings.Contains(o.stderr, "\nTry: run the same command again when the server works") {
 		t.Errorf("%d requests: %s%s", seen.Load(), o.stdout, o.stderr)
 	}
 }

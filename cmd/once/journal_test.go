@@ -105,7 +105,7 @@ func TestJournalIsListedAndSentAgain(t *testing.T) {
 		t.Errorf("%s", o.stdout)
 	}
 	o = run(t, "journal", "resume", "--file", path).want(t, 0)
-	if o.stdout != "0 closed, 0 still open, 0 held for the decision of a person\n" {
+	if o.stdout != "0 closed, 0 still open, 0 held for the decision of an operator\n" {
 		t.Errorf("%s", o.stdout)
 	}
 }

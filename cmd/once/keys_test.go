@@ -29,7 +29,7 @@ func TestKeysShow(t *testing.T) {
 			code int
 			says []string
 		}{
-			{"plain --scope jobs", 0, []string{"jobs", "done: the operation took effect once", "value, 5 bytes", "not captured", "(in 3.0 days)"}},
+			{"plain --scope jobs", 0, []string{"jobs", "done: the operation took effect one time", "value, 5 bytes", "not captured", "(in 3.0 days)"}},
 			{"hashed", 0, []string{"vault", "sha256-", "v1 ", "done"}},
 			{"expired --scope jobs", 0, []string{"expired", "would execute again", "ago)"}},
 			{"running --scope sagas", 0, []string{"running", "lease until", "recovery point paid", "has begun a call to another service"}},

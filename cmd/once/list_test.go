@@ -89,15 +89,15 @@ func golden(t *testing.T, got, want string) {
 	}
 }
 
-// TestEmptyListsSayWhatTheyAre: an empty list speaks of "such" operations only if a flag has chosen them.
+// TestEmptyListsSayWhatTheyAre: an empty list names the flags only if a flag has chosen the operations.
 func TestEmptyListsSayWhatTheyAre(t *testing.T) {
 	t.Parallel()
 	db := open(t, testenv.NewDatabase(t))
 	for want, args := range map[string][]string{
 		"There are no operations.\n":                           {"keys", "list"},
-		"There are no such operations.\n":                      {"keys", "list", "--scope", "s"},
+		"There are no operations that match the flags.\n":      {"keys", "list", "--scope", "s"},
 		"There are no entries; --reads lists the reads too.\n": {"audit", "list"},
-		"There are no such entries.\n":                         {"audit", "list", "--reads", "--scope", "t"},
+		"There are no entries that match the flags.\n":         {"audit", "list", "--reads", "--scope", "t"},
 	} {
 		if o := run(t, append(args, "--db", db.url)...).want(t, 0); o.stderr != want {
 			t.Errorf("once %v: %q, want %q", args, o.stderr, want)
@@ -109,10 +109,10 @@ func TestEmptyListsSayWhatTheyAre(t *testing.T) {
 func TestOrdinaryOperationIsInNoList(t *testing.T) {
 	t.Parallel()
 	db := open(t, testenv.NewDatabase(t))
-	const means = "running: the operation has a lease; an operation without a lease is in no list before its commit.\n"
+	const means = "The state running means that the operation has a lease. The list shows an operation without a lease only after the commit of this operation.\n"
 	list := func(state string) output { return run(t, "keys", "list", "--state", state, "--db", db.url).want(t, 0) }
 	_, err := once.Do(t.Context(), once.New(db.Store, once.Config{}), once.Operation{Scope: "s", Key: "k"}, func(context.Context, *sql.Tx) (string, error) {
-		if o := list("running"); o.stdout != "" || o.stderr != "There are no such operations. "+means {
+		if o := list("running"); o.stdout != "" || o.stderr != "There are no operations that match the flags. "+means {
 			t.Errorf("%s%s", o.stdout, o.stderr)
 		}
 		return "ada", nil
@@ -120,7 +120,7 @@ func TestOrdinaryOperationIsInNoList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := list("waiting"); o.stderr != "There are no such operations.\n" {
+	if o := list("waiting"); o.stderr != "There are no operations that match the flags.\n" {
 		t.Errorf("%s%s", o.stdout, o.stderr)
 	}
 	if o := run(t, "keys", "list", "--help").want(t, 0); !strings.Contains(o.stdout, means) {
@@ -255,12 +255,12 @@ func TestTimelineOfAttempts(t *testing.T) {
 		golden(t, show(0, "k"), `
 key          k
 scope        s
-state        done: the operation took effect once; a retry gets the stored answer
+state        done: the operation took effect one time; a retry gets the stored answer
 since        2026-01-31T12:00:00Z (...)
 expires      2099-01-31T12:00:00Z (...)
 result       value, 5 bytes
 fence        1
-fingerprint  none: once does not compare retries with the first request
+fingerprint  none: the library does not compare retries with the first request
 request      not captured
 `+printed)
 		if got := show(3, "never"); !strings.Contains(got, "The database has no operation with the key") || !strings.HasSuffix(got, `

@@ -102,7 +102,7 @@ func TestKeysResolve(t *testing.T) {
 		called := w.unknown("result")
 		o := run(t, "keys", "show", "result", "--db", url).want(t, 0)
 		now := call("result")
-		for _, s := range []string{"unknown: ", "phases       reserve: done", "charge: begun, and its outcome is not known", "charge, with the key " + called + " at the service", "only a person can find out", "once keys resolve result --scope s --call " + now[1], "--call-result FILE"} {
+		for _, s := range []string{"unknown: ", "phases       reserve: done", "charge: the call has begun, and its outcome is unknown", "charge, with the key " + called + " at the service", "only an operator can find out", "once keys resolve result --scope s --call " + now[1], "--call-result FILE"} {
 			if !strings.Contains(o.stdout, s) {
 				t.Errorf("keys show does not say %q:\n%s", s, o.stdout)
 			}
@@ -114,7 +114,7 @@ func TestKeysResolve(t *testing.T) {
 		}
 		const effect = "unknown, fence 3: a retry gets this result; the code after the call charge does NOT run\n"
 		o = resolve("result", append(now, "--result", result)...).want(t, 0)
-		if o.stdout != "phase     reserve: done\nphase     charge: begun, and its outcome is not known\nwould do  "+effect || !strings.HasSuffix(o.stderr, "nothing was changed yet. Try: the same command with --yes\n") {
+		if o.stdout != "phase     reserve: done\nphase     charge: the call has begun, and its outcome is unknown\nwould do  "+effect || !strings.HasSuffix(o.stderr, "the command has changed nothing. Try: the same command with --yes\n") {
 			t.Errorf("%s%s", o.stdout, o.stderr)
 		}
 		if _, err := w.do("result"); once.CodeOf(err) != once.CodeUnknown {
@@ -133,7 +133,7 @@ func TestKeysResolve(t *testing.T) {
 			t.Errorf("%s", o.stderr)
 		}
 		o = run(t, "keys", "show", "result", "--db", url).want(t, 0)
-		if !strings.Contains(o.stdout, "reserve: done") || !strings.Contains(o.stdout, "charge: begun; an operator has ended the operation") || strings.Contains(o.stdout, "Try: ") {
+		if !strings.Contains(o.stdout, "reserve: done") || !strings.Contains(o.stdout, "charge: the call had begun when an operator ended the operation") || strings.Contains(o.stdout, "Try: ") {
 			t.Errorf("%s", o.stdout)
 		}
 
@@ -141,7 +141,7 @@ func TestKeysResolve(t *testing.T) {
 		w.unknown("on")
 		now = call("on")
 		o = resolve("on", append(now, "--call-result", result)...).want(t, 0)
-		if !strings.Contains(o.stdout, "would do  unknown, fence 3: the call charge has returned this value; the next retry or a completer continues, and runs the code after it\n") {
+		if !strings.Contains(o.stdout, "would do  unknown, fence 3: the call charge has returned this value; the next retry or a completer continues the operation after this call\n") {
 			t.Errorf("%s", o.stdout)
 		}
 		resolve("on", append(now, "--call-result", result, "--yes")...).want(t, 0)
@@ -177,7 +177,7 @@ func TestKeysResolve(t *testing.T) {
 		w.cfg.HashKeys = true
 		called = w.unknown("again")
 		o = resolve("again", append(call("again"), "--run-again")...).want(t, 0)
-		if !strings.Contains(o.stderr, "WARNING: the call may take effect twice, unless the service dedupes by the key "+called+" and still remembers this key. The program does not say") {
+		if !strings.Contains(o.stderr, "WARNING: the call may take effect twice, unless the service executes each key only one time and still remembers the key "+called+". The program does not declare") {
 			t.Errorf("%s", o.stderr)
 		}
 		named := call("again")[1]
@@ -285,7 +285,7 @@ func TestKeysResolveRefuses(t *testing.T) {
 			}
 		}
 		// An owner has died in a call, and no caller has come since to store that its outcome is unknown.
-		if o := run(t, "keys", "show", "dead", "--db", url).want(t, 0); !strings.Contains(o.stdout, "the lease has ended during a call to another service, and the call may have taken effect: no retry repeats it, and a person must decide") {
+		if o := run(t, "keys", "show", "dead", "--db", url).want(t, 0); !strings.Contains(o.stdout, "the lease has ended during a call to another service, and the call may have taken effect: no retry repeats the call, and an operator must decide its outcome") {
 			t.Errorf("%s", o.stdout)
 		}
 		again := append(strings.Fields("keys resolve dead --db "+url+" --call "+calling(t, url, "dead")+" --scope s --reason r --run-again"), "--yes")
@@ -296,7 +296,7 @@ func TestKeysResolveRefuses(t *testing.T) {
 		if o := run(t, plain...).want(t, 0); !strings.Contains(o.stderr, "WARNING: a retry of this operation will execute the operation again") {
 			t.Errorf("%s", o.stderr)
 		}
-		golden(t, run(t, append(plain, "--yes")...).want(t, 0).stdout, "resolved: unknown, fence 1: the key is new again: a retry executes\n")
+		golden(t, run(t, append(plain, "--yes")...).want(t, 0).stdout, "resolved: unknown, fence 1: the key is new again: a retry executes the operation\n")
 		again = slices.Concat(plain, []string{"--yes"})
 		if o := run(t, again...).want(t, 0); !strings.HasPrefix(o.stdout, "this call was resolved before") {
 			t.Errorf("%s", o.stdout)

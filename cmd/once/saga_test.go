@@ -167,7 +167,7 @@ func TestSagaUsage(t *testing.T) {
 	}
 	url := sqliteURL(t)
 	run(t, "migrate", "up", "--only", "operation,operate", "--db", url).want(t, 0)
-	if o := run(t, "saga", "list", "--db", url).want(t, 0); !strings.Contains(o.stderr, "no such sagas") {
+	if o := run(t, "saga", "list", "--db", url).want(t, 0); !strings.Contains(o.stderr, "no sagas that match") {
 		t.Errorf("%s", o.stderr)
 	}
 	run(t, "saga", "retry", "k", "--reason", "x", "--yes", "--db", url).want(t, 3)
@@ -192,7 +192,7 @@ func TestDoctorOfSagas(t *testing.T) {
 	found["saga_due"].want(t, "waits", okay, "no saga waits for a runner")
 	found["saga_table"].want(t, "as it comes", okay, "2 sagas")
 	db.set(t, "once_saga_due", "due_at", time.Now().Add(-2*time.Hour), "1 = 1")
-	examined(t, url)["saga_due"].want(t, "due", warn, "1 saga is due, and the first one has been due for 2 h")
+	examined(t, url)["saga_due"].want(t, "due", warn, "1 saga is due, and the oldest due saga has waited for 2 h")
 	if _, err := db.ExecContext(t.Context(), "drop table once_saga_due"); err != nil {
 		t.Fatal(err)
 	}

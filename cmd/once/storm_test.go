@@ -80,11 +80,11 @@ func TestStormSaysItsVerdict(t *testing.T) {
 	testenv.Both(t)
 	t.Run("ordinary", func(t *testing.T) {
 		testenv.Cell(t, testenv.InTest)
-		wantVerdict(t, "ordinary", "Here retries help.")
+		wantVerdict(t, "ordinary", "In this simulation, retries help.")
 	})
 	t.Run("herd", func(t *testing.T) {
 		testenv.Cell(t, testenv.InProve)
-		wantVerdict(t, "herd", "Here retries do harm without a budget")
+		wantVerdict(t, "herd", "In this simulation, retries do harm without a budget")
 	})
 }
 

@@ -295,8 +295,8 @@ func TestTortureTellsNothing(t *testing.T) {
 		"--effects is missing":                                        {"--", "true"},
 		"--kills 0":                                                   {"--effects", "!echo 0", "--kills", "0", "--", "true"},
 		"is not LISTEN=DATABASE":                                      {"--effects", "!echo 0", "--proxy", "5433", "--", "true"},
-		"db.example.com is not this machine":                          {"--effects", "!echo 0", "--proxy", "5433=db.example.com:5432", "--", "true"},
-		"count.example.com is not this machine":                       {"--effects", "http://count.example.com/", "--", "true"},
+		"db.example.com is another machine":                           {"--effects", "!echo 0", "--proxy", "5433=db.example.com:5432", "--", "true"},
+		"count.example.com is another machine":                        {"--effects", "http://count.example.com/", "--", "true"},
 	} {
 		t.Run(says, func(t *testing.T) {
 			o, _ := tortured(t, append([]string{"-o", "table"}, args...)...)

@@ -85,10 +85,10 @@ func TestWebhookCommands(t *testing.T) {
 		if out := want("webhook endpoints --tenant acme", 0, ids["acme"]); strings.Contains(out, "PUBLIC") {
 			t.Errorf("a column without a value: %s", out)
 		}
-		want("webhook endpoints --state disabled", 0, "no such endpoints")
+		want("webhook endpoints --state disabled", 0, "no endpoints that match")
 		want("webhook endpoints --limit 1", 0, "--after")
 		want("webhook deliveries ACME", 0, "msg_1", "waiting", "refund.succeeded")
-		want("webhook deliveries GLOBEX", 0, "no such deliveries")
+		want("webhook deliveries GLOBEX", 0, "no deliveries that match")
 
 		relay := hooks.Relay(webhook.RelayConfig{Schedule: []time.Duration{time.Nanosecond}, Observer: webhook.LogRelay(nil)})
 		ctx := t.Context()
@@ -108,7 +108,7 @@ func TestWebhookCommands(t *testing.T) {
 		want("webhook show ACME msg_1 --payload --key-file "+key, 0, "said by the endpoint", "payload    {}")
 		want("webhook show ACME msg_1", 0, "operation  "+once.KeyHash("msg_1")+", scope acme")
 		want("keys show msg_1 --scope acme --events", 0, "webhook "+ids["acme"], "stopped")
-		want("webhook endpoints --state open", 0, "no such endpoints")
+		want("webhook endpoints --state open", 0, "no endpoints that match")
 		want("webhook show ACME msg_9", 3, "Try: ")
 
 		want("webhook disable ACME --reason holiday --by ada", 0, "would disable", "--yes")
@@ -230,7 +230,7 @@ func TestDoctorOfWebhooks(t *testing.T) {
 			t.Error("told of a delivery that is new")
 		}
 		db.set(t, "once_webhook_delivery", "due_at", time.Now().Add(-2*time.Hour), "1 = 1")
-		examined(t, dsn)["webhook_due"].want(t, "due", warn, "1 endpoint has deliveries that are due, the oldest for 2 h")
+		examined(t, dsn)["webhook_due"].want(t, "due", warn, "1 endpoint has deliveries that are due, the oldest delivery for 2 h")
 		if _, err := hooks.Endpoints().Disable(t.Context(), "acme", e.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +243,7 @@ func TestDoctorOfWebhooks(t *testing.T) {
 		if _, err := db.ExecContext(t.Context(), "update once_webhook_endpoint set disabled_by = 'failing'"); err != nil {
 			t.Fatal(err)
 		}
-		examined(t, dsn)["webhook_disabled"].want(t, "disabled", warn, "1 webhook endpoint is disabled, the first one for 3 h")
+		examined(t, dsn)["webhook_disabled"].want(t, "disabled", warn, "1 webhook endpoint is disabled, the first disabled endpoint for 3 h")
 	})
 }
 

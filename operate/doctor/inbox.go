@@ -50,7 +50,7 @@ func askGaps(ctx context.Context, p *examination) (Finding, error) {
 			}
 		}
 		says := func(fails bool, what string) string {
-			return words.Counted(keys[fails], "key waits", "keys wait") + what + ", the oldest for " + words.Span(oldest[fails])
+			return words.Counted(keys[fails], "key waits", "keys wait") + what + ", the oldest key for " + words.Span(oldest[fails])
 		}
 		var parts []string
 		if keys[false] > 0 {

@@ -22,7 +22,7 @@ func askLetters(ctx context.Context, p *examination) (Finding, error) {
 	case n == redriven:
 		return fine("%s until an inbox or a relay redrives them", lettersWait(n)), nil
 	}
-	return warn(lettersWait(n-redriven)+" for the decision of a person: redrive or discard", "once deadletter list --db "+p.URL), nil
+	return warn(lettersWait(n-redriven)+" for the decision of an operator: redrive or discard", "once deadletter list --db "+p.URL), nil
 }
 
 func lettersWait(n int) string {

@@ -201,7 +201,7 @@ const minPacket = 4 << 20
 func judgePacket(value string) Finding {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err == nil && n < minPacket {
-		return warn(fmt.Sprintf("max_allowed_packet is %d bytes: once cannot store a result that is larger than half of this limit, and rolls the operation back", n), "set global max_allowed_packet = 67108864")
+		return warn(fmt.Sprintf("max_allowed_packet is %d bytes: the library cannot store a result that is larger than half of this limit, and rolls the operation back", n), "set global max_allowed_packet = 67108864")
 	}
 	return fine("a result may have up to %d bytes", n/2)
 }

@@ -58,7 +58,7 @@ func judgeMySQLVersion(version, comment string) Finding {
 	// These servers report a version number of MySQL.
 	for _, other := range []string{"TiDB", "Vitess", "OceanBase", "SingleStore"} {
 		if strings.Contains(version+comment, other) {
-			return warn(other+" speaks the protocol of MySQL, but once is not tested with "+other+": two calls may both execute one operation", "use MySQL, MariaDB or PostgreSQL")
+			return warn(other+" speaks the protocol of MySQL, but the library once is not tested with "+other+": two calls may both execute one operation", "use MySQL, MariaDB or PostgreSQL")
 		}
 	}
 	first, rest, _ := strings.Cut(number, ".")
@@ -66,7 +66,7 @@ func judgeMySQLVersion(version, comment string) Finding {
 	major, err1 := strconv.Atoi(first)
 	minor, err2 := strconv.Atoi(second)
 	if err1 != nil || err2 != nil {
-		return warn(fmt.Sprintf("the server has the version %q, which this release of once does not know", version), "use MySQL "+tested)
+		return warn(fmt.Sprintf("the server has the version %q, which this release of the command once does not know", version), "use MySQL "+tested)
 	}
 	switch v := 100*major + minor; {
 	case v < oldest:
@@ -74,7 +74,7 @@ func judgeMySQLVersion(version, comment string) Finding {
 	case v < maintained:
 		return warn(fmt.Sprintf("%s %s is no longer maintained, and the library once is not tested with this version", name, number), "use "+name+" "+tested)
 	}
-	return fine("%s %s; once is tested with %s", name, number, tested)
+	return fine("%s %s; the library once is tested with %s", name, number, tested)
 }
 
 // askLocks checks that the server holds named locks for a session, because claims are such locks.
@@ -88,7 +88,7 @@ func askLocks(ctx context.Context, p *examination) (Finding, error) {
 	// A check without an answer in time proves nothing.
 	case ctx.Err() != nil:
 	case err != nil:
-		return fail("this server does not grant named locks (GET_LOCK), so once cannot claim operations: "+err.Error(), try), nil //nolint:nilerr // the error is the finding
+		return fail("this server does not grant named locks (GET_LOCK), so the library cannot claim operations: "+err.Error(), try), nil //nolint:nilerr // the error is the finding
 	case !kept.Bool:
 		return warn("this server does not hold named locks (GET_LOCK): duplicates of an operation may run at the same time, and only one of the duplicates can commit", try), nil
 	}
@@ -102,7 +102,7 @@ func askPackets(ctx context.Context, p *examination) (Finding, error) {
 	}
 	_, err := p.DB.ExecContext(ctx, "do 0; do 0")
 	if code, _ := sqlguard.MySQLCode(err); code == syntaxError {
-		return warn("a request to the server has one statement only. Compared with a transaction without once, an operation needs three more round trips, a first attempt four more, and a batch five more and one for each statement",
+		return warn("a request to the server has one statement only. Compared with a transaction without the library, an operation needs three more round trips, a first attempt four more, and a batch five more and one for each statement",
 			"open the database with sqlstore.Open, or use multiStatements=true and interpolateParams=true in the data source name. A handler still sends one statement at a time"), nil
 	}
 	if err != nil {

@@ -47,7 +47,7 @@ func judgeReadOnly(server, session string, following bool) Finding {
 	case server != "OFF" && server != "0":
 		return fail("read_only is on: this server is a replica and accepts no writes", "use the URL of the primary")
 	case session != "OFF":
-		return fail("the sessions are read only: once cannot write", "set global transaction_read_only = 0, and remove such a parameter from the URL")
+		return fail("the sessions are read only: the library cannot write", "set global transaction_read_only = 0, and remove such a parameter from the URL")
 	case following:
 		return warn("this server replicates from another server, and accepts writes too: if an operation reaches both servers, both servers execute the operation", "run set global read_only = 1 if this server is a replica")
 	}
@@ -149,7 +149,7 @@ func askGroup(ctx context.Context, p *examination) (Finding, error) {
 // judgeGroup judges the consistency of a group. A member that lags refuses at COMMIT a write that conflicts with a transaction which it has not
 // applied yet. Galera has no setting for a single primary.
 func judgeGroup(single, consistency string) Finding {
-	const stale = "so if the answer to a COMMIT is lost, once may report the COMMIT as not applied although it was applied. Then a retry may run the handler again, and the server refuses the COMMIT of the retry"
+	const stale = "so if the answer to a COMMIT is lost, the library may report the COMMIT as not applied although the COMMIT was applied. Then a retry may run the handler again, and the server refuses the COMMIT of the retry"
 	switch {
 	case single == "":
 		return warn("Galera: a node may lack transactions that another node has committed, "+stale, "send all requests of the service to one node, or set wsrep_sync_wait = 7")

@@ -77,7 +77,7 @@ func (p *examination) show(op operate.Operation) string {
 func askUnknown(ctx context.Context, p *examination) (Finding, error) {
 	f, err := p.oldest(ctx, p.unfinished(), fmt.Sprintf("state = %d and not (%s)", store.StateUnknown, ofSagas), "since")
 	if f.n > 0 {
-		return warn(fmt.Sprintf("%s an unknown outcome, the oldest for %s: a retry does not execute again as long as the outcome is unknown. If the called service can be asked, the next retry or a completer decides by itself; otherwise a person must decide", f.count("operation has", "operations have"), age(f.Operation)), p.show(f.Operation)), err
+		return warn(fmt.Sprintf("%s an unknown outcome, the oldest operation for %s: a retry does not execute the operation again as long as the outcome is unknown. If the called service can be asked, the next retry or a completer asks the service for the outcome; otherwise an operator must decide the outcome", f.count("operation has", "operations have"), age(f.Operation)), p.show(f.Operation)), err
 	}
 	return fine("no operation%s has an unknown outcome", f.among()), err
 }
@@ -85,7 +85,7 @@ func askUnknown(ctx context.Context, p *examination) (Finding, error) {
 func askWaiting(ctx context.Context, p *examination) (Finding, error) {
 	f, err := p.oldest(ctx, p.unfinished(), fmt.Sprintf("state = %d and scope not like 'saga/%%' and scope not like 'gateway/%%'", store.StateWaiting), "since") // sagas and operations of gateways may wait for long, which is not a problem
 	if f.n > 0 {
-		return warn(fmt.Sprintf("%s stopped before the end, the oldest began %s ago: an operation continues when its caller retries, or when a lease.Completer runs", f.count("operation has", "operations have"), age(f.Operation)), p.show(f.Operation)), err
+		return warn(fmt.Sprintf("%s stopped before the end, and the oldest operation began %s ago: an operation continues when its caller retries, or when a lease.Completer runs", f.count("operation has", "operations have"), age(f.Operation)), p.show(f.Operation)), err
 	}
 	return fine("no operation%s has stopped before its end", f.among()), err
 }
@@ -93,7 +93,7 @@ func askWaiting(ctx context.Context, p *examination) (Finding, error) {
 func askLapsed(ctx context.Context, p *examination) (Finding, error) {
 	f, err := p.oldest(ctx, p.unfinished(), fmt.Sprintf("state = %d and lease_until <= NOW", store.StateRunning), "lease_until")
 	if f.n > 0 {
-		return warn(fmt.Sprintf("%s a lease that has ended, the oldest lease %s ago: the process that held the lease has died, and no other process has continued the work yet", f.count("running operation has", "running operations have"), age(f.Operation)), p.show(f.Operation)), err
+		return warn(fmt.Sprintf("%s a lease that has ended, and the oldest lease ended %s ago: the process that held the lease has died, and no other process has continued the work yet", f.count("running operation has", "running operations have"), age(f.Operation)), p.show(f.Operation)), err
 	}
 	return fine("no operation%s has a lease that has ended", f.among()), err
 }
@@ -104,7 +104,7 @@ const expiredBound = 24 * time.Hour
 func askExpired(ctx context.Context, p *examination) (Finding, error) {
 	f, err := p.oldest(ctx, dialect.Expired(p.Dialect, "scope, KEY, expires_at", most), "1 = 1", "expires_at")
 	if f.n > 0 && f.Now.Sub(f.Since) > expiredBound {
-		return warn(fmt.Sprintf("%s still in the database, and the first one expired %s ago: no sweeper deletes expired rows", f.count("expired row is", "expired rows are"), age(f.Operation)), "once sweep --db "+p.URL), err
+		return warn(fmt.Sprintf("%s still in the database, and the oldest row expired %s ago: no sweeper deletes expired rows", f.count("expired row is", "expired rows are"), age(f.Operation)), "once sweep --db "+p.URL), err
 	}
 	return fine("%s until a sweeper deletes them", f.count("expired row waits", "expired rows wait")), err
 }

@@ -35,13 +35,13 @@ func askBacklog(ctx context.Context, p *examination) (Finding, error) {
 		case b.Messages == 0:
 			return fine("no message waits for delivery"), nil
 		case b.Oldest > backlogBound:
-			says := fmt.Sprintf("%s for delivery, the oldest for %s", waiting(b.Messages), words.Span(b.Oldest))
+			says := fmt.Sprintf("%s for delivery, the oldest message for %s", waiting(b.Messages), words.Span(b.Oldest))
 			if b.OldestSnapshot > backlogBound {
 				says += fmt.Sprintf(". A transaction has been open for %s. Until this transaction ends, PostgreSQL cannot remove dead rows, and the relay is slow", words.Span(b.OldestSnapshot))
 			}
 			return warn(says, "once outbox list --db "+p.URL), nil
 		}
-		return fine("%s for delivery, the oldest for %s", waiting(b.Messages), words.Span(b.Oldest)), nil
+		return fine("%s for delivery, the oldest message for %s", waiting(b.Messages), words.Span(b.Oldest)), nil
 	})
 }
 
@@ -65,7 +65,7 @@ func askStopped(ctx context.Context, p *examination) (Finding, error) {
 		case err != nil:
 			return Finding{}, err
 		case b.Stopped > 0:
-			return warn(fmt.Sprintf("relays have given up %s, and %s blocked: a person must resume or skip the messages", words.Count(int(b.Stopped), "message"), words.Counted(int(b.Blocked), "key is", "keys are")),
+			return warn(fmt.Sprintf("relays have given up %s, and %s blocked: an operator must resume or skip the messages", words.Count(int(b.Stopped), "message"), words.Counted(int(b.Blocked), "key is", "keys are")),
 				"once outbox list --state stopped --db "+p.URL), nil
 		case b.Failing > 0:
 			return fine("no message is given up; the delivery of %s has failed, and relays try again", words.Count(int(b.Failing), "message")), nil

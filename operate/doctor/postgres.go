@@ -96,7 +96,7 @@ func askPrimary(ctx context.Context, p *examination) (Finding, error) {
 	case recovering:
 		return fail("this server is a standby and accepts no writes", "use the URL of the primary, or add target_session_attrs=read-write to the URL"), err
 	case readonly:
-		return fail("default_transaction_read_only is on: once cannot write", "use another user or database, or turn the setting off"), err
+		return fail("default_transaction_read_only is on: the library cannot write", "use another user or database, or turn the setting off"), err
 	}
 	return fine("the server accepts writes"), err
 }
@@ -172,7 +172,7 @@ func askVanished(ctx context.Context, p *examination) (Finding, error) {
 	}
 	// On a Unix socket these settings are 0.
 	if idle == 0 && interval == 0 {
-		return fine("this connection does not leave this machine, so the server cannot lose the machine of this client"), nil
+		return fine("the client and the server are on the same machine, so the server does not need these settings"), nil
 	}
 	noticed := time.Duration(idle+interval*count) * time.Second
 	// With tcp_user_timeout the number of keepalives does not count.

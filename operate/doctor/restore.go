@@ -91,10 +91,10 @@ func askMoment(ctx context.Context, p *examination) (Finding, error) {
 		return Finding{}, err
 	case lost < 0:
 		return fail(fmt.Sprintf("the moment of the backup, %s, is later than the time of the clock of this database, %s. This clock decides when retentions and leases end", words.Time(p.RestoredTo), words.Time(now)),
-			"correct the clock of the server, or give the right moment of the backup"), nil
+			"correct the clock of the server, or give the correct moment of the backup"), nil
 	}
 	return warn(fmt.Sprintf("all effects, keys and messages that were committed here in the last %s, since %s, are lost. The called services still have their effects, clients have the answers, and caches replay these answers", words.Span(lost), words.Time(p.RestoredTo)),
-		"stop every process that used this database before the restore, empty shared caches (Redis), and do what this list says before you start the service"), nil
+		"stop every process that used this database before the restore, empty shared caches (Redis), and follow the advice of all these checks before you start the service"), nil
 }
 
 // askWorkSince finds operations that began after the backup. They show that the service has already worked on the restored database.
@@ -102,7 +102,7 @@ func askWorkSince(ctx context.Context, p *examination) (Finding, error) {
 	s, err := p.several(ctx, "once_operation", "since > ?", "scope, KEY", dialect.StoredTime(p.Dialect, p.RestoredTo))
 	return s.again("no operation began after the moment of the backup. If a client retries a lost operation, the operation runs again, and calls other services with the same keys as before",
 		s.of("operation")+" began after the moment of the backup: the service has run since the restore, or the given moment is too early. Consumers may treat messages that the service has added since then as repetitions",
-		"give the moment of the last commit in the backup; or stop the service until you have done what this list says"), err
+		"give the moment of the last commit in the backup; or stop the service until you have followed the advice of all these checks"), err
 }
 
 // calling is the condition that an operation has begun a call of another service whose outcome is not in the backup.
@@ -111,8 +111,8 @@ const calling = "calling"
 func askCalls(ctx context.Context, p *examination) (Finding, error) {
 	s, err := p.several(ctx, p.unfinished4(), calling+" and not ("+ofSagas+")", "scope, KEY")
 	return s.again("no call to another service was in flight at the moment of the backup",
-		s.of("call")+" in flight at the moment of the backup may have ended since then. A call that was begun is made again with its key. This is safe as long as the called service remembers the key (CallPolicy). After that, the outcome of the operation becomes unknown",
-		"if the called service has forgotten a key by now, look up the call at that service with once keys show KEY --scope SCOPE --db "+p.URL+", and then run once keys resolve. The other operations need nothing"), err
+		s.of("call")+" in flight at the moment of the backup may have ended since then. A call that was begun is made again with its key. The repeated call is safe as long as the called service remembers the key (CallPolicy). When the called service has forgotten the key, the outcome of the operation becomes unknown",
+		"if the called service has forgotten a key by now, look up the call at that service with once keys show KEY --scope SCOPE --db "+p.URL+", and then run once keys resolve. The other operations need no action"), err
 }
 
 // unfinished4 returns the table of the operations that are not done, with the mark of a call.
@@ -122,8 +122,8 @@ func (p *examination) unfinished4() string {
 
 func askUnknownAgain(ctx context.Context, p *examination) (Finding, error) {
 	s, err := p.several(ctx, p.unfinished(), fmt.Sprintf("state = %d", store.StateUnknown), "scope, KEY")
-	return s.again("no operation waited for the decision of a person at the moment of the backup",
-		s.of("operation")+" waited for the decision of a person at the moment of the backup. If a person has decided since then, the decision is lost, together with its entry in the audit",
+	return s.again("no operation waited for the decision of an operator at the moment of the backup",
+		s.of("operation")+" waited for the decision of an operator at the moment of the backup. If an operator has decided since then, the decision is lost, together with its entry in the audit",
 		"make the same decisions again: once keys list --state unknown --db "+p.URL), err
 }
 
@@ -138,7 +138,7 @@ func askDeliveredAgain(ctx context.Context, p *examination) (Finding, error) {
 	s, err := p.several(ctx, "once_outbox", "1 = 1", "event_id")
 	return s.again("no message waits for delivery",
 		s.of("message")+" waiting at the moment of the backup may have been delivered since then. A relay delivers each message again, with the same ID and number, and an inbox treats the message as a duplicate",
-		"once relay --to BROKER --db "+p.URL+", until once outbox list shows no message. Run this before once outbox renumber"), err
+		"once relay --to BROKER --db "+p.URL+", until once outbox list shows no message. Run the relay before once outbox renumber"), err
 }
 
 func askNumbers(ctx context.Context, p *examination) (Finding, error) {
@@ -153,7 +153,7 @@ func askNumbers(ctx context.Context, p *examination) (Finding, error) {
 	if after > p.RestoredTo.UnixMilli() {
 		return fine("an operator ran once outbox renumber after the moment of the backup: the numbers of all keys continue after %d. For each inbox with InOrder, run once inbox renumber --after %d", after, after), nil
 	}
-	f := warn("new messages of "+s.of("key")+" will have numbers that consumers may have received before the restore, and so will new messages of lost keys. An inbox with an order would treat such messages as repetitions, and skip them",
+	f := warn("new messages of "+s.of("key")+" will have numbers that consumers may have received before the restore, and new messages of lost keys will have such numbers too. An inbox with an order would treat these messages as repetitions, and skip the messages",
 		"once outbox renumber --reason WHY --db "+p.URL)
 	f.First = s.first
 	return f, nil
@@ -168,7 +168,7 @@ func askForgottenMessages(ctx context.Context, p *examination) (Finding, error) 
 	since := p.RestoredTo.UTC().Format(time.RFC3339)
 	return s.again("no inbox has received a message",
 		s.of("consumer")+" may have acknowledged messages after the moment of the backup. The effects of these messages are lost here, and the broker does not deliver the messages again by itself",
-		"read the stream of the broker again from before "+since+"; or, if the sender keeps delivered messages, run there once outbox resend --since "+since+" --reason WHY --db URL-OF-THE-SENDER. Messages that were applied before the backup count as duplicates"), err
+		"read the stream of the broker again from before "+since+"; or, if the sender keeps delivered messages, run for the database of the sender once outbox resend --since "+since+" --reason WHY --db URL-OF-THE-SENDER. Messages that were applied before the backup count as duplicates"), err
 }
 
 func askWebhooksAgain(ctx context.Context, p *examination) (Finding, error) {
@@ -189,7 +189,7 @@ func askWebhooksAgain(ctx context.Context, p *examination) (Finding, error) {
 func askLettersAgain(ctx context.Context, p *examination) (Finding, error) {
 	s, err := p.several(ctx, "once_deadletter", "state = 'dead'", "uid")
 	return s.again("the database had no dead letter at the moment of the backup",
-		s.of("dead letter")+" in the backup may have been redriven or discarded since then. These decisions are lost, and so are later dead letters",
+		s.of("dead letter")+" in the backup may have been redriven or discarded since then. These decisions are lost, and later dead letters are lost too",
 		"once deadletter list --db "+p.URL), err
 }
 
@@ -204,7 +204,7 @@ func askReceiptsAgain(ctx context.Context, p *examination) (Finding, error) {
 	s, err := p.several(ctx, "once_receipt", "1 = 1", "operation")
 	return s.again("the service has committed no receipt",
 		"receipts that were committed after the moment of the backup are lost, together with their effects. A gateway whose database was not restored replays the answers of lost operations",
-		"restore the database of the gateway to the same moment, or look for the lost operations in the gateway: once keys list --since "+p.RestoredTo.UTC().Format(time.RFC3339)+" --db URL-OF-THE-GATEWAY"), err
+		"restore the database of the gateway to the same moment, or list the lost operations in the database of the gateway: once keys list --since "+p.RestoredTo.UTC().Format(time.RFC3339)+" --db URL-OF-THE-GATEWAY"), err
 }
 
 // askForgottenAgain reports that erased data is in the restored database again. It counts the erasures in the audit.

@@ -40,7 +40,7 @@ func askSagaTable(ctx context.Context, p *examination) (Finding, error) {
 func askStuckSagas(ctx context.Context, p *examination) (Finding, error) {
 	f, err := p.oldest(ctx, p.unfinished(), fmt.Sprintf("state = %d and %s", store.StateUnknown, ofSagas), "since")
 	if f.n > 0 {
-		return warn(fmt.Sprintf("%s stuck, and the oldest of them was started %s ago: a person must decide how the saga continues", f.count("saga is", "sagas are"), age(f.Operation)), "once saga list --state stuck --db "+p.URL), err
+		return warn(fmt.Sprintf("%s stuck, and the oldest stuck saga was started %s ago: an operator must decide how the saga continues", f.count("saga is", "sagas are"), age(f.Operation)), "once saga list --state stuck --db "+p.URL), err
 	}
 	return fine("no saga%s is stuck", f.among()), err
 }
@@ -54,7 +54,7 @@ func askDueSagas(ctx context.Context, p *examination) (Finding, error) {
 	var oldest, now time.Time
 	err := p.DB.QueryRowContext(ctx, dialect.Text(p.Dialect, "select count(*), min(due_at), NOW from once_saga_due where due_at <= NOW")).Scan(&n, (*dialect.Time)(&oldest), (*dialect.Time)(&now))
 	if late := now.Sub(oldest); err == nil && n > 0 && late > overdueBound {
-		return warn(fmt.Sprintf("%s due, and the first one has been due for %s: no process with the definitions of these sagas runs saga.Runner.Run", words.Counted(n, "saga is", "sagas are"), words.Span(late)), "once saga list --state waiting --db "+p.URL+", and then start a process that runs these sagas"), nil
+		return warn(fmt.Sprintf("%s due, and the oldest due saga has waited for %s: no process with the definitions of these sagas runs saga.Runner.Run", words.Counted(n, "saga is", "sagas are"), words.Span(late)), "once saga list --state waiting --db "+p.URL+", and then start a process that runs these sagas"), nil
 	}
 	return fine("no saga waits for a runner"), err
 }

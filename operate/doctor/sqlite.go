@@ -76,7 +76,7 @@ func askSynchronous(ctx context.Context, p *examination) (Finding, error) {
 	case 0:
 		return fail("synchronous is OFF: a power failure loses acknowledged commits, and may destroy the file", try), err
 	case 1:
-		return warn("synchronous is NORMAL: with WAL, a power failure loses the last acknowledged commits, keys and effects together, and a retry executes again; without WAL, it may destroy the file", try), err
+		return warn("synchronous is NORMAL: with WAL, a power failure loses the last acknowledged commits, keys and effects together, and a retry executes again; without WAL, a power failure may destroy the file", try), err
 	case 2:
 		return fine("FULL"), err
 	}
@@ -92,7 +92,7 @@ func askBusy(ctx context.Context, p *examination) (Finding, error) {
 	const try = "_pragma=busy_timeout(5000) in the data source name"
 	switch {
 	case ms == 0:
-		return fail("busy_timeout is 0: if two requests write at the same time, one of them fails immediately, and sqlstore refuses to start", try), err
+		return fail("busy_timeout is 0: if two requests write at the same time, one request fails immediately, and sqlstore refuses to start", try), err
 	case ms < 1000:
 		return warn(fmt.Sprintf("busy_timeout is %d ms: a write waits for other writes, and fails if it waits longer than this time", ms), try), err
 	}

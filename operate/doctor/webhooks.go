@@ -19,7 +19,7 @@ var webhookChecks = []check{
 func askDueWebhooks(ctx context.Context, p *examination) (Finding, error) {
 	n, oldest, now, err := p.endpoints(ctx, dialect.DueEndpoints)
 	if late := now.Sub(oldest); err == nil && n > 0 && late > overdueBound {
-		return warn(fmt.Sprintf("%s deliveries that are due, the oldest for %s: no process runs webhook.Relay.Run, or an endpoint gets more events than it can receive", words.Counted(n, "endpoint has", "endpoints have"), words.Span(late)),
+		return warn(fmt.Sprintf("%s deliveries that are due, the oldest delivery for %s: no process runs webhook.Relay.Run, or an endpoint gets more events than it can receive", words.Counted(n, "endpoint has", "endpoints have"), words.Span(late)),
 			"once webhook endpoints --db "+p.URL+", and then start a process that calls webhook.Relay.Run"), nil
 	}
 	return Finding{}, err
@@ -29,7 +29,7 @@ func askDueWebhooks(ctx context.Context, p *examination) (Finding, error) {
 func askDisabledEndpoints(ctx context.Context, p *examination) (Finding, error) {
 	n, oldest, now, err := p.endpoints(ctx, "select count(*), min(disabled_at), NOW from once_webhook_endpoint where disabled_by in ('failing', 'gone') and deleted_at is null")
 	if n > 0 && err == nil {
-		return warn(fmt.Sprintf("%s disabled, the first one for %s: an endpoint is disabled if it fails for too long, or answers with 410", words.Counted(n, "webhook endpoint is", "webhook endpoints are"), words.Span(now.Sub(oldest))),
+		return warn(fmt.Sprintf("%s disabled, the first disabled endpoint for %s: an endpoint is disabled if it fails for too long, or answers with 410", words.Counted(n, "webhook endpoint is", "webhook endpoints are"), words.Span(now.Sub(oldest))),
 			"once webhook endpoints --state disabled --db "+p.URL), nil
 	}
 	return Finding{}, err

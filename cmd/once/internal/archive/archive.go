@@ -35,13 +35,13 @@ exit code is 1 if a segment is damaged or missing.`,
 		Make: func() cli.Runner { return new(verify) },
 	}
 	showEntry = cli.Entry{
-		Name: "archive show", Args: "DIR KEY", Brief: "show what an archive contains for an idempotency key, a message or a receipt",
-		Help: `Prints the operations of the archive that have this key, in the same form as "once keys show". If a key
-expired and was then executed again, the archive can have several operations with this key, and the
-command prints all of them. The exit code is 3 if the archive has no row for KEY.
+		Name: "archive show", Args: "DIR KEY", Brief: "print the rows of an archive for an idempotency key, a message or a receipt",
+		Help: `Prints the operations of the archive whose key is KEY, in the same form as "once keys show". If a client
+used KEY again after KEY had expired, the archive can have several operations with KEY. The command then prints all
+these operations. The exit code is 3 if the archive has no row for KEY.
 
-With --table, the command searches the rows of the given table instead of operations. The table decides
-what KEY is:
+With --table, the command searches the rows of the given table instead of operations. The table decides the meaning of
+KEY:
 
   once_outbox_sent      the ID of a delivered message; --scope is the topic of the message
   once_receipt          the operation of a receipt
@@ -55,9 +55,9 @@ encrypted. Bodies and headers are printed only with --payload.`,
 	restoreEntry = cli.Entry{
 		Name: "archive restore", Args: "DIR FILE", Brief: "write the operations of an archive into a new SQLite file",
 		Help: `Writes the operations of the archive into a new SQLite file. You can read this file with "once keys show"
-and with queries of your own. The operations in the file are expired, so no service answers a retry from
-the file. The command does not write to the database from which the operations were swept. If a key was
-executed again after it had expired, the file has only the last execution of the key.`,
+and with queries of your own. The operations in the file are expired, so no service answers a retry from the file. The
+command does not write to the database from which a sweep has deleted the operations. If a key was used again after the
+key had expired, the file has only the last operation with this key.`,
 		Make: func() cli.Runner { return new(restore) },
 	}
 )
@@ -86,7 +86,7 @@ func (c *verify) Run(ctx context.Context, m *cli.Env, args []string) error {
 		for _, d := range a.Damaged {
 			fmt.Fprintf(m.Stdout, "damaged  %s: %s\n", d.File, d.Error)
 		}
-		fmt.Fprintf(m.Stdout, "%d segments with %d rows and %d bytes; %d damaged.\n", a.Segments, a.Rows, a.Bytes, len(a.Damaged))
+		fmt.Fprintf(m.Stdout, "%d segments with %d rows and %d bytes; %d segments damaged.\n", a.Segments, a.Rows, a.Bytes, len(a.Damaged))
 	}
 	if err == nil && len(a.Damaged) > 0 {
 		return cli.ErrSaid
@@ -196,7 +196,7 @@ func (*restore) Flags(*pflag.FlagSet) {}
 
 func (*restore) Run(ctx context.Context, m *cli.Env, args []string) (err error) {
 	if len(args) < 2 {
-		return cli.Usage("from where, to where?", "once archive restore DIR FILE")
+		return cli.Usage("DIR or FILE is missing", "once archive restore DIR FILE")
 	}
 	if _, err := operate.OpenArchive(args[0]); err != nil {
 		return err
@@ -244,7 +244,7 @@ func (*restore) Run(ctx context.Context, m *cli.Env, args []string) (err error) 
 	if err := tx.Commit(); err != nil {
 		return db.Failed("write", err)
 	}
-	fmt.Fprintf(m.Stdout, "%s written into %s, with their expiry times from the archive.\nTry: once keys show KEY --db %s\n", words.Counted(n, "operation was", "operations were"), db.Name, db.Paste)
+	fmt.Fprintf(m.Stdout, "%s written into %s, with the expiry times from the archive.\nTry: once keys show KEY --db %s\n", words.Counted(n, "operation was", "operations were"), db.Name, db.Paste)
 	return nil
 }
 

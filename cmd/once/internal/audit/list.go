@@ -15,13 +15,11 @@ import (
 )
 
 // Noun is once audit.
-var Noun = cli.Noun{Name: "audit", Brief: "the record of what operators have changed and read", Group: cli.GroupOperate, Entries: []cli.Entry{listEntry}}
+var Noun = cli.Noun{Name: "audit", Brief: "the record of the changes and reads of operators", Group: cli.GroupOperate, Entries: []cli.Entry{listEntry}}
 
 var listEntry = cli.Entry{
-	Name: "audit list", Brief: "list who has changed, erased or read which operation",
-	Help: `Lists what operators have changed in this database, the newest change first. With --reads the list also shows who
-has looked at operations with "once keys list", "once keys show", "once keys export" or the console. Keys are printed
-as hashes. To see what operators have done to one key, run "once keys show KEY".`,
+	Name: "audit list", Brief: "list the operators who have changed, erased or read operations",
+	Help: `Lists the changes of operators in this database, the newest change first. With --reads the list also shows the operators who have read operations with "once keys list", "once keys show", "once keys export" or the console. The command prints keys as hashes. To see the actions of operators on one key, run "once keys show KEY".`,
 	Make: func() cli.Runner { return new(list) },
 }
 
@@ -35,7 +33,7 @@ type list struct {
 func (c *list) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.filter.Scope, "scope", "", "list only actions on keys of this `SCOPE`")
-	fs.BoolVar(&c.reads, "reads", false, "also list who has read operations")
+	fs.BoolVar(&c.reads, "reads", false, "also list the operators who have read operations")
 	cli.WindowFlags(fs, &c.filter.Window)
 	c.output.Flag(fs)
 }
@@ -55,7 +53,7 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if err != nil {
 		return db.Failed("read", err)
 	}
-	return cli.ShowPage(m, c.output, p, words.Either(c.filter.Scope+c.filter.After == "", "entries", "such entries")+words.Either(c.reads, "", "; --reads lists the reads too"), printList)
+	return cli.ShowPage(m, c.output, p, words.Either(c.filter.Scope+c.filter.After == "", "entries", "entries that match the flags")+words.Either(c.reads, "", "; --reads lists the reads too"), printList)
 }
 
 func printList(w io.Writer, list []operate.Entry) error {

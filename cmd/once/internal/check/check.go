@@ -42,8 +42,9 @@ The command sends requests only to this machine. To test an API on another machi
 --i-own-this; the command then sends at most 5 requests a second. With --plan the command prints the requests
 and does not send them. The command follows no redirects and uses no proxy.
 
-The exit code is 0 if the command found no violation and no deviation, 1 if it found a violation or a deviation, and 2
-if the command could not test the API.`,
+A violation is a doubled or lost effect, a key that stays locked, or the response of another request. A deviation is a
+response that misleads clients. The exit code is 0 if the command reports no violation and no deviation, 1 if the
+command reports a violation or a deviation, and 2 if the command could not test the API.`,
 	Make: func() cli.Runner { return new(check) },
 }
 
@@ -61,7 +62,7 @@ func (c *check) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.preset, "preset", probe.Presets[0].Name, "the `NAME` of the format in which the API expects keys: "+strings.Join(probe.Names(), " or "))
 	fs.StringVar(&c.keyHeader, "key-header", "Idempotency-Key", "the `NAME` of the header with the key")
 	fs.StringVar(&c.effects, "effects", "", "count the effects: a `URL` or a shell command (!COMMAND) that returns the number of effects")
-	cli.HeaderFlag(fs, "as", c.as, "the credentials of a second caller: a header `'NAME: VALUE'`, or @FILE with such lines")
+	cli.HeaderFlag(fs, "as", c.as, "the credentials of a second caller: a header `'NAME: VALUE'`, or @FILE with one header in each line")
 	fs.StringVar(&c.other, "other", "", "a second `BODY` that the API accepts (default: the body of the request, with its first number increased by one)")
 	fs.StringSliceVar(&c.owned, "i-own-this", nil, "also allow requests to this `HOST`; the requests may damage the data of the host")
 	fs.DurationVar(&c.after, "after", 0, "wait for this `TIME`, such as 24h, and then retry the first request")

@@ -166,16 +166,16 @@ func TestBlindIsNoPass(t *testing.T) {
 func TestUsageErrorsSayWhatToTry(t *testing.T) {
 	t.Parallel()
 	for says, args := range map[string][]string{
-		"the request is missing":             nil,
-		"has no curl command":                {"POST", "http://localhost"},
-		"no such file":                       {"none.http"},
-		"\"soap\" does not exist":            {"--preset", "soap", "--", "curl", "localhost", "-d", "x"},
-		"not support the curl option --form": {"--", "curl", "localhost", "--form", "x=1"},
-		"--after -1s is a time in the past":  {"--after", "-1s", "--", "curl", "localhost", "-d", "x"},
-		"nothing was sent.\nTry: --i-own":    {"--", "curl", "api.example.com", "-d", "x"},
-		"192.0.2.1 is not this machine":      {"--effects", "http://192.0.2.1/", "--", "curl", "localhost", "-d", "x"},
-		"neither a URL nor a command":        {"--effects", "psql", "--", "curl", "localhost", "-d", "x"},
-		"127.0.0.1:1 is not reached: dial":   {"--", "curl", "127.0.0.1:1", "-d", "x"},
+		"the request is missing":              nil,
+		"has no curl command":                 {"POST", "http://localhost"},
+		"no such file":                        {"none.http"},
+		"\"soap\" does not exist":             {"--preset", "soap", "--", "curl", "localhost", "-d", "x"},
+		"not support the curl option --form":  {"--", "curl", "localhost", "--form", "x=1"},
+		"--after -1s is a time in the past":   {"--after", "-1s", "--", "curl", "localhost", "-d", "x"},
+		"sent no request.\nTry: --i-own":      {"--", "curl", "api.example.com", "-d", "x"},
+		"192.0.2.1 is another machine":        {"--effects", "http://192.0.2.1/", "--", "curl", "localhost", "-d", "x"},
+		"neither a URL nor a command":         {"--effects", "psql", "--", "curl", "localhost", "-d", "x"},
+		"127.0.0.1:1 cannot be reached: dial": {"--", "curl", "127.0.0.1:1", "-d", "x"},
 	} {
 		code, stdout, stderr := run(t, args...)
 		if code != 2 || !strings.Contains(stderr, says) || !strings.Contains(stderr, "\nTry: ") || stdout != "" {

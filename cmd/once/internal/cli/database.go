@@ -89,7 +89,7 @@ func (s Source) Lacks(err error, what, capability string) error {
 func mysqlAdvice(err error) string {
 	switch {
 	case errors.As(err, new(*tls.CertificateVerificationError)):
-		return "use a certificate that this machine trusts; or tls=skip-verify in the URL, which encrypts and does not check the identity of the server"
+		return "use a certificate that this machine trusts; or use tls=skip-verify in the URL, which encrypts the connection and does not check the identity of the server"
 	case errors.Is(err, mysql.ErrNoTLS):
 		return "use a server with TLS, or a URL without tls=true"
 	}
@@ -97,15 +97,15 @@ func mysqlAdvice(err error) string {
 	case 1045:
 		return "write the user and the password of the database into the URL"
 	case 1044, 1142, 1227:
-		return "use the URL of a user with this privilege, or GRANT the privilege to this user"
+		return "use the URL of a user who has the missing privilege, or GRANT the missing privilege to this user"
 	case 1049:
-		return "run create database as a user with this privilege, or use the name of an existing database"
+		return "run \"create database\" as a user who may create databases, or use the name of an existing database"
 	case 1193:
 		return "use only parameters of go-sql-driver/mysql in the URL, such as tls=true, or variables of the server, such as wait_timeout=60"
 	case 1901, 3770: // an expression of a migration has a function that the server does not allow there
 		return "use a tested version of MySQL or MariaDB: the command once doctor names the tested versions. This server refuses the SQL of the statement itself, so a user with more privileges does not help"
 	case 3159:
-		return "use tls=true in the URL; or tls=skip-verify, which encrypts and does not check the identity of the server"
+		return "use tls=true in the URL; or use tls=skip-verify, which encrypts the connection and does not check the identity of the server"
 	}
 	return ""
 }
@@ -190,7 +190,7 @@ func fileSource(dsn string) (Source, error) {
 	}
 	path := words.Either(u.Opaque != "", u.Opaque, u.Path)
 	if path == "" {
-		return Source{}, Usage(fmt.Sprintf("--db %q has no name of a file", dsn), "--db file:app.db")
+		return Source{}, Usage(fmt.Sprintf("--db %q does not name a file", dsn), "--db file:app.db")
 	}
 	own := u.Query()
 	own.Del("_txlock")
@@ -224,7 +224,7 @@ func Reached(ctx context.Context, src Source, db *sql.DB) error {
 	defer cancel()
 	err := db.PingContext(bounded)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		return Unreachable(fmt.Errorf("open %s: %w within %v. Try: check the address of the database, and whether this machine can reach it; or use a longer --timeout if the database is slow", src.Name, ErrNoAnswer, patience))
+		return Unreachable(fmt.Errorf("open %s: %w within %v. Try: check the address of the database, and whether this machine can reach this address; or use a longer --timeout if the database is slow", src.Name, ErrNoAnswer, patience))
 	}
 	if err != nil {
 		return src.Failed("open", err)

@@ -54,7 +54,7 @@ func TestRefusedSQLNeedsNoPrivilege(t *testing.T) {
 	for code, try := range map[uint16]string{
 		1901: "Try: use a tested version of MySQL or MariaDB", // MariaDB: a function that the expression may not use
 		3770: "Try: use a tested version of MySQL or MariaDB", // MySQL: a function that a default may not use
-		1142: "Try: use the URL of a user with this privilege",
+		1142: "Try: use the URL of a user who has the missing privilege",
 	} {
 		if err := src.Failed("migrate", &mysql.MySQLError{Number: code, Message: "refused"}); !strings.Contains(err.Error(), try) {
 			t.Errorf("%d: %v, want %q", code, err, try)

@@ -51,10 +51,10 @@ type Noun struct {
 
 // The groups of nouns, each of which is a heading in the overview.
 const (
-	GroupTry     = "Try it"
-	GroupSetUp   = "Set up"
-	GroupRun     = "Run beside the service"
-	GroupOperate = "Look and decide"
+	GroupTry     = "Try the library"
+	GroupSetUp   = "Set up the database"
+	GroupRun     = "Run next to a service"
+	GroupOperate = "Inspect and repair stored data"
 )
 
 // Alone returns the noun of a command that has no verb.
@@ -123,7 +123,7 @@ func exitCode(ctx context.Context, err error) int {
 
 // Preview says that nothing was changed. It is not a failure: the output shows the effect to a script.
 func (m *Env) Preview(flags string) error {
-	_, err := fmt.Fprintf(m.Stderr, "This is a preview: nothing was changed yet. Try: the same command with %s\n", flags)
+	_, err := fmt.Fprintf(m.Stderr, "This is a preview: the command has changed nothing. Try: the same command with %s\n", flags)
 	return err
 }
 

@@ -21,8 +21,8 @@ type Between struct{ Since, Before string }
 
 // Flags adds the two flags.
 func (b *Between) Flags(fs *pflag.FlagSet) {
-	fs.StringVar(&b.Since, "since", "", "only at or after this `TIME`: a time, or a duration before now such as 72h")
-	fs.StringVar(&b.Before, "before", "", "only before this `TIME`: a time, or a duration before now such as 72h")
+	fs.StringVar(&b.Since, "since", "", "only items of this `TIME` or later: a time, or a duration before now such as 72h")
+	fs.StringVar(&b.Before, "before", "", "only items from before this `TIME`: a time, or a duration before now such as 72h")
 }
 
 // Read sets since and before, and returns the time by the clock of the database.
@@ -68,15 +68,15 @@ func Operator() string {
 // CheckLimit checks the flag --limit.
 func CheckLimit(limit int) error {
 	if limit < 1 {
-		return Usage(fmt.Sprintf("--limit %d", limit), "--limit 50")
+		return Usage(fmt.Sprintf("--limit %d must be greater than zero", limit), "--limit 50")
 	}
 	return nil
 }
 
 // ByFlags adds the flags --by and --reason of all commands that change something.
 func ByFlags(fs *pflag.FlagSet, by *operate.By) {
-	fs.StringVar(&by.Reason, "reason", "", "`WHY` you run this command; the reason is written into the audit (required)")
-	fs.StringVar(&by.Who, "by", Operator(), "`WHO` runs this command; the name is written into the audit")
+	fs.StringVar(&by.Reason, "reason", "", "the reason `WHY` you run this command; the audit records the reason (required)")
+	fs.StringVar(&by.Who, "by", Operator(), "the name of the operator `WHO` runs this command; the audit records the name")
 }
 
 // CheckBy returns an error that names a missing flag.

@@ -21,7 +21,7 @@ type KeyFile struct{ path string }
 
 // Flags adds the flag.
 func (f *KeyFile) Flags(fs *pflag.FlagSet) {
-	fs.StringVar(&f.path, "key-file", "", "`FILE` with the encryption key of the service, in hexadecimal, if the service encrypts the data that it stores")
+	fs.StringVar(&f.path, "key-file", "", "the `FILE` with the encryption key of the service, in hexadecimal; needed if the service encrypts its stored data")
 }
 
 // Encrypter reads the file. It returns nil without the flag.

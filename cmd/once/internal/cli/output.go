@@ -108,7 +108,7 @@ func ShowPage[T any](m *Env, f Form, p operate.Page[T], what string, table func(
 // WindowFlags adds the flags --limit and --after of all lists.
 func WindowFlags(fs *pflag.FlagSet, w *operate.Window) {
 	fs.IntVar(&w.Limit, "limit", operate.DefaultLimit, "print at most `N` items")
-	fs.StringVar(&w.After, "after", "", "print the next page: the items after this `CURSOR`, which the command has printed with the page before")
+	fs.StringVar(&w.After, "after", "", "print the page after this `CURSOR`; the command prints the cursor at the end of each page")
 }
 
 // More prints how to get the next page, if one exists.

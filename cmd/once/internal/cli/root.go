@@ -15,7 +15,7 @@ import (
 
 // Root builds the tree of commands.
 func (m *Env) Root() *cobra.Command {
-	root := parent(&cobra.Command{Use: "once", Short: "make retried operations take effect once", Long: "The library once makes retried operations take effect once. This command manages the data of the library.\n\nTo begin with, try: once demo"})
+	root := parent(&cobra.Command{Use: "once", Short: "manage the data of the library \"once\"", Long: "With the library \"once\", an operation takes effect only one time, even if clients retry the operation.\nThis command manages the data of the library.\n\nTo begin, run: once demo"})
 	root.Flags().Bool("version", false, "print the version")
 	root.PersistentFlags().StringP("config", "c", "", "the `FILE` with default values for flags (default: once.yaml, if this file exists)")
 	root.SetOut(m.Stdout)

@@ -20,7 +20,7 @@ func (e *UsageError) Error() string { return words.Sentence(e.what) + " Try: " +
 // Errors for failures that the command has already printed.
 var (
 	ErrSaid    = errors.New("said")
-	ErrNothing = errors.New("said that nothing is found")
+	ErrNothing = errors.New("the command has printed that nothing exists")
 )
 
 // nothingError says that the named thing does not exist.

@@ -29,13 +29,13 @@ var entry = cli.Entry{
 language. The pages show the health of the database, each operation with its timeline, the outbox by topic, the
 messages for which inboxes wait, dead letters by cause, sagas, webhooks, and the audit.
 
-Without --act the pages only read the database. With --act you can also change data on the pages, for example redrive
-a dead letter or skip a message; for each change you give a reason, which is written into the audit. The page Help
-lists these changes. With --act the printed address contains a token, so that only the person who starts the command
-can make changes.
+Without --act the pages only read the database. With --act you can also change data on the pages, for example redrive a
+dead letter or skip a message; for each change you give a reason, and the audit records the reason. The page Help lists
+these changes. With --act the printed address contains a token, so that only the operator who starts the command can
+make changes.
 
-The command listens only on the loopback interface. To give several people access, serve package console in a
-program of your own that authenticates its users.`,
+The command listens only on the loopback interface. To give several people access, serve package console in your own
+program, which must authenticate its users.`,
 	Make: func() cli.Runner { return new(command) },
 }
 
@@ -49,7 +49,7 @@ func (c *command) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.listen, "listen", "127.0.0.1:8480", "the `ADDRESS` at which the pages are served; it must be a loopback address")
 	fs.BoolVar(&c.act, "act", false, "allow changes on the pages")
-	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO` uses the pages; the name is written into the audit")
+	fs.StringVar(&c.who, "by", cli.Operator(), "the name of the operator `WHO` uses the pages; the audit records the name")
 	c.key.Flags(fs)
 }
 
@@ -90,7 +90,7 @@ func (c *command) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if token == "" {
 		fmt.Fprintf(m.Stdout, "console   http://%s/\nThe pages only read the database. Try: --act to allow changes.\n", l.Addr())
 	} else {
-		fmt.Fprintf(m.Stdout, "console   http://%s/?token=%s\nThe console acts as %s.\n", l.Addr(), token, c.who)
+		fmt.Fprintf(m.Stdout, "console   http://%s/?token=%s\nThe audit records changes under the name %s.\n", l.Addr(), token, c.who)
 	}
 	return cli.Serve(ctx, server, l)
 }

@@ -19,7 +19,7 @@ import (
 
 // Noun is once deadletter.
 var Noun = cli.Noun{
-	Name: "deadletter", Brief: "messages whose delivery was given up; you can retry or discard them", Group: cli.GroupOperate,
+	Name: "deadletter", Brief: "messages that an inbox or a relay has given up; you can redrive or discard these messages", Group: cli.GroupOperate,
 	Entries: []cli.Entry{listEntry, showEntry, redriveEntry, discardEntry},
 }
 
@@ -46,7 +46,7 @@ func refused(db *cli.DB, doing string, err error) error {
 
 // notDead returns the error for a letter that cannot be redriven or discarded, because it is not dead.
 func notDead(db *cli.DB, uid string) error {
-	return cli.Nothing(fmt.Errorf("the dead letter %s does not exist, or was redriven or discarded before. Try: once deadletter show %s --db %s", words.Shown(uid), words.Quoted(uid), db.Paste))
+	return cli.Nothing(fmt.Errorf("the dead letter %s does not exist, or an operator has redriven or discarded the dead letter before. Try: once deadletter show %s --db %s", words.Shown(uid), words.Quoted(uid), db.Paste))
 }
 
 // letterFilter is the flags that choose letters.

@@ -13,14 +13,14 @@ import (
 
 var discardEntry = cli.Entry{
 	Name: "deadletter discard", Args: "UID", Brief: "discard dead letters for good, so that later messages of their keys are handled",
-	Help: `Discards dead letters: the dead letter with this UID, or all dead letters that match the flags. After a
-dead letter is discarded, its inbox handles the next message of the key, and treats a redelivery of the discarded
-message as a duplicate. In place of a discarded message of an outbox, a relay delivers a marker. "once outbox skip"
-has the same effect.
+	Help: `Discards dead letters: the dead letter with this UID, or all dead letters that match the flags. After a dead
+letter is discarded, its inbox handles the next message of the key, and treats a redelivery of the discarded message as
+a duplicate. In place of a discarded message of an outbox, a relay delivers a marker (a message without the payload).
+"once outbox skip" has the same effect.
 
-Without --yes nothing is changed: the command counts the dead letters, and prints a value for --before. With this
-value, --before chooses exactly the counted dead letters, and no later ones. With --yes the payloads are deleted, and
-cannot be restored.`,
+Without --yes nothing is changed: the command counts the dead letters, and prints a value for --before. With this value,
+--before chooses exactly the counted dead letters, and no later dead letters. With --yes the command deletes the
+payloads for good.`,
 	Make: func() cli.Runner { return new(discard) },
 }
 
@@ -73,7 +73,7 @@ func (c *discard) Run(ctx context.Context, m *cli.Env, args []string) error {
 		if c.filter.UID != "" && n == 0 {
 			return notDead(db, c.filter.UID)
 		}
-		fmt.Fprintf(m.Stdout, "would discard: %s\n", words.Count(int(n), "letter"))
+		fmt.Fprintf(m.Stdout, "would discard: %s\n", words.Count(int(n), "dead letter"))
 		return m.Preview(flags)
 	}
 	n, err := db.Letters.Discard(ctx, c.by, c.filter.LetterFilter)
@@ -83,6 +83,6 @@ func (c *discard) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if c.filter.UID != "" && n == 0 {
 		return notDead(db, c.filter.UID)
 	}
-	fmt.Fprintf(m.Stdout, "discarded: %s\n", words.Count(int(n), "letter"))
+	fmt.Fprintf(m.Stdout, "discarded: %s\n", words.Count(int(n), "dead letter"))
 	return nil
 }

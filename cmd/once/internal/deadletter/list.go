@@ -20,8 +20,8 @@ var listEntry = cli.Entry{
 messages of the key wait until the dead letter is redriven (tried again) or discarded.
 
 The command lists the causes of dead letters, the most frequent cause first. A cause is an error text without numbers
-and IDs. For each cause the command prints the number of dead letters, and how many of these wait for their turn in a
-redrive. With --letters the command lists each dead letter. --since and --before choose dead letters by the time at
+and IDs. For each cause the command prints the number of dead letters, and the number of these dead letters that wait in
+a redrive. With --letters the command lists each dead letter. --since and --before choose dead letters by the time at
 which the message was given up: a time (2026-01-31T12:00:00Z), or a duration before now (90m, 72h) by the clock of the
 database.`,
 	Make: func() cli.Runner { return new(list) },
@@ -75,7 +75,7 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return cli.WriteList(m.Stdout, c.output, page, page.Causes)
 	}
 	if len(page.Causes)+len(page.Letters) == 0 {
-		err = m.Empty("such letters")
+		err = m.Empty("dead letters that match the flags")
 	} else {
 		err = page.print(m.Stdout, c.letters)
 	}
@@ -86,7 +86,7 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return err
 	}
 	for _, r := range page.Redrives {
-		fmt.Fprintf(m.Stderr, "A redrive of %s is not complete: it is running, or was killed. Try: once deadletter redrive --resume %s --db %s\n", words.Shown(r.Who), r.UID, db.Paste)
+		fmt.Fprintf(m.Stderr, "A redrive of %s is not complete: the redrive is running, or was killed. Try: once deadletter redrive --resume %s --db %s\n", words.Shown(r.Who), r.UID, db.Paste)
 	}
 	return nil
 }
@@ -107,13 +107,13 @@ func (c *list) page(ctx context.Context, db *cli.DB) (p page, err error) {
 func (p page) print(w io.Writer, letters bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if !letters {
-		fmt.Fprint(t, "LETTERS\tREDRIVEN\tOF\tTOPIC\tCLASS\tCAUSE\tNEWEST\tONE OF THEM\n")
+		fmt.Fprint(t, "DEAD LETTERS\tIN A REDRIVE\tORIGIN\tTOPIC\tCLASS\tCAUSE\tNEWEST\tEXAMPLE\n")
 		for _, g := range p.Causes {
 			fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", g.Letters, g.Waiting, originOf(g.Origin, g.Consumer), words.OrDash(g.Topic), words.Shown(g.Class), words.Shown(g.Cause), words.Time(g.Newest), g.UID)
 		}
 		return t.Flush()
 	}
-	fmt.Fprint(t, "UID\tOF\tTOPIC\tKEY\tTYPE\tSTATE\tFAILED\tDEAD\tERROR\n")
+	fmt.Fprint(t, "UID\tORIGIN\tTOPIC\tKEY\tTYPE\tSTATE\tFAILED\tDEAD\tERROR\n")
 	for _, l := range p.Letters {
 		state := string(l.State) + words.Either(!l.RedriveAt.IsZero(), ", redriven", "")
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", l.UID, originOf(l.Origin, l.Consumer), words.OrDash(l.Topic), words.OrDash(l.Key), words.OrDash(l.Type), state, l.Attempts, words.Time(l.DeadAt), words.Shown(l.Error))

@@ -22,16 +22,16 @@ var redriveEntry = cli.Entry{
 all dead letters. The running inboxes and relays then try the marked messages. A message keeps its ID. Each message
 is applied only once, even if two redrives run at the same time or this command is killed.
 
-With --canary one dead letter is tried first, and the other dead letters are tried only after the first one was
+With --canary one dead letter is tried first, and the other dead letters are tried only after the first dead letter was
 applied. --rate limits how many dead letters are tried per second. With --wait the command prints the progress until
 each dead letter was tried; without --wait the command ends when all dead letters are marked. Messages whose first
-failure is more than 7 days ago are not marked, because receivers may have forgotten the IDs of these messages and
-could apply the messages twice. --beyond-retention marks these messages too.
+failure is more than 7 days ago are not marked, because receivers may have forgotten the IDs of these messages and could
+apply the messages twice. --beyond-retention also marks the messages with an older first failure.
 
---resume continues a redrive that was killed. --cancel ends a redrive: the dead letters that were not tried yet stay
-in the database until a person redrives or discards them. Without --yes nothing is changed: the command counts the
-dead letters, and prints a value for --before. With this value, --before chooses exactly the counted dead letters,
-and no later ones. --resume needs no --yes, because --yes was given when the redrive began.`,
+--resume continues a redrive that was killed. --cancel ends a redrive: the dead letters that were not tried yet stay in
+the database until an operator redrives or discards these dead letters. Without --yes nothing is changed: the command
+counts the dead letters, and prints a value for --before. With this value, --before chooses exactly the counted dead
+letters, and no later dead letters. --resume needs no --yes, because --yes was given when the redrive began.`,
 	Make: func() cli.Runner { return new(redrive) },
 }
 
@@ -48,7 +48,7 @@ func (c *redrive) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	c.filter.Flags(fs)
 	fs.Float64Var(&c.opts.Rate, "rate", 0, "try at most `N` dead letters a second (default: all at once)")
-	fs.BoolVar(&c.opts.Canary, "canary", false, "try one dead letter first, and the other dead letters only after the first one was applied")
+	fs.BoolVar(&c.opts.Canary, "canary", false, "try one dead letter first, and the other dead letters only after the first dead letter was applied")
 	fs.BoolVar(&c.opts.DryRun, "dry-run", false, "only count the dead letters")
 	fs.BoolVar(&c.opts.BeyondRetention, "beyond-retention", false, "also try messages whose IDs the receivers may have forgotten")
 	cli.ByFlags(fs, &c.by)
@@ -125,7 +125,7 @@ func (c *redrive) check(args []string) error {
 	case c.resume != "" && c.cancel != "":
 		return cli.Usage("--resume and --cancel cannot be used together", "use only one of these flags")
 	case !(c.opts.Rate >= 0): // NaN is refused too
-		return cli.Usage(fmt.Sprintf("--rate %v", c.opts.Rate), "--rate 50")
+		return cli.Usage(fmt.Sprintf("--rate %v must not be negative", c.opts.Rate), "--rate 50")
 	case c.resume != "" || c.opts.DryRun:
 		return nil
 	}
@@ -154,8 +154,8 @@ func (c *redrive) preview(ctx context.Context, m *cli.Env, db *cli.DB, now time.
 			return err
 		}
 	} else {
-		pace := words.Either(c.opts.Rate > 0, fmt.Sprintf(", %v a second", c.opts.Rate), "") + words.Either(c.opts.Canary, ", one letter first", "")
-		fmt.Fprintf(m.Stdout, "would redrive: %s%s\n", words.Count(int(r.Total), "letter"), pace)
+		pace := words.Either(c.opts.Rate > 0, fmt.Sprintf(", %v a second", c.opts.Rate), "") + words.Either(c.opts.Canary, ", one dead letter first", "")
+		fmt.Fprintf(m.Stdout, "would redrive: %s%s\n", words.Count(int(r.Total), "dead letter"), pace)
 		tellLeft(m.Stdout, r)
 	}
 	if c.opts.DryRun {
@@ -186,7 +186,7 @@ func (c *redrive) previewCancel(ctx context.Context, m *cli.Env, db *cli.DB) err
 
 func tellLeft(w io.Writer, r operate.Redrive) {
 	if r.Left > 0 {
-		fmt.Fprintf(w, "left out: %s, because these messages are so old that receivers may have forgotten their IDs. To redrive these messages too, try: --beyond-retention\n", words.Count(int(r.Left), "letter"))
+		fmt.Fprintf(w, "left out: %s, because these messages are so old that receivers may have forgotten their IDs. To redrive these messages too, try: --beyond-retention\n", words.Count(int(r.Left), "dead letter"))
 	}
 }
 
@@ -198,7 +198,7 @@ func (c *redrive) tell(m *cli.Env, db *cli.DB, r operate.Redrive) error {
 	case r.State == deadletter.RedriveStopped:
 		return fmt.Errorf("the first dead letter (the canary) was not applied, so no other dead letter was tried. Try: once deadletter show %s --db %s", r.Canary, db.Paste)
 	case r.Failed > 0:
-		return fmt.Errorf("%s tried again, and failed again. Try: once deadletter list --db %s", words.Either(r.Failed == 1, "1 letter was", fmt.Sprintf("%d letters were", r.Failed)), db.Paste)
+		return fmt.Errorf("%s tried again, and failed again. Try: once deadletter list --db %s", words.Either(r.Failed == 1, "1 dead letter was", fmt.Sprintf("%d dead letters were", r.Failed)), db.Paste)
 	case r.Waiting > 0 && !c.wait:
 		fmt.Fprintf(m.Stderr, "To see the progress, try: once deadletter redrive --resume %s --wait --db %s\n", r.UID, db.Paste)
 	}
@@ -207,7 +207,7 @@ func (c *redrive) tell(m *cli.Env, db *cli.DB, r operate.Redrive) error {
 
 // standingOf returns the counts of a redrive in one line.
 func standingOf(r operate.Redrive) string {
-	return fmt.Sprintf("%s: %d applied, %d failed, %d discarded, %d not tried yet", words.Count(int(r.Total), "letter"), r.Applied, r.Failed, r.Discarded, r.Waiting)
+	return fmt.Sprintf("%s: %d applied, %d failed, %d discarded, %d not tried yet", words.Count(int(r.Total), "dead letter"), r.Applied, r.Failed, r.Discarded, r.Waiting)
 }
 
 // follow shows the progress until every letter was tried: a bar on a terminal, otherwise a line from time to time.

@@ -17,10 +17,10 @@ import (
 
 var showEntry = cli.Entry{
 	Quick: true, Name: "deadletter show", Args: "UID", Brief: "print a dead letter, and why its message was given up",
-	Help: `Prints a dead letter: the message, every failed delivery with its time, process and error, and the
-actions that you can take. The payload and the headers are printed only with --payload. If the service
-encrypts them, --key-file is needed too. The payload of a dead letter of an outbox is in the outbox: run
-"once outbox show ID --payload".`,
+	Help: `Prints a dead letter: the message, every failed delivery with its time, process and error, and the actions
+that you can take. The payload and the headers are printed only with --payload. If the service encrypts the payload and
+the headers, the command also needs --key-file. The payload of a dead letter of an outbox is in the outbox: run "once
+outbox show ID --payload".`,
 	Make: func() cli.Runner { return new(show) },
 }
 
@@ -114,13 +114,13 @@ func (c *show) print(w io.Writer, l operate.Letter) error {
 func letterMeaning(l operate.Letter) string {
 	switch l.State {
 	case deadletter.StateDead:
-		return words.Count(l.Attempts, "failed attempt") + words.Either(l.RedriveAt.IsZero(), ", and the message waits for a person", ", and the message is tried again") + words.Either(l.Seq > 0, "; later messages of the same key may wait for this message", "")
+		return words.Count(l.Attempts, "failed attempt") + words.Either(l.RedriveAt.IsZero(), ", and the message waits for the decision of an operator", ", and the message is tried again") + words.Either(l.Seq > 0, "; later messages of the same key may wait for this message", "")
 	case deadletter.StateApplied:
 		return "a redrive has delivered or applied the message"
 	case deadletter.StateStale:
-		return "a redrive had nothing to do: the message, or a newer version of it, was applied before"
+		return "a redrive had nothing to do: the message, or a newer version of the message, was applied before"
 	case deadletter.StateDiscarded:
-		return "a person has discarded the message"
+		return "an operator has discarded the message"
 	}
-	return "this release of once does not know the state"
+	return "this release of the command once does not know the state"
 }

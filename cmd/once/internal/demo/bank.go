@@ -51,7 +51,7 @@ func (c *bank) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	var runs sync.WaitGroup
 	runs.Go(func() {
 		if err := node.Run(ctx); err != nil {
-			log.Error("transfers of dead processes cannot be resumed, because the runner has ended", "error", err)
+			log.Error("the service no longer resumes the transfers of dead processes, because the runner of sagas has ended", "error", err)
 		}
 	})
 	defer runs.Wait()

@@ -35,9 +35,9 @@ keys for other amounts. At least five times the demo kills the service (SIGKILL)
 same database. The demo also kills clients in the middle of their requests; a client that is started again resumes its
 requests from its journal.
 
-When the last process has ended, the demo counts the refunds in the database. The exit code is 0 only if every
-refund took effect exactly once and every replayed response was equal to the first response, byte for byte. With
---unsafe the service does not use the library once.`,
+When the last process has ended, the demo counts the refunds in the database. The exit code is 0 only if every refund
+took effect exactly once and every replayed response was equal to the first response, byte for byte. With --unsafe the
+service runs without the library "once".`,
 	Make: func() cli.Runner { return new(demo) },
 }
 
@@ -48,8 +48,8 @@ type demo struct {
 }
 
 func (c *demo) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, 500, "how `MANY` refunds the clients make", "which fault happens to which refund", "`FOLDER` for client_retries.csv, outcomes.csv and server.log")
-	fs.BoolVar(&c.unsafe, "unsafe", false, "run the service without the library once, to see the difference")
+	c.flags(fs, 500, "the `NUMBER` of refunds that the clients make", "which fault happens to which refund", "`FOLDER` for client_retries.csv, outcomes.csv and server.log")
+	fs.BoolVar(&c.unsafe, "unsafe", false, "run the service without the library \"once\", to see the difference")
 	fs.BoolVar(&c.metrics, "metrics", false, "also compare the metrics of the service with the rows of the database")
 }
 
@@ -64,7 +64,7 @@ func (c *demo) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return err
 	}
 	if c.metrics && c.unsafe {
-		return cli.Usage("--unsafe runs without the library once, which makes the metrics that --metrics reads", "--metrics without --unsafe")
+		return cli.Usage("--unsafe runs the service without the library \"once\", so the service has no metrics that --metrics could read", "--metrics without --unsafe")
 	}
 	return c.run(m, "once demo --log storm, then read storm/server.log", func(src database, progress func(killstorm.Progress)) (outcome, error) {
 		return c.storm(ctx, src, progress)

@@ -32,13 +32,13 @@ var Dev = cli.Alone(devEntry, cli.GroupTry)
 var devEntry = cli.Entry{
 	Name: "dev", Brief: "a running example: a service with an outbox, an inbox and the console",
 	Help: `Starts the payments service of the demo, a relay that delivers the events of the service, a receiver that
-books the events through an inbox, and the console. All of them run in this process, on a new SQLite file. The command
-also sends requests: charges and refunds, retries that get the stored response, and keys that are reused for another
-amount. On purpose the receiver cannot book some refunds: the events of these refunds become dead letters, and later
-events of the same charges wait.
+books the events through an inbox, and the console. All these parts run in one process, on a new SQLite file. The
+command also sends requests: charges and refunds, retries that get the stored response, and keys that are reused for
+another amount. On purpose the receiver cannot book some refunds: the events of these refunds become dead letters, and
+later events of the same charges wait.
 
-The printed address of the console contains a token: changes that you make on the pages are recorded under your
-name. When you interrupt the command, all of its parts end, and the command deletes its files.`,
+The printed address of the console contains a token. The audit records your changes on the pages under your name. When
+you interrupt the command, all of its parts end, and the command deletes its files.`,
 	Make: func() cli.Runner { return new(dev) },
 }
 
@@ -100,7 +100,7 @@ func (c *dev) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	relay := outbox.New(s, outbox.Config{RetainDelivered: time.Hour}).
 		Relay(httpbroker.Publisher(address+"/events/{topic}", httpbroker.Config{}), outbox.RelayConfig{DeadLetters: true, Observer: outbox.Log(log)})
 
-	fmt.Fprintf(m.Stdout, "database  %s\nservice   %s\nconsole   http://%s/?token=%s\nThe console acts as %s. Ctrl-C ends all parts, and deletes the database.\n", own.Name, address, front.Addr(), token, who)
+	fmt.Fprintf(m.Stdout, "database  %s\nservice   %s\nconsole   http://%s/?token=%s\nThe audit records changes under the name %s. Ctrl-C ends all parts, and deletes the database.\n", own.Name, address, front.Addr(), token, who)
 	return together(ctx,
 		func(ctx context.Context) error { return cli.Serve(ctx, devServer(mux, log), service) },
 		func(ctx context.Context) error { return cli.Serve(ctx, devServer(handler, log), front) },

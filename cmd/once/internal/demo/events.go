@@ -32,11 +32,11 @@ may exist whose transaction was rolled back, and the events of each charge must 
 deliveries are allowed, and the demo counts them: the stream has the shortest duplicate window that NATS permits, so
 that repetitions are visible.
 
-The demo delivers events to the receiver as a bad network does: some events twice, some before the preceding event,
-and at the end an old event once more. The receiver cannot book one of the events on purpose. This event becomes a
-dead letter, which blocks only the later events of its charge. Then the demo repairs the receiver and redrives the
-dead letter (delivers it again). At the end the demo compares the bookings of the receiver with the charges and
-refunds: every event must be booked exactly once, in the order of its charge.
+The demo delivers events to the receiver as a bad network does: some events twice, some before the preceding event, and
+at the end an old event again. The receiver cannot book one of the events on purpose. This event becomes a dead letter,
+which blocks only the later events of its charge. Then the demo repairs the receiver and redrives the dead letter
+(delivers it again). At the end the demo compares the bookings of the receiver with the charges and refunds: every event
+must be booked exactly once, in the order of its charge.
 
 The exit code is 0 only if both comparisons find no difference. With --log the demo writes two files. inbox.csv has a
 line for each booking ("ok"), and for each delivery that the inbox discarded because the event was already booked
@@ -55,7 +55,7 @@ func RegisterStreams(c func(ctx context.Context, address string) (killstorm.Stre
 }
 
 func (c *events) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, 500, "how `MANY` refunds the clients make", "when the demo kills processes", "`FOLDER` for inbox.csv and receiver.log")
+	c.flags(fs, 500, "the `NUMBER` of refunds that the clients make", "when the demo kills processes", "`FOLDER` for inbox.csv and receiver.log")
 }
 
 const (
@@ -70,7 +70,7 @@ func (c *events) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return err
 	}
 	if connect == nil {
-		return cli.Usage("this build of once has no NATS server", cli.FullBuild+" demo events")
+		return cli.Usage("this build of the command once has no NATS server", cli.FullBuild+" demo events")
 	}
 	return c.run(m, "once demo events --ops 50 --log storm, then read storm/receiver.log", func(src database, progress func(killstorm.Progress)) (outcome, error) {
 		return c.storm(ctx, src, progress)
@@ -151,22 +151,22 @@ func (c *events) print(w io.Writer, r killstorm.EventsReport, src database) erro
 	f.row(r.ReceiverKills, "times the receiver was killed")
 	f.row(r.Repeated, "deliveries to the receiver were made twice on purpose")
 	f.row(r.Reordered, "deliveries were made out of order on purpose")
-	f.head("committed together with the charges and refunds")
+	f.head("events committed together with the charges and refunds")
 	f.row(r.Events, fmt.Sprintf("events of %d keys", r.Keys))
 	f.head("delivered")
-	f.row(r.Deliveries, "messages")
-	f.row(r.DuplicateDeliveries, "of these were repetitions, which a consumer recognises by their number")
+	f.row(r.Deliveries, "messages delivered")
+	f.row(r.DuplicateDeliveries, "of these messages were repetitions, which a consumer recognises by their number")
 	f.row(r.Lost, "events lost")
-	f.row(r.OutOfOrder, "events in the wrong order of their key")
+	f.row(r.OutOfOrder, "events in the wrong order within their key")
 	f.row(r.Phantoms, "events of transactions that were not committed")
 	f.head("booked by the receiver")
-	f.row(r.Applied, "events booked exactly once, in the order of their key")
-	f.row(r.DuplicatesDiscarded, "deliveries discarded, because their event was booked before")
+	f.row(r.Applied, "events booked exactly once, in the right order within their key")
+	f.row(r.DuplicatesDiscarded, "deliveries discarded, because their events were booked before")
 	f.row(r.Parked, "events parked until the preceding event arrived")
 	f.row(r.StaleIgnored, "old versions of events ignored")
-	f.row(r.DeadLettered, "dead letters, which the receiver could not book, and "+words.Count(r.Behind, "event")+" of their key waited")
+	f.row(r.DeadLettered, "dead letters, which the receiver could not book; "+words.Count(r.Behind, "later event")+" of the same keys waited")
 	f.row(r.Redriven, "dead letters were applied after the repair of the receiver")
-	if err := f.verdict(r.OK, "every committed event has arrived, and is booked exactly once, in the order of its key.", r.Reasons); err != nil {
+	if err := f.verdict(r.OK, "every committed event has arrived, and is booked exactly once, in the right order within its key.", r.Reasons); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\nNext: the outbox after all deliveries, and the dead letter\n"+

@@ -28,12 +28,12 @@ databases and a different protection against repeated charges:
 
   bare    no gateway is used
   retry   if a response is lost, "once gateway" releases the key, as other gateways do
-  stop    if a response is lost, "once gateway" keeps the key: the outcome is unknown until a person decides it
+  stop    if a response is lost, "once gateway" keeps the key: the outcome is unknown until an operator decides the outcome
   check   if a response is lost, "once gateway" reads the receipt that the service writes in its own transaction
 
-Then the demo counts the charges in the databases of the services. The exit code is 0 only if all of this holds:
-with stop and check no order is charged twice; with check every order is charged and gets a response; with bare and
-retry some orders are charged twice; with stop some outcomes are unknown; and with check receipts have resolved some
+Then the demo counts the charges in the databases of the services. The exit code is 0 only if all these statements are
+true: with stop and check no order is charged twice; with check every order is charged and gets a response; with bare
+and retry some orders are charged twice; with stop some outcomes are unknown; and with check receipts have resolved some
 unknown outcomes.
 
 The service in Python needs only the standard library, and the service in Node only node:sqlite. If Python or Node is
@@ -48,7 +48,7 @@ type gateways struct {
 }
 
 func (c *gateways) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, usualOrders, fmt.Sprintf("how `MANY` orders the clients send each time, a multiple of %d", killstorm.OrderStep), "for which orders a process is killed", "`FILE` for the logs of the processes")
+	c.flags(fs, usualOrders, fmt.Sprintf("the `NUMBER` of orders that the clients send in each of the four runs, a multiple of %d", killstorm.OrderStep), "for which orders a process is killed", "`FILE` for the logs of the processes")
 }
 
 const usualOrders = 16
@@ -154,7 +154,7 @@ const gatewayFile = `gateway:
 var modes = map[string]string{
 	killstorm.ModeBare:          "no gateway is used",
 	string(gateway.PolicyRetry): "if a response is lost, the gateway releases the key, as other gateways do",
-	string(gateway.PolicyStop):  "if a response is lost, the gateway keeps the key, and a person decides the outcome",
+	string(gateway.PolicyStop):  "if a response is lost, the gateway keeps the key, and an operator decides the outcome",
 	string(gateway.PolicyCheck): "if a response is lost, the gateway reads the receipt that the service has written",
 }
 
@@ -175,9 +175,9 @@ func (c *gateways) print(w io.Writer, r killstorm.GatewaysReport, src database) 
 	for _, m := range r.Modes {
 		fmt.Fprintf(w, "  %-5s  %s\n", m.Mode, modes[m.Mode])
 	}
-	if err := newFigures(w).verdict(r.OK, "with stop no order is charged twice, and clients learn which outcomes are unknown; with check no outcome stays unknown.", r.Reasons); err != nil {
+	if err := newFigures(w).verdict(r.OK, "with the protection stop, no order is charged twice, and clients learn which outcomes are unknown; with the protection check, no outcome stays unknown.", r.Reasons); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nNext: the operations that wait for a person\n  %s keys list --state unknown --db %s\n", self(), src.Paste)
+	_, err := fmt.Fprintf(w, "\nNext: the operations that wait for the decision of an operator\n  %s keys list --state unknown --db %s\n", self(), src.Paste)
 	return err
 }

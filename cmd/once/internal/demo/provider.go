@@ -47,7 +47,7 @@ and every unknown outcome was resolved, some outcomes by asking a provider and s
 type provider struct{ frame }
 
 func (c *provider) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, 90, fmt.Sprintf("how `MANY` orders the clients send, at least %d", killstorm.LeastOrders), "when the demo kills processes", "`FILE` for the logs of the processes")
+	c.flags(fs, 90, fmt.Sprintf("the `NUMBER` of orders that the clients send, at least %d", killstorm.LeastOrders), "when the demo kills processes", "`FILE` for the logs of the processes")
 }
 
 const (
@@ -206,10 +206,10 @@ func (c *provider) print(w io.Writer, r killstorm.ProvidersReport, src database)
 	f.row(r.Refused, "of these calls came too late: the provider had stored a tombstone with their key")
 	f.head("unknown outcomes")
 	f.row(r.Unknown, "orders had an outcome that was unknown for a while")
-	f.row(r.ResolvedByCheck, "of these were resolved by the service, which asked the provider")
-	f.row(r.ResolvedByOperator, "of these were resolved by the operator, with once keys resolve")
+	f.row(r.ResolvedByCheck, "of these outcomes were resolved by the service, which asked the provider")
+	f.row(r.ResolvedByOperator, "of these outcomes were resolved by the operator, with once keys resolve")
 	f.head("charges")
-	f.row(r.Charges, fmt.Sprintf("charges for %d orders, of which %d have failed", r.Orders, r.Failed))
+	f.row(r.Charges, fmt.Sprintf("charges for %d orders; %d orders have failed", r.Orders, r.Failed))
 	f.row(r.DoubleCharges, "orders charged twice")
 	if err := f.verdict(r.OK, "no order is charged twice, and every unknown outcome was resolved.", r.Reasons); err != nil {
 		return err

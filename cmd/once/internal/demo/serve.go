@@ -38,13 +38,13 @@ second address, at which GET /metrics returns the metrics that docs/observabilit
 sends these metrics, and a span for each operation, to a collector by OTLP/HTTP. The traceparent of the caller is
 the parent of the span.
 
-Behind the service runs a warehouse with a separate SQLite file. The warehouse sends a parcel for each charge, and uses
-a saga, a retry client, an outbox, an inbox and webhooks, so that after one charge each panel of the dashboard in
-observability/grafana has data.
+The command also runs a second service, a warehouse with a separate SQLite file. The warehouse sends a parcel for each
+charge, and uses a saga, a retry client, an outbox, an inbox and webhooks, so that after one charge each panel of the
+dashboard in observability/grafana has data.
 
-With --dialect stripe-v1 the service has the charges and refunds of Stripe's API v1, with its forms, objects, errors
-and keys of the account. Every secret key is accepted. The name of the account is a hash of the secret key: the
-service does not store or log the key itself.
+With --dialect stripe-v1 the service has the charges and refunds of Stripe's API v1: the forms, the objects, the errors,
+and idempotency keys that belong to an account. The service accepts every secret key. The name of the account is a hash
+of the secret key: the service does not store or log the key itself.
 
   curl -i http://127.0.0.1:8080/v1/charges -u sk_test_acme: \
     -H 'Idempotency-Key: charge-1' -d amount=5000 -d currency=eur`,
@@ -68,13 +68,13 @@ func (c *serve) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.db, "db", "", cli.DBUsage+" (default: a new SQLite file)")
 	cli.OnCommandLine(fs, "db")
 	fs.StringVar(&c.dialect, "dialect", "", "`NAME` of the API that the service imitates: "+payments.StripeV1+", for Stripe's client libraries (default: an API of its own)")
-	fs.BoolVar(&c.unsafe, "unsafe", false, "do not use the library once in the service, so that each retry is executed again")
+	fs.BoolVar(&c.unsafe, "unsafe", false, "run the service without the library \"once\", so that the service executes each retry again")
 	c.key.Flags(fs)
 	fs.BoolVar(&c.events, "events", false, "add an event to an outbox for each charge, refund and voided refund")
 	fs.BoolVar(&c.alone, "alone", false, "do not start the warehouse, a second service that the demo needs only for more metrics")
 	c.metrics.Flags(fs, "127.0.0.1:0")
 	c.otlp.Flags(fs)
-	fs.Func("wait", fmt.Sprintf("how `LONG` a second request with the same key waits at most for the end of the first request, such as 2s (default 0s; with --dialect %s %v)",
+	fs.Func("wait", fmt.Sprintf("the longest `TIME` for which a second request with the same key waits until the first request ends, such as 2s (default 0s; with --dialect %s %v)",
 		payments.StripeV1, payments.StripeWait), func(s string) error {
 		d, err := time.ParseDuration(s)
 		c.wait = &d
@@ -97,7 +97,7 @@ func (c *serve) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 		return cli.Usage(fmt.Sprintf("the dialect %q does not exist", c.dialect), "--dialect "+payments.StripeV1)
 	}
 	if c.unsafe && c.otlp.URL != "" {
-		return cli.Usage("--unsafe runs without the library once, which makes the metrics that --otlp sends", "--otlp without --unsafe")
+		return cli.Usage("--unsafe runs the service without the library \"once\", so the service has no metrics that --otlp could send", "--otlp without --unsafe")
 	}
 	if err := c.otlp.Check(); err != nil {
 		return err

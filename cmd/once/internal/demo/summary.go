@@ -13,7 +13,7 @@ import (
 func (c *demo) print(w io.Writer, r killstorm.Report, src database, cfg killstorm.Config) error {
 	title := "once demo"
 	if c.unsafe {
-		title += " --unsafe: the same service, without once"
+		title += " --unsafe: the same service, without the library \"once\""
 	}
 	fmt.Fprintf(w, "\n%s\n%d refunds by %d clients in %s, on %s, seed %d\n\n",
 		title, r.Operations, r.Clients, r.Took.Round(100*time.Millisecond), src.Name, c.seed)
@@ -27,7 +27,7 @@ func (c *demo) print(w io.Writer, r killstorm.Report, src database, cfg killstor
 	f.row(r.Abandoned, "requests cut off by the network, or abandoned by their client")
 	f.head("responses")
 	f.row(r.Replayed, "replays of the stored response: the refund was made before")
-	f.row(r.MismatchesRefused, "refusals: the key belongs to another amount")
+	f.row(r.MismatchesRefused, "refusals: a request had a used key and another amount")
 	f.row(r.Resumed, "responses to a client that was killed and started again, and that resumed the request from its journal")
 	f.row(r.InFlightRefused, "answers to try again later, because the first request was still running")
 	f.head("in the database, after the last process had ended")
@@ -39,7 +39,7 @@ func (c *demo) print(w io.Writer, r killstorm.Report, src database, cfg killstor
 	if i := r.Instruments; i != nil {
 		f.head("in the metrics of the service, which the demo read before each kill and at the end")
 		f.row(i.Executed, "refunds executed")
-		f.row(i.Last, fmt.Sprintf("of these refunds executed by the last process; the database has %d refunds since that process started", i.LastEffects))
+		f.row(i.Last, fmt.Sprintf("of these refunds were executed by the last process; the database has %d refunds since that process started", i.LastEffects))
 		f.row(i.Unread, fmt.Sprintf("refunds not counted: the service was killed after the demo had read the metrics; %d refunds were running at the time of the reading", i.UnderWay))
 		f.row(i.Replayed, fmt.Sprintf("replays at the end, when %s requested again", words.Either(r.Operations == 1, "the refund was", "the "+words.Count(r.Operations, "refund")+" were")))
 		f.row(i.Again, "refunds executed at the end, when they were requested again")
@@ -54,11 +54,11 @@ func (c *demo) print(w io.Writer, r killstorm.Report, src database, cfg killstor
 func (c *demo) next(w io.Writer, r killstorm.Report, src database, cfg killstorm.Config) error {
 	same := fmt.Sprintf("--ops %d --seed %d", c.ops, c.seed)
 	if c.unsafe {
-		_, err := fmt.Fprintf(w, "\nNext: the same faults, with once\n  %s demo %s\n", self(), same)
+		_, err := fmt.Fprintf(w, "\nNext: the same faults, with the library \"once\"\n  %s demo %s\n", self(), same)
 		return err
 	}
-	fmt.Fprintf(w, "\nNext: what happened to one of the keys\n  %s keys show %s --scope %s --db %s\n",
+	fmt.Fprintf(w, "\nNext: the history of one of the keys\n  %s keys show %s --scope %s --db %s\n",
 		self(), words.Quoted(r.SampleKey), words.Quoted(cfg.Tenant+" POST /refunds"), src.Paste)
-	_, err := fmt.Fprintf(w, "or: the same faults, without once\n  %s demo %s --unsafe\n", self(), same)
+	_, err := fmt.Fprintf(w, "or: the same faults, without the library \"once\"\n  %s demo %s --unsafe\n", self(), same)
 	return err
 }

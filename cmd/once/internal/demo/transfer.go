@@ -17,11 +17,12 @@ import (
 
 var transferEntry = cli.Entry{
 	Name: "demo transfer", Brief: "kill two banks and the clearing house between them, then count the money",
-	Help: `Starts two banks, each with a separate database, and a clearing house between the banks. The first bank has two nodes.
-Each node, the second bank and the clearing house are separate processes. Clients send transfers from the first bank
-to the second bank. A transfer is a saga (package saga) with three steps: it withdraws the money, asks the second bank
-to deposit the money, and confirms. The second bank implements the undo of a deposit with once.Undo over HTTP: it
-takes the deposit back, or refuses the deposit if the deposit arrives after the undo.
+	Help: `Starts two banks, each with a separate database, and a clearing house between the banks. The first bank has
+two nodes. Each node, the second bank and the clearing house are separate processes. Clients send transfers from the
+first bank to the second bank. A transfer is a saga (package saga) with three steps: the saga withdraws the money, asks
+the second bank to deposit the money, and confirms the transfer. The second bank implements the undo of a deposit with
+once.Undo over HTTP: the second bank takes the deposit back, or refuses the deposit if the deposit arrives after the
+undo.
 
 The clearing house loses some requests and responses, sends some requests twice, and delivers some deposits after their
 undo. Each step refuses some transfers. Meanwhile the demo kills each process (SIGKILL) again and again, and starts it
@@ -37,7 +38,7 @@ The database of the second bank is always a new SQLite file.`,
 type transfer struct{ frame }
 
 func (c *transfer) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, 96, fmt.Sprintf("how `MANY` transfers the clients send, at least %d", killstorm.LeastTransfers), "when the demo kills processes", "`FILE` for the logs of the processes")
+	c.flags(fs, 96, fmt.Sprintf("the `NUMBER` of transfers that the clients send, at least %d", killstorm.LeastTransfers), "when the demo kills processes", "`FILE` for the logs of the processes")
 }
 
 const (
@@ -118,8 +119,8 @@ func (c *transfer) print(w io.Writer, r killstorm.TransfersReport, src database)
 	f.row(r.Unknown, "transfers had a deposit without an answer")
 	f.head("requests to undo a deposit, at the second bank")
 	f.row(r.Undone, "deposits that the second bank took back")
-	f.row(r.Nothing, "deposits that had not arrived yet, and that the bank refuses from then on")
-	f.row(r.Refused, "of these arrived later, and the bank refused them")
+	f.row(r.Nothing, "deposits that had not arrived yet when the bank received the request to undo; the bank refuses these deposits from then on")
+	f.row(r.Refused, "of these deposits arrived later, and the bank refused these deposits")
 	f.head("end of the transfers")
 	f.row(r.Completed, "transfers have completed")
 	f.row(r.Compensated, "transfers have been undone")

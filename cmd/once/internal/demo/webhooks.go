@@ -34,8 +34,9 @@ an old timestamp, and without a signature. Meanwhile the demo kills each process
 it again.
 
 At the end the demo compares the bookings of the receiver with the database of the sender. The exit code is 0 only if
-all of this holds: every event is booked exactly once; every forged request is rejected; no delivery for the endpoint
-that never responds is lost; and no row of either database, and no output of a process, contains a secret of an endpoint.
+all these statements are true: every event is booked exactly once; every forged request is rejected; no delivery for
+the endpoint that never responds is lost; and no row of either database, and no output of a process, contains a secret
+of an endpoint.
 
 With --unsafe the receiver verifies no signatures and has no inbox. The database of the
 receiver is always a new SQLite file.`,
@@ -49,8 +50,8 @@ type webhooks struct {
 }
 
 func (c *webhooks) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, 120, fmt.Sprintf("how `MANY` refunds the clients make, at least %d", killstorm.LeastWebhooks), "when the demo kills processes", "`FILE` for the logs of the processes")
-	fs.BoolVar(&c.unsafe, "unsafe", false, "run a receiver without signatures and without an inbox, to see what these prevent")
+	c.flags(fs, 120, fmt.Sprintf("the `NUMBER` of refunds that the clients make, at least %d", killstorm.LeastWebhooks), "when the demo kills processes", "`FILE` for the logs of the processes")
+	fs.BoolVar(&c.unsafe, "unsafe", false, "let the receiver verify no signatures and use no inbox, to see the difference")
 }
 
 const (
@@ -139,7 +140,7 @@ func (c *webhooks) scan(s *killstorm.Webhooks, r *killstorm.WebhooksReport, src 
 func (c *webhooks) print(w io.Writer, r killstorm.WebhooksReport, src database, session string) error {
 	title := "once demo webhooks"
 	if c.unsafe {
-		title += " --unsafe: the same sender, and a receiver without signatures and without an inbox"
+		title += " --unsafe: the same sender, and a receiver that verifies no signatures and has no inbox"
 	}
 	fmt.Fprintf(w, "\n%s\n%d refunds by %d clients in %s, on %s and a second database, seed %d\n\n", title, r.Sent, webhookClients, r.Took.Round(100*time.Millisecond), src.Name, c.seed)
 	f := newFigures(w)
@@ -150,13 +151,13 @@ func (c *webhooks) print(w io.Writer, r killstorm.WebhooksReport, src database, 
 	f.row(r.Failed, "requests to an endpoint that fails")
 	f.head("the receiver")
 	f.row(r.Deliveries, fmt.Sprintf("deliveries of %d events have reached the receiver", r.Sent))
-	f.row(r.DuplicatesDiscarded, "of these deliveries were discarded, because their event was booked before")
+	f.row(r.DuplicatesDiscarded, "of these deliveries were discarded, because their events were booked before")
 	f.row(r.Rejected, "forged requests rejected")
 	f.row(r.DisabledEndpoints, "endpoint was disabled, and the receiver was notified")
 	f.row(r.Applied, fmt.Sprintf("bookings of %d refunds", r.Sent))
 	f.head("time from the commit of a refund to its booking, while other endpoints hang and fail")
 	f.row(int(r.HealthyP99), "ms at the 99th percentile")
-	f.row(int(r.StormP99), "ms while processes were killed")
+	f.row(int(r.StormP99), "ms at the 99th percentile, while processes were killed")
 	f.head("search for secrets of endpoints")
 	f.row(r.Scanned, "bytes searched, in database rows and in the output of the processes")
 	if err := f.verdict(r.OK, "every event is booked exactly once, and no secret was found.", r.Reasons); err != nil {

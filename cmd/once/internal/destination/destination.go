@@ -35,7 +35,7 @@ func Register(scheme string, open Opener) { openers[scheme] = open }
 // missing returns the opener of a destination that this build does not have. It always returns an error.
 func missing(what string) Opener {
 	return func(string) (*Destination, error) {
-		return nil, cli.Usage("--to: this build of once has no "+what, cli.FullBuild)
+		return nil, cli.Usage("--to: this build of the command once has no "+what, cli.FullBuild)
 	}
 }
 

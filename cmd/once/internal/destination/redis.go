@@ -26,7 +26,7 @@ func openRedis(to string) (*Destination, error) {
 	rdb := redis.NewClient(options)
 	reach := func(ctx context.Context) error {
 		if err := rdb.Ping(ctx).Err(); err != nil {
-			return fmt.Errorf("the server is not reached: %w", err)
+			return fmt.Errorf("the server cannot be reached: %w", err)
 		}
 		return nil
 	}

@@ -23,8 +23,8 @@ var entry = cli.Entry{
 	Help: `Checks the settings of a database. For each check the command prints ok, warn or fail, and what to try. The
 command changes nothing, except settings that the data source name itself sets when the database is opened.
 
-fail means that a promise of the library does not hold on this database, or that the library cannot work with it;
-the exit code is then 1. warn means that a failure may be noticed later than necessary, or that an operation
+fail means that a promise of the library does not hold on this database, or that the library cannot work with this
+database; the exit code is then 1. warn means that a failure may be noticed later than necessary, or that an operation
 costs more than necessary; the exit code is still 0.
 
 A setting can belong to a role, a database or a connection. So give --db the same URL, with the same user, as the
@@ -48,9 +48,9 @@ inbox of this database. The doctor checks the settings of the consumer, and look
 missed.
 
 Use --after-restore 2026-11-27T06:00:00Z if the database was restored from a backup of that time, and other services,
-brokers and clients were not restored. The doctor then makes only one check: it looks for the rows that an operator
-must compare with the other services. The doctor prints how many rows it found, the first of these rows, and what to do. Run the doctor
-with --after-restore before the service starts. See docs/restore.md.`,
+brokers and clients were not restored. The doctor then makes only one check: it looks for the rows that an operator must
+compare with the other services. The doctor prints the number of these rows, some examples, and the next steps of the
+operator. Run the doctor with --after-restore before the service starts. See docs/restore.md.`,
 	Make: func() cli.Runner { return new(command) },
 }
 
@@ -64,7 +64,7 @@ type command struct {
 
 func (c *command) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.BoolVar(&c.synced, "synced", false, "tell the doctor that the service sets once.Config.Synced")
+	fs.BoolVar(&c.synced, "synced", false, "check the database for a service that sets once.Config.Synced")
 	fs.StringVar(&c.to, "to", "", "also check the message broker of the outbox and the inboxes at this `URL`; \"once relay --help\" lists the forms of URLs")
 	cli.FromEnv(fs, "to", "ONCE_TO")
 	fs.StringVar(&c.restored, "after-restore", "", "the `TIME` of the backup from which the database was restored: find the rows that an operator must check again")

@@ -219,7 +219,7 @@ func (c *config) check(src *source) error {
 	switch {
 	case c.Quota == nil:
 	case c.Store == storeReceipt:
-		return src.at("with store: receipt the gateway stores no data, so a quota could bound nothing. Try: remove quota", "quota")
+		return src.at("with store: receipt the gateway stores no data, so a quota has no effect. Try: remove quota", "quota")
 	case c.Quota.Bytes == 0:
 		return src.at("quota needs bytes. Try: quota: {bytes: 100MiB}", "quota")
 	}
@@ -240,14 +240,14 @@ func (c *config) checkDatabases(src *source) error {
 	if c.Store != storeReceipt {
 		switch db, err := cli.ParseSource(c.Store); {
 		case err != nil:
-			return src.at("this is not a supported database. Try: sqlite:once-gateway.db, postgres://user@host/name, or receipt", "store")
+			return src.at("the value is not the URL of a supported database. Try: sqlite:once-gateway.db, postgres://user@host/name, or receipt", "store")
 		case db.Dialect != sqlplane.SQLite && c.Name == "": // the address of a service changes, and is 127.0.0.1 for each sidecar
 			return src.at("the setting name is missing: gateways of other services may use this store, and would share keys with this gateway. Try: name with the name of the service, such as name: payments", "store")
 		}
 	}
 	if c.Receipt != "" {
 		if _, err := nameOfReceipts(c.Receipt); err != nil {
-			return src.at("this is not the address of receipts. Try: the database of the service, such as postgres://user@host/name, or its endpoint, such as http://127.0.0.1:3000/once-receipt", "receipt")
+			return src.at("the value is not an address of receipts. Try: the database of the service, such as postgres://user@host/name, or its endpoint, such as http://127.0.0.1:3000/once-receipt", "receipt")
 		}
 	}
 	return nil
@@ -282,7 +282,7 @@ func (c *config) unusedReceipt() string {
 	if c.Receipt == "" || c.Store == storeReceipt || slices.ContainsFunc(c.Routes, func(r route) bool { return gateway.Policy(r.OnUnknown) == gateway.PolicyCheck }) {
 		return ""
 	}
-	return "receipt is configured, but no route uses it. Try: on_unknown: check for the routes whose service writes receipts"
+	return "the setting receipt has no effect, because no route uses receipts. Try: on_unknown: check for the routes whose service writes receipts"
 }
 
 // checkRetain refuses a retention at which the engine would panic.

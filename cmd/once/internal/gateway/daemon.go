@@ -96,7 +96,7 @@ func (d *daemon) serve(ctx context.Context, hup <-chan os.Signal, reload func())
 // drain stops the server. First, /readyz fails. Requests that arrive until the load balancer notices this failure are still served.
 func (d *daemon) drain(ctx context.Context, public *http.Server) error {
 	d.draining.Store(true)
-	d.proxy.log.InfoContext(ctx, "the gateway ends, and is no longer ready", slog.Duration("wait", time.Duration(d.wait)))
+	d.proxy.log.InfoContext(ctx, "the gateway is ending, and /readyz now fails", slog.Duration("wait", time.Duration(d.wait)))
 	timer := time.NewTimer(time.Duration(d.wait))
 	defer timer.Stop()
 	<-timer.C
@@ -104,7 +104,7 @@ func (d *daemon) drain(ctx context.Context, public *http.Server) error {
 	defer cancel()
 	if err := public.Shutdown(ctx); err != nil {
 		_ = public.Close()
-		return fmt.Errorf("requests took longer than drain_timeout (%v), so the gateway has cut them off: %w. Try: use a drain_timeout that is longer than the timeout of each route", time.Duration(d.timeout), err)
+		return fmt.Errorf("requests took longer than drain_timeout (%v), so the gateway has cut these requests off: %w. Try: use a drain_timeout that is longer than the timeout of each route", time.Duration(d.timeout), err)
 	}
 	d.proxy.log.InfoContext(ctx, "the gateway has ended, and no request is running")
 	return nil

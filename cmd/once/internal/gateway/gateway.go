@@ -27,7 +27,7 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-const brief = "add idempotency keys to a service that has none"
+const brief = "run a reverse proxy that adds idempotency keys to a service"
 
 // Noun is once gateway.
 var Noun = cli.Noun{
@@ -50,7 +50,7 @@ the gateway protects:
 
 The gateway forwards requests for other routes without a change. The gateway stores keys and responses in
 once-gateway.db, an SQLite file, unless the setting "store" in the file names another database. If you run several
-instances of the gateway, all instances must use the same store. On SIGHUP the gateway reads the file again. If the
+instances of the gateway, all instances must use the same store. On SIGHUP the gateway reads once.yaml again. If the
 file contains a mistake, the gateway keeps the old configuration. On SIGTERM /readyz fails, the gateway finishes the
 requests that are running, and then ends with the exit code 0. docs/gateway-daemon.md describes every setting.`,
 	Make: func() cli.Runner { return new(run) },
@@ -102,7 +102,7 @@ func (c *run) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	}
 	defer back.close()
 	if back.isSQLite && os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
-		log.WarnContext(ctx, "the store is an SQLite file, and the gateway runs in Kubernetes: two instances would both forward the same key. Try: use one replica with strategy Recreate, store: postgres://..., or store: receipt")
+		log.WarnContext(ctx, "the store is an SQLite file, and the gateway runs in Kubernetes: two instances would both forward a request with the same key. Try: use one replica with strategy Recreate, store: postgres://..., or store: receipt")
 	}
 	p := &proxy{file: file, flags: c.flags, back: back, guards: newGuards(), encrypter: encrypter, log: log}
 	p.strangers.log = log
@@ -134,9 +134,9 @@ func (c *run) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 
 var checkEntry = cli.Entry{
 	Quick: true, Name: "gateway check", Brief: "find mistakes in the file of a gateway",
-	Help: `Reads once.yaml in the same way as "once gateway", and reports each mistake with its line and a caret (^). The
-command does not open a database and does not listen on an address. For each route it prints the principal (how
-callers are told apart), the receipt, and the policy on_unknown.`,
+	Help: `Reads once.yaml in the same way as "once gateway", and reports each mistake with its line and a caret (^).
+The command does not open a database and does not listen on an address. For each route the command prints the principal
+(the value that distinguishes callers), the receipt, and the policy on_unknown.`,
 	Make: func() cli.Runner { return new(check) },
 }
 

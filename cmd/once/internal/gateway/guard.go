@@ -155,7 +155,7 @@ func (g *guard) Enter(r *http.Request, replay limit.Replay) (leave func(), refus
 	leave()
 	return nil, &limit.Refusal{
 		Code: limit.CodeOverloaded, Status: http.StatusServiceUnavailable, Title: "Service unavailable", After: openFor,
-		Detail: "The service does not respond at the moment, and the gateway has not sent this request to it. Send the request again after Retry-After, with the same idempotency key.",
+		Detail: "The service does not respond at the moment, and the gateway has not sent this request to the service. Send the request again after Retry-After, with the same idempotency key.",
 	}
 }
 
@@ -169,7 +169,7 @@ func (g *guard) probes() (end func(), ok bool) {
 	return func() { g.probe.CompareAndSwap(now, 0) }, true
 }
 
-var errBudget = errors.New("the gateway has forwarded too many requests more than one time")
+var errBudget = errors.New("the gateway refuses to forward the request again, because it has already forwarded too many other requests again")
 
 // Begin is the Begin of a [gateway.Route].
 func (g *guard) Begin(again bool) (done func(gateway.Forwarded), err error) {

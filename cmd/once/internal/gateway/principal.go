@@ -46,5 +46,5 @@ func (s *strangers) warn(r *http.Request, header string) {
 	if a, err := netip.ParseAddrPort(from); err == nil {
 		from = a.Addr().Unmap().String()
 	}
-	s.log.WarnContext(r.Context(), fmt.Sprintf("the header %s came from %s, and trusted_from does not list this address. Try: add its network to trusted_from if the address is a proxy that sets %[1]s", header, from))
+	s.log.WarnContext(r.Context(), fmt.Sprintf("the header %s came from %s, and trusted_from does not list this address. Try: if a proxy with this address sets %[1]s, add the network of the proxy to trusted_from", header, from))
 }

@@ -19,7 +19,7 @@ func mistake(n ast.Node, text string) error {
 // scalar returns the text of a value that is no list and no mapping.
 func scalar(n ast.Node, want string) (string, error) {
 	if alias, ok := n.(*ast.AliasNode); ok {
-		return "", mistake(alias, "an alias is not possible here. Try: write the value itself")
+		return "", mistake(alias, "an alias of YAML is not allowed as the value of this setting. Try: write the value itself")
 	}
 	if _, ok := n.(ast.ScalarNode); !ok || n.Type() == ast.NullType {
 		return "", mistake(n, want)
@@ -30,7 +30,7 @@ func scalar(n ast.Node, want string) (string, error) {
 // duration is a time such as 5s, 2m30s or 72h.
 type duration time.Duration
 
-const wantDuration = "this is not a duration such as 500ms, 30s or 72h"
+const wantDuration = "the value is not a duration such as 500ms, 30s or 72h"
 
 // UnmarshalYAML implements yaml.NodeUnmarshaler.
 func (d *duration) UnmarshalYAML(n ast.Node) error {
@@ -49,7 +49,7 @@ func (d *duration) UnmarshalYAML(n ast.Node) error {
 // size is a number of bytes, such as 64MiB.
 type size int64
 
-const wantSize = "this is not a size such as 512KiB, 64MiB or 1000000"
+const wantSize = "the value is not a size such as 512KiB, 64MiB or 1000000"
 
 var units = []struct {
 	suffix string
@@ -82,7 +82,7 @@ type network netip.Prefix
 
 // UnmarshalYAML implements yaml.NodeUnmarshaler.
 func (p *network) UnmarshalYAML(n ast.Node) error {
-	const want = "this is not a network such as 10.0.0.0/8, or an address"
+	const want = "the value is neither a network such as 10.0.0.0/8 nor an address"
 	text, err := scalar(n, want)
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (p *network) UnmarshalYAML(n ast.Node) error {
 	case err != nil || prefix.Addr().Is4In6():
 		return mistake(n, want)
 	case prefix != prefix.Masked():
-		return mistake(n, "this address of a network has bits after its prefix. Try: "+prefix.Masked().String())
+		return mistake(n, "the address of the network has bits after its prefix. Try: "+prefix.Masked().String())
 	}
 	*p = network(prefix)
 	return nil

@@ -1,4 +1,4 @@
-// Package home is the commands of once home: tenants, each of which lives in one of several regions.
+// Package home is the commands of once home: tenants, and the region of each tenant.
 package home
 
 import (
@@ -21,7 +21,7 @@ import (
 
 // Noun is once home.
 var Noun = cli.Noun{
-	Name: "home", Brief: "tenants, each of which lives in one of several regions", Group: cli.GroupOperate,
+	Name: "home", Brief: "tenants, and the region of each tenant", Group: cli.GroupOperate,
 	Entries: []cli.Entry{showEntry, moveEntry},
 }
 
@@ -117,9 +117,9 @@ func advised(file string, err error) error {
 }
 
 var showEntry = cli.Entry{
-	Quick: true, Name: "home show", Args: "[TENANT]", Brief: "print in which region a tenant lives, as the database of each region has it",
-	Help: `Prints what the databases of all regions have stored about a tenant, or, without TENANT, about all tenants. The
-operations of a tenant are executed only in the region that owns the tenant. A tenant without an owner is being
+	Quick: true, Name: "home show", Args: "[TENANT]", Brief: "print the region of a tenant, as the database of each region has stored the region",
+	Help: `Prints the records in the databases of all regions about a tenant, or, without TENANT, about all tenants.
+The operations of a tenant are executed only in the region that owns the tenant. A tenant without an owner is being
 moved: the command prints the command line that completes the move.`,
 	Make: func() cli.Runner { return new(show) },
 }
@@ -146,7 +146,7 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	case err != nil && len(list) == 0:
 		return advised(c.regions.file, err)
 	case len(list) == 0:
-		return cli.Nothing(fmt.Errorf("no region has %s. Try: give a new tenant its home with once home move TENANT REGION", words.Either(tenant == "", "a tenant", words.Quoted(tenant))))
+		return cli.Nothing(fmt.Errorf("no region has %s. Try: assign a region to a new tenant with once home move TENANT REGION", words.Either(tenant == "", "a tenant", words.Quoted(tenant))))
 	case c.output != cli.Table:
 		page := struct {
 			Items []home.Standing `json:"items"`

@@ -20,7 +20,7 @@ import (
 )
 
 var moveEntry = cli.Entry{
-	Name: "home move", Args: "TENANT REGION", Brief: "move a tenant to another region, or give a new tenant its home",
+	Name: "home move", Args: "TENANT REGION", Brief: "move a tenant to another region, or assign a region to a new tenant",
 	Help: `Moves a tenant to another region, in four steps:
 
   1. The old region starts no new transactions for the tenant, and waits until the running transactions of the
@@ -85,7 +85,7 @@ func (c *move) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if err := mover.Move(ctx, args[0], args[1]); err != nil {
 		return advised(c.regions.file, err)
 	}
-	fmt.Fprintf(m.Stdout, "%s lives in %s\n", words.Shown(args[0]), words.Shown(args[1]))
+	fmt.Fprintf(m.Stdout, "the region of %s is %s\n", words.Shown(args[0]), words.Shown(args[1]))
 	return nil
 }
 
@@ -136,7 +136,7 @@ func writeSynced(name string, text []byte) error {
 
 func printList(w io.Writer, list []home.Standing) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "TENANT\tREGION\tOWNED\tEPOCH\tLIVES IN\n")
+	fmt.Fprint(t, "TENANT\tREGION\tOWNED\tEPOCH\tREGION OF THE TENANT\n")
 	for _, s := range list {
 		lives := words.Shown(s.Home)
 		if s.Moving != "" {

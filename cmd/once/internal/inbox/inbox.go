@@ -21,7 +21,7 @@ import (
 
 // Noun is once inbox.
 var Noun = cli.Noun{
-	Name: "inbox", Brief: "events that were received, and keys that wait for a missing event", Group: cli.GroupOperate,
+	Name: "inbox", Brief: "events that an inbox has received, and keys that wait for a missing event", Group: cli.GroupOperate,
 	Entries: []cli.Entry{listEntry, showEntry, skipEntry, startAtEntry, renumberEntry},
 }
 
@@ -76,7 +76,7 @@ func (c *inboxKey) check(command string) error {
 		return err
 	}
 	if c.message.Seq < 1 {
-		return cli.Usage(fmt.Sprintf("--seq %d", c.message.Seq), "--seq 1, or a greater number")
+		return cli.Usage(fmt.Sprintf("--seq %d must be greater than zero", c.message.Seq), "--seq 1, or a greater number")
 	}
 	return checkConsumer(c.message.Consumer)
 }

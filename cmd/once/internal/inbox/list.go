@@ -64,7 +64,7 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	}
 	if i := slices.IndexFunc(p.Items, func(g operate.Gap) bool { return g.Dead }); i >= 0 {
 		g := p.Items[i]
-		fmt.Fprintf(m.Stderr, "The next message of a key is a dead letter, and later messages wait for it. Try: once deadletter list --letters --origin inbox --consumer %s --topic %s --key %s --db %s\n", words.Quoted(g.Consumer), words.Quoted(g.Topic), words.Quoted(g.Key), db.Paste)
+		fmt.Fprintf(m.Stderr, "The next message of a key is a dead letter, and later messages wait for this dead letter. Try: once deadletter list --letters --origin inbox --consumer %s --topic %s --key %s --db %s\n", words.Quoted(g.Consumer), words.Quoted(g.Topic), words.Quoted(g.Key), db.Paste)
 	}
 	if i := slices.IndexFunc(p.Items, func(g operate.Gap) bool { return g.What() == "failing" }); i >= 0 {
 		g := p.Items[i]
@@ -72,7 +72,7 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	}
 	if i := slices.IndexFunc(p.Items, func(g operate.Gap) bool { return g.What() == "missing" }); i >= 0 {
 		g := p.Items[i]
-		fmt.Fprintf(m.Stderr, "The inbox has not received the next message of a key, and later messages wait for it. Try: let the sender send the message again, or once inbox skip --consumer %s --source %s --topic %s --key %s --seq %d --reason WHY --db %s\n",
+		fmt.Fprintf(m.Stderr, "The inbox has not received the next message of a key, and later messages wait for the missing message. Try: let the sender send the message again, or once inbox skip --consumer %s --source %s --topic %s --key %s --seq %d --reason WHY --db %s\n",
 			words.Quoted(g.Consumer), words.Quoted(g.Source), words.Quoted(g.Topic), words.Quoted(g.Key), g.Seq, db.Paste)
 	}
 	return nil

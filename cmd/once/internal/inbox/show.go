@@ -15,18 +15,19 @@ import (
 )
 
 var showEntry = cli.Entry{
-	Quick: true, Name: "inbox show", Args: "[EVENT]", Brief: "print what the inboxes of a database have stored about an event",
-	Help: `Prints what each inbox of a database has stored about an event: whether and when the inbox applied the
-event; whether the event is parked (waits for earlier messages of its key); its failed attempts; and its dead letter.
-EVENT is the ID of the event. Log lines contain this ID as event_id. The state "failing" means that attempts to apply
-the event have failed, and that no inbox has the ID of the event among its applied IDs.
+	Quick: true, Name: "inbox show", Args: "[EVENT]", Brief: "print the records of all inboxes of a database about an event",
+	Help: `Prints the records of each inbox of a database about an event: the time at which the inbox applied the event;
+whether the event is parked (waits for earlier messages of its key); its failed attempts; and its dead letter. EVENT is
+the ID of the event. Log lines contain this ID as event_id. The state "failing" means that attempts to apply the event
+have failed, and that no inbox has the ID of the event among its applied IDs.
 
 An inbox with an order (inbox.InOrder, inbox.LatestVersion) stores only the number of the last message of a key, not the
 IDs of messages. To search such inboxes too, give --topic, --key and --seq, as "once outbox show" prints them. With
 these three options EVENT is optional: without EVENT, the command prints the inboxes with an order that have applied or
 parked the message.
 
-The exit code is 3 if no inbox has stored the event. If an event was applied long ago, the inbox may have deleted its ID.`,
+The exit code is 3 if no inbox has stored the event. If an event was applied long ago, the inbox may have deleted its
+ID.`,
 	Make: func() cli.Runner { return new(show) },
 }
 
@@ -46,7 +47,7 @@ func (c *show) Flags(fs *pflag.FlagSet) {
 }
 
 func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
-	const try = "once inbox show EVENT --db URL, with an ID that logs have as event_id; or --topic, --key and --seq"
+	const try = "once inbox show EVENT --db URL, where EVENT is the event_id of a log line; or --topic, --key and --seq"
 	switch {
 	case len(args) > 0 && args[0] != "":
 		c.message.ID = args[0]
@@ -83,7 +84,7 @@ func printEvents(w io.Writer, list []operate.InboxEvent) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "CONSUMER\tSOURCE\tSTATE\tRECEIVED\tAPPLIED\tDEAD LETTER\tFAILED\tLAST ERROR\n")
 	for _, s := range list {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", words.Shown(s.Consumer), words.Shown(s.Source), s.State+words.Either(s.ByNumber, ", found by its number", ""),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", words.Shown(s.Consumer), words.Shown(s.Source), s.State+words.Either(s.ByNumber, ", matched by its number", ""),
 			words.Time(s.ReceivedAt), words.Time(s.AppliedAt), words.OrDash(s.Letter), failed(s), words.OrDash(s.Error))
 	}
 	return t.Flush()

@@ -19,10 +19,10 @@ is missing for good or is a dead letter. Then the inbox applies the later messag
 the skipped message later, the message counts as a duplicate. A dead letter stays stored; to delete the dead letter
 and skip its message in one step, use "once deadletter discard".
 
-The command refuses to skip a message that was received and whose handler fails. If such a message were skipped, the next
-delivery of the message would count as a duplicate, and the message would be lost without a dead letter. Repair the
-handler, or wait until the message is a dead letter. If the broker no longer has the message, have the sender
-send the message again, or give up the message with "once inbox start-at".
+The command refuses to skip a message that was received and whose handler fails. If such a message were skipped, the
+next delivery of the message would count as a duplicate, and the message would be lost without a dead letter. Repair the
+handler, or wait until the message is a dead letter. If the broker no longer has the message, have the sender send the
+message again, or give up the message with "once inbox start-at".
 
 Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(skip) },
@@ -50,7 +50,7 @@ func (c *skip) plan(db *cli.DB, p inbox.Place) (what string, dropped int64, err 
 	case c.message.Seq > p.Seq+1:
 		err = fmt.Errorf("%s waits for message %d, not for %d. Try: --seq %d", c.subject(), p.Seq+1, c.message.Seq, p.Seq+1)
 	case p.There:
-		err = fmt.Errorf("the inbox has received message %d of %s, and will try the message. Try: wait until the message is applied or is a dead letter", c.message.Seq, c.subject())
+		err = fmt.Errorf("the inbox has received message %d of %s, and will soon try to handle the message. Try: wait until the message is applied or is a dead letter", c.message.Seq, c.subject())
 	case p.Failing.Attempts > 0:
 		err = fmt.Errorf("message %d of %s %s; if you skipped the message, the message would be lost. %s Try: repair the handler; or wait until the message is a dead letter, and then run once deadletter discard. If the broker no longer has the message, let the sender send it again, or run once inbox start-at with --seq %d",
 			c.message.Seq, c.subject(), p.Failing, isTried, c.message.Seq+1)
@@ -60,5 +60,5 @@ func (c *skip) plan(db *cli.DB, p inbox.Place) (what string, dropped int64, err 
 
 // waitBehind says how many messages wait behind another one.
 func waitBehind(n int64) string {
-	return words.Either(n == 1, "1 message waits", fmt.Sprintf("%d messages wait", n)) + " behind it"
+	return words.Either(n == 1, "1 later message of the key waits", fmt.Sprintf("%d later messages of the key wait", n))
 }

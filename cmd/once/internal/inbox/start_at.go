@@ -42,7 +42,7 @@ func (c *startAt) plan(_ *cli.DB, p inbox.Place) (what string, dropped int64, er
 	}
 	what = fmt.Sprintf("%s at message %d; ", c.subject(), c.message.Seq)
 	if next := p.Failing; next.Attempts > 0 && c.message.Seq > p.Seq+1 {
-		what += fmt.Sprintf("message %d %s; the change loses this message, because no dead letter stores it; ", p.Seq+1, next)
+		what += fmt.Sprintf("message %d %s; the change loses this message, because no dead letter stores the message; ", p.Seq+1, next)
 	}
 	if !p.Known {
 		return what + "the key is new: the inbox has received no message of the key", 0, nil

@@ -29,7 +29,7 @@ The journal is a file, or a table in a database that several clients share; clie
 command. The command prints only the method and the address of each request. The state of an intent is
 
   open      the request can be sent again, by the client or by "once journal resume"
-  expired   the key of the request is too old, so the request must not be sent again: a person must find out whether the request
+  expired   the key of the request is too old, so the request must not be sent again: an operator must find out if the request
             took effect, and record the answer with "once journal resolve"
   held      the server has responded that the key is too old: treat the intent like an expired intent`,
 	Make: func() cli.Runner { return new(list) },

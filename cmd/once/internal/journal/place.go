@@ -28,7 +28,7 @@ func (p *place) Flags(fs *pflag.FlagSet) {
 
 func (p *place) check() error {
 	if (p.file == "") == (p.db == "") {
-		return cli.Usage("where is the journal?", "--file PATH, or --db URL")
+		return cli.Usage("--file or --db is missing", "--file PATH, or --db URL")
 	}
 	return nil
 }

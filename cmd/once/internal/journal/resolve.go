@@ -45,7 +45,7 @@ func (c *resolve) Run(ctx context.Context, m *cli.Env, args []string) (err error
 	case len(args) == 0 || args[0] == "":
 		return cli.Usage("the KEY is missing", try)
 	case c.as != "applied" && c.as != "not-applied":
-		return cli.Usage(fmt.Sprintf("--as %q is not an outcome", c.as), try)
+		return cli.Usage(fmt.Sprintf("--as %q is not an outcome of a request", c.as), try)
 	}
 	f, err := c.place.open(ctx, m)
 	if err != nil {
@@ -66,7 +66,7 @@ func (c *resolve) Run(ctx context.Context, m *cli.Env, args []string) (err error
 	}
 	advice := "The request took effect: do not send it again."
 	if c.as == "not-applied" {
-		advice = "The request did not take effect: a caller that still wants it sends a new request with a new key."
+		advice = "The request did not take effect: a caller that still needs the effect sends a new request with a new key."
 	}
 	fmt.Fprintf(m.Stdout, "%s is closed as %s. %s\n", intent, c.as, advice)
 	return nil

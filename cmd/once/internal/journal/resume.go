@@ -27,8 +27,8 @@ is a file, stop its client before you run this command.
 The journal does not contain secrets, such as the header Authorization. Give the secrets with --header; you can repeat
 this flag. With --header @FILE the command reads the header lines from a file, so that the secrets are not in the list
 of processes. The command sends the secrets to only one host. If the journal has intents for several hosts, name one
-host with --host, and run the command once for each host. If a server redirects a request to another host, the command
-sends the request to that host without the secrets.
+host with --host, and run the command separately for each host. If a server redirects a request to another host, the
+command sends the request to that host without the secrets.
 
   once journal resume --file intents --host api.example --header 'Authorization: Bearer ...'
 
@@ -36,9 +36,10 @@ If a server fails, the command sends only a few requests to this server; the oth
 them later.
 
 The journal contains an expiry time for each key. After this time the command does not send the request. An operator
-must then find out whether the request took effect, and record the outcome with "once journal resolve". Some intents
-that were planned in a database have no expiry time. For these intents, --retention says how long after the planning
-the server remembers the key. For other intents, --retention can make the expiry time earlier, but never later.
+must then find out whether the request took effect, and record the outcome with "once journal resolve". Some intents in
+a database have no expiry time, because a transaction has stored these intents before the first attempt. For these
+intents, --retention says how long the server remembers the key, counted from the time at which the intent was stored.
+For other intents, --retention can make the expiry time earlier, but never later.
 
 The exit code is 1 if an intent is still open at the end.`,
 	Make: func() cli.Runner { return &resume{header: http.Header{}} },
@@ -55,9 +56,9 @@ type resume struct {
 func (c *resume) Flags(fs *pflag.FlagSet) {
 	c.place.Flags(fs)
 	c.output.Flag(fs)
-	fs.DurationVar(&c.retention, "retention", 0, "how `LONG` the server remembers a key, such as 72h (default: the time in the journal, or 24h)")
+	fs.DurationVar(&c.retention, "retention", 0, "the `TIME` for which the server remembers a key, such as 72h (default: the time in the journal, or 24h)")
 	fs.StringVar(&c.host, "host", "", "resume only intents for this `HOST`, in the same form as in the URL: api.example or api.example:8443")
-	cli.HeaderFlag(fs, "header", c.header, "a header `LINE` for all requests to the host, such as 'Authorization: Bearer ...', or @FILE with such lines; can be repeated")
+	cli.HeaderFlag(fs, "header", c.header, "a header `LINE` for all requests to the host, such as 'Authorization: Bearer ...', or @FILE with one header in each line; can be repeated")
 }
 
 func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
@@ -87,9 +88,9 @@ func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 		}
 		left := ""
 		if a.Left > 0 {
-			left = fmt.Sprintf(" (%d of these were not sent, because their server fails)", a.Left)
+			left = fmt.Sprintf(" (%d of the open requests were not sent, because their server fails)", a.Left)
 		}
-		fmt.Fprintf(m.Stdout, "%d closed, %d still open%s, %d held for the decision of a person\n", a.Closed, a.Open, left, a.Held)
+		fmt.Fprintf(m.Stdout, "%d closed, %d still open%s, %d held for the decision of an operator\n", a.Closed, a.Open, left, a.Held)
 	}
 	switch {
 	case err != nil:
@@ -101,7 +102,7 @@ func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	case a.Held > 0:
 		return errors.New("some keys have expired. Try: find out whether these requests took effect, and then run once journal resolve KEY --as applied, or --as not-applied")
 	case a.Open > 0:
-		return errors.New("the outcome of some requests is still unknown. Try: run the same command again; or look at the answers of the server, and use --header to send the headers that it needs")
+		return errors.New("the outcome of some requests is still unknown. Try: run the same command again; or look at the answers of the server, and use --header to send the headers that the server needs")
 	}
 	return nil
 }

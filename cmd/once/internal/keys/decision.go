@@ -39,9 +39,9 @@ func (d *decision) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&d.failed, "failed", "", "the call did not take effect and never will, and the operation ends: a retry gets this `REASON`")
 	fs.IntVar(&d.status, "status", 0, "`STATUS` of the HTTP response that a retry gets, if the operation belongs to an HTTP route")
 	fs.StringVar(&d.mediaType, "type", "", "content `TYPE` of the HTTP response that a retry gets, such as text/html (default: application/json if FILE of --result is JSON)")
-	fs.BoolVar(&d.runAgain, "run-again", false, "the next retry makes the call again: use this only if the called service DEDUPES by the key of the call, or with --voided")
+	fs.BoolVar(&d.runAgain, "run-again", false, "the next retry makes the call again: use this flag only if the called service executes each key only one time, or with --voided")
 	fs.BoolVar(&d.voided, "voided", false, "with --run-again: the called service now refuses the key of the call, so the call is made again with a new key")
-	fs.DurationVar(&d.retain, "retain", 0, "how `LONG` to keep the result or failure; after this time a retry executes the operation again (default: as long as the operation keeps a result)")
+	fs.DurationVar(&d.retain, "retain", 0, "the `TIME` for which to keep the result or failure; after this time a retry executes the operation again (default: as long as the operation keeps a result)")
 	cli.ByFlags(fs, &d.by)
 }
 
@@ -59,7 +59,7 @@ func (d *decision) check(try string) error {
 	case ways > 1:
 		return cli.Usage("--call-result, --result, --failed and --run-again contradict each other", try)
 	case d.call == "":
-		return cli.Usage("--call is missing: it names the call that you have looked up at the service", "--call with the call id that once keys show KEY prints")
+		return cli.Usage("--call is missing, the ID of the call whose outcome you have found out", "--call with the call id that once keys show KEY prints")
 	case d.voided && !d.runAgain:
 		return cli.Usage("--voided needs --run-again", try+" --voided")
 	// The status belongs to the answer that ends the operation, and a result of the call does not end it.
@@ -72,7 +72,7 @@ func (d *decision) check(try string) error {
 	case d.mediaType != "" && (d.status == 0 || d.result == ""):
 		return cli.Usage("--type is the content type of an HTTP response", "--type with --result and --status")
 	case d.retain != 0 && (d.runAgain || d.callResult != ""):
-		return cli.Usage("--retain applies when the operation ends, but this decision continues it", try)
+		return cli.Usage("--retain applies only if the operation ends, but with this decision the operation continues", try)
 	case d.retain < 0:
 		return cli.Usage(fmt.Sprintf("--retain %v must be greater than zero", d.retain), "--retain 72h")
 	}
@@ -176,7 +176,7 @@ func (d *decision) effect(op operate.Operation, p lease.Progress) string {
 	}
 	switch call := p.Call; {
 	case d.callResult != "" && call != nil:
-		what = called(call) + " has returned this value; the next retry or a completer continues, and runs the code after it"
+		what = called(call) + " has returned this value; the next retry or a completer continues the operation after this call"
 	case d.result != "":
 		what = "a retry gets this result" + then
 	case d.failed != "":
@@ -188,7 +188,7 @@ func (d *decision) effect(op operate.Operation, p lease.Progress) string {
 	case call != nil:
 		what = fmt.Sprintf("the operation makes %s again with the same key %s, and then runs the code after it", called(call), call.Key)
 	case op.RecoveryPoint == "":
-		what = "the key is new again: a retry executes"
+		what = "the key is new again: a retry executes the operation"
 	}
 	return fmt.Sprintf("%s, fence %d: %s", op.State, op.Fence, what)
 }
@@ -205,9 +205,9 @@ func (d *decision) warning(op operate.Operation, call *lease.Begun) string {
 	case call != nil && d.voided:
 		return fmt.Sprintf("the call may take effect twice, unless the service refuses the key %s from now on.", call.Key)
 	case call != nil:
-		return fmt.Sprintf("the call may take effect twice, unless the service dedupes by the key %s and still remembers this key. %s.", call.Key, repeatable(call))
+		return fmt.Sprintf("the call may take effect twice, unless the service executes each key only one time and still remembers the key %s. %s.", call.Key, repeatable(call))
 	case op.RecoveryPoint == "":
-		return "a retry of this operation will execute the operation again. If the operation took effect before, it takes effect twice."
+		return "a retry of this operation will execute the operation again. If the operation took effect before, the operation takes effect twice."
 	}
 	return ""
 }
@@ -225,9 +225,9 @@ func (d *decision) lacksStatus(op operate.Operation) bool {
 func repeatable(call *lease.Begun) string {
 	switch {
 	case !call.Repeats:
-		return "The program does not say that the service dedupes"
+		return "The program does not declare that the service executes each key only one time"
 	case call.Until.IsZero():
-		return "The program says that the service dedupes for ever"
+		return "The program declares that the service remembers each key for ever"
 	}
-	return "The program says that the service dedupes until " + call.Until.Format(time.RFC3339)
+	return "The program declares that the service remembers this key until " + call.Until.Format(time.RFC3339)
 }

@@ -31,8 +31,8 @@ The file is JSON, and contains the method, path, headers and exact bytes of the 
 Authorization, Cookie, X-Api-Key and other headers whose names suggest a secret, and the headers that you name
 with --redact. The path and the body are not changed: protect the file like the data of the service.
 
-If the command may write to the audit, it records there that you have read the request. The command
-changes nothing else.`,
+The command records in the audit that you have read the request, if the database user may write to the audit. The
+command changes nothing else.`,
 	Make: func() cli.Runner { return new(export) },
 }
 
@@ -51,7 +51,7 @@ func (c *export) Flags(fs *pflag.FlagSet) {
 		c.redact = append(c.redact, name)
 		return nil
 	})
-	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO` runs this command; the name is written into the audit")
+	fs.StringVar(&c.who, "by", cli.Operator(), "the name of the operator `WHO` runs this command; the audit records the name")
 }
 
 func (c *export) Run(ctx context.Context, m *cli.Env, args []string) error {
@@ -120,7 +120,7 @@ func (c *export) request(ctx context.Context, db *cli.DB, op operate.Operation, 
 	case err != nil:
 		return r, db.Failed("read", err)
 	case len(rec.Request) == 0:
-		return r, errors.New("the request of the operation was not stored, or it was erased. Try: set CaptureRequest of package oncehttp and Config.Encrypter of the engine, which store future requests")
+		return r, errors.New("the service has not stored the request of the operation, or an operator has erased the request. Try: set CaptureRequest of package oncehttp and Config.Encrypter of the engine, which store future requests")
 	}
 	plain, err := encrypter.Decrypt(rec.Request, seal.Label(op.Scope, op.Key))
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 
 var forgetEntry = cli.Entry{
 	Name: "keys forget", Args: "KEY", Brief: "erase the stored answer and request of an operation",
-	Help: `Erases the stored result of an operation, its request if the service captured it, its trace, and the
-request and correlation IDs of its attempts so far. The state, scope, key and fingerprint of the operation stay until
-the operation expires: a retry is not executed, and gets the response that the result is not available. The same
-commit writes into the audit who has erased the result, when and why.
+	Help: `Erases the stored result of an operation, its request if the service captured it, its trace, and the request
+and correlation IDs of its attempts so far. The state, scope, key and fingerprint of the operation stay until the
+operation expires: a retry is not executed, and gets the response that the result is not available. The same commit
+writes the operator, the time and the reason into the audit.
 
 Without --yes nothing is changed: the command prints the effect.
 

@@ -18,10 +18,10 @@ import (
 
 var listEntry = cli.Entry{
 	Name: "keys list", Brief: "list operations by scope and key",
-	Help: `Lists operations by scope and key, without requests and results. If the command may write to the audit, it records
-there that you have read the list ("once audit list --reads").
+	Help: `Lists operations by scope and key, without requests and results. The command records in the audit that you
+have read the list, if the database user may write to the audit. "once audit list --reads" shows this record.
 
-The state ` + runningMeans + `.
+` + runningMeans + `.
 
 The list is sorted by scope and key, not by time: in this order the database can read the next page by an index. To see
 only recent operations, give --since, such as --since 1h.
@@ -37,7 +37,7 @@ for this hash, so the command reads all operations that match the other flags: g
 }
 
 // runningMeans explains to operators why a handler that is working now may not be in the list.
-const runningMeans = "running: the operation has a lease; an operation without a lease is in no list before its commit"
+const runningMeans = "The state running means that the operation has a lease. The list shows an operation without a lease only after the commit of this operation"
 
 type list struct {
 	db, who, hash string
@@ -55,7 +55,7 @@ func (c *list) Flags(fs *pflag.FlagSet) {
 	c.between.Flags(fs)
 	cli.WindowFlags(fs, &c.filter.Window)
 	fs.StringVar(&c.hash, "hash", "", "list only operations whose key has this `HASH`, as log lines contain it: 16 hexadecimal digits")
-	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO` runs this command; the name is written into the audit")
+	fs.StringVar(&c.who, "by", cli.Operator(), "the name of the operator `WHO` runs this command; the audit records the name")
 	c.output.Flag(fs)
 }
 
@@ -84,7 +84,7 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return db.Failed("read", err)
 	}
 	looked(ctx, m, db, c.who, operate.Access{Scope: c.filter.Scope, Detail: words.Count(len(p.Items), "operation") + c.filters()})
-	what := words.Either(c.filter.Scope+c.filters()+c.filter.After == "", "operations", "such operations")
+	what := words.Either(c.filter.Scope+c.filters()+c.filter.After == "", "operations", "operations that match the flags")
 	if c.filter.State == "running" {
 		// An empty list of running operations surprises operators whose handlers work without leases.
 		what += ". " + runningMeans

@@ -53,7 +53,7 @@ func Print(w io.Writer, op operate.Operation, p lease.Progress) error {
 		line("calling", "%s, with the key %s at the service", words.Shown(call.Phase), call.Key)
 		line("then", "%s", next(call))
 		if call.Refused != "" {
-			line("refused", "the program has refused the value that an operator decided before: %s", words.Shown(call.Refused))
+			line("refused", "the program has refused the result that an operator has entered for the call: %s", words.Shown(call.Refused))
 		}
 	case call == nil && op.CallStarted:
 		line("calling", "the operation has begun a call to another service after this point")
@@ -61,7 +61,7 @@ func Print(w io.Writer, op operate.Operation, p lease.Progress) error {
 	if p.CallID != "" {
 		line("call id", "%s (for once keys resolve --call)", p.CallID)
 	}
-	line("fingerprint", "%s", words.Either(op.Fingerprint != "", op.Fingerprint, "none: once does not compare retries with the first request"))
+	line("fingerprint", "%s", words.Either(op.Fingerprint != "", op.Fingerprint, "none: the library does not compare retries with the first request"))
 	line("request", "%s", words.Either(op.Captured, "captured, encrypted", "not captured"))
 	if op.Trace != "" {
 		line("trace", "%s", words.Shown(op.Trace))
@@ -88,10 +88,10 @@ func phases(op operate.Operation, p lease.Progress) (list []string) {
 		list = append(list, words.Shown(e.Phase)+": "+what)
 	}
 	if p.Call != nil {
-		what := "begun, and its outcome is not known"
+		what := "the call has begun, and its outcome is unknown"
 		switch {
 		case !unfinished(op):
-			what = "begun; an operator has ended the operation"
+			what = "the call had begun when an operator ended the operation"
 		case p.CallID == "":
 			what = "begun"
 		}
@@ -112,7 +112,7 @@ func next(call *lease.Begun) string {
 	if call.Checked {
 		can = append(can, "the program can ask the service for the outcome of the call")
 	}
-	return words.Either(len(can) > 0, strings.Join(can, "; "), "only a person can find out the outcome of the call")
+	return words.Either(len(can) > 0, strings.Join(can, "; "), "only an operator can find out the outcome of the call")
 }
 
 // at returns a time, and its distance from the time of the database.

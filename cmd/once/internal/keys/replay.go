@@ -25,9 +25,9 @@ var replayEntry = cli.Entry{
 example a service in staging, or on your machine. The command sends the method, path, headers and body exactly as in
 the file; the header Host is the host of the target. The header Once-Replay-Of contains the ID of the file.
 
-To reproduce a race, --concurrency says how many requests the command sends at the same time, and --times says how
-often the command repeats this. All requests have the same key, so the service executes only one of them, and replays
-the stored response for the others.
+To reproduce a race, --concurrency says how many requests the command sends at the same time, and --times says how often
+the command repeats these requests. All requests have the same key, so the service executes only one request, and
+replays the stored response for the others.
 
 The file contains no credentials: give the credentials with --header, which you can repeat. With --header @FILE the
 command reads header lines from a file. A header that you give replaces the recorded header of the same name. A header
@@ -59,8 +59,8 @@ func (c *replay) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.to, "to", "", "`URL` of the service (required)")
 	cli.OnCommandLine(fs, "to") // ONCE_TO is a broker
 	fs.IntVar(&c.concurrency, "concurrency", 1, "send `N` requests at the same time")
-	fs.IntVar(&c.times, "times", 1, "send these requests `N` times, one time after the other")
-	cli.HeaderFlag(fs, "header", c.header, "a header `LINE` for each request, such as 'Authorization: Bearer ...', or @FILE with such lines; can be repeated")
+	fs.IntVar(&c.times, "times", 1, "repeat the requests of --concurrency `N` times, one repetition after the other")
+	cli.HeaderFlag(fs, "header", c.header, "a header `LINE` for each request, such as 'Authorization: Bearer ...', or @FILE with one header in each line; can be repeated")
 	c.output.Flag(fs)
 }
 
@@ -75,7 +75,7 @@ func (c *replay) Run(ctx context.Context, m *cli.Env, args []string) error {
 	case err != nil || target.Scheme != "http" && target.Scheme != "https" || target.Hostname() == "" || target.RawQuery != "" || target.Fragment != "" || target.User != nil:
 		return cli.Usage("--to is not the http or https URL of a service", try)
 	case c.concurrency < 1 || c.times < 1 || c.concurrency > maxReplays/c.times:
-		return cli.Usage(fmt.Sprintf("--concurrency %d and --times %d", c.concurrency, c.times), fmt.Sprintf("use numbers of at least 1, with at most %d requests in total", maxReplays))
+		return cli.Usage(fmt.Sprintf("--concurrency %d and --times %d make no useful number of requests", c.concurrency, c.times), fmt.Sprintf("use numbers of at least 1, with at most %d requests in total", maxReplays))
 	}
 	file, err := os.ReadFile(args[0])
 	if err != nil {

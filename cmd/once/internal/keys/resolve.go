@@ -33,7 +33,7 @@ called service, and then give one of these flags:
 
 A completer is a process that continues abandoned operations. --call is the ID of the call, as "once keys show" prints
 it. The command changes nothing if the outcome of another call is unknown now, or if this call was made again or was
-decided differently. So you can repeat the same command without harm: each call is decided only once.
+decided differently. So you can repeat the same command without harm: the command decides each call only one time.
 
 The FILE of --call-result has the form in which the program stores the result of the call. If FILE has another form, the
 outcome stays unknown after the next retry, and "once keys show" prints the expected form.
@@ -42,18 +42,18 @@ If clients request the operation over HTTP, give the status of the response too:
 --status 422 with --failed. For a request that a gateway forwarded, use only --result or --failed: the client
 waits for a response, and the command refuses --call-result.
 
-If the called service has no record of the call, that does not prove that the call will not take effect: the call
-may still be on its way. So --run-again is safe only in two cases. In the first case, the service makes one effect
-for each key, and still remembers the key of the call: the call is made again with the same key, within an hour.
-In the second case, you have made the service refuse this key from now on with a tombstone (a payment that was cancelled,
-or a row with the key): then also give --voided, and the call is made with a new key. --failed also needs a
-tombstone: without a tombstone, the call may take effect later.
+If the called service has no record of the call, the call may still take effect later: the call may still be on its
+way. So --run-again is safe only in two cases. In the first case, the service makes one effect for each key, and still
+remembers the key of the call: the call is made again with the same key, within an hour. In the second case, you have
+made the service refuse this key from now on with a tombstone (a payment that was cancelled, or a row with the key):
+then also give --voided, and the call is made with a new key. --failed also needs a tombstone: without a tombstone, the
+call may take effect later.
 
 If the operation has saved no phase, --run-again makes its key new again: a retry executes the whole operation. If the
 operation had already taken effect, the retry makes it take effect twice.
 
-Without --yes nothing is changed: the command prints what it would change. The same commit writes into the audit who
-has decided, when and why.`,
+Without --yes nothing is changed: the command only prints the change. The same commit writes the operator, the time and
+the reason into the audit.`,
 	Make: func() cli.Runner { return new(resolve) },
 }
 
@@ -145,7 +145,7 @@ func (c *resolve) resolve(ctx context.Context, m *cli.Env, db *cli.DB, v operate
 		_, try := words.Advice(err.Error())
 		return fmt.Errorf("you cannot resolve the operation in this way: %w. Try: %s", sqlguard.Said(err), words.Either(try != "", try, "--result FILE or --failed REASON"))
 	case store.KindLost:
-		return errors.New("the database has not answered, and may have written the decision. Try: run the same command again; it does not write the decision twice")
+		return errors.New("the database has not answered, and may have written the decision. Try: run the same command again; a second run does not write the decision twice")
 	default:
 		return db.Failed("change", err)
 	}

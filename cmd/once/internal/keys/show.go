@@ -24,26 +24,26 @@ var Noun = cli.Noun{
 }
 
 var showEntry = cli.Entry{
-	Quick: true, Name: "keys show", Args: "KEY", Brief: "print what happened to an idempotency key",
-	Help: `Prints what the database has stored about an operation: its state and the time at which this state began, the time
-until which a retry gets the stored result, and the contents of the record. For leased work (work in several phases)
-the command prints the phases, also after the end, and the facts that you need to decide a call whose outcome is
-unknown. If the service has an attempt log, the command also prints the last attempts, including attempts that left no
-record. At the end the command prints what operators have done to the key. If the command may write to the audit, it
-records there that you have read the operation. The command changes nothing else.
+	Quick: true, Name: "keys show", Args: "KEY", Brief: "print the history of an idempotency key",
+	Help: `Prints the record of an operation in the database: its state and the time at which this state began, the time
+until which a retry gets the stored result, and the contents of the record. For leased work (work in several phases) the
+command prints the phases, also after the end, and the facts that you need to decide a call whose outcome is unknown. If
+the service has an attempt log, the command also prints the last attempts, including attempts that left no record. At
+the end the command prints the actions of operators on the key. The command records in the audit that you have read the
+operation, if the database user may write to the audit. The command changes nothing else.
 
 The scope consists of the caller and the route, such as "acme POST /refunds". Without --scope the command searches all
-scopes. If the database stores keys as hashes, give the key itself: the command computes the hash. If KEY is in quotation
-marks, as in the log of a proxy, the command also searches for the key without the quotation marks.
+scopes. If the database stores keys as hashes, give the key itself: the command computes the hash. If KEY is in
+quotation marks, as in the log of a proxy, the command also searches for the key without the quotation marks.
 
 With --events the command also prints the effects of the operation: each event that the operation has added to the
 outbox, with its ID, its state, its deliveries, and the inboxes of this database that have stored the event; and the
 steps of a saga. The state "gone" means that the event was delivered and deleted from the outbox: run "once inbox show
 ID" in the database of the consumer. An inbox with an order stores no IDs, so after the deletion nothing connects the
-event with such an inbox. If the outbox has a Config.RetainDelivered, it keeps delivered events, and "once outbox show ID"
-prints the topic, the key and the number by which "once inbox show" finds them.
+event with such an inbox. If the outbox has a Config.RetainDelivered, it keeps delivered events, and "once outbox show
+ID" prints the topic, the key and the number of each event. Give these three values to "once inbox show".
 
-The exit code is 3 if the database has nothing about the key. The exit code is 1 if several scopes have the key and
+The exit code is 3 if the database has no record of the key. The exit code is 1 if several scopes have the key and
 --scope is missing ("ambiguous" in JSON).`,
 	Make: func() cli.Runner { return new(show) },
 }
@@ -59,7 +59,7 @@ func (c *show) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
 	c.output.Flag(fs)
-	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO` runs this command; the name is written into the audit")
+	fs.StringVar(&c.who, "by", cli.Operator(), "the name of the operator `WHO` runs this command; the audit records the name")
 	fs.BoolVar(&c.events, "events", false, "also print the effects of the operation: its events, and the steps of a saga")
 	fs.IntVar(&c.attempts, "attempts", 20, "print the last `N` attempts")
 }
@@ -71,7 +71,7 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	case args[0] == "":
 		return cli.Usage("the KEY is empty", "once keys show KEY --scope SCOPE --db URL")
 	case c.attempts < 0:
-		return cli.Usage(fmt.Sprintf("--attempts %d", c.attempts), "--attempts 20")
+		return cli.Usage(fmt.Sprintf("--attempts %d must not be negative", c.attempts), "--attempts 20")
 	}
 	db, err := m.Open(ctx, c.db, operate.Config{})
 	if err != nil {
@@ -125,7 +125,7 @@ func printView(w io.Writer, v operate.KeyView, db cli.Source) error {
 		}
 		fmt.Fprintf(w, `The database has no operation with the key %q.
 
-This has one of four reasons:
+There are four possible reasons:
   - the operation did not complete: an operation that failed, was killed, or was answered with 409 or 429 leaves no record;
   - the operation is being executed at this moment: run this command again;
   - the operation has expired, and a sweep has deleted its record;
@@ -156,7 +156,7 @@ func printDecisions(w io.Writer, v operate.KeyView, db cli.Source) error {
 	if v.Call != nil && wire.IsForward(v.Operation.Name, v.Call.Phase) {
 		ways = forwardWays + runAgainWay
 	}
-	_, err := fmt.Fprintf(w, "\nTry: find out the outcome of %s, and then run\n  once keys resolve %s --scope %s --call %s --db %s --reason WHY\nwith one of the following flags. Without --yes the command only prints what it would do:\n%s",
+	_, err := fmt.Fprintf(w, "\nTry: find out the outcome of %s, and then run\n  once keys resolve %s --scope %s --call %s --db %s --reason WHY\nwith one of the following flags. Without --yes the command only prints a preview:\n%s",
 		what, words.Quoted(v.Key), words.Quoted(v.Operation.Scope), v.CallID, db.Paste, ways)
 	return err
 }

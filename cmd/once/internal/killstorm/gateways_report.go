@@ -119,7 +119,7 @@ func (r *GatewaysReport) judge() {
 	for _, m := range r.Modes {
 		switch m.Mode {
 		case ModeBare, string(gateway.PolicyRetry):
-			vacuous(m.DoubleEffects == 0, m.Mode+" has charged nothing twice, so this run shows no difference")
+			vacuous(m.DoubleEffects == 0, m.Mode+" has charged no order twice, so this run shows no difference")
 			continue
 		case string(gateway.PolicyStop):
 			vacuous(m.Unknown == 0, "the mode stop has no unknown outcome, so this run shows no difference")

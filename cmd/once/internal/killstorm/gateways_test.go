@@ -33,9 +33,9 @@ func TestGatewaysReport(t *testing.T) {
 		"":                                func(*GatewaysReport, map[string]*shopIntent, shopBooks) {},
 		"stop: stop is charged 2 times":   func(_ *GatewaysReport, _ map[string]*shopIntent, b shopBooks) { b.charges[stop] = 2 },
 		"check: check is charged 3 times": func(_ *GatewaysReport, _ map[string]*shopIntent, b shopBooks) { b.charges[check] = 3 },
-		"check: check was answered as charged, but no":            func(_ *GatewaysReport, _ map[string]*shopIntent, b shopBooks) { b.charges[check] = 0 },
-		"this run proves nothing: bare has charged nothing twice": func(_ *GatewaysReport, _ map[string]*shopIntent, b shopBooks) { b.charges[ModeBare] = 1 },
-		"this run proves nothing: retry has charged nothing twice": func(_ *GatewaysReport, _ map[string]*shopIntent, b shopBooks) {
+		"check: check was answered as charged, but no":             func(_ *GatewaysReport, _ map[string]*shopIntent, b shopBooks) { b.charges[check] = 0 },
+		"this run proves nothing: bare has charged no order twice": func(_ *GatewaysReport, _ map[string]*shopIntent, b shopBooks) { b.charges[ModeBare] = 1 },
+		"this run proves nothing: retry has charged no order twice": func(_ *GatewaysReport, _ map[string]*shopIntent, b shopBooks) {
 			b.charges[string(gateway.PolicyRetry)] = 1
 		},
 		"this run proves nothing: the mode stop has no unknown": func(_ *GatewaysReport, o map[string]*shopIntent, _ shopBooks) {

@@ -58,7 +58,7 @@ func get(ctx context.Context, client *http.Client, u *url.URL) (int64, error) {
 	}
 	resp, err := client.Do(r)
 	if err != nil {
-		return 0, fmt.Errorf("%s is not reached. Try: open the URL of --effects in a browser", u.Host)
+		return 0, fmt.Errorf("%s cannot be reached. Try: open the URL of --effects in a browser", u.Host)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, mostOfNumber))

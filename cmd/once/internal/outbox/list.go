@@ -27,7 +27,7 @@ The states of a message:
 
   waiting   a relay will deliver the message
   failing   a delivery has failed, and the relay tries again
-  stopped   deliveries have failed, and no relay tries again until a person resumes or skips the message
+  stopped   deliveries have failed, and no relay tries again until an operator resumes or skips the message
   blocked   an earlier message of the same key is failing or stopped
 
 With --state delivered the command lists delivered messages, if the relay keeps them.
@@ -80,7 +80,7 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return cli.WriteList(m.Stdout, c.output, page, page.Items)
 	}
 	if len(page.Items)+len(page.Paused)+len(page.Topics) == 0 {
-		return m.Empty("such messages")
+		return m.Empty("messages that match the flags")
 	}
 	if err := page.print(m.Stdout); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return err
 	}
 	if i := slices.IndexFunc(page.Items, func(e operate.Message) bool { return e.State == outbox.StateStopped }); i >= 0 {
-		fmt.Fprintf(m.Stderr, "A message is stopped, and a person must resume or skip it. Try: once outbox show %s --db %s\n", page.Items[i].ID, db.Paste)
+		fmt.Fprintf(m.Stderr, "A message is stopped, and an operator must resume or skip the message. Try: once outbox show %s --db %s\n", page.Items[i].ID, db.Paste)
 	}
 	return nil
 }

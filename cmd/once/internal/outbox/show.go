@@ -15,9 +15,10 @@ import (
 )
 
 var showEntry = cli.Entry{
-	Quick: true, Name: "outbox show", Args: "ID", Brief: "print what happened to one message of the outbox",
-	Help: `Prints what the database has stored about a message: its state, its failures, and the actions that you can take.
-The payload and the headers are printed only with --payload. If the service encrypts them, --key-file is needed too.`,
+	Quick: true, Name: "outbox show", Args: "ID", Brief: "print the history of one message of the outbox",
+	Help: `Prints the record of a message in the database: its state, its failures, and the actions that you can take.
+The payload and the headers are printed only with --payload. If the service encrypts the payload and the headers, the
+command also needs --key-file.`,
 	Make: func() cli.Runner { return new(show) },
 }
 
@@ -105,7 +106,7 @@ func (c *show) print(w io.Writer, e operate.Message) error {
 func messageMeaning(e operate.Message) string {
 	switch e.State {
 	case outbox.StateWaiting:
-		return words.Either(e.Paused, "a person has paused the topic or the key of the message", "a relay will deliver the message")
+		return words.Either(e.Paused, "an operator has paused the topic or the key of the message", "a relay will deliver the message")
 	case outbox.StateFailing:
 		return words.Count(e.Attempts, "failed attempt") + ", and a relay tries again" + words.Either(e.Key != "", "; later messages of the key wait", "")
 	case outbox.StateStopped:
@@ -115,5 +116,5 @@ func messageMeaning(e operate.Message) string {
 	case outbox.StateDelivered:
 		return "the destination has confirmed the message"
 	}
-	return "this release of once does not know the state"
+	return "this release of the command once does not know the state"
 }

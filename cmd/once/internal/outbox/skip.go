@@ -15,11 +15,12 @@ import (
 
 var skipEntry = cli.Entry{
 	Quick: true, Name: "outbox skip", Args: "ID", Brief: "give up a message that cannot be delivered, so that later messages of its key are delivered",
-	Help: `Gives up a message that cannot be delivered. The command replaces the message with a marker: a message of the type
-` + message.TypeSkipped + ` with the same topic, key, ID and sequence number, without the payload, and with
-the reason in a header. The marker is delivered, so a consumer that needs every sequence number can continue after the marker.
+	Help: `Gives up a message that cannot be delivered. The command replaces the message with a marker: a message of the
+type ` + message.TypeSkipped + ` with the same topic, key, ID and sequence number, without the payload, and with the
+reason in a header. The marker is delivered, so a consumer that needs every sequence number can continue after the
+marker.
 
-Without --yes nothing is changed. With --yes the payload is deleted, and cannot be restored.`,
+Without --yes nothing is changed. With --yes the command deletes the payload for good.`,
 	Make: func() cli.Runner { return new(skip) },
 }
 

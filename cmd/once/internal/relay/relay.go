@@ -52,14 +52,14 @@ The destinations of --to:
                                ?exchange=NAME, the routing key; amqps:// for TLS
 
 The released binaries and the container image (the build of cmd/once/full/once) support NATS, Kafka and RabbitMQ. The
-small build in cmd/once does not support these three.
+small build in cmd/once does not support these three brokers.
 
 A message that the relay gives up becomes a dead letter ("once deadletter list"), if the database has the tables for
-dead letters. If you need a destination or a setting that this command does not have, run outbox.Relay in a program of
-your own. The relay logs failures to standard error. If the destination or the database cannot be reached, the
-relay waits and tries again, also at the start. The command ends with an error if the database refuses the password or has
-no outbox, or if a NATS server refuses the password twice. "once outbox list" prints the messages that wait. "once
-doctor --to" checks whether the destination has the settings that reliable delivery needs.`,
+dead letters. If you need a destination or a setting that this command does not have, run outbox.Relay in your own
+program. The relay logs failures to standard error. If the destination or the database cannot be reached, the relay
+waits and tries again, also at the start. The command ends with an error if the database refuses the password or has no
+outbox, or if a NATS server refuses the password twice. "once outbox list" prints the messages that wait. "once doctor
+--to" checks whether the destination has the settings that reliable delivery needs.`,
 	Make: func() cli.Runner { return new(relay) },
 }
 
@@ -99,7 +99,7 @@ func (c *relay) Flags(fs *pflag.FlagSet) {
 			return nil
 		})
 	})
-	fs.DurationVar(&c.cfg.TTL, "ttl", 0, "how `LONG` after the death of this process other relays take over its keys (default 10s)")
+	fs.DurationVar(&c.cfg.TTL, "ttl", 0, "the `TIME` after the death of this process until other relays take over its keys (default 10s)")
 	fs.DurationVar(&c.keep, "keep", 0, "keep delivered messages for this `TIME` in once_outbox_sent (default: delete them)")
 	fs.StringVar(&c.dir, "archive", "", "with --keep: write delivered messages to files in this `DIR` before they are deleted; only this relay may use DIR")
 	c.metrics.Flags(fs, "")

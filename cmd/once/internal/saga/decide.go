@@ -15,23 +15,24 @@ import (
 
 const withoutYes = `
 
-Without --yes nothing is changed: the command prints what it would change. The commit of the change also
-writes into the audit who has decided, when and why. After the change, a node that has the definition of the saga
-continues the saga.`
+Without --yes nothing is changed: the command only prints the change. The commit of the change also writes the
+operator, the time and the reason into the audit. After the change, a node that has the definition of the saga continues
+the saga.`
 
 var (
 	retryEntry = entry(saga.ActionRetry, "continue a stuck saga where it stopped", `Continues a stuck saga at the step where it is stuck, with new attempts. Use this command when the cause of
 the failure is repaired: for example a program was fixed, or a service is available again.`)
 	skipEntry = entry(saga.ActionSkip, "continue the undo of a stuck saga without the undo of one step", `Continues the undo of a stuck saga without the undo of --step. Use this command when you have undone the
 step yourself, or when the effect of the step should stay. --step is the name of a step as "once saga show" prints it.`)
-	forceEntry = entry(saga.ActionForce, "record whether the call at which a saga is stuck took effect", `Records the outcome of the call at which a saga is stuck, after a person has found out the outcome at the called
-service. --value means that the call took effect; VALUE is the result that the step would have returned, as JSON.
---not-made means that the call did not take effect and never will. Then the saga makes the call again with another
-key, unless the saga is already undoing its steps. "once saga show" prints the key of the call at the called service. If
-the service encrypts its sagas, --value needs --key-file.`)
-	cancelEntry = entry(saga.ActionCancel, "undo a saga that has not passed its pivot", `Cancels a saga: the saga undoes the steps that took effect, and the starter of the saga receives a failure with the code `+saga.CodeCancelled+` and
-with the text of --reason. The command refuses a saga that has ended, or that has passed its pivot (the step after which a
-saga can only go forward).`)
+	forceEntry = entry(saga.ActionForce, "record whether the call at which a saga is stuck took effect", `Records the
+outcome of the call at which a saga is stuck. First find out the outcome at the called service. --value means that the
+call took effect; VALUE is the result that the step would have returned, as JSON. --not-made means that the call did not
+take effect and never will. Then the saga makes the call again with another key, unless the saga is already undoing its
+steps. "once saga show" prints the key of the call at the called service. If the service encrypts its sagas, --value
+needs --key-file.`)
+	cancelEntry = entry(saga.ActionCancel, "undo a saga that has not passed its pivot", `Cancels a saga: the saga undoes the steps that took effect, and the starter of the saga receives a failure with the code `+saga.CodeCancelled+`
+and with the text of --reason. The command refuses a saga that has ended, or that has passed its pivot (the step after
+which a saga can only go forward).`)
 	wakeEntry = entry(saga.ActionWake, "continue a waiting saga now", `Continues a waiting saga now. If a node is working on the saga, the next wait of the saga ends at once.`)
 )
 

@@ -20,8 +20,8 @@ answer that the outcome is not available, and no step is executed. The command r
 because the saga needs its data to continue. The command does not erase rows that the steps have written to other
 tables or services: for operations, see "once keys forget".
 
-Without --yes nothing is changed: the command prints the effect. The same commit writes into the audit who has erased
-the data, when and why.`,
+Without --yes nothing is changed: the command prints the effect. The same commit writes the operator, the time and the
+reason into the audit.`,
 	Make: func() cli.Runner { return new(forget) },
 }
 

@@ -65,5 +65,5 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if err != nil {
 		return refused(db, "read", err)
 	}
-	return cli.ShowPage(m, c.output, p, "such sagas", printList)
+	return cli.ShowPage(m, c.output, p, "sagas that match the flags", printList)
 }

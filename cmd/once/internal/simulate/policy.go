@@ -37,9 +37,9 @@ func Policies() []Policy {
 		{Name: "traffic budget", What: "Full jitter; each request allows 0.2 retries, and 100 retries are in reserve.", retry: jitter, burst: unlimited, traffic: true},
 		{Name: "breaker", What: "Full jitter; if half of 20 requests in 10 s fail, the client sends nothing for 5 s.", retry: jitter, burst: unlimited, breaker: true},
 		{Name: "queue cap", What: "Full jitter without a budget; package limit is in front of the service.", retry: jitter, burst: unlimited, shed: true},
-		{Name: "once/retry", What: "The default of once: full jitter; only a success allows 0.1 retries, and 10 retries are in reserve; no retry if other calls fail in the same way.", retry: jitter, Ours: true},
-		{Name: "once/retry + limit", What: "The default of once, and package limit is in front of the service.", retry: jitter, Ours: true, shed: true},
-		{Name: "once on both sides", What: "The row above; and all attempts of a call have one key, which the service remembers.", retry: jitter, Ours: true, shed: true, keyed: true},
+		{Name: "once/retry", What: "The default of package retry: full jitter; only a success allows 0.1 retries, and 10 retries are in reserve; no retry if other calls fail in the same way.", retry: jitter, Ours: true},
+		{Name: "once/retry + limit", What: "The default of package retry; package limit is in front of the service.", retry: jitter, Ours: true, shed: true},
+		{Name: "once on both sides", What: "The default of package retry; package limit is in front of the service; all attempts of a call have one key, which the service remembers.", retry: jitter, Ours: true, shed: true, keyed: true},
 	}
 }
 

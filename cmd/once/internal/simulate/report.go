@@ -105,10 +105,10 @@ func facts(s Scenario) []string {
 		list = append(list, thousands(int(s.Rate))+" calls per second")
 	}
 	return append(list,
-		thousands(int(float64(s.Workers)*float64(time.Second)/float64(s.Service)))+" can be served a second",
-		fmt.Sprintf("%d at a time, %s each", s.Workers, spaced(s.Service)),
-		"clients wait "+spaced(s.Timeout),
-		fmt.Sprintf("fails from %s to %s", spaced(s.From), spaced(s.To)),
+		thousands(int(float64(s.Workers)*float64(time.Second)/float64(s.Service)))+" calls can be served per second",
+		fmt.Sprintf("the service serves %d calls at a time, and needs %s for each call", s.Workers, spaced(s.Service)),
+		"clients wait at most "+spaced(s.Timeout),
+		fmt.Sprintf("the failure lasts from %s to %s", spaced(s.From), spaced(s.To)),
 	)
 }
 

@@ -26,8 +26,8 @@ func verdict(o Outcome) string {
 	all := []string{
 		fmt.Sprintf("Without retries, %s of %s calls succeeded, and the service %s.", none.Percent(), thousands(none.Intents), none.health()),
 		"Retries without a budget (" + naive.Name + ") " + naive.against(none),
-		"The default of once (" + ours.Name + ") " + ours.against(none),
-		"The default of once with package limit in front of the service " + limited.against(none),
+		"The default of package retry (" + ours.Name + ") " + ours.against(none),
+		"The default of package retry, with package limit in front of the service, " + limited.against(none),
 	}
 	return conclusion(naive.gain(none), max(ours.gain(none), limited.gain(none))) + " " + strings.Join(all, " ")
 }
@@ -36,19 +36,19 @@ func verdict(o Outcome) string {
 func conclusion(naive, ours float64) string {
 	switch {
 	case naive > little && ours > little:
-		return "Here retries help."
+		return "In this simulation, retries help."
 	case naive < -little && ours > little:
-		return "Here retries do harm without a budget. Retries help with a budget, if the service sheds load."
+		return "In this simulation, retries do harm without a budget. Retries help with a budget, if the service sheds load."
 	case naive < -little && ours < -little:
-		return "Here retries do harm, and a budget limits the harm."
+		return "In this simulation, retries do harm, and a budget limits the harm."
 	case naive < -little:
-		return "Here retries do harm without a budget, and do no harm with a budget."
+		return "In this simulation, retries do harm without a budget, and do no harm with a budget."
 	case ours > little:
-		return "Here retries help only with a budget."
+		return "In this simulation, retries help only with a budget."
 	case ours < -little:
-		return "Here retries do harm."
+		return "In this simulation, retries do harm."
 	}
-	return "Here retries make little difference."
+	return "In this simulation, retries make little difference."
 }
 
 // gain returns how much larger the part of successful intents is than in another result.

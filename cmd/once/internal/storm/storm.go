@@ -43,7 +43,7 @@ type storm struct {
 func (c *storm) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.preset, "preset", "all", "the `NAME` of the simulated failure, or all")
 	fs.Uint64Var(&c.seed, "seed", 1, "seed: the `NUMBER` from which the simulation generates its random numbers")
-	fs.IntVar(&c.clients, "clients", 20, "how `MANY` client processes to simulate")
+	fs.IntVar(&c.clients, "clients", 20, "the `NUMBER` of client processes in the simulation")
 	fs.StringVar(&c.html, "html", "", "write a report with drawings to `FILE`")
 	fs.BoolVar(&c.json, "json", false, "print the result as one JSON object")
 }

@@ -32,8 +32,8 @@ of the service.
 With --archive the command writes the rows to files before it deletes them. Only this sweeper may use the directory
 DIR: see "once archive".
 
-Without --every the command ends when it has deleted all expired rows; a cron job runs it without --every. With
---every the command runs until it is interrupted. The exit code is 1 if some expired rows could not be deleted.`,
+Without --every the command ends when it has deleted all expired rows; a cron job runs the command without --every.
+With --every the command runs until it is interrupted. The exit code is 1 if some expired rows could not be deleted.`,
 	Make: func() cli.Runner { return new(sweep) },
 }
 

@@ -37,7 +37,7 @@ func (c *OTLP) Check() error {
 		return nil
 	}
 	if exporter == nil {
-		return cli.Usage("--otlp: this build of once has no OpenTelemetry", cli.FullBuild)
+		return cli.Usage("--otlp: this build of the command once has no OpenTelemetry", cli.FullBuild)
 	}
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

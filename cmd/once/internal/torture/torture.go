@@ -26,7 +26,7 @@ import (
 var Noun = cli.Alone(entry, cli.GroupTry)
 
 var entry = cli.Entry{
-	Name: "torture", Args: "COMMAND...", Brief: "test whether an HTTP API handles idempotency keys correctly when it is killed",
+	Name: "torture", Args: "COMMAND...", Brief: "test whether an HTTP API handles idempotency keys correctly when the API is killed",
 	Help: `Starts COMMAND, which must serve an HTTP API. The test sends a request with an idempotency key to the API,
 and kills COMMAND before the API responds. Then the test starts COMMAND again, sends the request again with the same
 key, and counts the effects. The API may be written in any language. The FILE contains the request, as an .http file or
@@ -44,8 +44,8 @@ database: before the packet is forwarded to the database, and after the answer o
 one more request that takes effect. With --plan the command prints the test and starts no process. When the test ends,
 is interrupted or is killed, all processes of COMMAND are ended too.
 
-The exit code is 0 if the API handled the keys correctly, 1 if it did not, and 2 if the test has no result, for example
-because no kill happened during a request.`,
+The exit code is 0 if the API handled the keys correctly, 1 if the API made a mistake, and 2 if the test has no result,
+for example because no kill happened during a request.`,
 	Make: func() cli.Runner { return new(torture) },
 }
 

@@ -16,9 +16,9 @@ import (
 
 var deliveriesEntry = cli.Entry{
 	Name: "webhook deliveries", Args: "ENDPOINT", Brief: "list the finished and the waiting deliveries of an endpoint",
-	Help: `Lists the events for an endpoint, the latest first. An event waits for the time of its next attempt, is stopped because
-all attempts have failed, or is delivered. Events that are older than the retention of the service (webhook.Config.Retain)
-are deleted.`,
+	Help: `Lists the events for an endpoint, the latest first. An event waits for the time of its next attempt, is
+stopped because all attempts have failed, or is delivered. Events that are older than the retention of the service
+(webhook.Config.Retain) are deleted.`,
 	Make: func() cli.Runner { return new(deliveries) },
 }
 
@@ -56,7 +56,7 @@ func (c *deliveries) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if err != nil {
 		return refused(db, "read", err)
 	}
-	return cli.ShowPage(m, c.output, p, "such deliveries", printDeliveries)
+	return cli.ShowPage(m, c.output, p, "deliveries that match the flags", printDeliveries)
 }
 
 func printDeliveries(w io.Writer, list []operate.Delivery) error {

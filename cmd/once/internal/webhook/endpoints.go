@@ -59,7 +59,7 @@ func (c *endpoints) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if err != nil {
 		return refused(db, "read", err)
 	}
-	return cli.ShowPage(m, c.output, p, "such endpoints", printEndpoints)
+	return cli.ShowPage(m, c.output, p, "endpoints that match the flags", printEndpoints)
 }
 
 func printEndpoints(w io.Writer, list []operate.Endpoint) error {

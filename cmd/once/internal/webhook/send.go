@@ -73,7 +73,8 @@ func (c *change) Run(ctx context.Context, m *cli.Env, args []string) error {
 
 const audited = `
 
-Without --yes nothing is changed. The commit of the change also writes into the audit who has run the command, when and why.`
+Without --yes nothing is changed. The commit of the change also writes the operator, the time and the reason into the
+audit.`
 
 var resendEntry = cli.Entry{
 	Quick: true, Name: "webhook resend", Args: "ENDPOINT EVENT", Brief: "deliver an event to an endpoint again",
@@ -102,8 +103,8 @@ send them later, run "once webhook recover --missed".` + audited,
 
 var enableEntry = cli.Entry{
 	Quick: true, Name: "webhook enable", Args: "ENDPOINT", Brief: "enable a disabled endpoint",
-	Help: `Enables an endpoint that was disabled by a person, by a response with the status 410 (gone), or by too many failures. The
-events that wait for the endpoint are delivered first.` + audited,
+	Help: `Enables an endpoint that was disabled by an operator, by a response with the status 410 (gone), or by too
+many failures. The events that wait for the endpoint are delivered first.` + audited,
 	Make: func() cli.Runner {
 		return &change{args: 1, try: "once webhook enable ENDPOINT --reason WHY --db URL", would: "enable", did: "enabled",
 			do: func(ctx context.Context, db *cli.DB, by operate.By, args []string) (string, error) {

@@ -29,7 +29,7 @@ func refused(db *cli.DB, doing string, err error) error {
 	case errors.Is(err, webhook.ErrNotFound):
 		return cli.Nothing(fmt.Errorf("%s has no endpoint with this ID, or the tenant of the endpoint has no event with this ID. Try: once webhook endpoints --db %s", db.Name, db.Paste))
 	case errors.Is(err, webhook.ErrDisabled):
-		return fmt.Errorf("the endpoint is disabled, so nothing can be sent to it. Try: once webhook enable ENDPOINT --reason WHY --db %s", db.Paste)
+		return fmt.Errorf("the endpoint is disabled, so no event can be sent to the endpoint. Try: once webhook enable ENDPOINT --reason WHY --db %s", db.Paste)
 	}
 	what, try := words.Advice(err.Error())
 	return fmt.Errorf("%s. Try: %s", strings.TrimSuffix(strings.TrimPrefix(what, "webhook: "), "."), words.Either(try != "", try, "once webhook endpoints --db "+db.Paste))

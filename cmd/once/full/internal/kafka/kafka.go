@@ -74,7 +74,7 @@ func parseKafka(to string) (k kafkaURL, err error) {
 	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
 		u, err := url.Parse("kafka://" + rest[:i] + "@host")
 		if err != nil || u.User == nil || u.Host != "host" {
-			return k, errors.New("USER:PASSWORD cannot be read: write the characters / and @ in a user or a password as %2F and %40")
+			return k, errors.New("USER:PASSWORD is not valid: write the characters / and @ in a user name or a password as %2F and %40")
 		}
 		k.user, rest = u.User, rest[i+1:]
 	}
@@ -84,7 +84,7 @@ func parseKafka(to string) (k kafkaURL, err error) {
 	}
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return k, errors.New("the parameters after the ? cannot be read")
+		return k, errors.New("the parameters after the character ? are not valid")
 	}
 	k.mechanism = "scram-sha-512"
 	for name, list := range values {

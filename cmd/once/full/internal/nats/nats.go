@@ -32,7 +32,7 @@ func Open(to string) (*destination.Destination, error) {
 	}
 	reach := func(ctx context.Context) error {
 		if err := conn.FlushWithContext(ctx); err != nil { // it waits until the connection is made
-			return fmt.Errorf("the server is not reached: %w", cmp.Or(conn.LastError(), err))
+			return fmt.Errorf("the server cannot be reached: %w", cmp.Or(conn.LastError(), err))
 		}
 		return nil
 	}

@@ -19,7 +19,7 @@ const usage = "--to 'amqp://USER:PASSWORD@HOST:5672/VHOST?exchange=NAME', where 
 func Open(to string) (*destination.Destination, error) {
 	u, err := url.Parse(to)
 	if err != nil || u.Host == "" { // the error does not show the URL, which may have a password
-		return nil, cli.Usage("--to amqp:// cannot be read", usage)
+		return nil, cli.Usage("--to is not a valid URL of RabbitMQ", usage)
 	}
 	query := u.Query()
 	exchange := query.Get("exchange")
@@ -28,7 +28,7 @@ func Open(to string) (*destination.Destination, error) {
 	u.RawQuery = query.Encode()
 	conn, err := amqpbroker.Dial(u.String(), amqp.Config{})
 	if err != nil {
-		return nil, cli.Usage("--to amqp:// cannot be read", usage)
+		return nil, cli.Usage("--to is not a valid URL of RabbitMQ", usage)
 	}
 	return &destination.Destination{Publisher: amqpbroker.Publisher(conn, exchange), Broker: doctor.Broker{
 		Name: name, Close: func() { _ = conn.Close() },

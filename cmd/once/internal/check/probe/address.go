@@ -24,7 +24,7 @@ func Allow(host string, owned []string) error {
 	if isLoopback(host) || slices.ContainsFunc(owned, func(o string) bool { return strings.EqualFold(o, host) }) {
 		return nil
 	}
-	return fmt.Errorf("%s is not this machine, and requests would take effect there, so nothing was sent. Try: --i-own-this %s if this host is your own test system", host, host)
+	return fmt.Errorf("%s is another machine, and requests would take effect on that machine, so the command has sent no request. Try: --i-own-this %s if that machine is your own test system", host, host)
 }
 
 // onlyLoopback checks the address to which a name has resolved, before a packet is sent.

@@ -19,8 +19,8 @@ type cause struct {
 
 var (
 	ignored   = &cause{"ignored", Violation, "commit the key, the effect and the answer in one transaction, and look up the key before the handler does any work"}
-	refused   = &cause{"refused", Deviation, "store the answer under the key, and send it to each retry: a client that has lost the answer has no other way to get it"}
-	race      = &cause{"race", Violation, "insert the key under a unique constraint before the effect, in the transaction of the effect; a look-up without this constraint comes too early"}
+	refused   = &cause{"refused", Deviation, "store the answer under the key, and send this answer to each retry: a client that has lost the answer cannot get the answer in another way"}
+	race      = &cause{"race", Violation, "insert the key under a unique constraint before the effect, in the transaction of the effect; a look-up alone does not stop two requests that arrive at the same time"}
 	shared    = &cause{"shared", Violation, "look up the whole key, byte by byte, together with the caller: two keys are two operations"}
 	forgotten = &cause{"forgotten", Violation, "keep each key for at least 24 hours: a later key must not replace an earlier key"}
 	mismatch  = &cause{"mismatch", Violation, "store a hash of the request with the key, and refuse a different request with this key (422, or 400 as Stripe does)"}
@@ -32,19 +32,19 @@ var (
 	halfBody  = &cause{"half-body", Violation, "read the whole body before the handler claims the key, and store nothing if the body was cut off"}
 	cut       = &cause{"cut", Violation, "commit the key together with the effect, and complete both or roll both back when the client disconnects"}
 	slow      = &cause{"slow", Violation, "insert the key under a unique constraint in the transaction of the effect, after the handler has read the body"}
-	headers   = &cause{"headers", Violation, "compare method, path, and body; User-Agent, tracing and unknown headers change from attempt to attempt"}
-	later     = &cause{"later", Violation, "find the work that takes effect after the answer, such as a task in the background"}
+	headers   = &cause{"headers", Violation, "compare only the method, the path and the body of a retry with the first request: User-Agent, tracing headers and unknown headers change at each attempt"}
+	later     = &cause{"later", Violation, "find the code that changes data after the answer, such as a task in the background"}
 	lost      = &cause{"lost", Violation, "send a 2xx answer only after the commit of the effect"}
 
-	status      = &cause{"status", Deviation, "store the status with the answer"}
-	header      = &cause{"header", Deviation, "store the headers with the answer, Location and Content-Type at least"}
+	status      = &cause{"status", Deviation, "store the status code of the answer, and send this status code to each retry"}
+	header      = &cause{"header", Deviation, "store the headers of the answer, at least Location and Content-Type, and send these headers to each retry"}
 	body        = &cause{"body", Deviation, "store the bytes of the answer, and do not build the answer again for a retry"}
-	crash       = &cause{"crash", Deviation, "answer 400 if a key is wrong, and 409 if a request with the key is running: the answer 5xx says that a retry may help"}
+	crash       = &cause{"crash", Deviation, "answer 400 if a key is not valid, and 409 if a request with the key is running: an answer 5xx would mean that the server has failed"}
 	retryAfter  = &cause{"retry-after", Deviation, "add the header Retry-After, which tells clients when to retry"}
 	inFlight    = &cause{"in-flight", Deviation, "answer 409 while the first request with the key is running"}
-	picky       = &cause{"picky", Deviation, "compare method, path, and body; User-Agent, tracing and unknown headers change from attempt to attempt"}
-	empty       = &cause{"empty", Deviation, "refuse an empty key with 400: its client believes that it is protected"}
-	corrected   = &cause{"corrected", Deviation, "also compare the body of the request with the body whose failure is stored"}
+	picky       = &cause{"picky", Deviation, "compare only the method, the path and the body of a retry with the first request: User-Agent, tracing headers and unknown headers change at each attempt"}
+	empty       = &cause{"empty", Deviation, "refuse an empty key with 400: a client with an empty key believes that the key protects the request"}
+	corrected   = &cause{"corrected", Deviation, "if you store the failure of a request, also store its body, and compare the body of each retry with the stored body"}
 	seen        = &cause{"seen", Deviation, "look up the key together with the authenticated caller"}
 	missing     = &cause{"missing", Note, "on routes that require a key, refuse a request without a key with 400"}
 	malformed   = &cause{"malformed", Note, "refuse with 400 a key that is not a string in the format of structured fields (RFC 9651)"}
@@ -52,6 +52,6 @@ var (
 	long        = &cause{"long", Note, "accept keys of 255 characters, as Stripe does"}
 	quoted      = &cause{"quoted", Note, "treat \"k\" and k as one key: clients of the IETF draft send quotation marks, and most other clients do not"}
 	otherStatus = &cause{"status-of-mismatch", Note, "answer with the status that the preset requires"}
-	problem     = &cause{"problem", Note, "answer with a body of application/problem+json (RFC 9457), from which clients see the reason of the refusal"}
+	problem     = &cause{"problem", Note, "answer with a body of application/problem+json (RFC 9457), which tells clients the reason of the refusal"}
 	unchecked   = &cause{"unchecked", Note, "run the command again with the flag that the finding names"}
 )

@@ -27,11 +27,11 @@ var checks = []check{
 	{"first", "a request with a new key succeeds", 1, 0, 1, ignored, lost, nil, (*Probe).checkFirst},
 	{"second", "another key is another operation", 1, 0, 1, ignored, shared, nil, (*Probe).checkSecond},
 	{"replay", "a retry gets the stored answer", 1, 0, 0, ignored, lost, nil, (*Probe).checkReplay},
-	{"alternate", "two keys are retried in turn", 3, 0, 1, forgotten, lost, nil, (*Probe).checkAlternate},
+	{"alternate", "requests with two keys are retried alternately", 3, 0, 1, forgotten, lost, nil, (*Probe).checkAlternate},
 	{"repeat", "a client retries again and again", 3, 0, 0, forgotten, lost, nil, (*Probe).checkRepeat},
 	{"headers", "a retry has another User-Agent and trace", 1, 0, 0, headers, lost, nil, (*Probe).checkHeaders},
 	{"mismatch", "a different request with a used key", 2, 0, 1, mismatch, lost, needsOther, (*Probe).checkMismatch},
-	{"unchanged", "a retry gets the first answer after a mismatch", 1, 0, 0, unkept, lost, needsOther, (*Probe).checkUnchanged},
+	{"unchanged", "a retry gets the first answer after a different request with its key", 1, 0, 0, unkept, lost, needsOther, (*Probe).checkUnchanged},
 	{"concurrent", "requests with one key at the same time", polls, 1, 1, race, lost, nil, (*Probe).checkConcurrent},
 	{"two keys at once", "requests with two keys at the same time", 2 + 2*polls, 0, 2, race, shared, nil, (*Probe).checkTwoAtOnce},
 	{"missing", "a request without a key", 1, 0, 1, ignored, shared, nil, (*Probe).checkMissing},
@@ -129,9 +129,9 @@ func (p *Probe) replayed(before, again answer, double *cause, about string) {
 	case !again.ok():
 		p.find(refused, fmt.Sprintf("%s: the API answers %d, and does not send the stored answer", about, again.status))
 	case !same(before, again) && p.Effects == nil:
-		p.find(double, about+": the answer has other bytes. The API has executed the request again, or has built the answer again. Use --effects to find out which")
+		p.find(double, about+": the answer has other bytes than the first answer. The API has executed the request again, or has built the answer again. Use --effects to find out which of these two is true")
 	case !same(before, again):
-		p.pending = append(p.pending, pending{body, about + ": the answer has other bytes"})
+		p.pending = append(p.pending, pending{body, about + ": the answer has other bytes than the first answer"})
 	default:
 		p.alike(before, again, about)
 	}
@@ -144,7 +144,7 @@ func (p *Probe) alike(before, again answer, about string) {
 	}
 	for _, name := range []string{"Location", "Content-Type", "Content-Language", "Etag", "Link"} {
 		if before.header.Get(name) != again.header.Get(name) {
-			p.pending = append(p.pending, pending{header, fmt.Sprintf("%s: the answer has a different header %s", about, name)})
+			p.pending = append(p.pending, pending{header, fmt.Sprintf("%s: the header %s of the answer differs from the first answer", about, name)})
 		}
 	}
 }
@@ -259,7 +259,7 @@ func (p *Probe) checkMismatch(ctx context.Context) error {
 	switch {
 	case err != nil || p.failed(a, "a different body with the same key"):
 	case a.ok() && same(a, p.first):
-		p.find(mismatch, "a request with a used key and a different body gets the answer to the first body: this answer is about something else")
+		p.find(mismatch, "a request with a used key and a different body gets the answer to the first body, so the client receives a wrong answer")
 	case a.ok():
 		p.find(mismatch, "the API executes a request with a used key and a different body")
 	default:

@@ -117,7 +117,7 @@ func (p *Probe) checkQuotes(ctx context.Context) error {
 	}
 	p.isAny = true
 	if p.tells() && !same(a, b) {
-		p.find(quoted, "the API treats a key with quotation marks, and the same key without them, as two keys")
+		p.find(quoted, "the API treats a key with quotation marks, and the same key without quotation marks, as two keys")
 	}
 	return nil
 }

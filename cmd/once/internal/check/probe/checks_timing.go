@@ -75,7 +75,7 @@ func (p *Probe) checkConcurrent(ctx context.Context) error {
 		case b.busy():
 			p.inFlight(b)
 		default:
-			p.find(inFlight, fmt.Sprintf("%s: the API refuses one of them with %d, and not with 409", about, b.status))
+			p.find(inFlight, fmt.Sprintf("%s: the API refuses one of these requests with %d, and not with 409", about, b.status))
 		}
 	}
 	return nil

@@ -120,7 +120,7 @@ func TestNothingIsSentElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		cfg := Config{Request: &request.Request{Method: http.MethodPost, URL: u}}
-		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "nothing was sent. Try: --i-own-this "+u.Hostname()) {
+		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "has sent no request. Try: --i-own-this "+u.Hostname()) {
 			t.Errorf("%s: %v", place, err)
 		}
 		cfg.Owned = []string{"other.example.com", strings.ToUpper(u.Hostname())}

@@ -73,7 +73,7 @@ func (p *Probe) open(ctx context.Context, m message, keep func(whole []byte, hea
 	p.requests.Add(1)
 	conn, err := p.dial(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("the API at %s is not reached: %w. Try: start the API, and use its address", p.Request.URL.Host, err)
+		return nil, fmt.Errorf("the API at %s cannot be reached: %w. Try: start the API, and use its address", p.Request.URL.Host, err)
 	}
 	_ = conn.SetDeadline(time.Now().Add(silence)) // an error means that the connection has ended, which the next write or read reports
 	w := &wire{conn: conn, stop: context.AfterFunc(ctx, func() { conn.Close() })}
