@@ -67,7 +67,13 @@ func TestDeadletterCommands(t *testing.T) {
 
 	says(0, "would redrive: 2 dead letters", "redrive", "--class", "permanent", "--beyond-retention", "--reason", "repaired")
 	says(0, "2 dead letters: 0 applied, 0 failed, 0 discarded, 2 not tried yet", "redrive", "--class", "permanent", "--beyond-retention", "--reason", "repaired", "--rate", "0.001", "--yes")
-	says(0, "0 dead letters: ", "redrive", "--class", "permanent", "--beyond-retention", "--reason", "repaired", "--yes")
+	// A redrive that matches nothing is no redrive, and the audit does not have it.
+	before := audited(t, db)
+	says(0, "No dead letter that waits for an operator matches the flags", "redrive", "--class", "permanent", "--beyond-retention", "--reason", "repaired", "--yes")
+	if n := audited(t, db); n != before {
+		t.Errorf("a redrive without letters has added %d entries to the audit", n-before)
+	}
+	says(3, "add --event ID", "show", "01a21ee2-7e81-7000-8000-000000000000")
 	var uid string
 	if err := db.QueryRowContext(t.Context(), "select max(redrive) from once_deadletter").Scan(&uid); err != nil {
 		t.Fatal(err)
@@ -95,6 +101,14 @@ func TestDeadletterCommands(t *testing.T) {
 	if o := run(t, "audit", "list", "--db", url).want(t, 0); strings.Count(o.stdout, "redrive") < 2 || !strings.Contains(o.stdout, "cancel") || !strings.Contains(o.stdout, "discarded 4 of letters") {
 		t.Error(o.stdout)
 	}
+}
+
+func audited(t *testing.T, db opened) (n int) {
+	t.Helper()
+	if err := db.QueryRowContext(t.Context(), "select count(*) from once_audit").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // TestDeadletterBefore: a preview tells with which flags exactly the letters that it has counted are changed. One that dies

@@ -66,3 +66,20 @@ func TestRelayRedis(t *testing.T) {
 		t.Error(o.stderr)
 	}
 }
+
+// TestDoctorChecksTopicsBeforeTheFirstMessage: a deployment asks about topics that have had no message yet, and --strict ends with exit code 1 after a warning.
+func TestDoctorChecksTopicsBeforeTheFirstMessage(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "redis-server")
+	server, err := testenv.StartRedis(t.Context(), testenv.RedisConfig{Lines: "appendonly yes\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	to, db := "redis://"+server.Addr(), sqliteURL(t)
+	run(t, "migrate", "up", "--db", db).want(t, 0)
+	examined(t, db, "--to", to)["outbox_destination"].want(t, "no topic", warn, "were not checked")
+	examined(t, db, "--to", to, "--topic", "refunds")["outbox_destination"].want(t, "a topic", warn, "appendfsync everysec")
+	run(t, "doctor", "--db", db, "--to", to, "--topic", "refunds").want(t, 0)
+	run(t, "doctor", "--db", db, "--to", to, "--topic", "refunds", "--strict").want(t, 1)
+}

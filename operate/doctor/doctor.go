@@ -64,6 +64,10 @@ type Config struct {
 
 	// Broker opens the message broker of the outbox and of the inboxes.
 	Broker func() (*Broker, error)
+
+	// Topics are topics of the outbox whose settings at the broker are checked, in addition to the topics that have had a message with a key. Set
+	// Topics to check a broker before the first message.
+	Topics []string
 }
 
 // Broker is the message broker to which an outbox publishes, or from which inboxes receive.

@@ -166,9 +166,18 @@ func askDestination(ctx context.Context, p *examination) (Finding, error) {
 	if d.Check == nil {
 		return fine("%s has no settings that the doctor can check. Make sure that %[1]s confirms a message only after it has stored the message", d.Name), nil
 	}
-	topics, err := p.distinct(ctx, "once_stream", "topic")
-	if err != nil {
+	topics := p.Topics
+	if ok, err := p.has(ctx, "once_stream"); err != nil {
 		return Finding{}, err
+	} else if ok {
+		used, err := p.distinct(ctx, "once_stream", "topic")
+		if err != nil {
+			return Finding{}, err
+		}
+		topics = slices.Compact(slices.Sorted(slices.Values(slices.Concat(topics, used))))
+	}
+	if len(topics) == 0 {
+		return warn("the outbox has not had a message with a key yet, so the settings of "+d.Name+" for its topics were not checked", "once doctor --to URL --topic NAME --db "+p.URL+", with the name of each topic"), nil
 	}
 	found, err := d.Check(ctx, topics)
 	switch {

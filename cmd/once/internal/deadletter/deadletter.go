@@ -27,7 +27,7 @@ var Noun = cli.Noun{
 func refused(db *cli.DB, doing string, err error) error {
 	switch {
 	case errors.Is(err, deadletter.ErrNotFound):
-		return cli.Nothing(fmt.Errorf("%s has no dead letter with this UID. Try: once deadletter list --letters --db %s", db.Name, db.Paste))
+		return cli.Nothing(fmt.Errorf("%s has no dead letter with this UID. Try: once deadletter list --letters --db %s; if you have the ID of the message, add --event ID", db.Name, db.Paste))
 	case errors.Is(err, deadletter.ErrNoRun):
 		return cli.Nothing(fmt.Errorf("%s has no redrive with this UID. Try: once deadletter list --db %s", db.Name, db.Paste))
 	}

@@ -84,6 +84,9 @@ func (c *redrive) Run(ctx context.Context, m *cli.Env, args []string) error {
 		if !c.yes || c.opts.DryRun {
 			return c.preview(ctx, m, db, now)
 		}
+		if none, err := c.none(ctx, m, db); none || err != nil {
+			return err
+		}
 		if c.opts.Canary {
 			fmt.Fprintln(m.Stderr, "waiting until an inbox or a relay has tried the first dead letter (the canary)")
 		}
@@ -130,6 +133,25 @@ func (c *redrive) check(args []string) error {
 		return nil
 	}
 	return cli.CheckBy(c.by, try)
+}
+
+// none reports whether no dead letter matches, and says so. Then nothing is changed, and the audit gets no entry.
+func (c *redrive) none(ctx context.Context, m *cli.Env, db *cli.DB) (bool, error) {
+	dry := c.opts
+	dry.DryRun = true
+	r, err := db.Letters.Redrive(ctx, c.by, c.filter.LetterFilter, dry)
+	switch {
+	case err != nil:
+		return false, refused(db, "read", err)
+	case r.Total+r.Left > 0:
+		return false, nil
+	case c.filter.UID != "":
+		return true, notDead(db, c.filter.UID)
+	case c.output != cli.Table:
+		return true, cli.WriteJSON(m.Stdout, c.output, r)
+	}
+	_, err = fmt.Fprintln(m.Stdout, "No dead letter that waits for an operator matches the flags. Nothing was changed.")
+	return true, err
 }
 
 // preview prints the effect of the redrive.

@@ -57,7 +57,11 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if err := c.print(m.Stdout, l); err != nil {
 		return err
 	}
-	if l.State == deadletter.StateDead && l.RedriveAt.IsZero() {
+	switch {
+	case l.State != deadletter.StateDead || !l.RedriveAt.IsZero():
+	case l.Class == "malformed", l.Class == "mismatch": // an inbox gives such a message to no handler, whatever an operator repairs
+		fmt.Fprintf(m.Stderr, "\nA redrive cannot apply this message. Try: have the sender send a valid message, and then once deadletter discard %s --reason WHY --db %s\n", l.UID, db.Paste)
+	default:
 		fmt.Fprintf(m.Stderr, "\nTry: once deadletter redrive %s --reason WHY --db %s when you have repaired the cause, or once deadletter discard %s --reason WHY --db %s\n", l.UID, db.Paste, l.UID, db.Paste)
 	}
 	return nil

@@ -25,7 +25,8 @@ command changes nothing, except settings that the data source name itself sets w
 
 fail means that a promise of the library does not hold on this database, or that the library cannot work with this
 database; the exit code is then 1. warn means that a failure may be noticed later than necessary, or that an operation
-costs more than necessary; the exit code is still 0.
+costs more than necessary; the exit code is still 0. With --strict the exit code is 1 also after a warn, for example to
+stop a deployment.
 
 A setting can belong to a role, a database or a connection. So give --db the same URL, with the same user, as the
 service. For SQLite, give the data source name with which the service opens the file, such as --db
@@ -40,7 +41,8 @@ The database does not show whether the service sets once.Config.Synced. If the s
 
 If the database has an outbox, the doctor examines the backlog of the outbox, its relays, and the messages that wait
 for the decision of an operator. With --to the doctor also examines the settings of the message broker, or other
-destination, to which the outbox delivers.
+destination, to which the outbox delivers. The doctor knows the topics that have had a message with a key; --topic
+names further topics, for example before the first message.
 
 If the database has inboxes, the doctor examines keys that wait for a message. With --to nats://HOST:4222 or
 redis://HOST:6379 the doctor also examines consumers (groups) on that server: each consumer that has the name of an
@@ -58,6 +60,8 @@ type command struct {
 	db, to string
 	output cli.Form
 	synced bool
+	strict bool
+	topics []string
 
 	restored string
 }
@@ -67,6 +71,8 @@ func (c *command) Flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.synced, "synced", false, "check the database for a service that sets once.Config.Synced")
 	fs.StringVar(&c.to, "to", "", "also check the message broker of the outbox and the inboxes at this `URL`; \"once relay --help\" lists the forms of URLs")
 	cli.FromEnv(fs, "to", "ONCE_TO")
+	fs.StringSliceVar(&c.topics, "topic", nil, "with --to: also check the broker for the topic `NAME`, to which the outbox has sent no message yet; several names are possible")
+	fs.BoolVar(&c.strict, "strict", false, "exit with code 1 also if a check prints warn")
 	fs.StringVar(&c.restored, "after-restore", "", "the `TIME` of the backup from which the database was restored: find the rows that an operator must check again")
 	c.output.Flag(fs)
 }
@@ -81,7 +87,7 @@ func (c *command) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	} else {
 		printReport(m.Stdout, r)
 	}
-	if err == nil && !r.Healthy {
+	if err == nil && (!r.Healthy || c.strict && r.Warnings > 0) {
 		return cli.ErrSaid
 	}
 	return err
@@ -107,7 +113,7 @@ func (c *command) examine(ctx context.Context) (doctor.Report, error) {
 	}
 	defer db.Close()
 	cfg := db.Config(c.to)
-	cfg.Synced, cfg.RestoredTo = c.synced, restored
+	cfg.Synced, cfg.RestoredTo, cfg.Topics = c.synced, restored, c.topics
 	r, err := doctor.Examine(ctx, cfg)
 	if err != nil {
 		return r, db.Failed("examine", err)
