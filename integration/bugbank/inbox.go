@@ -3,6 +3,11 @@ package bugbank
 // inboxMutants are bugs of package inbox.
 var inboxMutants = []Mutant{
 	{
+		Name:  "the event of a dead letter does not name the letter",
+		Edits: []Edit{{In: "inbox.(*Inbox).bury", Old: "it.letter = l.UID", New: "it.letter = l.EventID"}},
+		Tests: []Killer{{Module: "integration", Package: "inbox", Test: "TestFailuresAreRetriedThenGivenUp"}},
+	},
+	{
 		Name:  "Run waits for missing tables",
 		Edits: []Edit{{In: "inbox.(*Inbox).checkTables", Old: "case err == nil || ctx.Err() != nil:", New: "case true:"}},
 		Tests: inboxOn("TestRunNeedsTables$/^SQLite$"),

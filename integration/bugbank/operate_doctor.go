@@ -3,6 +3,11 @@ package bugbank
 // operateDoctorMutants are bugs of package operate/doctor.
 var operateDoctorMutants = []Mutant{
 	{
+		Name:  "a broker whose topics are not known is fine",
+		Edits: []Edit{{In: "doctor.askDestination", Old: "if len(topics) == 0 {", New: "if len(topics) < 0 {"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorChecksTopicsBeforeTheFirstMessage"}},
+	},
+	{
 		Name:  "the doctor asks about tables by using them",
 		Edits: []Edit{{In: "doctor.(*examination).ask", Old: "if c.table != \"\" {", New: "if c.table == \"once\" {"}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestMissingTablesAreNoErrorsOfPostgreSQL"}},
