@@ -8,6 +8,11 @@ var retryhttpMutants = []Mutant{
 		Tests: in("retry/retryhttp", "TestWhatIsDefinite"),
 	},
 	{
+		Name:  "the time in which an intent is stored has no limit",
+		Edits: []Edit{{In: "(*call).limited", Old: "total > 0", New: "total < 0"}},
+		Tests: in("retry/retryhttp", "TestTotalLimitsTheJournal"),
+	},
+	{
 		Name:  "a refusal of the hedge closes the intent of a request that the server still executes",
 		Edits: []Edit{{In: "retryhttp.(*race).arrived", Old: "r.intent.unsure()", New: ""}},
 		Tests: in("retry/retryhttp", "TestHedgeThatIsRefusedLeavesItsIntentOpen"),
