@@ -13,6 +13,21 @@ var retryhttpMutants = []Mutant{
 		Tests: in("retry/retryhttp", "TestTotalLimitsTheJournal"),
 	},
 	{
+		Name:  "an answer that broke off closes its intent",
+		Edits: []Edit{{In: "(*taken).Read", Old: "err != nil &&", New: "false &&"}},
+		Tests: in("retry/retryhttp", "TestBrokenAnswerLeavesItsIntentOpen"),
+	},
+	{
+		Name:  "an intent stays open if its answer was not read to the end",
+		Edits: []Edit{{In: "(*taken).Read", Old: "err != nil && err != io.EOF", New: "err != io.EOF"}},
+		Tests: in("retry/retryhttp", "TestAnswerThatIsNotReadClosesItsIntent"),
+	},
+	{
+		Name:  "an expired key is not held if its answer broke off",
+		Edits: []Edit{{In: "retryhttp.(*call).run", Old: "body.broken.Load() && o != journal.ProofExpired", New: "body.broken.Load()"}},
+		Tests: in("retry/retryhttp", "TestHeldIntentOfABrokenAnswer"),
+	},
+	{
 		Name:  "a refusal of the hedge closes the intent of a request that the server still executes",
 		Edits: []Edit{{In: "retryhttp.(*race).arrived", Old: "r.intent.unsure()", New: ""}},
 		Tests: in("retry/retryhttp", "TestHedgeThatIsRefusedLeavesItsIntentOpen"),
@@ -52,8 +67,8 @@ o := c.proven()`}},
 	},
 	{
 		Name: "an intent is closed before its answer is taken",
-		Edits: []Edit{{In: "retryhttp.(*call).run", Old: "resp.Body = &taken{", New: `_ = c.leave(o)
-resp.Body = &taken{`}},
+		Edits: []Edit{{In: "retryhttp.(*call).run", Old: "body := &taken{", New: `_ = c.leave(o)
+body := &taken{`}},
 		Tests: []Killer{{Module: "integration", Package: "", Test: "TestJournalKill"}},
 	},
 	{

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/retry"
@@ -148,7 +149,14 @@ func (c *call) run() (resp *http.Response, err error) {
 		return resp, nil
 	}
 	// Until the caller has closed the body, it may not have the whole answer, so the intent stays open.
-	resp.Body = &taken{ReadCloser: resp.Body, end: sync.OnceValue(func() error { return c.leave(o) })}
+	body := &taken{ReadCloser: resp.Body}
+	body.end = sync.OnceValue(func() error {
+		if body.broken.Load() && o != journal.ProofExpired { // an expired key stays expired, whatever the rest of the answer says
+			o = journal.ProofNone
+		}
+		return c.leave(o)
+	})
+	resp.Body = body
 	return resp, nil
 }
 
@@ -170,7 +178,16 @@ func joined(err, more error) error {
 type taken struct {
 	io.ReadCloser
 
-	end func() error
+	broken atomic.Bool // a read has failed before the end, so the caller does not have the whole answer
+	end    func() error
+}
+
+func (b *taken) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF { //nolint:errorlint // a Reader returns io.EOF itself
+		b.broken.Store(true)
+	}
+	return n, err
 }
 
 func (b *taken) Close() error { return joined(b.ReadCloser.Close(), b.end()) }
