@@ -28,6 +28,11 @@ var retryhttpMutants = []Mutant{
 		Tests: in("retry/retryhttp", "TestHeldIntentOfABrokenAnswer"),
 	},
 	{
+		Name:  "a body that the journal has read is closed a second time",
+		Edits: []Edit{{In: "retryhttp.(*Transport).roundTrip", Old: "if c == nil {", New: "if err != nil {"}},
+		Tests: in("retry/retryhttp", "TestBodyIsClosedOnceWithAJournal"),
+	},
+	{
 		Name:  "a refusal of the hedge closes the intent of a request that the server still executes",
 		Edits: []Edit{{In: "retryhttp.(*race).arrived", Old: "r.intent.unsure()", New: ""}},
 		Tests: in("retry/retryhttp", "TestHedgeThatIsRefusedLeavesItsIntentOpen"),

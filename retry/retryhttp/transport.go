@@ -106,12 +106,15 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 
 func (t *Transport) roundTrip(req *http.Request) (*http.Response, error) {
 	c, err := t.begin(req)
-	if err != nil {
+	if c == nil {
 		// A RoundTripper must close the body, also if it returns an error.
 		closeBody(req)
 		return nil, err
 	}
 	defer c.body.close()
+	if err != nil {
+		return nil, err
+	}
 	if c.intent != nil {
 		return c.run()
 	}
