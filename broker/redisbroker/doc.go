@@ -19,7 +19,7 @@
 // for one effect of each message in the consumer, you need:
 //
 //   - A server with an append-only file and "appendfsync always". With "everysec" the server answers before a message is on the disk, and, while the
-//     disk is busy, even before the operating system has it. A power failure or a kill then loses the messages of the last one or two seconds.
+//     disk is busy, even before the operating system has it. A power failure then loses the messages of the last one or two seconds, and so does a kill while the disk is busy.
 //   - No failover to a replica that lacks messages. Redis replicates asynchronously, so a failover loses the messages that the new primary has not
 //     received. [PublisherConfig].Replicas makes such a loss less likely, but cannot exclude it, because Redis may promote a replica that has
 //     confirmed nothing.

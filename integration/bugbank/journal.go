@@ -33,6 +33,11 @@ var journalMutants = []Mutant{
 		Tests: in("retry/journal", "TestAFailedFlushIsNotTrusted"),
 	},
 	{
+		Name:  "the end of an intent waits for a journal that hangs",
+		Edits: []Edit{{In: "journal.End", Old: "context.WithTimeout(context.WithoutCancel(ctx), endTime)", New: "context.WithTimeout(context.WithoutCancel(ctx), 1000*endTime)"}},
+		Tests: in("retry/retryhttp", "TestHungJournalDelaysTheEnd"),
+	},
+	{
 		Name:  "a record that was torn is believed",
 		Edits: []Edit{{In: "(salt).frameAt", Old: "if binary.BigEndian.Uint32(rest[16:]) != s.sum(offset+1, payload) {", New: "if len(payload) == 0 {"}},
 		Tests: in("retry/journal", "TestDamageAtEveryByte"),

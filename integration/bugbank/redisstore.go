@@ -23,6 +23,31 @@ var redisstoreMutants = []Mutant{
 		Tests: redisTest("TestCheckRefusesUnsafeServers"),
 	},
 	{
+		Name:  "Redis: a server that never flushes its file will do",
+		Edits: []Edit{{In: "redisstore.(*Store).problem", Old: `info[appendfsync] == "no"`, New: `info[appendfsync] == "never"`}},
+		Tests: redisTest("TestCheckRefusesUnsafeServers"),
+	},
+	{
+		Name:  "Redis: only a program that asks learns that its server is unsafe",
+		Edits: []Edit{{In: "redisstore.(*Store).Swap", Old: "err := s.checkOnce(ctx); err != nil", New: "err := s.checkOnce(ctx); err == errTables"}},
+		Tests: redisTest("TestUnsafeServersTakeNoOperation"),
+	},
+	{
+		Name:  "Redis: a server is checked before each claim",
+		Edits: []Edit{{In: "redisstore.(*Store).checkOnce", Old: "s.checked.Store(true)", New: ""}},
+		Tests: redisTest("TestCheckBeforeTheFirstClaim"),
+	},
+	{
+		Name:  "Redis: a server that forbids the check is refused",
+		Edits: []Edit{{In: "redisstore.(*Store).checkOnce", Old: "err != nil && !forbidden(err)", New: "err != nil"}},
+		Tests: redisTest("TestCheckBeforeTheFirstClaim"),
+	},
+	{
+		Name:  "Redis: a server that does not answer the check now is never checked",
+		Edits: []Edit{{In: "redisstore.forbidden", Old: `(redis.HasErrorPrefix(err, "NOPERM") ||`, New: `(err != nil ||`}},
+		Tests: redisTest("TestCheckBeforeTheFirstClaim"),
+	},
+	{
 		Name:  "Redis: a write whose answer was lost was not applied",
 		Edits: []Edit{{In: "redisstore.failed", Old: "writes && !neverSent(err)", New: "writes && neverSent(err)"}},
 		Tests: redisTest("TestEachCommandFails"),

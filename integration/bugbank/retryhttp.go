@@ -8,6 +8,31 @@ var retryhttpMutants = []Mutant{
 		Tests: in("retry/retryhttp", "TestWhatIsDefinite"),
 	},
 	{
+		Name:  "the time in which an intent is stored has no limit",
+		Edits: []Edit{{In: "(*call).limited", Old: "total > 0", New: "total < 0"}},
+		Tests: in("retry/retryhttp", "TestTotalLimitsTheJournal"),
+	},
+	{
+		Name:  "an answer that broke off closes its intent",
+		Edits: []Edit{{In: "(*taken).Read", Old: "err != nil &&", New: "false &&"}},
+		Tests: in("retry/retryhttp", "TestBrokenAnswerLeavesItsIntentOpen"),
+	},
+	{
+		Name:  "an intent stays open if its answer was not read to the end",
+		Edits: []Edit{{In: "(*taken).Read", Old: "err != nil && err != io.EOF", New: "err != io.EOF"}},
+		Tests: in("retry/retryhttp", "TestAnswerThatIsNotReadClosesItsIntent"),
+	},
+	{
+		Name:  "an expired key is not held if its answer broke off",
+		Edits: []Edit{{In: "retryhttp.(*call).run", Old: "body.broken.Load() && o != journal.ProofExpired", New: "body.broken.Load()"}},
+		Tests: in("retry/retryhttp", "TestHeldIntentOfABrokenAnswer"),
+	},
+	{
+		Name:  "a body that the journal has read is closed a second time",
+		Edits: []Edit{{In: "retryhttp.(*Transport).roundTrip", Old: "if c == nil {", New: "if err != nil {"}},
+		Tests: in("retry/retryhttp", "TestBodyIsClosedOnceWithAJournal"),
+	},
+	{
 		Name:  "a refusal of the hedge closes the intent of a request that the server still executes",
 		Edits: []Edit{{In: "retryhttp.(*race).arrived", Old: "r.intent.unsure()", New: ""}},
 		Tests: in("retry/retryhttp", "TestHedgeThatIsRefusedLeavesItsIntentOpen"),
@@ -47,8 +72,8 @@ o := c.proven()`}},
 	},
 	{
 		Name: "an intent is closed before its answer is taken",
-		Edits: []Edit{{In: "retryhttp.(*call).run", Old: "resp.Body = &taken{", New: `_ = c.leave(o)
-resp.Body = &taken{`}},
+		Edits: []Edit{{In: "retryhttp.(*call).run", Old: "body := &taken{", New: `_ = c.leave(o)
+body := &taken{`}},
 		Tests: []Killer{{Module: "integration", Package: "", Test: "TestJournalKill"}},
 	},
 	{

@@ -35,7 +35,9 @@
 // open.
 //
 // An answered intent is closed when the caller closes the body of the answer, and not before. So if the process crashes while it handles the
-// answer, the next process sends the request again and handles the answer again.
+// answer, the next process sends the request again and handles the answer again. An answer is incomplete if a Read of its body has returned an error
+// other than io.EOF, for example because the connection broke or the context ended. The intent then stays open when the caller closes the body. A
+// caller that closes the body before its end, without such an error, says that it needs no more of the answer: the intent is closed.
 //
 // The client does not send an expired key again. A key expires when its retention has passed, or when the server answers that the key is too old.
 // Then the journal holds the intent for an operator. The operator finds out the outcome, and closes the intent with the command "once journal

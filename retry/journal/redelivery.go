@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/oncelib/once/retry"
 )
@@ -178,7 +179,11 @@ func Begin(ctx context.Context, j Journal, in Intent, b *retry.Budget) (Intent, 
 	return j.Begin(ctx, in)
 }
 
-// End calls j.End. Transports call End instead of j.End, so that [Resume] learns the outcome of the requests that it sends.
+// endTime limits the time of End, because the caller of a request waits for End even if its context has ended.
+const endTime = 5 * time.Second
+
+// End calls j.End. Transports call End instead of j.End, so that [Resume] learns the outcome of the requests that it sends. The context of j.End does
+// not end with ctx, but after 5 seconds. If j.End then returns an error, the intent stays open.
 func End(ctx context.Context, j Journal, in Intent, o Proof) error {
 	if m, ok := ctx.Value(keyOfResumed{}).(*resumed); ok && m.journal == j {
 		if m.keep || o == ProofUntouched { // this attempt had no effect, but earlier attempts of the intent may have had one
@@ -187,5 +192,7 @@ func End(ctx context.Context, j Journal, in Intent, o Proof) error {
 		m.outcome = o
 	}
 	// The outcome must be stored even if the caller has given up.
-	return j.End(context.WithoutCancel(ctx), in, o)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	return j.End(ctx, in, o)
 }

@@ -180,3 +180,21 @@ func TestUpgradedConnectionPassesThrough(t *testing.T) {
 		t.Errorf("%q, %v", echo, err)
 	}
 }
+
+// TestBodyIsClosedOnceWithAJournal: if the journal refuses an intent, the body of the request is closed one time.
+func TestBodyIsClosedOnceWithAJournal(t *testing.T) {
+	f, _ := newJournal(t)
+	_ = f.Close()
+	for name, length := range map[string]int64{"of known length": 1, "of unknown length": -1} {
+		body := &opaque{Reader: strings.NewReader("x")}
+		ctx := retryhttp.WithKey(t.Context(), retryhttp.Key{Value: "k"})
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://service.example", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.ContentLength = length
+		if _, err := (&retryhttp.Transport{Journal: f}).RoundTrip(r); err == nil || body.closed.Load() != 1 {
+			t.Errorf("%s: %v, closed %d times", name, err, body.closed.Load())
+		}
+	}
+}

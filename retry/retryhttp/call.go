@@ -53,6 +53,7 @@ type call struct {
 	one sending // the first attempt, which thus needs no allocation
 }
 
+// begin returns a call. If begin returns a call and an error, the call has taken the body of req, and the caller closes this body with body.close.
 func (t *Transport) begin(req *http.Request) (*call, error) {
 	if req.URL == nil {
 		return nil, errors.New("retryhttp: the request has no URL")
@@ -102,10 +103,7 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 	c.body.init(req, c.repeatable)
 	// The caller does not know a key that the Transport has made, so its next request would have another key.
 	if t.Journal != nil && c.keyed && !made && !c.once {
-		if err := c.record(k); err != nil {
-			c.body.close()
-			return nil, err
-		}
+		return c, c.record(k)
 	}
 	return c, nil
 }

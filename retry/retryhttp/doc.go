@@ -60,7 +60,8 @@
 //
 // With a [Transport.Journal], a request with a key of the caller is stored on the disk before it is sent. (A key that [Transport.Keys] has added does
 // not count.) The request stays in the journal until the caller has closed the body of its answer: see package journal. If the answer does not
-// prove the outcome, the request stays in the journal, and may take effect later. Examples are a 500, and a redirect to a login page.
+// prove the outcome, the request stays in the journal, and may take effect later. Examples are a 500, a redirect to a login page, and an answer
+// whose body breaks off.
 //
 // # Hidden retries of net/http
 //

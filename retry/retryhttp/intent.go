@@ -2,6 +2,7 @@ package retryhttp
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/retry"
@@ -26,42 +28,43 @@ type intent struct {
 	stale bool       // the server says that the key has expired
 }
 
-// record stores the intent of the call in the journal.
+// record stores the intent of the call in the journal. Policy.Total limits its time.
 func (c *call) record(k Key) error {
+	ctx, cancel := c.limited()
+	defer cancel()
 	if s := sendingOf(c.req.Response); s != nil { // the request follows a redirect
 		switch {
 		case s.call.intent != nil && s.call.intent.Key == k.Value && s.call.intent.Method == c.method():
-			return c.follow(s.call.intent)
+			return c.follow(ctx, s.call.intent)
 		case safe(c.req.Method): // this is another request, for example for a login page
 			return nil
 		}
 	}
 	// The whole body is read before the first attempt: a process that resumes the intent needs it.
-	body, err := c.body.whole(c.req.Context())
+	body, err := c.body.whole(ctx)
 	if err != nil {
-		return err
+		return c.late(ctx, err)
 	}
-	return c.commence(journal.Intent{
+	return c.commence(ctx, journal.Intent{
 		Key: k.Value, Method: c.method(), URL: c.req.URL.String(), Header: c.req.Header, Body: body,
 		Since: c.since, Expires: c.expiry(),
 	}, &intent{doubt: !k.Since.IsZero()})
 }
 
 // follow begins the intent of the redirected call one more time, because that call does not know whether a redirect follows.
-func (c *call) follow(from *intent) error {
+func (c *call) follow(ctx context.Context, from *intent) error {
 	from.mu.Lock()
 	defer from.mu.Unlock()
-	return c.commence(from.Intent, &intent{follows: true, doubt: from.doubt, stale: from.stale})
+	return c.commence(ctx, from.Intent, &intent{follows: true, doubt: from.doubt, stale: from.stale})
 }
 
 func (c *call) method() string { return cmp.Or(c.req.Method, http.MethodGet) }
 
 // commence begins the intent in the journal, and sets the expiry of its key.
-func (c *call) commence(asked journal.Intent, i *intent) error {
-	ctx := c.req.Context()
+func (c *call) commence(ctx context.Context, asked journal.Intent, i *intent) error {
 	got, err := journal.Begin(ctx, c.t.Journal, asked, c.policy.Budget)
 	if err != nil {
-		return fmt.Errorf("retryhttp: %w", err)
+		return fmt.Errorf("retryhttp: %w", c.late(ctx, err))
 	}
 	c.intent, i.Intent = i, got
 	if i.follows {
@@ -85,9 +88,29 @@ func (c *call) commence(asked journal.Intent, i *intent) error {
 		c.intent.expired()
 		return joined(c.gaveUp(retry.ReasonExpired, nil), c.leave(c.proven()))
 	case ctx.Err() != nil:
-		return joined(ended(ctx), c.leave(c.proven()))
+		return joined(c.late(ctx, ended(ctx)), c.leave(c.proven()))
 	}
 	return nil
+}
+
+// limited returns the context of the caller, limited by Policy.Total.
+func (c *call) limited() (context.Context, context.CancelFunc) {
+	if total := c.total(); total > 0 {
+		return context.WithDeadline(c.req.Context(), c.start.Add(total))
+	}
+	return c.req.Context(), func() {}
+}
+
+var errNotStored = errors.New("Policy.Total has passed before the intent was stored in the journal, so the request was not sent. Try: check that the database of the journal answers, or a larger Policy.Total")
+
+// late returns why the intent was not stored: err, or the end of Policy.Total if ctx, a context of limited, has ended before the context of the caller.
+func (c *call) late(ctx context.Context, err error) error {
+	if ctx.Err() == nil || c.req.Context().Err() != nil {
+		return err
+	}
+	why := c.gaveUp(retry.ReasonTooLate, err)
+	why.Cause = errNotStored
+	return why
 }
 
 func (c *call) leave(o journal.Proof) error {
@@ -126,7 +149,14 @@ func (c *call) run() (resp *http.Response, err error) {
 		return resp, nil
 	}
 	// Until the caller has closed the body, it may not have the whole answer, so the intent stays open.
-	resp.Body = &taken{ReadCloser: resp.Body, end: sync.OnceValue(func() error { return c.leave(o) })}
+	body := &taken{ReadCloser: resp.Body}
+	body.end = sync.OnceValue(func() error {
+		if body.broken.Load() && o != journal.ProofExpired { // an expired key stays expired, whatever the rest of the answer says
+			o = journal.ProofNone
+		}
+		return c.leave(o)
+	})
+	resp.Body = body
 	return resp, nil
 }
 
@@ -148,7 +178,16 @@ func joined(err, more error) error {
 type taken struct {
 	io.ReadCloser
 
-	end func() error
+	broken atomic.Bool // a read has failed before the end, so the caller does not have the whole answer
+	end    func() error
+}
+
+func (b *taken) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF { //nolint:errorlint // a Reader returns io.EOF itself
+		b.broken.Store(true)
+	}
+	return n, err
 }
 
 func (b *taken) Close() error { return joined(b.ReadCloser.Close(), b.end()) }

@@ -117,7 +117,7 @@ func (s *source) whole(ctx context.Context) ([]byte, error) {
 		end()
 	case <-ctx.Done():
 		end()
-		return nil, fmt.Errorf("retryhttp: the body of the request was not complete before the context of the request ended: %w", ended(ctx))
+		return nil, fmt.Errorf("retryhttp: the body of the request was not complete in time: %w", ended(ctx))
 	}
 	if len(text) > maxIntent {
 		return nil, fmt.Errorf("retryhttp: the body of the request is longer than %d MiB, so the journal cannot store it. Try: a Transport without Journal for this request", maxIntent>>20)

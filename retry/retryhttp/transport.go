@@ -47,7 +47,8 @@ type Transport struct {
 	// Journal stores requests with an idempotency key before their first attempt and until their outcome is known, so that the requests can be
 	// resumed after the process was killed: see package journal. The whole body of a request is read before its first attempt. Only requests whose
 	// key the caller has set are stored. The reason is that the caller does not know a key that Keys has added. So a new request of the caller
-	// would have another key than the resumed request, and the operation would happen twice. Default: nil, no journal.
+	// would have another key than the resumed request, and the operation would happen twice. Policy.Total also limits the time in which a request is
+	// stored. If the outcome cannot be stored in 5 seconds, the intent stays open. Default: nil, no journal.
 	Journal journal.Journal
 
 	// BeforeAttempt is called before each attempt is sent, and may change the header of the attempt, for example to renew a token. Call
@@ -105,12 +106,15 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 
 func (t *Transport) roundTrip(req *http.Request) (*http.Response, error) {
 	c, err := t.begin(req)
-	if err != nil {
+	if c == nil {
 		// A RoundTripper must close the body, also if it returns an error.
 		closeBody(req)
 		return nil, err
 	}
 	defer c.body.close()
+	if err != nil {
+		return nil, err
+	}
 	if c.intent != nil {
 		return c.run()
 	}

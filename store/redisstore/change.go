@@ -69,6 +69,9 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (rec store.Record, err
 	// A claim needs memory for a new record, so it uses the script that a full server refuses.
 	if c.Expect.Fence == 0 {
 		script = claimScript
+		if err := s.checkOnce(ctx); err != nil {
+			return rec, err
+		}
 	}
 	args := []any{
 		strconv.FormatInt(c.Expect.Fence, 10), string(c.Expect.Nonce), flag(c.Expect.LeaseExpired), number(max(0, c.StaleAfter.UnixMicro())), micros(c.Lease), micros(c.Retain),

@@ -30,6 +30,8 @@ func TestCheckRefusesUnsafeServers(t *testing.T) {
 		{"too few replicas", good.Addr(), redisstore.Config{VolatileRecord: true, Replicas: 2}, "has 1 replicas"},
 		{"a replica", replica.Addr(), volatile, "is a replica"},
 		{"no file", start(t, "").Addr(), volatile, "no append-only file"},
+		{"never flushed", start(t, "appendonly yes\nappendfsync no\n").Addr(), volatile, "appendfsync no"},
+		{"flushed each second", start(t, "appendonly yes\nappendfsync everysec\n").Addr(), volatile, ""},
 		{"eviction", start(t, durable+"maxmemory-policy volatile-lru\n").Addr(), volatile, "evicts keys"},
 		{"none", "127.0.0.1:1", volatile, "refused"},
 	} {
@@ -39,6 +41,86 @@ func TestCheckRefusesUnsafeServers(t *testing.T) {
 		}
 		if err != nil && c.name != "none" && !strings.Contains(err.Error(), "Try: ") {
 			t.Errorf("%s: %v does not say what helps", c.name, err)
+		}
+	}
+}
+
+// TestUnsafeServersTakeNoOperation: a program that never calls Check claims no operation on a server that Check refuses, and claims operations as soon as its settings are right.
+func TestUnsafeServersTakeNoOperation(t *testing.T) {
+	server := start(t, durable)
+	rdb := clientOf(t, server.Addr())
+	set := func(name, value string) {
+		if err := rdb.ConfigSet(t.Context(), name, value).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct{ good, bad string }{
+		"appendonly": {"yes", "no"}, "appendfsync": {"always", "no"}, "maxmemory-policy": {"noeviction", "allkeys-lru"},
+	} {
+		set(name, c.bad)
+		office, e := newPost(true), engineOf(open(t, server.Addr()), time.Minute)
+		for attempt := range 2 {
+			op := operation(name)
+			op.Attempt.Number = attempt
+			if r, err := mail(t.Context(), e, op, office); err == nil || once.EffectOf(err) != once.EffectNotApplied || office.count() != 0 || !strings.Contains(err.Error(), "Try: "+name+" "+c.good) {
+				t.Errorf("%s %s: %+v, %v; %d were sent", name, c.bad, r, err, office.count())
+			}
+		}
+		set(name, c.good)
+		if name == "appendonly" { // the server first writes the file anew
+			until(t, func() bool { return field(t, rdb, "aof_rewrite_in_progress") == "0" })
+		}
+		if _, err := mail(t.Context(), e, operation(name), office); err != nil || office.count() != 1 {
+			t.Errorf("%s %s: %v; %d were sent", name, c.good, err, office.count())
+		}
+	}
+}
+
+// TestCheckBeforeTheFirstClaim: a store checks its server once, before its first claim. It does not remember a server that does not answer, and works on a server that forbids the check.
+func TestCheckBeforeTheFirstClaim(t *testing.T) {
+	server := start(t, durable)
+	rdb := clientOf(t, server.Addr())
+	p := newProxy(t, server.Addr())
+	claim := func(s *redisstore.Store) error {
+		_, err := s.Swap(t.Context(), store.Change{ID: store.ID{Scope: "s", Key: once.NewKey()}, Next: store.Record{State: store.StateRunning, Fence: 1, Nonce: []byte("n")}})
+		return err
+	}
+	s := open(t, p.addr())
+	for command, how := range map[string]fault{"info": cutBefore, "config": cutAfter, "INFO": refused, "CONFIG": refused} {
+		p.setFault(func(name string) fault {
+			if name == strings.ToLower(command) {
+				return how
+			}
+			return none
+		})
+		if err := claim(s); store.KindOf(err) != store.KindUnavailable || p.taken()["evalsha"] != 0 {
+			t.Errorf("%s fails: %v", command, err)
+		}
+	}
+	p.setFault(nil)
+	for n := range 2 {
+		if err := claim(s); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.taken(); got["info"] != 1-n || got["config"] != 1-n {
+			t.Errorf("claim %d: %v", n+1, got)
+		}
+	}
+	if _, err := open(t, p.addr()).Read(t.Context(), store.ID{Scope: "s", Key: "k"}); err != nil || p.taken()["info"] != 0 {
+		t.Errorf("a read checks the server: %v", err)
+	}
+	for _, denied := range []string{"-info", "-config|get"} {
+		if err := rdb.Do(t.Context(), "ACL", "SETUSER", "default", denied).Err(); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, p.addr())
+		for n := range 2 {
+			if err := claim(s); err != nil || p.taken()["info"] != 1-n {
+				t.Errorf("%s: claim %d: %v", denied, n+1, err)
+			}
+		}
+		if err := rdb.Do(t.Context(), "ACL", "SETUSER", "default", "+@all").Err(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -217,7 +299,7 @@ func TestTheIndexIsEmpty(t *testing.T) {
 
 // TestManyUnfinished: lists and counts go on behind the first five hundred.
 func TestManyUnfinished(t *testing.T) {
-	s := open(t, start(t, "").Addr())
+	s := open(t, start(t, durable).Addr())
 	const n = 1203
 	for i := range n {
 		c := store.Change{ID: store.ID{Scope: "s", Key: fmt.Sprintf("%06d", i)}, Next: store.Record{State: store.StateUnknown, Fence: 1, Nonce: []byte("n"), Name: fmt.Sprint(i % 2)}}

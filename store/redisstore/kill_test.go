@@ -119,6 +119,7 @@ func TestKillAtEveryCommand(t *testing.T) {
 				t.Fatalf("%s: the child: %v", key, err)
 			}
 			p.setFault(nil)
+			until(t, func() bool { return p.busy.Load() == 0 }) // the last command of the child is not on its way any more
 			advance(t, rdb, time.Hour)
 			if _, err := box.mail(t.Context(), open(t, server.Addr()), key, func() {}); err != nil {
 				t.Errorf("%s: afterwards: %v", key, err)

@@ -100,6 +100,16 @@ func (b behind) promote(t *testing.T, r *testenv.Redis) *redis.Client {
 	return rdb
 }
 
+// accepted returns a store that has checked its server. Settings that change afterwards are not noticed.
+func accepted(t *testing.T, server *testenv.Redis) *redisstore.Store {
+	t.Helper()
+	s := open(t, server.Addr())
+	if _, err := mail(t.Context(), engineOf(s, time.Minute), operation("the first"), newPost(true)); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // TestWhatRedisLoses: each of the events of which the documentation warns makes the store forget what it has answered. If one of them did not, the
 // warning would be vacuous.
 func TestWhatRedisLoses(t *testing.T) {
@@ -129,21 +139,28 @@ func TestWhatRedisLoses(t *testing.T) {
 			return answered, redisstore.New(b.promote(t, b.follows), volatile)
 		}},
 		{"restart without a file", true, func(t *testing.T, office *post) ([]string, *redisstore.Store) {
-			server := start(t, "")
-			answered := welcome(t, open(t, server.Addr()), office)
+			server := start(t, durable)
+			s := accepted(t, server)
+			if err := clientOf(t, server.Addr()).ConfigSet(t.Context(), "appendonly", "no").Err(); err != nil {
+				t.Fatal(err)
+			}
+			answered := welcome(t, s, office)
 			restart(t, server)
 			return answered, open(t, server.Addr())
 		}},
 		{"eviction by foreign keys", true, func(t *testing.T, office *post) ([]string, *redisstore.Store) {
-			server := start(t, "appendonly yes\nmaxmemory 6mb\nmaxmemory-policy allkeys-lru\n")
-			rdb := clientOf(t, server.Addr())
-			answered := welcome(t, open(t, server.Addr()), office)
+			server := start(t, "appendonly yes\nmaxmemory 6mb\n")
+			s, rdb := accepted(t, server), clientOf(t, server.Addr())
+			if err := rdb.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err(); err != nil {
+				t.Fatal(err)
+			}
+			answered := welcome(t, s, office)
 			for i := 0; field(t, rdb, "evicted_keys") == "0" || i%100 != 0 || i < 10_000; i++ {
 				if err := rdb.Set(t.Context(), fmt.Sprint("foreign ", i), strings.Repeat("x", 1000), 0).Err(); err != nil {
 					t.Fatal(err)
 				}
 			}
-			return answered, open(t, server.Addr())
+			return answered, s
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -171,7 +188,8 @@ func restart(t *testing.T, server *testenv.Redis) {
 	}
 }
 
-// TestKilledServer: with the settings that Check wants, a server that is killed again and again while calls are under way loses none that it has answered.
+// TestKilledServer: with appendfsync always, a server that is killed again and again while calls are under way loses none that it has answered. With everysec it may lose some,
+// if its disk is busy; the test counts them.
 func TestKilledServer(t *testing.T) {
 	testenv.Core(t)
 	for _, fsync := range []string{"everysec", "always"} {
@@ -216,13 +234,16 @@ func TestKilledServer(t *testing.T) {
 			}
 			stop()
 			clients.Wait()
-			e := engineOf(s, time.Second)
+			e, forgotten := engineOf(s, time.Second), 0
 			for key, answer := range answers {
-				if r, err := mail(t.Context(), e, operation(key), office); err != nil || !r.Replayed || r.Value != answer {
+				r, err := mail(t.Context(), e, operation(key), office)
+				if err == nil && !r.Replayed && fsync == "everysec" {
+					forgotten++
+				} else if err != nil || !r.Replayed || r.Value != answer {
 					t.Errorf("%s: %+v, %v, want a replay of %q", key, r, err, answer)
 				}
 			}
-			testenv.Reportf(t, "appendfsync %s: 3 kills, %d answers kept, %d commands without an answer", fsync, len(answers), sent.lost.Load())
+			testenv.Reportf(t, "appendfsync %s: 3 kills, %d of %d answers kept, %d commands without an answer", fsync, len(answers)-forgotten, len(answers), sent.lost.Load())
 			if sent.lost.Load() == 0 {
 				t.Error("vacuous: all commands were answered")
 			}

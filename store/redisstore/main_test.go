@@ -50,7 +50,7 @@ func startOf(tb testing.TB, config testenv.RedisConfig) *testenv.Redis {
 // startReplica starts one of a server, and returns when it follows.
 func startReplica(tb testing.TB, port int, valkey bool) *testenv.Redis {
 	tb.Helper()
-	replica := startOf(tb, testenv.RedisConfig{Lines: fmt.Sprintf("replicaof 127.0.0.1 %d\n", port), Valkey: valkey})
+	replica := startOf(tb, testenv.RedisConfig{Lines: durable + fmt.Sprintf("replicaof 127.0.0.1 %d\n", port), Valkey: valkey})
 	rdb := clientOf(tb, replica.Addr())
 	until(tb, func() bool { return field(tb, rdb, "master_link_status") == "up" })
 	return replica

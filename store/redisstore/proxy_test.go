@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -29,6 +30,8 @@ type proxy struct {
 	tb       testing.TB
 	listener net.Listener
 	server   string
+
+	busy atomic.Int64 // the commands that the server may still execute
 
 	mu     sync.Mutex
 	fault  func(command string) fault
@@ -145,36 +148,42 @@ func (p *proxy) serve(client net.Conn) {
 		if err != nil {
 			return
 		}
-		f := p.judge(nameOf(command))
-		switch f {
-		case cutBefore:
-			return
-		case later:
-			p.mu.Lock()
-			p.late = append(p.late, command)
-			p.mu.Unlock()
-			return
-		case refused:
-			if _, err := io.WriteString(client, "-LOADING Redis is loading the dataset in memory\r\n"); err != nil {
-				return
-			}
-			continue
-		case none, cutAfter, cutAnswer:
-		}
-		if _, err := server.Write(command); err != nil {
-			return
-		}
-		answer, err := reply(answers)
-		if err != nil || f == cutAfter {
-			return
-		}
-		if f == cutAnswer {
-			answer = answer[:len(answer)/2]
-		}
-		if _, err := client.Write(answer); err != nil || f == cutAnswer {
+		if !p.pass(command, client, server, answers) {
 			return
 		}
 	}
+}
+
+// pass judges a command, and has the server execute it. It reports whether the connection goes on.
+func (p *proxy) pass(command []byte, client, server net.Conn, answers *bufio.Reader) bool {
+	p.busy.Add(1)
+	defer p.busy.Add(-1)
+	f := p.judge(nameOf(command))
+	switch f {
+	case cutBefore:
+		return false
+	case later:
+		p.mu.Lock()
+		p.late = append(p.late, command)
+		p.mu.Unlock()
+		return false
+	case refused:
+		_, err := io.WriteString(client, "-LOADING Redis is loading the dataset in memory\r\n")
+		return err == nil
+	case none, cutAfter, cutAnswer:
+	}
+	if _, err := server.Write(command); err != nil {
+		return false
+	}
+	answer, err := reply(answers)
+	if err != nil || f == cutAfter {
+		return false
+	}
+	if f == cutAnswer {
+		answer = answer[:len(answer)/2]
+	}
+	_, err = client.Write(answer)
+	return err == nil && f != cutAnswer
 }
 
 // nameOf returns the name of a command.

@@ -19,6 +19,7 @@ import (
 	"maps"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -52,8 +53,9 @@ type Config struct {
 
 // Store is a [store.Operations] in Redis. The methods of Store can be called concurrently.
 type Store struct {
-	rdb *redis.Client
-	cfg Config
+	rdb     *redis.Client
+	cfg     Config
+	checked atomic.Bool // Check has found no fault, or the server does not allow the check
 }
 
 var (
@@ -62,8 +64,9 @@ var (
 	_ upkeep.Backlogger = (*Store)(nil)
 )
 
-// New returns a store on a server. The server needs no preparation. New does not contact the server: see
-// [Store.Check]. New panics if Config.VolatileRecord is false. New also panics if the client repeats
+// New returns a store on a server. The server needs no preparation. New does not contact the server. Before
+// the store claims its first operation, it calls [Store.Check], and claims no operation until the check has
+// passed. If the server does not allow the command INFO, the store works without the check. New panics if Config.VolatileRecord is false. New also panics if the client repeats
 // commands by itself: a repeated command would find the record that the first command has written, and
 // report it as the record of another caller.
 func New(rdb *redis.Client, cfg Config) *Store {
@@ -87,24 +90,54 @@ func (s *Store) Volatile() string {
 	if s.cfg.Replicas > 0 {
 		failover = fmt.Sprintf("fails over to a replica other than the %d replicas that have confirmed the record", s.cfg.Replicas)
 	}
-	return "An operation that was answered may be forgotten, and is then executed again, when Redis " + failover + ", loses the end of its append-only file or all of it, or evicts keys."
+	return "An operation that was answered may be forgotten, and is then executed again, when Redis " + failover + ", loses the end of its append-only file (with appendfsync everysec also in a power failure or a kill) or all of it, or evicts keys."
 }
 
 // Check implements [store.Checker]. Check returns an error if the server is configured so that this package
-// cannot keep its promises: if the server evicts keys, has no append-only file, is a replica, or has fewer
-// replicas than Config.Replicas. Check uses the command INFO of Redis, which managed services allow.
+// cannot keep its promises: if the server evicts keys, has no append-only file, never flushes this file itself
+// (appendfsync no), is a replica, or has fewer replicas than Config.Replicas. Check uses the command INFO of
+// Redis, which managed services allow, and CONFIG GET. If the server does not allow CONFIG GET, Check does not
+// know appendfsync. With appendfsync everysec, which Check accepts, Redis may lose the writes of the last two
+// seconds in a power failure, and, while its disk is busy, in a kill.
 func (s *Store) Check(ctx context.Context) error {
-	sections, err := s.rdb.InfoMap(ctx).Result()
+	pipe := s.rdb.Pipeline()
+	asked, config := pipe.InfoMap(ctx), pipe.ConfigGet(ctx, appendfsync)
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	sections, err := asked.Result()
 	if err != nil {
 		return failed(err, false)
 	}
-	info := map[string]string{}
+	if err := config.Err(); err != nil && !forbidden(err) {
+		return failed(err, false)
+	}
+	info := map[string]string{appendfsync: config.Val()[appendfsync]}
 	for _, section := range sections {
 		maps.Copy(info, section)
 	}
 	if err := s.problem(info); err != nil {
 		return &store.Error{Kind: store.KindUnavailable, Err: fmt.Errorf("redisstore: the server at %s %w", s.rdb.Options().Addr, err)}
 	}
+	return nil
+}
+
+// appendfsync is the setting that INFO does not show.
+const appendfsync = "appendfsync"
+
+// forbidden reports whether the server has refused a command for good, and not for now.
+func forbidden(err error) bool {
+	var answer redis.Error
+	return errors.As(err, &answer) && (redis.HasErrorPrefix(err, "NOPERM") || store.KindOf(failed(err, false)) == store.KindOther)
+}
+
+// checkOnce calls Check until it has found no fault once. A server that does not allow the check counts as one without a fault.
+func (s *Store) checkOnce(ctx context.Context) error {
+	if s.checked.Load() {
+		return nil
+	}
+	if err := s.Check(ctx); err != nil && !forbidden(err) {
+		return err
+	}
+	s.checked.Store(true)
 	return nil
 }
 
@@ -122,6 +155,8 @@ func (s *Store) problem(info map[string]string) error {
 		return fmt.Errorf("evicts keys (maxmemory-policy %q), and an operation whose record was evicted is executed again. Try: maxmemory-policy noeviction, on a server that you do not use for caches", info["maxmemory_policy"])
 	case info["aof_enabled"] != "1":
 		return errors.New("has no append-only file, so a restart would delete all records. Try: appendonly yes")
+	case info[appendfsync] == "no":
+		return errors.New("never flushes its append-only file (appendfsync no), so a power failure may lose many records. Try: appendfsync always")
 	case replicas < s.cfg.Replicas:
 		return fmt.Errorf("has %d replicas, but Config.Replicas is %d, so no write would succeed. Try: more replicas, or a smaller Config.Replicas", replicas, s.cfg.Replicas)
 	}
