@@ -105,8 +105,8 @@ func notAnswered(w http.ResponseWriter, r *http.Request, region string, err erro
 // isRepeatable reports whether a request that may have been executed can be sent again. It can if it has a key, or if its method has the same effect twice.
 func isRepeatable(r *http.Request) bool {
 	switch r.Method {
-	case http.MethodPost, http.MethodPatch, http.MethodConnect:
-		return r.Header.Get("Idempotency-Key") != "" || r.Header.Get("X-Idempotency-Key") != ""
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
+		return true
 	}
-	return true
+	return r.Header.Get("Idempotency-Key") != "" || r.Header.Get("X-Idempotency-Key") != ""
 }

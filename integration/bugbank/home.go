@@ -79,7 +79,12 @@ var homeMutants = []Mutant{
 	},
 	{
 		Name:  "a client may repeat a request without a key that may have been executed",
-		Edits: []Edit{{In: "home.isRepeatable", Old: "case http.MethodPost, http.MethodPatch, http.MethodConnect:", New: "case http.MethodConnect:"}},
+		Edits: []Edit{{In: "home.isRepeatable", Old: "http.MethodPut, http.MethodDelete:", New: "http.MethodPut, http.MethodDelete, http.MethodPost:"}},
+		Tests: in("home", "TestForwardedOnce"),
+	},
+	{
+		Name:  "a client may repeat a request with an unknown method and without a key",
+		Edits: []Edit{{In: "home.isRepeatable", Old: "return r.Header.Get(\"Idempotency-Key\")", New: "return r.Method != http.MethodPost && r.Method != http.MethodPatch || r.Header.Get(\"Idempotency-Key\")"}},
 		Tests: in("home", "TestForwardedOnce"),
 	},
 	{
