@@ -25,7 +25,9 @@ type Mover struct {
 	Rows func(context.Context, Handover) error
 
 	// Publish updates the maps of all regions, by [Map.Pin]. Publish may be called again with the same pin.
-	// Default: nil, a region learns the new home when it sends a request to the old home.
+	// Default: nil. Move stores the new home in all databases that it can reach. A process whose map is outdated
+	// learns the new home when its region refuses an operation of the tenant, or when it forwards a request of the
+	// tenant. Until then, clients may get 503 or 421, after which they may send the same request again.
 	Publish func(ctx context.Context, tenant string, p Pin) error
 }
 
@@ -79,7 +81,7 @@ func (m Mover) Show(ctx context.Context, tenant string) (list []Standing, err er
 // A move has these steps. The old home refuses new commits of the tenant, and Move waits for transactions that
 // are committing. Move calls Rows. In one transaction in the new region, Move writes copies of the tenant's
 // operations and of the times at which the tenant's sagas continue, and makes the new region the owner. Then
-// Move deletes the copied rows in the old region, and calls Publish.
+// Move deletes the copied rows in the old region, stores the new home in the other databases, and calls Publish.
 func (m Mover) Move(ctx context.Context, tenant, to string) error {
 	if err := m.check(tenant, to); err != nil {
 		return err
@@ -256,7 +258,17 @@ func (m Mover) end(ctx context.Context, left, owner Standing) error {
 	return m.clean(ctx, left, left.Epoch)
 }
 
+// publish makes the home of a tenant known. The database of each region gets it, so that a region without a row learns it too: the hash may have
+// chosen that region.
 func (m Mover) publish(ctx context.Context, tenant string, p Pin) error {
+	for _, region := range slices.Sorted(maps.Keys(m.Regions)) {
+		if region == p.Region { // it has the row, and on PostgreSQL the statement would lock this row
+			continue
+		}
+		// A region that cannot be reached does not make a move fail that has ended.
+		_ = m.pool(region).exec(ctx, 0, "insert into once_home (tenant, owned, epoch, region) values (?, false, ?, ?) UPSERT(tenant) epoch = NEW(epoch), region = NEW(region) "+
+			"where not once_home.owned and once_home.epoch <= NEW(epoch)", tenant, p.Epoch, p.Region)
+	}
 	if m.Publish == nil {
 		return nil
 	}

@@ -24,7 +24,7 @@ var homeMutants = []Mutant{
 	},
 	{
 		Name:  "a region does not learn where a tenant that it refuses lives",
-		Edits: []Edit{{In: "home.(*Store).refused", Old: "s.regions.Pin(tenant, e.Pin)", New: "_ = s.regions"}},
+		Edits: []Edit{{In: "home.(*Store).homeOf", Old: "s.regions.Pin(tenant, p)", New: "_ = s.regions"}},
 		Tests: onHomes("TestOwningRegionExecutes$/^SQLite$"),
 	},
 	{
@@ -61,6 +61,26 @@ var homeMutants = []Mutant{
 		Name:  "a move that was killed at its end is begun again from the region that the tenant has left",
 		Edits: []Edit{{In: "home.(Mover).prepare", Old: "where not once_home.owned and once_home.epoch", New: "where once_home.epoch"}, {In: "home.(Mover).Move", Old: "if from >= 0 && i != from && s.Moving != \"\" {", New: "if s.Moving != \"\" {\nreturn m.run(ctx, s, s.Moving, highest(list)+1)\n}\nif from > len(list) && i != from {"}},
 		Tests: onHomes("TestMoveKilled$/^SQLite$"),
+	},
+	{
+		Name:  "a region does not ask its own database who owns the tenant of a forwarded request",
+		Edits: []Edit{{In: "home.Handler", Old: "home = cfg.ask(r, tenant)", New: "_ = 0"}},
+		Tests: onHomes("TestUnpinnedMoves"),
+	},
+	{
+		Name:  "a region does not learn from an answer that the home is elsewhere",
+		Edits: []Edit{{In: "home.forward", Old: "cfg.Map.Pin(tenant, pin)\nlater = cfg.ask(r, tenant).Region", New: "_ = pin\nlater = cfg.Map.Home(tenant).Region"}},
+		Tests: onHomes("TestUnpinnedMoves"),
+	},
+	{
+		Name:  "the new home waits for the old home, which cannot be reached",
+		Edits: []Edit{{In: "home.forward", Old: "(misdirected || isUnsent(err)) && later != region", New: "misdirected && later != region"}},
+		Tests: onHomes("TestOldHomeIsDown"),
+	},
+	{
+		Name:  "a region that has no row of a new tenant never learns its home",
+		Edits: []Edit{{In: "home.(Mover).publish", Old: "if region == p.Region {", New: "if region != \"\" {"}},
+		Tests: onHomes("TestUnpinnedMoves"),
 	},
 	{
 		Name:  "net/http may send a forwarded request again",
