@@ -83,6 +83,21 @@ var homeMutants = []Mutant{
 		Tests: onHomes("TestUnpinnedMoves"),
 	},
 	{
+		Name:  "the target of a move that has failed hides the owner",
+		Edits: []Edit{{In: "home.forward", Old: "misdirected || resp.StatusCode == http.StatusServiceUnavailable", New: "misdirected"}},
+		Tests: onHomes("TestMoveThatFailedIsNotNews"),
+	},
+	{
+		Name:  "the target of a move claims the tenant before it owns it",
+		Edits: []Edit{{In: "home.(Mover).prepare", Old: "values (?, false, ?, '') UPSERT", New: "values (?, false, ?, '\" + to + \"') UPSERT"}},
+		Tests: onHomes("TestMoveThatFailedIsNotNews"),
+	},
+	{
+		Name:  "a move that is given up leaves a region with a later epoch than the owner",
+		Edits: []Edit{{In: "home.(Mover).lift", Old: "s.Epoch >= owner.Epoch", New: "s.Epoch < 0"}},
+		Tests: onHomes("TestMoveThatFailedIsNotNews"),
+	},
+	{
 		Name:  "net/http may send a forwarded request again",
 		Edits: []Edit{{In: "home.(*Config).send", Old: "onward.SendOnce(out, io.NopCloser(bytes.NewReader(body)))", New: "out.Body = io.NopCloser(bytes.NewReader(body))\nout.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }"}},
 		Tests: in("home", "TestForwardedOnce"),
