@@ -11,8 +11,10 @@
 // owns the tenant. If the region does not own the tenant, nothing is applied, and the caller receives [NotHomeError]. The caller may then try again
 // with the same key.
 //
-// [Handler] forwards a request to the home of its tenant, at most once. [Mover] moves a tenant to another
-// region, as the command "once home move" does. [Mover] also creates the row of a new tenant.
+// [Handler] forwards a request to the home of its tenant. A region never forwards a request that another region
+// has forwarded. The map learns from the answers of other regions and from the database of its region. [Mover]
+// moves a tenant to another region, as the command "once home move" does. [Mover] also creates the row of a new
+// tenant.
 //
 // The scope of each operation must begin with its tenant: see [TenantOf].
 package home

@@ -50,8 +50,12 @@ type Config struct {
 // Handler returns a handler that serves requests of this region's tenants with next, and forwards all other
 // requests to the home of their tenant. The returned handler reads the whole request before it forwards the
 // request, and sends the answer only after it has received the whole answer. If a forwarded request arrives and
-// its tenant has its home elsewhere, the answer is 421. So a request never circulates between regions whose
-// maps differ. Handler panics if cfg is invalid.
+// its tenant has its home elsewhere, the answer is 421 and names that home. The region that has forwarded the
+// request learns the home from this answer, and sends the request there, or serves it with next. Only the region
+// that has received the request from the client forwards it, at most three times. So a request never circulates
+// between regions whose maps differ. Before a region answers 421, and after a forward that has failed or was
+// answered with 503, it reads the home in its own database if a [Store] has the same Map. Handler panics if cfg
+// is invalid.
 func Handler(cfg Config, next http.Handler) http.Handler {
 	if cfg.Region == "" || cfg.Map == nil || cfg.Tenant == nil || cfg.URL == nil || cfg.Timeout < 0 || cfg.MaxBody < 0 {
 		panic("home: Handler: Region, Map, Tenant and URL are required, and Timeout and MaxBody must not be negative")
@@ -63,16 +67,20 @@ func Handler(cfg Config, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		tenant := cfg.Tenant(r)
 		home := cfg.Map.Home(tenant)
-		switch hops := r.Header.Values(HopHeader); {
+		hops := r.Header.Values(HopHeader)
+		if tenant != "" && home.Region != cfg.Region && len(hops) > 0 {
+			home = cfg.ask(r, tenant) // this region may own the tenant although its map says otherwise
+		}
+		switch {
 		case tenant == "" || home.Region == cfg.Region:
 			next.ServeHTTP(w, r)
-		// A request is forwarded once at most. Otherwise it could circulate between regions whose maps differ.
+		// A request that another region has forwarded is not forwarded again. Otherwise it could circulate between regions whose maps differ.
 		case len(hops) > 0:
 			p := problem(http.StatusMisdirectedRequest, ProblemMisdirected, home.Region, "The regions of this service do not yet agree which of them owns this tenant.")
 			p.Extra["home_epoch"] = home.Epoch
 			oncehttp.WriteProblem(w, p)
 		default:
-			forward(&cfg, w, r, home.Region)
+			forward(&cfg, next, w, r, tenant, home.Region)
 		}
 	})
 }

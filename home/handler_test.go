@@ -120,6 +120,8 @@ func TestForwardedOnce(t *testing.T) {
 		"no answer, no body":     {"POST", "", "", key, problem{Code: "TRANSIENT.home_unavailable", Retryable: true, status: 503, arrivals: 1}},
 		"no answer to a read":    {"GET", "", "", nil, problem{Code: "TRANSIENT.home_unavailable", Retryable: true, status: 503, arrivals: 1}},
 		"no answer without key":  {"POST", "b", "", nil, problem{Code: "DEPENDENCY.home_answer_lost", status: 502, arrivals: 1}},
+		"no answer to a MOVE":    {"MOVE", "b", "", nil, problem{Code: "DEPENDENCY.home_answer_lost", status: 502, arrivals: 1}},
+		"no answer to a MERGE":   {"MERGE", "b", "", key, problem{Code: "TRANSIENT.home_unavailable", Retryable: true, status: 503, arrivals: 1}},
 		"half an answer":         {"POST", "b", ok + "o", key, problem{Code: "TRANSIENT.home_unavailable", Retryable: true, status: 503, arrivals: 1}},
 		"an answer without end":  {"POST", "b", "HTTP/1.1 200 OK\r\n\r\nok", key, problem{Code: "TRANSIENT.home_unavailable", Retryable: true, status: 503, arrivals: 1}},
 		"too long an answer":     {"POST", "b", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n123456789", key, problem{Code: "TRANSIENT.home_unavailable", Retryable: true, status: 503, arrivals: 1}},

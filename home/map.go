@@ -1,6 +1,7 @@
 package home
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
@@ -23,6 +24,7 @@ type Map struct {
 
 	mu   sync.RWMutex
 	pins map[string]Pin
+	read func(ctx context.Context, tenant string) Pin // adds the home in the database of this region; nil without a Store
 }
 
 // NewMap returns a map of these regions, without pins. NewMap panics if the name of a region is empty or occurs
@@ -66,6 +68,17 @@ func (m *Map) Pin(tenant string, p Pin) (news bool) {
 	}
 	m.pins[tenant] = p
 	return true
+}
+
+// ask returns the home of a tenant like [Map.Home], after it has read the home in the database of this region.
+func (m *Map) ask(ctx context.Context, tenant string) Pin {
+	m.mu.RLock()
+	read := m.read
+	m.mu.RUnlock()
+	if read != nil {
+		read(ctx, tenant)
+	}
+	return m.Home(tenant)
 }
 
 // ReadFile stores the pins of a file that "once home move --pins" has written.

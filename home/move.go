@@ -25,7 +25,9 @@ type Mover struct {
 	Rows func(context.Context, Handover) error
 
 	// Publish updates the maps of all regions, by [Map.Pin]. Publish may be called again with the same pin.
-	// Default: nil, a region learns the new home when it sends a request to the old home.
+	// Default: nil. Move stores the new home in all databases that it can reach. A process whose map is outdated
+	// learns the new home when its region refuses an operation of the tenant, or when it forwards a request of the
+	// tenant. Until then, clients may get 503 or 421, after which they may send the same request again.
 	Publish func(ctx context.Context, tenant string, p Pin) error
 }
 
@@ -47,7 +49,7 @@ type Standing struct {
 	Region string `json:"region"` // the region that the database belongs to
 	Owned  bool   `json:"owned"`
 	Epoch  int64  `json:"epoch"`
-	Home   string `json:"home"`             // the home of the tenant, as far as this database knows
+	Home   string `json:"home"`             // the home of the tenant, as far as this database knows; "" if a move to this region has begun and has not ended
 	Moving string `json:"moving,omitempty"` // the region to which the tenant is being moved from this region; "" if the tenant is not being moved
 }
 
@@ -74,12 +76,13 @@ func (m Mover) Show(ctx context.Context, tenant string) (list []Standing, err er
 // Move moves a tenant to the region to. If Move is killed at any point or returns an error, the tenant belongs
 // to one region or to no region. While no region owns the tenant, no operation of the tenant is executed, and
 // callers receive an error after which they may try again. Call Move again with the same arguments to complete
-// the move. For a new tenant, Move creates the tenant's first row.
+// the move. For a new tenant, Move creates the tenant's first row. To give up a move that has failed before the
+// old home refuses operations, call Move with the old home: all regions then learn again that it is the home.
 //
 // A move has these steps. The old home refuses new commits of the tenant, and Move waits for transactions that
 // are committing. Move calls Rows. In one transaction in the new region, Move writes copies of the tenant's
 // operations and of the times at which the tenant's sagas continue, and makes the new region the owner. Then
-// Move deletes the copied rows in the old region, and calls Publish.
+// Move deletes the copied rows in the old region, stores the new home in the other databases, and calls Publish.
 func (m Mover) Move(ctx context.Context, tenant, to string) error {
 	if err := m.check(tenant, to); err != nil {
 		return err
@@ -118,7 +121,11 @@ func (m Mover) Move(ctx context.Context, tenant, to string) error {
 	case list[from].Moving != "":
 		return fmt.Errorf("home: the move of tenant %s to region %s has not ended. Try: once home move %s %s", tenant, list[from].Moving, tenant, list[from].Moving)
 	case list[from].Region == to:
-		return m.publish(ctx, tenant, Pin{to, list[from].Epoch})
+		epoch, err := m.lift(ctx, list[from], list)
+		if err != nil {
+			return err
+		}
+		return m.publish(ctx, tenant, Pin{to, epoch})
 	}
 	return m.run(ctx, list[from], to, highest(list)+1)
 }
@@ -173,11 +180,12 @@ func (m Mover) run(ctx context.Context, from Standing, to string, epoch int64) e
 	return m.publish(ctx, from.Tenant, Pin{to, epoch})
 }
 
-// prepare gives the target the epoch of a run, and removes what an earlier move has left there.
+// prepare gives the target the epoch of a run, and removes what an earlier move has left there. The target does not claim the tenant yet, because the
+// move may fail: with this epoch, its claim would win over the owner's.
 func (m Mover) prepare(ctx context.Context, tenant, to string, epoch int64) error {
 	return m.within(ctx, to, func(t tx) error {
-		err := t.exec(ctx, 1, "insert into once_home (tenant, owned, epoch, region) values (?, false, ?, ?) UPSERT(tenant) epoch = NEW(epoch), region = NEW(region) "+
-			"where not once_home.owned and once_home.epoch < NEW(epoch)", tenant, epoch, to)
+		err := t.exec(ctx, 1, "insert into once_home (tenant, owned, epoch, region) values (?, false, ?, '') UPSERT(tenant) epoch = NEW(epoch), region = NEW(region) "+
+			"where not once_home.owned and once_home.epoch < NEW(epoch)", tenant, epoch)
 		if err == nil {
 			err = t.exec(ctx, 0, "delete from once_home_move where tenant = ?", tenant)
 		}
@@ -188,7 +196,7 @@ func (m Mover) prepare(ctx context.Context, tenant, to string, epoch int64) erro
 // mark begins a move. From now on the region refuses the tenant, although it still owns it.
 func (m Mover) mark(ctx context.Context, from Standing, to string) error {
 	return m.within(ctx, from.Region, func(t tx) error {
-		if err := t.mustFind(ctx, "select 1 from once_home where tenant = ? and owned FOR SHARE", from.Tenant); err != nil {
+		if err := t.mustFind(ctx, "select 1 from once_home where tenant = ? and owned and epoch = ? FOR SHARE", from.Tenant, from.Epoch); err != nil {
 			return err
 		}
 		return t.exec(ctx, 0, "insert into once_home_move (tenant, target) values (?, ?) KEEP(tenant)", from.Tenant, to)
@@ -212,7 +220,7 @@ func (m Mover) raise(ctx context.Context, from Standing, epoch int64) error {
 		return err
 	}
 	return m.withinBoth(ctx, from.Region, from.Moving, func(source, t tx) error {
-		if err := t.exec(ctx, 1, "update once_home set owned = true where tenant = ? and epoch = ? and not owned", from.Tenant, epoch); err != nil {
+		if err := t.exec(ctx, 1, "update once_home set owned = true, region = ? where tenant = ? and epoch = ? and not owned", from.Moving, from.Tenant, epoch); err != nil {
 			return err
 		}
 		// A standby refuses this write. It may lack the last records, which clean would then delete.
@@ -256,7 +264,26 @@ func (m Mover) end(ctx context.Context, left, owner Standing) error {
 	return m.clean(ctx, left, left.Epoch)
 }
 
+// lift raises the epoch of an owner above the epochs of the regions that do not name it, as after a move that has failed, and returns the epoch.
+func (m Mover) lift(ctx context.Context, owner Standing, list []Standing) (int64, error) {
+	if !slices.ContainsFunc(list, func(s Standing) bool { return s.Home != owner.Region && s.Epoch >= owner.Epoch }) {
+		return owner.Epoch, nil
+	}
+	epoch := highest(list) + 1
+	return epoch, m.pool(owner.Region).exec(ctx, 1, "update once_home set epoch = ?, region = ? where tenant = ? and owned and epoch = ?", epoch, owner.Region, owner.Tenant, owner.Epoch)
+}
+
+// publish makes the home of a tenant known. The database of each region gets it, so that a region without a row learns it too: the hash may have
+// chosen that region.
 func (m Mover) publish(ctx context.Context, tenant string, p Pin) error {
+	for _, region := range slices.Sorted(maps.Keys(m.Regions)) {
+		if region == p.Region { // it has the row, and on PostgreSQL the statement would lock this row
+			continue
+		}
+		// A region that cannot be reached does not make a move fail that has ended.
+		_ = m.pool(region).exec(ctx, 0, "insert into once_home (tenant, owned, epoch, region) values (?, false, ?, ?) UPSERT(tenant) epoch = NEW(epoch), region = NEW(region) "+
+			"where not once_home.owned and once_home.epoch <= NEW(epoch)", tenant, p.Epoch, p.Region)
+	}
 	if m.Publish == nil {
 		return nil
 	}

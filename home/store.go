@@ -47,7 +47,8 @@ var (
 
 // New returns a store that wraps s. s must be a pgxstore or a sqlstore on PostgreSQL or SQLite, whose database
 // was migrated with [Migrations]; otherwise New panics. If the database contains a later move of a tenant than
-// the map regions, the Store adds the move to the map.
+// the map regions, the Store adds the move to the map when it refuses an operation of the tenant, or when a
+// [Handler] with this map asks for the home.
 func New[TX any](s store.Store[TX], regions *Map) *Store[TX] {
 	h := &Store[TX]{base: s, regions: regions}
 	var ok bool
@@ -70,6 +71,9 @@ func New[TX any](s store.Store[TX], regions *Map) *Store[TX] {
 			panic(fmt.Sprintf("home: New: the store %T does not use PostgreSQL or SQLite. Try: pgxstore or sqlstore", s))
 		}
 	}
+	regions.mu.Lock()
+	defer regions.mu.Unlock()
+	regions.read = h.homeOf
 	return h
 }
 
@@ -130,14 +134,19 @@ func (s *Store[TX]) refused(ctx context.Context, tenant string, err error) error
 	if err == nil || store.KindOf(err) != store.KindOther || !strings.Contains(err.Error(), "once_home") {
 		return err
 	}
-	e := &NotHomeError{Tenant: tenant}
+	return &store.Error{Kind: store.KindUnavailable, Err: &NotHomeError{tenant, s.homeOf(ctx, tenant)}}
+}
+
+// homeOf returns the home of a tenant as far as the database knows, and adds it to the map. The result is zero if the database does not know the
+// home: it has no row, or a move to this region has begun.
+func (s *Store[TX]) homeOf(ctx context.Context, tenant string) (p Pin) {
 	read := store.Statement{SQL: dialect.Text(s.seen.Dialect(), "select region, epoch from once_home where tenant = ?"), Args: []any{tenant}}
-	err = s.seen.Pool().Query(ctx, read, func(row sqlplane.Row) error { return row.Scan(&e.Region, &e.Epoch) })
-	// The database knows a later move than this process.
-	if err == nil && e.Epoch > 0 {
-		s.regions.Pin(tenant, e.Pin)
+	err := s.seen.Pool().Query(ctx, read, func(row sqlplane.Row) error { return row.Scan(&p.Region, &p.Epoch) })
+	if err != nil || p.Region == "" {
+		return Pin{}
 	}
-	return &store.Error{Kind: store.KindUnavailable, Err: e}
+	s.regions.Pin(tenant, p) // the database may know a later move than this process
+	return p
 }
 
 // Read implements [store.Operations]. Read also finds operations that this region executed before the tenant

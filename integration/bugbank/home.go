@@ -24,7 +24,7 @@ var homeMutants = []Mutant{
 	},
 	{
 		Name:  "a region does not learn where a tenant that it refuses lives",
-		Edits: []Edit{{In: "home.(*Store).refused", Old: "s.regions.Pin(tenant, e.Pin)", New: "_ = s.regions"}},
+		Edits: []Edit{{In: "home.(*Store).homeOf", Old: "s.regions.Pin(tenant, p)", New: "_ = s.regions"}},
 		Tests: onHomes("TestOwningRegionExecutes$/^SQLite$"),
 	},
 	{
@@ -63,6 +63,41 @@ var homeMutants = []Mutant{
 		Tests: onHomes("TestMoveKilled$/^SQLite$"),
 	},
 	{
+		Name:  "a region does not ask its own database who owns the tenant of a forwarded request",
+		Edits: []Edit{{In: "home.Handler", Old: "home = cfg.ask(r, tenant)", New: "_ = 0"}},
+		Tests: onHomes("TestUnpinnedMoves"),
+	},
+	{
+		Name:  "a region does not learn from an answer that the home is elsewhere",
+		Edits: []Edit{{In: "home.forward", Old: "cfg.Map.Pin(tenant, pin)\nlater = cfg.ask(r, tenant).Region", New: "_ = pin\nlater = cfg.Map.Home(tenant).Region"}},
+		Tests: onHomes("TestUnpinnedMoves"),
+	},
+	{
+		Name:  "the new home waits for the old home, which cannot be reached",
+		Edits: []Edit{{In: "home.forward", Old: "(misdirected || isUnsent(err)) && later != region", New: "misdirected && later != region"}},
+		Tests: onHomes("TestOldHomeIsDown"),
+	},
+	{
+		Name:  "a region that has no row of a new tenant never learns its home",
+		Edits: []Edit{{In: "home.(Mover).publish", Old: "if region == p.Region {", New: "if region != \"\" {"}},
+		Tests: onHomes("TestUnpinnedMoves"),
+	},
+	{
+		Name:  "the target of a move that has failed hides the owner",
+		Edits: []Edit{{In: "home.forward", Old: "misdirected || resp.StatusCode == http.StatusServiceUnavailable", New: "misdirected"}},
+		Tests: onHomes("TestMoveThatFailedIsNotNews"),
+	},
+	{
+		Name:  "the target of a move claims the tenant before it owns it",
+		Edits: []Edit{{In: "home.(Mover).prepare", Old: "values (?, false, ?, '') UPSERT", New: "values (?, false, ?, '\" + to + \"') UPSERT"}},
+		Tests: onHomes("TestMoveThatFailedIsNotNews"),
+	},
+	{
+		Name:  "a move that is given up leaves a region with a later epoch than the owner",
+		Edits: []Edit{{In: "home.(Mover).lift", Old: "s.Epoch >= owner.Epoch", New: "s.Epoch < 0"}},
+		Tests: onHomes("TestMoveThatFailedIsNotNews"),
+	},
+	{
 		Name:  "net/http may send a forwarded request again",
 		Edits: []Edit{{In: "home.(*Config).send", Old: "onward.SendOnce(out, io.NopCloser(bytes.NewReader(body)))", New: "out.Body = io.NopCloser(bytes.NewReader(body))\nout.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }"}},
 		Tests: in("home", "TestForwardedOnce"),
@@ -79,7 +114,12 @@ var homeMutants = []Mutant{
 	},
 	{
 		Name:  "a client may repeat a request without a key that may have been executed",
-		Edits: []Edit{{In: "home.isRepeatable", Old: "case http.MethodPost, http.MethodPatch, http.MethodConnect:", New: "case http.MethodConnect:"}},
+		Edits: []Edit{{In: "home.isRepeatable", Old: "http.MethodPut, http.MethodDelete:", New: "http.MethodPut, http.MethodDelete, http.MethodPost:"}},
+		Tests: in("home", "TestForwardedOnce"),
+	},
+	{
+		Name:  "a client may repeat a request with an unknown method and without a key",
+		Edits: []Edit{{In: "home.isRepeatable", Old: "return r.Header.Get(\"Idempotency-Key\")", New: "return r.Method != http.MethodPost && r.Method != http.MethodPatch || r.Header.Get(\"Idempotency-Key\")"}},
 		Tests: in("home", "TestForwardedOnce"),
 	},
 	{

@@ -158,6 +158,11 @@ return true`, New: "return true"}},
 		Tests: in("retry/retryhttp", "TestConflictsThatAreAskedAgain"),
 	},
 	{
+		Name:  "the 421 of regions that do not agree is final",
+		Edits: []Edit{{In: "retryhttp.classify", Old: "class = retry.ClassTransient", New: "class = retry.ClassFinal"}},
+		Tests: in("retry/retryhttp", "TestMisdirectedIsAskedAgain"),
+	},
+	{
 		Name:  "what came too early is not sent again without a key",
 		Edits: []Edit{{In: "retryhttp.byStatus", Old: "retry.ClassTransient", New: "retry.ClassUnknown"}},
 		Tests: in("retry/retryhttp", "TestRoundTripper$/^KeylessPOST425$"),

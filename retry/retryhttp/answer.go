@@ -119,6 +119,10 @@ func classify(resp *http.Response, keyed, read bool) (class retry.Class, after t
 		after, named = retryAfter(h, time.Now())
 	}
 	class = byStatus(resp.StatusCode, after)
+	// The regions of a service do not yet agree who executes the request (package home), and none has executed it.
+	if resp.StatusCode == http.StatusMisdirectedRequest && p.again && strings.HasPrefix(p.code, "TRANSIENT.") {
+		class = retry.ClassTransient
+	}
 	hint := field(h, headerHint)
 	again := strings.EqualFold(hint, "true")
 	switch {

@@ -77,6 +77,47 @@ func TestConflictsThatAreAskedAgain(t *testing.T) {
 	}
 }
 
+// TestMisdirectedIsAskedAgain: a 421 is asked again if its problem document says that the regions of a service do not yet agree. Any other 421 is final.
+func TestMisdirectedIsAskedAgain(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		header []string
+		key    string
+		body   string
+		sent   int
+	}{
+		{"of package home", nil, "k", `{"code":"TRANSIENT.home_elsewhere","retryable":true}`, 2},
+		{"without a key", nil, "", `{"code":"TRANSIENT.home_elsewhere","retryable":true}`, 1},
+		{"that passes, but is replayed", []string{"Idempotent-Replayed", "true"}, "k", `{"code":"TRANSIENT.home_elsewhere","retryable":true}`, 1},
+		{"not retryable", nil, "k", `{"code":"TRANSIENT.home_elsewhere","retryable":false}`, 1},
+		{"with another code", nil, "k", `{"code":"LOCKED","retryable":true}`, 1},
+		{"bare", nil, "k", "", 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &served{base: func(n int, _ *http.Request) (*http.Response, error) {
+				if n > 1 {
+					return answer(200), nil
+				}
+				resp := answer(421, append([]string{"Content-Type", "application/problem+json", "Retry-After", "1"}, c.header...)...)
+				resp.Body, resp.ContentLength = io.NopCloser(strings.NewReader(c.body)), int64(len(c.body))
+				return resp, nil
+			}}
+			var header []string
+			if c.key != "" {
+				header = []string{"Idempotency-Key", c.key}
+			}
+			resp, err := post(t.Context(), &retryhttp.Transport{Base: s}, header...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if want := []int{421, 200}[c.sent-1]; len(s.requests()) != c.sent || resp.StatusCode != want {
+				t.Errorf("%s: sent %d times, and the status is %d, want %d times and %d", c.name, len(s.requests()), resp.StatusCode, c.sent, want)
+			}
+		})
+	}
+}
+
 // Keys are sent as they are, or in quotation marks for a server that insists on them. One
 // in the header is the caller's and not changed.
 func TestQuotedKeys(t *testing.T) {

@@ -19,6 +19,8 @@
 //
 //	connection refused, reset, closed; no answer in time    again
 //	425                                                      again, also without a key
+//	421 of package home: its problem document has a code
+//	that begins with TRANSIENT, and "retryable": true        again
 //	408, 429, 5xx but not 501, 505, 511                      again
 //	429 with Retry-After                                     again; rate limits have a separate budget
 //	409 of oncehttp, "in flight"                             again; it costs three tenths of a retry

@@ -138,7 +138,7 @@ func printList(w io.Writer, list []home.Standing) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "TENANT\tREGION\tOWNED\tEPOCH\tREGION OF THE TENANT\n")
 	for _, s := range list {
-		lives := words.Shown(s.Home)
+		lives := words.OrDash(s.Home)
 		if s.Moving != "" {
 			lives = fmt.Sprintf("no region: a move has begun. To complete the move, run once home move %s %s", words.Quoted(s.Tenant), words.Quoted(s.Moving))
 		}
