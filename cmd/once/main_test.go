@@ -150,6 +150,7 @@ func TestUsageErrorsSayWhatToTry(t *testing.T) {
 		{"keys show", "the KEY is missing", "once keys show KEY"},
 		{"keys show k", "--db is missing", "--db sqlite:PATH, --db postgres://user@host/name, or --db mysql://user@host/name"},
 		{"keys show k --db foo://x", "is not the URL of a supported database", "--db mysql://"},
+		{"keys show k --db ada:x@tcp(h:1)/app", "the Go driver for MySQL", "--db mysql://USER:PASSWORD@HOST"},
 		{"keys show k -o xml --db sqlite:x", `"xml"`, "-o json"},
 		{"keys show k --attempts -1 --db sqlite:x", "--attempts -1", "--attempts 20"},
 		{"keys list --state gone --db sqlite:x", `"gone"`, "--state running"},

@@ -153,6 +153,8 @@ func ParseSource(dsn string) (Source, error) {
 	}
 	what := fmt.Sprintf("--db %q is not the URL of a supported database", dsn)
 	switch {
+	case strings.Contains(dsn, "@tcp(") || strings.Contains(dsn, "@unix("):
+		return Source{}, Usage("--db is a data source name of the Go driver for MySQL, and not a URL", "--db mysql://USER:PASSWORD@HOST:3306/NAME, with the values of the data source name")
 	case strings.ContainsAny(dsn, "@="): // it may contain a password: user:password@tcp(host)/name, or password=...
 		what = "--db is not the URL of a supported database"
 	case dsn == "":
