@@ -41,7 +41,7 @@ func New(cfg Config) (g *Gateway, err error) {
 		g.engine = once.New(cfg.Store, cfg.Engine)
 	}
 	g.through = &httputil.ReverseProxy{
-		Transport: g.client,
+		Transport: passing{g},
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.RawQuery = p.In.URL.RawQuery                                                    // ReverseProxy drops a query that package net/url cannot parse
 			if up := p.In.Header["Upgrade"]; len(up) != 1 || !strings.EqualFold(up[0], "websocket") { // an upgrade to h2c would be a tunnel past routes and headers
@@ -56,9 +56,7 @@ func New(cfg Config) (g *Gateway, err error) {
 				onward.SendOnce(p.Out, io.NopCloser(strings.NewReader("")))
 			}
 		},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
-			writeProblem(w, upstreamProblem("The service did not answer. It is not known whether this request has taken effect."))
-		},
+		ErrorHandler: notPassed,
 	}
 	defer func() { // http.ServeMux panics if a pattern is wrong
 		if p := recover(); p != nil {

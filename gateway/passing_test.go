@@ -3,7 +3,9 @@ package gateway_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/gateway"
+	"github.com/oncelib/once/oncehttp"
 )
 
 // TestQueryPassesAsItIs: also one that package url cannot read.
@@ -147,4 +150,52 @@ func TestHiddenPaths(t *testing.T) {
 	}
 	want(t, "requests", s.seen.Load(), int64(0))
 	want(t, "another path", send(g, httptest.NewRequest(http.MethodGet, "/receipts", http.NoBody)).StatusCode, 201)
+}
+
+// TestLostAnswerWithoutAKeyIsNotRetryable: a client that sends such a request again could execute it twice. What was not sent can be sent again.
+func TestLostAnswerWithoutAKeyIsNotRetryable(t *testing.T) {
+	t.Parallel()
+	s := newRaw1(t, func(int64) (string, bool) { return "", false })
+	lost := newGateway(t, "http://"+s.addr, onRoute(func(r *gateway.Route) { r.Optional = true }))
+	unsent := newGateway(t, "http://"+s.addr, func(c *gateway.Config) {
+		c.Routes[0].Optional = true
+		c.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("connection refused") }
+	})
+	type said struct {
+		Code, Detail string
+		Status       int
+		Retryable    bool
+	}
+	pages := oncehttp.ProblemPages()
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete, http.MethodPost, http.MethodPatch, "PURGE"} {
+		for _, path := range []string{"/pay", "/other"} {
+			for _, body := range []string{"", "x"} {
+				seen := s.seen.Load()
+				for g, reached := range map[*gateway.Gateway]bool{lost: true, unsent: false} {
+					r := httptest.NewRequest(method, path, strings.NewReader(body))
+					resp := send(g, r)
+					var p said
+					if err := json.Unmarshal([]byte(bodyOf(t, resp)), &p); err != nil {
+						t.Fatal(err)
+					}
+					retryable := !reached || method != http.MethodPost && method != http.MethodPatch && method != "PURGE"
+					what := fmt.Sprintf("%s %s %q, reached: %t: ", method, path, body, reached)
+					want(t, what+"retryable", p.Retryable, retryable)
+					want(t, what+"status", resp.StatusCode, map[bool]int{true: 503, false: 502}[retryable])
+					want(t, what+"nothing was applied", strings.Contains(p.Detail, "Nothing was applied"), !reached)
+					w := httptest.NewRecorder()
+					pages.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/"+strings.NewReplacer(".", "/", "_", "-").Replace(strings.ToLower(p.Code)), http.NoBody))
+					want(t, what+"page of "+p.Code, w.Code, 200)
+				}
+				if n := s.seen.Load() - seen; n > 1 && method == http.MethodPost {
+					t.Errorf("%s %s: the service got the request %d times", method, path, n)
+				}
+			}
+		}
+	}
+	for g, status := range map[*gateway.Gateway]string{lost: "9", unsent: "14"} { // the library of a gRPC client takes a 502 for UNAVAILABLE, and sends the request again
+		r := httptest.NewRequest(http.MethodPost, "/other", strings.NewReader("x"))
+		r.Header.Set("Content-Type", "application/grpc")
+		want(t, "grpc-status", send(g, r).Header.Get("Grpc-Status"), status)
+	}
 }

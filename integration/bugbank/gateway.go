@@ -290,4 +290,14 @@ var gatewayMutants = []Mutant{
 		Edits: []Edit{{In: "gateway.(*forward).call", Old: "atmostonce.IsAgain(ctx) && f.rt.saysRunning(a)", New: "atmostonce.IsAgain(ctx) && f.rt.saysRunning(a) && a == nil"}},
 		Tests: []Killer{{Package: "gateway", Test: "TestAConflictOfARepeatedForwardIsNoOutcome"}},
 	},
+	{
+		Name:  "a lost answer to a request without a key is called retryable",
+		Edits: []Edit{{In: "gateway.notPassed", Old: "isRepeatable(r.Method)", New: "isRepeatable(r.Method) || r.Method != \"\""}},
+		Tests: in("gateway", "TestLostAnswerWithoutAKeyIsNotRetryable"),
+	},
+	{
+		Name:  "a request without a key counts as not sent although the service has received it",
+		Edits: []Edit{{In: "gateway.(passing).RoundTrip", Old: "err != nil && s.isNotSent(err)", New: "err != nil"}},
+		Tests: in("gateway", "TestLostAnswerWithoutAKeyIsNotRetryable"),
+	},
 }
