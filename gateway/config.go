@@ -96,8 +96,10 @@ type Config struct {
 	// Routes are the kinds of requests that have keys. All other requests are forwarded without a key.
 	Routes []Route
 
-	// Hidden are prefixes of paths for which clients get 404. Hide the endpoint of the service that serves
-	// receipts: this endpoint shows stored answers, and can prevent operations from committing.
+	// Hidden are prefixes of paths for which clients get 404, in any letter case and in any spelling. If a path has
+	// ".." or a parameter such as ";x=1", services read it in different ways: the client then gets 404 if all
+	// segments of a prefix are in the path, in their order. Hide the endpoint of the service that serves receipts:
+	// this endpoint shows stored answers, and can prevent operations from committing.
 	Hidden []string
 
 	// Idle is how long an unused connection to the service is kept open. Idle must be shorter than the
@@ -119,7 +121,8 @@ type Config struct {
 // Route describes a kind of requests that have keys.
 type Route struct {
 	// Pattern is a pattern of [http.ServeMux], such as "POST /payments" or "PUT /refunds/{id}". A pattern without a method means POST and PATCH. A
-	// request whose path differs from the pattern in a trailing slash or in letter case does not match, and is forwarded without a key.
+	// request whose path differs from the pattern in a trailing slash or in letter case does not match, and is forwarded without a key. A request whose path
+	// a service may read as a path of the pattern does match, for example "/x/..;/payments" or "/payments;x=1".
 	Pattern string
 
 	// OnUnknown says what the gateway does if the outcome of a forwarded request is unknown. Default: PolicyStop.

@@ -6,8 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"net/url"
-	"path"
 	"slices"
 	"strings"
 
@@ -98,7 +96,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	rt, matched := g.routeFor(r)
-	if rt == nil || !rt.asksForKey(r) {
+	if rt == nil {
 		g.through.ServeHTTP(w, r)
 		return
 	}
@@ -107,18 +105,17 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rt.serve(c, matched)
 }
 
-// routeFor returns the route of r, and a copy of r with the name of the route as its pattern. It first tries
-// the path as the client has sent it, in which an encoded slash does not separate. It then tries the cleaned
-// path, because the service may clean the path as well.
+// routeFor returns the route for which r has a key or must have one, and a copy of r with the name of the route as its pattern. It returns nil if no
+// route matches. A request has a route if any reading of its path has one, because a client must not get around the key by another spelling.
 func (g *Gateway) routeFor(r *http.Request) (*route, *http.Request) {
 	host := r.Host // for a service, capital letters and a dot at the end make no difference
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	for _, u := range []*url.URL{{Path: r.URL.Path, RawPath: r.URL.RawPath}, {Path: cleanPath(r.URL.Path)}} {
+	for _, u := range readings(r.URL) {
 		h, pattern := g.mux.Handler(&http.Request{Method: r.Method, Host: host, URL: u})
-		if rt, ok := h.(*route); ok {
+		if rt, ok := h.(*route); ok && rt.asksForKey(r) {
 			matched := *r
 			matched.Pattern = g.named(r.Method, pattern)
 			return rt, &matched
@@ -127,19 +124,9 @@ func (g *Gateway) routeFor(r *http.Request) (*route, *http.Request) {
 	return nil, nil
 }
 
-// hides reports whether a path, in any letter case, is hidden from clients.
+// hides reports whether a path is hidden from clients.
 func (g *Gateway) hides(p string) bool {
-	return slices.ContainsFunc(g.cfg.Hidden, func(hidden string) bool {
-		return strings.HasPrefix(strings.ToLower(cleanPath(p)), strings.ToLower(hidden))
-	})
-}
-
-func cleanPath(p string) string {
-	clean := path.Clean("/" + p)
-	if strings.HasSuffix(p, "/") && clean != "/" {
-		clean += "/"
-	}
-	return clean
+	return slices.ContainsFunc(g.cfg.Hidden, func(hidden string) bool { return isHidden(p, hidden) })
 }
 
 // route is a [Route] with its defaults.

@@ -143,13 +143,27 @@ func TestHiddenPaths(t *testing.T) {
 	t.Parallel()
 	s := newRaw1(t, func(int64) (string, bool) { return ok1, true })
 	g := newGateway(t, "http://"+s.addr, func(c *gateway.Config) { c.Hidden = []string{"/once-receipt"} })
-	for _, path := range []string{"/once-receipt", "/once-receipt/1", "/x/../once-receipt/1", "//Once-Receipt/1", "/once%2dreceipt/1", "/once-receipt;a/1"} {
+	for _, path := range []string{"/once-receipt", "/once-receipt/1", "/x/../once-receipt/1", "//Once-Receipt/1", "/once%2dreceipt/1", "/once-receipt;a/1",
+		"/x/..;/once-receipt/1", "/;x/once-receipt/1", "/x/..%3b/once-receipt/1", "/%3Bx/once-receipt/1", "/.;a=1/once-receipt/1", // a servlet container cuts parameters
+		"/;a%2Fb/once-receipt/1", "/x;%2F../once-receipt/1", // some cut them before they decode
+		"/x/%2e%2E/once-receipt/1", "/x%2F..%2Fonce-receipt/1", "/once-receipt%2F1", "/%2Fonce-receipt/1", "/x%2Fy/../once-receipt/1", "/x%2Fy/%2e%2e/once-receipt/1",
+		"/once-receipt//../1", "/x//../../once-receipt/1", "/once-receipt/%2e%2e/../1", // ".." may remove an empty segment, and some services do not decode it
+		"/once-receipt/../x", // a service that resolves nothing
+		`/x/..\once-receipt/1`, `/\once-receipt/1`, "/x%5C..%5Conce-receipt/1", `/once-receipt\1`,
+		"/Once-Receipt;x/../Once-Receipt/1", "/x/.././once-receipts",
+	} {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			want(t, path, send(g, httptest.NewRequest(method, "http://h"+path, http.NoBody)).StatusCode, 404)
 		}
 	}
 	want(t, "requests", s.seen.Load(), int64(0))
-	want(t, "another path", send(g, httptest.NewRequest(http.MethodGet, "/receipts", http.NoBody)).StatusCode, 201)
+	for _, path := range []string{"/receipts", "/x/once-receipt", "/x%2Fonce-receipt", "/x/../y;a=1/receipt", "/", "/..", "/;", "/once"} {
+		want(t, path, send(g, httptest.NewRequest(http.MethodGet, "http://h"+path, http.NoBody)).StatusCode, 201)
+	}
+	g = newGateway(t, "http://"+s.addr, func(c *gateway.Config) { c.Hidden = []string{"/in/once-receipt/"} })
+	for path, status := range map[string]int{"/in/once-receipt/1": 404, "/in/x;/../once-receipt/1": 404, "/in/y/../once-receipt/1": 404, "/once-receipt/../in/1": 201, "/in/once-receipts": 201, "/in;a/..": 201} {
+		want(t, path, send(g, httptest.NewRequest(http.MethodGet, "http://h"+path, http.NoBody)).StatusCode, status)
+	}
 }
 
 // TestLostAnswerWithoutAKeyIsNotRetryable: a client that sends such a request again could execute it twice. What was not sent can be sent again.

@@ -87,7 +87,7 @@ var gatewayMutants = []Mutant{
 	},
 	{
 		Name:  "a path that the service cleans is a way around the key",
-		Edits: []Edit{{In: "gateway.cleanPath", Old: `path.Clean("/" + p)`, New: "p"}},
+		Edits: []Edit{{In: "gateway.readings", Old: "all = append(all, resolve(segments, true), resolve(segments, false))", New: "_ = segments"}},
 		Tests: in("gateway", "TestUncleanPathsAreTheSameRoute"),
 	},
 	{
@@ -117,7 +117,7 @@ var gatewayMutants = []Mutant{
 	},
 	{
 		Name:  "a path with an encoded slash is another route's",
-		Edits: []Edit{{In: "gateway.(*Gateway).routeFor", Old: "RawPath: r.URL.RawPath", New: ""}},
+		Edits: []Edit{{In: "gateway.readings", Old: "RawPath: u.RawPath", New: ""}, {In: "gateway.readings", Old: "u.EscapedPath()", New: "u.Path"}},
 		Tests: in("gateway", "TestEncodedSlash"),
 	},
 	{
@@ -182,7 +182,7 @@ var gatewayMutants = []Mutant{
 	},
 	{
 		Name:  "clients read receipts and write tombstones at the endpoint of the service",
-		Edits: []Edit{{In: "gateway.(*Gateway).hides", Old: "strings.ToLower(cleanPath(p))", New: "p"}},
+		Edits: []Edit{{In: "gateway.(*Gateway).hides", Old: "isHidden(p, hidden)", New: "strings.HasPrefix(p, hidden)"}},
 		Tests: in("gateway", "TestHiddenPaths"),
 	},
 	{
@@ -299,5 +299,20 @@ var gatewayMutants = []Mutant{
 		Name:  "a request without a key counts as not sent although the service has received it",
 		Edits: []Edit{{In: "gateway.(passing).RoundTrip", Old: "err != nil && s.isNotSent(err)", New: "err != nil"}},
 		Tests: in("gateway", "TestLostAnswerWithoutAKeyIsNotRetryable"),
+	},
+	{
+		Name:  "a path parameter is a way around the key",
+		Edits: []Edit{{In: "gateway.withoutParameters", Old: "return s", New: "_ = s\nreturn segment"}},
+		Tests: in("gateway", "TestUncleanPathsAreTheSameRoute"),
+	},
+	{
+		Name:  "an empty segment before two dots is a way around the key",
+		Edits: []Edit{{In: "gateway.readings", Old: "resolve(segments, false)", New: "resolve(segments, true)"}},
+		Tests: in("gateway", "TestUncleanPathsAreTheSameRoute"),
+	},
+	{
+		Name:  "clients reach the endpoint for receipts if the service resolves dots in its own way",
+		Edits: []Edit{{In: "gateway.isHidden", Old: "!strings.Contains(p, \";\") &&", New: "len(p) > 0 ||"}},
+		Tests: in("gateway", "TestHiddenPaths"),
 	},
 }
