@@ -180,8 +180,9 @@ type Route struct {
 	// leaves no record. Default: nil, every request is executed.
 	Gate oncehttp.Gate
 
-	// Begin is called before each forward. The parameter again is true if the gateway has forwarded the same
-	// request before, and the earlier forward can no longer take effect. If Begin returns an error, the
+	// Begin is called before each forward. The parameter again is true if a gateway may have forwarded the same
+	// request before, for this request of the client or for an earlier one, and the earlier forward can no longer
+	// take effect. If Begin returns an error, the
 	// request is not forwarded, and its key can be used again. The function done is called with the result of
 	// the forward. Default: nil, not called.
 	Begin func(again bool) (done func(Forwarded), err error)

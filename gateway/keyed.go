@@ -81,10 +81,10 @@ func (f *forward) run(ctx context.Context, r *lease.Run) (once.Answer, error) {
 	f.checks = f.witness != nil && (f.x == nil || f.witness.trusts(ctx)) // without a client no forward begins, so no receipt can be missing yet
 	var said answer
 	var err error
-	for f.voided = 0; ; f.voided++ {
+	for voided := 0; ; voided++ {
 		said, err = lease.Call(ctx, r, wire.ForwardPhase, f.call, f.policy(ctx))
 		// After a tombstone the same request may be forwarded again, under a new ID.
-		if !errors.Is(err, lease.ErrVoided) || f.last.isAnswered() || f.voided == maxVoided {
+		if !errors.Is(err, lease.ErrVoided) || f.last.isAnswered() || voided == maxVoided {
 			break
 		}
 	}

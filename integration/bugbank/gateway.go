@@ -315,4 +315,14 @@ var gatewayMutants = []Mutant{
 		Edits: []Edit{{In: "gateway.isHidden", Old: "!strings.Contains(p, \";\") &&", New: "len(p) > 0 ||"}},
 		Tests: in("gateway", "TestHiddenPaths"),
 	},
+	{
+		Name:  "a forward after the tombstone of an earlier request counts as a first forward",
+		Edits: []Edit{{In: "gateway.(*forward).send", Old: "operation != lease.Key(id.Scope, id.Key, wire.ForwardPhase, 0)", New: "f.last != nil && operation != lease.Key(id.Scope, id.Key, wire.ForwardPhase, 0)"}},
+		Tests: in("gateway", "TestBeginKnowsForwardsOfEarlierRequests"),
+	},
+	{
+		Name:  "with hashed keys each forward counts as one after a tombstone",
+		Edits: []Edit{{In: "gateway.(*forward).send", Old: "id := f.rt.g.id(f.x.Operation)", New: "id := f.x.Operation"}},
+		Tests: in("gateway", "TestBeginKnowsForwardsOfEarlierRequests"),
+	},
 }
