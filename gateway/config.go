@@ -77,8 +77,11 @@ type Config struct {
 	ReceiptsKept time.Duration
 
 	// ReceiptsAtOnce is the largest number of concurrent calls of Receipts. For example, set it to the number
-	// of connections that Receipts uses. Each route may make an equal share of these calls, so that a route
-	// whose transactions lock their receipts does not block another route. Default 16.
+	// of connections that Receipts uses. The routes that rely on receipts (those with PolicyCheck, or all routes
+	// if Store is nil) have equal shares of these calls, and at least one call each, so that a route whose
+	// transactions lock their receipts does not block another route. If there are more such routes
+	// than ReceiptsAtOnce, then as many blocked routes as ReceiptsAtOnce delay the others: each of their calls
+	// takes up to 5 s. Default 16.
 	ReceiptsAtOnce int
 
 	// Principal returns the caller of a request, for routes with keys: see [HeaderPrincipal] and [oncehttp.SharedPrincipal]. Required.

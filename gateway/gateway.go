@@ -24,6 +24,7 @@ type Gateway struct {
 	client  *http.Transport
 	through *httputil.ReverseProxy // forwards requests without a key
 	mux     *http.ServeMux         // finds the route of a request
+	asking  chan struct{}          // a semaphore: how many calls of Receipts may run at the same time
 	routes  []*route
 	status  http.Handler
 }
@@ -34,7 +35,7 @@ func New(cfg Config) (g *Gateway, err error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	g = &Gateway{cfg: cfg, mux: http.NewServeMux(), client: newTransport(&cfg)}
+	g = &Gateway{cfg: cfg, mux: http.NewServeMux(), client: newTransport(&cfg), asking: make(chan struct{}, cfg.ReceiptsAtOnce)}
 	if cfg.Store != nil {
 		g.engine = once.New(cfg.Store, cfg.Engine)
 	}
@@ -138,7 +139,7 @@ type route struct {
 	cfg     oncehttp.Config // the configuration with its defaults
 	keeps   map[string]bool // the names of the headers that are stored
 	methods map[string]bool
-	asking  chan struct{} // a semaphore: how many calls of Receipts the route may make at the same time
+	asking  chan struct{} // a semaphore: how many calls of Receipts the route may make at the same time, or wait for
 
 	witnesses map[string]*witness // by the name of the operation; only with PolicyCheck and a store
 }
@@ -147,8 +148,7 @@ type route struct {
 func (*route) ServeHTTP(http.ResponseWriter, *http.Request) {}
 
 func (g *Gateway) newRoute(r Route) *route {
-	share := max(1, g.cfg.ReceiptsAtOnce/len(g.cfg.Routes))
-	rt := &route{Route: r, g: g, asking: make(chan struct{}, share), keeps: map[string]bool{}, methods: map[string]bool{}}
+	rt := &route{Route: r, g: g, asking: make(chan struct{}, g.share(&r)), keeps: map[string]bool{}, methods: map[string]bool{}}
 	var methods []string
 	if method, _, found := strings.Cut(r.Pattern, " "); found {
 		methods = []string{method}
@@ -175,6 +175,22 @@ func (g *Gateway) newRoute(r Route) *route {
 		}
 	}
 	return rt
+}
+
+// share returns how many calls of Receipts a route may make at the same time. A route that does not rely on receipts reads one only if an earlier run
+// has received an answer and has not stored it.
+func (g *Gateway) share(r *Route) int {
+	relies := func(r *Route) bool { return g.engine == nil || r.OnUnknown == PolicyCheck }
+	if !relies(r) {
+		return 1
+	}
+	n := 0
+	for i := range g.cfg.Routes {
+		if relies(&g.cfg.Routes[i]) {
+			n++
+		}
+	}
+	return max(1, g.cfg.ReceiptsAtOnce/n)
 }
 
 // asksForKey reports whether r has a key, or must have one.

@@ -132,7 +132,7 @@ var gatewayMutants = []Mutant{
 	},
 	{
 		Name:  "a route whose transactions hold their receipts takes those of the others",
-		Edits: []Edit{{In: "gateway.(*Gateway).newRoute", Old: "g.cfg.ReceiptsAtOnce/len(g.cfg.Routes)", New: "g.cfg.ReceiptsAtOnce"}},
+		Edits: []Edit{{In: "gateway.(*Gateway).share", Old: "g.cfg.ReceiptsAtOnce/n", New: "g.cfg.ReceiptsAtOnce+0*n"}},
 		Tests: in("gateway", "TestSickRouteTakesNoReceipts"),
 	},
 	{
@@ -324,5 +324,15 @@ var gatewayMutants = []Mutant{
 		Name:  "with hashed keys each forward counts as one after a tombstone",
 		Edits: []Edit{{In: "gateway.(*forward).send", Old: "id := f.rt.g.id(f.x.Operation)", New: "id := f.x.Operation"}},
 		Tests: in("gateway", "TestBeginKnowsForwardsOfEarlierRequests"),
+	},
+	{
+		Name:  "a gateway with many routes reads more receipts at once than its limit",
+		Edits: []Edit{{In: "gateway.New", Old: "make(chan struct{}, cfg.ReceiptsAtOnce)", New: "make(chan struct{}, 1000)"}},
+		Tests: in("gateway", "TestReceiptsAtOnceIsALimit"),
+	},
+	{
+		Name:  "routes that read no receipts lower the share of the others",
+		Edits: []Edit{{In: "gateway.(*Gateway).share", Old: "g.engine == nil || r.OnUnknown == PolicyCheck", New: "g.engine == nil || r != nil"}},
+		Tests: in("gateway", "TestReceiptsAtOnceIsALimit"),
 	},
 }
