@@ -326,6 +326,23 @@ func TestGRPCStatusDecides(t *testing.T) {
 	}
 }
 
+// TestFinalUnknownOfGRPC: the final answer of fail is a status of gRPC for a client of gRPC, at once and replayed.
+func TestFinalUnknownOfGRPC(t *testing.T) {
+	t.Parallel()
+	s := newRaw1(t, func(int64) (string, bool) { return "", false })
+	g := newGateway(t, "http://"+s.addr, onRoute(func(r *gateway.Route) { r.OnUnknown, r.FailAfter = gateway.PolicyFail, time.Nanosecond }))
+	for range 2 {
+		resp := ask(g, "k", "1", "Content-Type", "application/grpc")
+		want(t, "status", resp.StatusCode, http.StatusOK)
+		want(t, "content type", resp.Header.Get("Content-Type"), "application/grpc")
+		want(t, "grpc-status", resp.Header.Get("Grpc-Status"), "9")
+		want(t, "grpc-message", strings.HasPrefix(resp.Header.Get("Grpc-Message"), "CONFLICT.idempotency.never_known"), true)
+		want(t, "status of the key", resp.Header.Get("Idempotency-Status"), "replayed")
+		want(t, "body", bodyOf(t, resp), "")
+	}
+	want(t, "forwards", s.seen.Load(), int64(1))
+}
+
 // TestIdleConnections: the gateway closes its connections before the service does. The control keeps them longer than the service, which closes one
 // that a request was just written to: unknown for nothing.
 func TestIdleConnections(t *testing.T) {

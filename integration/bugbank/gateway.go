@@ -335,4 +335,9 @@ var gatewayMutants = []Mutant{
 		Edits: []Edit{{In: "gateway.(*Gateway).share", Old: "g.engine == nil || r.OnUnknown == PolicyCheck", New: "g.engine == nil || r != nil"}},
 		Tests: in("gateway", "TestReceiptsAtOnceIsALimit"),
 	},
+	{
+		Name:  "the final answer of fail is JSON for a client of gRPC",
+		Edits: []Edit{{In: "gateway.finalUnknown", Old: "grpc: grpc", New: "grpc: false"}},
+		Tests: in("gateway", "TestFinalUnknownOfGRPC"),
+	},
 }
