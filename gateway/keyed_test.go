@@ -162,7 +162,7 @@ func TestUncleanPathsAreTheSameRoute(t *testing.T) {
 	}
 	for _, path := range []string{
 		"/pay;x=1", "/pay;", "/pay%3bx", "/;x/pay", "/x/..;/pay", "/x/..%3b/pay", "/.;a/pay", "/;a%2Fb/pay", // a servlet container cuts parameters, some before they decode
-		"/%70ay", "/x/%2e%2e/pay", "/x%2F../pay", "/x%2F..%2Fpay", "/x%2Fy/../pay", "/x%2Fy/%2E%2e/pay", "/%2Fpay", "/pay/.", // an encoded slash separates, or does not
+		"/%70ay", "/x/%2e%2e/pay", "/x%2F../pay", "/x%2F..%2Fpay", "/x%2Fy/../pay", "/x%2Fy/%2E%2e/pay", "/%2Fpay", "/pay/.", "/pay/%2e%2e/..", "/%3b%2Fx/pay", // an encoded slash separates, or does not
 		`/\pay`, `/x/..\pay`, "/x%5C..%5Cpay", "/x/..;a%5Cpay;b",
 	} {
 		want(t, path+" without a key", send(g, httptest.NewRequest(http.MethodPost, "http://h"+path, strings.NewReader("1"))).StatusCode, 400)

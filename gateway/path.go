@@ -16,15 +16,28 @@ func readings(u *url.URL) []*url.URL {
 	if u.RawPath == "" && strings.HasPrefix(u.Path, "/") && !strings.ContainsAny(u.Path, `;\`) && !strings.Contains(u.Path, "//") && !strings.Contains(u.Path, "/.") {
 		return all // all services read it in the same way
 	}
-	sent := strings.Split(u.EscapedPath(), "/")
-	decoded, cut := make([]string, len(sent)), make([]string, len(sent))
-	for i, s := range sent {
-		decoded[i], cut[i] = decode(s), decode(withoutParameters(s))
+	sent, plain := strings.Split(u.EscapedPath(), "/"), strings.Split(u.Path, "/")
+	cut, decoded := each(sent, withoutParameters), each(sent, decode)
+	for _, segments := range [][]string{plain, each(plain, withoutParameters), segmentsOf(u.Path), decoded, each(decoded, withoutParameters), each(cut, decode)} {
+		all = append(all, joined(resolve(segments, true)), joined(resolve(segments, false)))
 	}
-	for _, segments := range [][]string{strings.Split(u.Path, "/"), decoded, cut, segmentsOf(u.Path)} {
-		all = append(all, resolve(segments, true), resolve(segments, false))
+	for _, segments := range [][]string{sent, cut} { // decoded after dots are resolved
+		all = append(all, joined(each(resolve(segments, true), decode)), joined(each(resolve(segments, false), decode)))
 	}
 	return all
+}
+
+// joined returns the path that has these segments.
+func joined(segments []string) *url.URL {
+	return &url.URL{Path: "/" + strings.Join(segments, "/"), RawPath: "/" + strings.Join(each(segments, url.PathEscape), "/")}
+}
+
+func each(segments []string, change func(string) string) []string {
+	out := make([]string, len(segments))
+	for i, s := range segments {
+		out[i] = change(s)
+	}
+	return out
 }
 
 func decode(segment string) string {
@@ -42,17 +55,12 @@ func withoutParameters(segment string) string {
 
 // segmentsOf returns the segments of a decoded path without their parameters. A backslash separates segments as a slash does.
 func segmentsOf(p string) []string {
-	segments := strings.Split(strings.ReplaceAll(p, `\`, "/"), "/")
-	for i, s := range segments {
-		segments[i] = withoutParameters(s)
-	}
-	return segments
+	return each(strings.Split(strings.ReplaceAll(p, `\`, "/"), "/"), withoutParameters)
 }
 
-// resolve returns the path that has the segments after "." and ".." are resolved and empty segments are removed. If collapses is true, empty segments
+// resolve returns the segments that are left after "." and ".." are resolved and empty segments are removed. If collapses is true, empty segments
 // are removed first. Otherwise ".." may remove an empty segment, and a path that ends with "." or ".." gets a slash at its end, as in RFC 3986.
-func resolve(segments []string, collapses bool) *url.URL {
-	var left []string
+func resolve(segments []string, collapses bool) (left []string) {
 	for _, s := range segments {
 		switch {
 		case s == "..":
@@ -66,12 +74,7 @@ func resolve(segments []string, collapses bool) *url.URL {
 	if end := segments[len(segments)-1]; end == "" || !collapses && (end == "." || end == "..") {
 		left = append(left, "")
 	}
-	u := &url.URL{Path: "/" + strings.Join(left, "/")}
-	for i, s := range left {
-		left[i] = url.PathEscape(s)
-	}
-	u.RawPath = "/" + strings.Join(left, "/")
-	return u
+	return left
 }
 
 // isHidden reports whether a service may read a decoded path as one that begins with the prefix hidden, in any letter case. If the path has ".." or
@@ -80,7 +83,7 @@ func resolve(segments []string, collapses bool) *url.URL {
 func isHidden(p, hidden string) bool {
 	p, hidden = strings.ToLower(p), strings.ToLower(hidden)
 	segments := segmentsOf(p)
-	if strings.HasPrefix(resolve(segments, true).Path, hidden) {
+	if strings.HasPrefix("/"+strings.Join(resolve(segments, true), "/"), hidden) {
 		return true
 	}
 	if !strings.Contains(p, ";") && !slices.Contains(segments, "..") {

@@ -87,7 +87,7 @@ var gatewayMutants = []Mutant{
 	},
 	{
 		Name:  "a path that the service cleans is a way around the key",
-		Edits: []Edit{{In: "gateway.readings", Old: "all = append(all, resolve(segments, true), resolve(segments, false))", New: "_ = segments"}},
+		Edits: []Edit{{In: "gateway.readings", Old: `u.RawPath == "" && strings.HasPrefix(u.Path, "/") &&`, New: `u.Path != "" ||`}},
 		Tests: in("gateway", "TestUncleanPathsAreTheSameRoute"),
 	},
 	{
@@ -303,11 +303,11 @@ var gatewayMutants = []Mutant{
 	{
 		Name:  "a path parameter is a way around the key",
 		Edits: []Edit{{In: "gateway.withoutParameters", Old: "return s", New: "_ = s\nreturn segment"}},
-		Tests: in("gateway", "TestUncleanPathsAreTheSameRoute"),
+		Tests: in("gateway", "TestNoSpellingIsAWayAround"),
 	},
 	{
 		Name:  "an empty segment before two dots is a way around the key",
-		Edits: []Edit{{In: "gateway.readings", Old: "resolve(segments, false)", New: "resolve(segments, true)"}},
+		Edits: []Edit{{In: "gateway.readings", Old: "joined(resolve(segments, false))", New: "joined(resolve(segments, true))"}, {In: "gateway.readings", Old: "each(resolve(segments, false), decode)", New: "each(resolve(segments, true), decode)"}},
 		Tests: in("gateway", "TestUncleanPathsAreTheSameRoute"),
 	},
 	{
@@ -339,5 +339,10 @@ var gatewayMutants = []Mutant{
 		Name:  "the final answer of fail is JSON for a client of gRPC",
 		Edits: []Edit{{In: "gateway.finalUnknown", Old: "grpc: grpc", New: "grpc: false"}},
 		Tests: in("gateway", "TestFinalUnknownOfGRPC"),
+	},
+	{
+		Name:  "a path that a service decodes after it has resolved dots is a way around the key",
+		Edits: []Edit{{In: "gateway.readings", Old: "[][]string{sent, cut}", New: "[][]string{cut}[1:]"}},
+		Tests: in("gateway", "TestUncleanPathsAreTheSameRoute"),
 	},
 }
