@@ -266,16 +266,20 @@ func writeProblem(w http.ResponseWriter, p oncehttp.Problem) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// finalUnknown returns the answer with which PolicyFail ends an operation.
-func finalUnknown() *store.Result {
+// finalUnknown returns the answer with which PolicyFail ends an operation, as a gRPC client reads it if grpc is true.
+func finalUnknown(grpc bool) *store.Result {
 	p := oncehttp.Problem{
 		Type: wire.ProblemType(string(codeGivenUp)), Code: codeGivenUp, Status: http.StatusInternalServerError, Title: "Outcome never known",
 		Detail: "This operation was perhaps executed, and its outcome can never be found out. It is not executed again. Check its effects before you send the request with a new key.",
 	}
 	w := &buffered{header: http.Header{}}
-	oncehttp.WriteProblem(w, p)
+	writeProblem(&client{ResponseWriter: w, grpc: grpc}, p)
 	res := &store.Result{Status: w.status, Body: w.body.Bytes()}
-	res.Header = []store.Field{{Name: "Content-Type", Value: w.header.Get("Content-Type")}}
+	for _, name := range []string{"Content-Type", "Grpc-Message", "Grpc-Status"} {
+		if value := w.header.Get(name); value != "" {
+			res.Header = append(res.Header, store.Field{Name: name, Value: value})
+		}
+	}
 	return res
 }
 

@@ -183,7 +183,7 @@ func TestNeverSentTwiceByNetHTTP(t *testing.T) {
 				upstream, s := start(t)
 				g := newGateway(t, upstream, func(c *gateway.Config) { c.Routes = nil })
 				ask(g, "first", "1")
-				want(t, "status", ask(g, "k", body).StatusCode, 503)
+				want(t, "status", ask(g, "k", body).StatusCode, 502)
 				want(t, "requests", s.seen.Load(), int64(2))
 			})
 			t.Run(name+" "+what+", control", func(t *testing.T) {

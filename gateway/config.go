@@ -77,8 +77,11 @@ type Config struct {
 	ReceiptsKept time.Duration
 
 	// ReceiptsAtOnce is the largest number of concurrent calls of Receipts. For example, set it to the number
-	// of connections that Receipts uses. Each route may make an equal share of these calls, so that a route
-	// whose transactions lock their receipts does not block another route. Default 16.
+	// of connections that Receipts uses. The routes that rely on receipts (those with PolicyCheck, or all routes
+	// if Store is nil) have equal shares of these calls, and at least one call each, so that a route whose
+	// transactions lock their receipts does not block another route. If there are more such routes
+	// than ReceiptsAtOnce, then as many blocked routes as ReceiptsAtOnce delay the others: each of their calls
+	// takes up to 5 s. Default 16.
 	ReceiptsAtOnce int
 
 	// Principal returns the caller of a request, for routes with keys: see [HeaderPrincipal] and [oncehttp.SharedPrincipal]. Required.
@@ -96,8 +99,10 @@ type Config struct {
 	// Routes are the kinds of requests that have keys. All other requests are forwarded without a key.
 	Routes []Route
 
-	// Hidden are prefixes of paths for which clients get 404. Hide the endpoint of the service that serves
-	// receipts: this endpoint shows stored answers, and can prevent operations from committing.
+	// Hidden are prefixes of paths for which clients get 404, in any letter case and in any spelling. If a path has
+	// ".." or a parameter such as ";x=1", services read it in different ways: the client then gets 404 if all
+	// segments of a prefix are in the path, in their order. Hide the endpoint of the service that serves receipts:
+	// this endpoint shows stored answers, and can prevent operations from committing.
 	Hidden []string
 
 	// Idle is how long an unused connection to the service is kept open. Idle must be shorter than the
@@ -119,7 +124,8 @@ type Config struct {
 // Route describes a kind of requests that have keys.
 type Route struct {
 	// Pattern is a pattern of [http.ServeMux], such as "POST /payments" or "PUT /refunds/{id}". A pattern without a method means POST and PATCH. A
-	// request whose path differs from the pattern in a trailing slash or in letter case does not match, and is forwarded without a key.
+	// request whose path differs from the pattern in a trailing slash or in letter case does not match, and is forwarded without a key. A request whose path
+	// a service may read as a path of the pattern does match, for example "/x/..;/payments" or "/payments;x=1".
 	Pattern string
 
 	// OnUnknown says what the gateway does if the outcome of a forwarded request is unknown. Default: PolicyStop.
@@ -177,8 +183,9 @@ type Route struct {
 	// leaves no record. Default: nil, every request is executed.
 	Gate oncehttp.Gate
 
-	// Begin is called before each forward. The parameter again is true if the gateway has forwarded the same
-	// request before, and the earlier forward can no longer take effect. If Begin returns an error, the
+	// Begin is called before each forward. The parameter again is true if a gateway may have forwarded the same
+	// request before, for this request of the client or for an earlier one, and the earlier forward can no longer
+	// take effect. If Begin returns an error, the
 	// request is not forwarded, and its key can be used again. The function done is called with the result of
 	// the forward. Default: nil, not called.
 	Begin func(again bool) (done func(Forwarded), err error)

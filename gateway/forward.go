@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncelib/once/internal/base/onward"
 	"github.com/oncelib/once/internal/base/wire"
+	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/oncehttp"
 )
 
@@ -28,7 +29,6 @@ type forward struct {
 
 	last    *answer                 // the answer of the last forward, or of a receipt
 	cancel  context.CancelCauseFunc // cancels the forward
-	voided  int                     // the number of earlier forwards of this request that can no longer take effect
 	release func()                  // ends the wait of duplicates; nil if an engine lets duplicates wait
 }
 
@@ -46,7 +46,8 @@ func (f *forward) send(ctx context.Context, operation string) *answer {
 	if f.rt.Begin == nil {
 		return f.sendOnAny(ctx, operation)
 	}
-	done, err := f.rt.Begin(f.voided > 0)
+	id := f.rt.g.id(f.x.Operation)
+	done, err := f.rt.Begin(operation != lease.Key(id.Scope, id.Key, wire.ForwardPhase, 0)) // the ID changes only after the earlier forward was made impossible, also if an earlier request has found that out
 	if err != nil {
 		return &answer{Operation: operation, Class: classNotSent, err: err}
 	}

@@ -6,8 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"net/url"
-	"path"
 	"slices"
 	"strings"
 
@@ -26,6 +24,7 @@ type Gateway struct {
 	client  *http.Transport
 	through *httputil.ReverseProxy // forwards requests without a key
 	mux     *http.ServeMux         // finds the route of a request
+	asking  chan struct{}          // a semaphore: how many calls of Receipts may run at the same time
 	routes  []*route
 	status  http.Handler
 }
@@ -36,12 +35,12 @@ func New(cfg Config) (g *Gateway, err error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	g = &Gateway{cfg: cfg, mux: http.NewServeMux(), client: newTransport(&cfg)}
+	g = &Gateway{cfg: cfg, mux: http.NewServeMux(), client: newTransport(&cfg), asking: make(chan struct{}, cfg.ReceiptsAtOnce)}
 	if cfg.Store != nil {
 		g.engine = once.New(cfg.Store, cfg.Engine)
 	}
 	g.through = &httputil.ReverseProxy{
-		Transport: g.client,
+		Transport: passing{g},
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.RawQuery = p.In.URL.RawQuery                                                    // ReverseProxy drops a query that package net/url cannot parse
 			if up := p.In.Header["Upgrade"]; len(up) != 1 || !strings.EqualFold(up[0], "websocket") { // an upgrade to h2c would be a tunnel past routes and headers
@@ -56,9 +55,7 @@ func New(cfg Config) (g *Gateway, err error) {
 				onward.SendOnce(p.Out, io.NopCloser(strings.NewReader("")))
 			}
 		},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
-			writeProblem(w, upstreamProblem("The service did not answer. It is not known whether this request has taken effect."))
-		},
+		ErrorHandler: notPassed,
 	}
 	defer func() { // http.ServeMux panics if a pattern is wrong
 		if p := recover(); p != nil {
@@ -100,7 +97,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	rt, matched := g.routeFor(r)
-	if rt == nil || !rt.asksForKey(r) {
+	if rt == nil {
 		g.through.ServeHTTP(w, r)
 		return
 	}
@@ -109,18 +106,17 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rt.serve(c, matched)
 }
 
-// routeFor returns the route of r, and a copy of r with the name of the route as its pattern. It first tries
-// the path as the client has sent it, in which an encoded slash does not separate. It then tries the cleaned
-// path, because the service may clean the path as well.
+// routeFor returns the route for which r has a key or must have one, and a copy of r with the name of the route as its pattern. It returns nil if no
+// route matches. A request has a route if any reading of its path has one, because a client must not get around the key by another spelling.
 func (g *Gateway) routeFor(r *http.Request) (*route, *http.Request) {
 	host := r.Host // for a service, capital letters and a dot at the end make no difference
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	for _, u := range []*url.URL{{Path: r.URL.Path, RawPath: r.URL.RawPath}, {Path: cleanPath(r.URL.Path)}} {
+	for _, u := range readings(r.URL) {
 		h, pattern := g.mux.Handler(&http.Request{Method: r.Method, Host: host, URL: u})
-		if rt, ok := h.(*route); ok {
+		if rt, ok := h.(*route); ok && rt.asksForKey(r) {
 			matched := *r
 			matched.Pattern = g.named(r.Method, pattern)
 			return rt, &matched
@@ -129,19 +125,9 @@ func (g *Gateway) routeFor(r *http.Request) (*route, *http.Request) {
 	return nil, nil
 }
 
-// hides reports whether a path, in any letter case, is hidden from clients.
+// hides reports whether a path is hidden from clients.
 func (g *Gateway) hides(p string) bool {
-	return slices.ContainsFunc(g.cfg.Hidden, func(hidden string) bool {
-		return strings.HasPrefix(strings.ToLower(cleanPath(p)), strings.ToLower(hidden))
-	})
-}
-
-func cleanPath(p string) string {
-	clean := path.Clean("/" + p)
-	if strings.HasSuffix(p, "/") && clean != "/" {
-		clean += "/"
-	}
-	return clean
+	return slices.ContainsFunc(g.cfg.Hidden, func(hidden string) bool { return isHidden(p, hidden) })
 }
 
 // route is a [Route] with its defaults.
@@ -153,7 +139,7 @@ type route struct {
 	cfg     oncehttp.Config // the configuration with its defaults
 	keeps   map[string]bool // the names of the headers that are stored
 	methods map[string]bool
-	asking  chan struct{} // a semaphore: how many calls of Receipts the route may make at the same time
+	asking  chan struct{} // a semaphore: how many calls of Receipts the route may make at the same time, or wait for
 
 	witnesses map[string]*witness // by the name of the operation; only with PolicyCheck and a store
 }
@@ -162,8 +148,7 @@ type route struct {
 func (*route) ServeHTTP(http.ResponseWriter, *http.Request) {}
 
 func (g *Gateway) newRoute(r Route) *route {
-	share := max(1, g.cfg.ReceiptsAtOnce/len(g.cfg.Routes))
-	rt := &route{Route: r, g: g, asking: make(chan struct{}, share), keeps: map[string]bool{}, methods: map[string]bool{}}
+	rt := &route{Route: r, g: g, asking: make(chan struct{}, g.share(&r)), keeps: map[string]bool{}, methods: map[string]bool{}}
 	var methods []string
 	if method, _, found := strings.Cut(r.Pattern, " "); found {
 		methods = []string{method}
@@ -190,6 +175,22 @@ func (g *Gateway) newRoute(r Route) *route {
 		}
 	}
 	return rt
+}
+
+// share returns how many calls of Receipts a route may make at the same time. A route that does not rely on receipts reads one only if an earlier run
+// has received an answer and has not stored it.
+func (g *Gateway) share(r *Route) int {
+	relies := func(r *Route) bool { return g.engine == nil || r.OnUnknown == PolicyCheck }
+	if !relies(r) {
+		return 1
+	}
+	n := 0
+	for i := range g.cfg.Routes {
+		if relies(&g.cfg.Routes[i]) {
+			n++
+		}
+	}
+	return max(1, g.cfg.ReceiptsAtOnce/n)
 }
 
 // asksForKey reports whether r has a key, or must have one.

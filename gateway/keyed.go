@@ -54,7 +54,7 @@ func (rt *route) serve(w *client, r *http.Request) {
 	ctx, cancel := x.Context()
 	defer cancel()
 	rec, replayed, err := rt.g.engine.Exec(ctx, x.Operation, f.run)
-	if rt.OnUnknown == PolicyFail && once.CodeOf(err) == once.CodeUnknown && rt.giveUp(ctx, x.Operation) {
+	if rt.OnUnknown == PolicyFail && once.CodeOf(err) == once.CodeUnknown && rt.giveUp(ctx, x.Operation, w.grpc) {
 		rec, replayed, err = rt.g.engine.Exec(ctx, x.Operation, f.run)
 	}
 	// A receipt may exist, although the witness does not trust the receipts of this route.
@@ -81,10 +81,10 @@ func (f *forward) run(ctx context.Context, r *lease.Run) (once.Answer, error) {
 	f.checks = f.witness != nil && (f.x == nil || f.witness.trusts(ctx)) // without a client no forward begins, so no receipt can be missing yet
 	var said answer
 	var err error
-	for f.voided = 0; ; f.voided++ {
+	for voided := 0; ; voided++ {
 		said, err = lease.Call(ctx, r, wire.ForwardPhase, f.call, f.policy(ctx))
 		// After a tombstone the same request may be forwarded again, under a new ID.
-		if !errors.Is(err, lease.ErrVoided) || f.last.isAnswered() || f.voided == maxVoided {
+		if !errors.Is(err, lease.ErrVoided) || f.last.isAnswered() || voided == maxVoided {
 			break
 		}
 	}
@@ -330,7 +330,7 @@ func (g *Gateway) id(op once.Operation) store.ID {
 
 // giveUp stores a final answer for an operation whose outcome was unknown for too long. It reports whether a
 // final answer is stored.
-func (rt *route) giveUp(ctx context.Context, op once.Operation) bool {
+func (rt *route) giveUp(ctx context.Context, op once.Operation, grpc bool) bool {
 	rec, err := rt.g.engine.ReadRecord(ctx, op)
 	if err != nil || rec.State != store.StateUnknown || time.Since(rec.Since) < rt.FailAfter {
 		// Another request may have stored the final answer meanwhile.
@@ -341,7 +341,7 @@ func (rt *route) giveUp(ctx context.Context, op once.Operation) bool {
 	if err != nil {
 		return false
 	}
-	return lease.Resolve(ctx, rt.g.cfg.Store, id, lease.Resolution{CallID: progress.CallID, Answer: finalUnknown()}) == nil
+	return lease.Resolve(ctx, rt.g.cfg.Store, id, lease.Resolution{CallID: progress.CallID, Answer: finalUnknown(grpc)}) == nil
 }
 
 // ownReceipt looks for the receipt of a request whose outcome is unknown. If the receipt exists, ownReceipt

@@ -160,7 +160,28 @@ func TestUncleanPathsAreTheSameRoute(t *testing.T) {
 		r.URL = &url.URL{Path: path}
 		want(t, path+" without a key", send(g, r).StatusCode, 400)
 	}
+	for _, path := range []string{
+		"/pay;x=1", "/pay;", "/pay%3bx", "/;x/pay", "/x/..;/pay", "/x/..%3b/pay", "/.;a/pay", "/;a%2Fb/pay", // a servlet container cuts parameters, some before they decode
+		"/%70ay", "/x/%2e%2e/pay", "/x%2F../pay", "/x%2F..%2Fpay", "/x%2Fy/../pay", "/x%2Fy/%2E%2e/pay", "/%2Fpay", "/pay/.", "/pay/%2e%2e/..", "/%3b%2Fx/pay", // an encoded slash separates, or does not
+		`/\pay`, `/x/..\pay`, "/x%5C..%5Cpay", "/x/..;a%5Cpay;b",
+	} {
+		want(t, path+" without a key", send(g, httptest.NewRequest(http.MethodPost, "http://h"+path, strings.NewReader("1"))).StatusCode, 400)
+	}
 	want(t, "requests", s.seen.Load(), int64(0))
+	for i, path := range []string{"/pay;x=1", "/x/..;/pay", "/pay"} {
+		r := httptest.NewRequest(http.MethodPost, "http://h"+path, strings.NewReader("1"))
+		r.Header.Set("Idempotency-Key", fmt.Sprint("k", i))
+		want(t, path+" with a key", send(g, r).Header.Get("Idempotency-Status"), "stored")
+	}
+	g = newGateway(t, "http://"+s.addr, func(c *gateway.Config) {
+		c.Routes = []gateway.Route{{Pattern: "POST /a/pay"}, {Pattern: "POST /a/{id}", Optional: true}, {Pattern: "POST /b/"}}
+	})
+	for path, status := range map[string]int{
+		"/a/b//../../pay": 400, "/a//x/../pay": 400, "/a/pay;x": 400, "/a/pay": 400, "/b/.": 400, "/b/x/..": 400, // ".." may remove an empty segment
+		"/a/x": 201, "/a/x;pay": 201, "/c/pay": 201, "/a%2Fx": 201, "/payment;x=1": 201, "/": 201, "/;": 201, "/..": 201,
+	} {
+		want(t, path+" without a key", send(g, httptest.NewRequest(http.MethodPost, "http://h"+path, strings.NewReader("1"))).StatusCode, status)
+	}
 }
 
 // served returns the address of a gateway that listens.
@@ -303,6 +324,23 @@ func TestGRPCStatusDecides(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFinalUnknownOfGRPC: the final answer of fail is a status of gRPC for a client of gRPC, at once and replayed.
+func TestFinalUnknownOfGRPC(t *testing.T) {
+	t.Parallel()
+	s := newRaw1(t, func(int64) (string, bool) { return "", false })
+	g := newGateway(t, "http://"+s.addr, onRoute(func(r *gateway.Route) { r.OnUnknown, r.FailAfter = gateway.PolicyFail, time.Nanosecond }))
+	for range 2 {
+		resp := ask(g, "k", "1", "Content-Type", "application/grpc")
+		want(t, "status", resp.StatusCode, http.StatusOK)
+		want(t, "content type", resp.Header.Get("Content-Type"), "application/grpc")
+		want(t, "grpc-status", resp.Header.Get("Grpc-Status"), "9")
+		want(t, "grpc-message", strings.HasPrefix(resp.Header.Get("Grpc-Message"), "CONFLICT.idempotency.never_known"), true)
+		want(t, "status of the key", resp.Header.Get("Idempotency-Status"), "replayed")
+		want(t, "body", bodyOf(t, resp), "")
+	}
+	want(t, "forwards", s.seen.Load(), int64(1))
 }
 
 // TestIdleConnections: the gateway closes its connections before the service does. The control keeps them longer than the service, which closes one

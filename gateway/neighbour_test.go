@@ -89,6 +89,94 @@ func TestSickRouteTakesNoReceipts(t *testing.T) {
 	sick.Wait()
 }
 
+// holding is receipts whose calls of Settle wait. It counts the calls that run.
+type holding struct {
+	*memory
+
+	running, most atomic.Int64
+	release       chan struct{}
+	holds         atomic.Bool
+}
+
+func (h *holding) Settle(ctx context.Context, operation string) (gateway.Receipt, error) {
+	n := h.running.Add(1)
+	defer h.running.Add(-1)
+	for most := h.most.Load(); n > most && !h.most.CompareAndSwap(most, n); most = h.most.Load() {
+	}
+	if h.holds.Load() {
+		select {
+		case <-h.release:
+		case <-ctx.Done():
+			return gateway.Receipt{}, ctx.Err()
+		}
+	}
+	return h.memory.Settle(ctx, operation)
+}
+
+// TestReceiptsAtOnceIsALimit: no more calls run, with however many routes. Routes that read no receipts have no share of the calls, and one route cannot take all of them.
+func TestReceiptsAtOnceIsALimit(t *testing.T) {
+	t.Parallel()
+	const atOnce = 4
+	for name, c := range map[string]struct{ check, stop, sick, running int }{
+		"more routes than calls":           {20, 0, 20, atOnce},
+		"one sick route of many":           {20, 0, 1, 1},
+		"one sick route of two":            {2, 0, 1, atOnce / 2},
+		"one route":                        {1, 0, 1, atOnce},
+		"routes that read no receipts":     {2, 30, 2, atOnce},
+		"one beside routes that read none": {1, 30, 1, atOnce},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				defer func() { <-time.After(time.Hour) }() // hearts end
+				h := &holding{memory: &memory{}, release: make(chan struct{})}
+				g := newGateway(t, "http://service", func(cfg *gateway.Config) {
+					cfg.Receipts, cfg.ReceiptsAtOnce, cfg.Dial = h, atOnce, committing(h.memory, new(atomic.Int64))
+					cfg.Store = lease.New(memstore.New(), lease.Config{Log: slog.New(slog.DiscardHandler)})
+					cfg.Routes = nil
+					for i := range c.check {
+						cfg.Routes = append(cfg.Routes, gateway.Route{Pattern: fmt.Sprintf("POST /check/%d", i), OnUnknown: gateway.PolicyCheck})
+					}
+					for i := range c.stop {
+						cfg.Routes = append(cfg.Routes, gateway.Route{Pattern: fmt.Sprintf("POST /stop/%d", i)})
+					}
+				})
+				for i := range c.check {
+					warm(t, g, fmt.Sprint("/check/", i))
+				}
+				h.holds.Store(true)
+				var sick sync.WaitGroup
+				keyed := func(route, key int) int {
+					r := httptest.NewRequest(http.MethodPost, fmt.Sprint("/check/", route), strings.NewReader("1"))
+					r.Header.Set("Idempotency-Key", fmt.Sprint("k", key))
+					return send(g, r).StatusCode
+				}
+				for i := range c.sick {
+					for key := range 2 * atOnce {
+						sick.Go(func() { keyed(i, key) })
+					}
+				}
+				synctest.Wait()
+				want(t, "calls at once", h.running.Load(), int64(c.running))
+				if c.running < atOnce { // another route is not delayed
+					h.holds.Store(false)
+					began := time.Now()
+					for i := range c.check - 1 {
+						want(t, "status beside a sick route", keyed(i+1, 0), 201)
+					}
+					want(t, "delay beside a sick route", time.Since(began), time.Duration(0))
+				}
+				h.holds.Store(false)
+				close(h.release)
+				sick.Wait()
+				if most := h.most.Load(); most > atOnce {
+					t.Errorf("%d calls ran at once, the limit is %d", most, atOnce)
+				}
+			})
+		})
+	}
+}
+
 // TestOmittedAnswerIsInTheReceipt: an answer that was too large to be stored is told by the receipt.
 func TestOmittedAnswerIsInTheReceipt(t *testing.T) {
 	t.Parallel()

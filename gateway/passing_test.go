@@ -3,7 +3,9 @@ package gateway_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/gateway"
+	"github.com/oncelib/once/oncehttp"
 )
 
 // TestQueryPassesAsItIs: also one that package url cannot read.
@@ -140,11 +143,73 @@ func TestHiddenPaths(t *testing.T) {
 	t.Parallel()
 	s := newRaw1(t, func(int64) (string, bool) { return ok1, true })
 	g := newGateway(t, "http://"+s.addr, func(c *gateway.Config) { c.Hidden = []string{"/once-receipt"} })
-	for _, path := range []string{"/once-receipt", "/once-receipt/1", "/x/../once-receipt/1", "//Once-Receipt/1", "/once%2dreceipt/1", "/once-receipt;a/1"} {
+	for _, path := range []string{"/once-receipt", "/once-receipt/1", "/x/../once-receipt/1", "//Once-Receipt/1", "/once%2dreceipt/1", "/once-receipt;a/1",
+		"/x/..;/once-receipt/1", "/;x/once-receipt/1", "/x/..%3b/once-receipt/1", "/%3Bx/once-receipt/1", "/.;a=1/once-receipt/1", // a servlet container cuts parameters
+		"/;a%2Fb/once-receipt/1", "/x;%2F../once-receipt/1", // some cut them before they decode
+		"/x/%2e%2E/once-receipt/1", "/x%2F..%2Fonce-receipt/1", "/once-receipt%2F1", "/%2Fonce-receipt/1", "/x%2Fy/../once-receipt/1", "/x%2Fy/%2e%2e/once-receipt/1",
+		"/once-receipt//../1", "/x//../../once-receipt/1", "/once-receipt/%2e%2e/../1", // ".." may remove an empty segment, and some services do not decode it
+		"/once-receipt/../x", // a service that resolves nothing
+		`/x/..\once-receipt/1`, `/\once-receipt/1`, "/x%5C..%5Conce-receipt/1", `/once-receipt\1`,
+		"/Once-Receipt;x/../Once-Receipt/1", "/x/.././once-receipts",
+	} {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			want(t, path, send(g, httptest.NewRequest(method, "http://h"+path, http.NoBody)).StatusCode, 404)
 		}
 	}
 	want(t, "requests", s.seen.Load(), int64(0))
-	want(t, "another path", send(g, httptest.NewRequest(http.MethodGet, "/receipts", http.NoBody)).StatusCode, 201)
+	for _, path := range []string{"/receipts", "/x/once-receipt", "/x%2Fonce-receipt", "/x/../y;a=1/receipt", "/", "/..", "/;", "/once"} {
+		want(t, path, send(g, httptest.NewRequest(http.MethodGet, "http://h"+path, http.NoBody)).StatusCode, 201)
+	}
+	g = newGateway(t, "http://"+s.addr, func(c *gateway.Config) { c.Hidden = []string{"/in/once-receipt/"} })
+	for path, status := range map[string]int{"/in/once-receipt/1": 404, "/in/x;/../once-receipt/1": 404, "/in/y/../once-receipt/1": 404, "/once-receipt/../in/1": 201, "/in/once-receipts": 201, "/in;a/..": 201} {
+		want(t, path, send(g, httptest.NewRequest(http.MethodGet, "http://h"+path, http.NoBody)).StatusCode, status)
+	}
+}
+
+// TestLostAnswerWithoutAKeyIsNotRetryable: a client that sends such a request again could execute it twice. What was not sent can be sent again.
+func TestLostAnswerWithoutAKeyIsNotRetryable(t *testing.T) {
+	t.Parallel()
+	s := newRaw1(t, func(int64) (string, bool) { return "", false })
+	lost := newGateway(t, "http://"+s.addr, onRoute(func(r *gateway.Route) { r.Optional = true }))
+	unsent := newGateway(t, "http://"+s.addr, func(c *gateway.Config) {
+		c.Routes[0].Optional = true
+		c.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("connection refused") }
+	})
+	type said struct {
+		Code, Detail string
+		Status       int
+		Retryable    bool
+	}
+	pages := oncehttp.ProblemPages()
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete, http.MethodPost, http.MethodPatch, "PURGE"} {
+		for _, path := range []string{"/pay", "/other"} {
+			for _, body := range []string{"", "x"} {
+				seen := s.seen.Load()
+				for g, reached := range map[*gateway.Gateway]bool{lost: true, unsent: false} {
+					r := httptest.NewRequest(method, path, strings.NewReader(body))
+					resp := send(g, r)
+					var p said
+					if err := json.Unmarshal([]byte(bodyOf(t, resp)), &p); err != nil {
+						t.Fatal(err)
+					}
+					retryable := !reached || method != http.MethodPost && method != http.MethodPatch && method != "PURGE"
+					what := fmt.Sprintf("%s %s %q, reached: %t: ", method, path, body, reached)
+					want(t, what+"retryable", p.Retryable, retryable)
+					want(t, what+"status", resp.StatusCode, map[bool]int{true: 503, false: 502}[retryable])
+					want(t, what+"nothing was applied", strings.Contains(p.Detail, "Nothing was applied"), !reached)
+					w := httptest.NewRecorder()
+					pages.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/"+strings.NewReplacer(".", "/", "_", "-").Replace(strings.ToLower(p.Code)), http.NoBody))
+					want(t, what+"page of "+p.Code, w.Code, 200)
+				}
+				if n := s.seen.Load() - seen; n > 1 && method == http.MethodPost {
+					t.Errorf("%s %s: the service got the request %d times", method, path, n)
+				}
+			}
+		}
+	}
+	for g, status := range map[*gateway.Gateway]string{lost: "9", unsent: "14"} { // the library of a gRPC client takes a 502 for UNAVAILABLE, and sends the request again
+		r := httptest.NewRequest(http.MethodPost, "/other", strings.NewReader("x"))
+		r.Header.Set("Content-Type", "application/grpc")
+		want(t, "grpc-status", send(g, r).Header.Get("Grpc-Status"), status)
+	}
 }

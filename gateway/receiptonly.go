@@ -161,14 +161,47 @@ func (rt *route) find(ctx context.Context, id store.ID) (operation string, r Rec
 	}
 }
 
-// ask waits until the route may call Receipts.
+// ask waits until the route may call Receipts. A call waits for its own route first, so that many calls of one route do not wait in front of a call of
+// another route.
 func (rt *route) ask(ctx context.Context) (leave func(), err error) {
+	if err := take(ctx, rt.asking, "the route"); err != nil {
+		return nil, err
+	}
+	if err := take(ctx, rt.g.asking, "the gateway"); err != nil {
+		<-rt.asking
+		return nil, err
+	}
+	return rt.leave, nil
+}
+
+func take(ctx context.Context, places chan struct{}, who string) error {
+	select {
+	case places <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%s already asks for %d receipts, which is the maximum: %w", who, cap(places), ctx.Err())
+	}
+}
+
+// askNow is ask for a call that waits for no other call.
+func (rt *route) askNow() (leave func(), ok bool) {
 	select {
 	case rt.asking <- struct{}{}:
-		return func() { <-rt.asking }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("the route already asks for %d receipts, which is the maximum: %w", cap(rt.asking), ctx.Err())
+	default:
+		return nil, false
 	}
+	select {
+	case rt.g.asking <- struct{}{}:
+		return rt.leave, true
+	default:
+		<-rt.asking
+		return nil, false
+	}
+}
+
+func (rt *route) leave() {
+	<-rt.g.asking
+	<-rt.asking
 }
 
 func (rt *route) lookAt(ctx context.Context, operation string) (Receipt, bool, error) {

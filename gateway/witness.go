@@ -113,14 +113,13 @@ func (w *witness) watch(ctx context.Context, rt *route, a *answer) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), witnessTime)
 	defer cancel()
-	select { // a look does not wait for other requests: a later request looks
-	case rt.asking <- struct{}{}:
-	default:
+	leave, ok := rt.askNow()
+	if !ok { // a look does not wait for other requests: a later request looks
 		w.end(witnessNew, 0)
 		return
 	}
 	r, found, err := w.g.cfg.Receipts.Look(ctx, a.Operation)
-	<-rt.asking
+	leave()
 	switch {
 	case err != nil:
 		w.end(witnessNew, witnessPause)

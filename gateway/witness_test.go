@@ -279,3 +279,69 @@ func TestStartedGatewaySaysWhyItStops(t *testing.T) {
 	}
 	want(t, "warnings", d.log.count("was missing in the last 24 hours"), 1)
 }
+
+// TestBeginKnowsForwardsOfEarlierRequests: the forward after a tombstone is another forward of the same request, also if the first one was settled by a later request, by another
+// gateway or by a Completer.
+func TestBeginKnowsForwardsOfEarlierRequests(t *testing.T) {
+	t.Parallel()
+	for _, hashed := range []bool{false, true} {
+		for _, by := range []string{"itself", "a later request", "another gateway", "a Completer", "a gateway without a store"} {
+			if by == "a Completer" && hashed { // it refuses hashed keys
+				continue
+			}
+			t.Run(fmt.Sprintf("settled by %s, hashed: %t", by, hashed), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					defer func() { <-time.After(time.Hour) }() // hearts end
+					d := newDoubtful()
+					var began []bool
+					start := func() *gateway.Gateway {
+						return newGateway(t, "http://service", func(cfg *gateway.Config) {
+							cfg.Dial, cfg.Receipts, cfg.Engine.HashKeys = d.dial, d, hashed
+							cfg.Store = lease.New(d.ops, lease.Config{AskEvery: time.Nanosecond, Log: slog.New(slog.DiscardHandler)})
+							cfg.Routes[0].OnUnknown = gateway.PolicyCheck
+							cfg.Routes[0].Begin = func(again bool) (func(gateway.Forwarded), error) {
+								began = append(began, again)
+								return func(gateway.Forwarded) {}, nil
+							}
+							if by == "a gateway without a store" && len(began) > 0 {
+								cfg.Store = nil
+							}
+						})
+					}
+					g := start()
+					want(t, "status", ask(g, "warm", "1", witnessed...).StatusCode, 201)
+					d.lost.Store(by != "itself")
+					if by == "itself" {
+						ask(g, "k", "1") // forwarded a few times
+						if len(began) < 3 || began[0] || began[1] || !began[2] {
+							t.Errorf("again: %v", began)
+						}
+						return
+					}
+					want(t, "code", codeOf(t, ask(g, "k", "1")), unknown)
+					d.lost.Store(false)
+					<-time.After(time.Minute)
+					switch by {
+					case "another gateway":
+						g = start()
+					case "a gateway without a store":
+						g = start()
+						if _, err := d.Settle(t.Context(), d.last.Load().(string)); err != nil {
+							t.Fatal(err)
+						}
+					case "a Completer":
+						ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+						defer stop()
+						if err := (&lease.Completer{Store: lease.New(d.ops, lease.Config{}), AskOnly: true, Handlers: g.Handlers(), Log: slog.New(slog.DiscardHandler)}).Run(ctx); err != nil {
+							t.Error(err)
+						}
+						want(t, "tombstones and receipts", len(d.all), 2)
+					}
+					want(t, "status of the retry", ask(g, "k", "1", witnessed...).StatusCode, 201)
+					want(t, "again", fmt.Sprint(began), "[false false true]")
+				})
+			})
+		}
+	}
+}

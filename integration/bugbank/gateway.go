@@ -87,7 +87,7 @@ var gatewayMutants = []Mutant{
 	},
 	{
 		Name:  "a path that the service cleans is a way around the key",
-		Edits: []Edit{{In: "gateway.cleanPath", Old: `path.Clean("/" + p)`, New: "p"}},
+		Edits: []Edit{{In: "gateway.readings", Old: `u.RawPath == "" && strings.HasPrefix(u.Path, "/") &&`, New: `u.Path != "" ||`}},
 		Tests: in("gateway", "TestUncleanPathsAreTheSameRoute"),
 	},
 	{
@@ -117,7 +117,7 @@ var gatewayMutants = []Mutant{
 	},
 	{
 		Name:  "a path with an encoded slash is another route's",
-		Edits: []Edit{{In: "gateway.(*Gateway).routeFor", Old: "RawPath: r.URL.RawPath", New: ""}},
+		Edits: []Edit{{In: "gateway.readings", Old: "RawPath: u.RawPath", New: ""}, {In: "gateway.readings", Old: "u.EscapedPath()", New: "u.Path"}},
 		Tests: in("gateway", "TestEncodedSlash"),
 	},
 	{
@@ -132,7 +132,7 @@ var gatewayMutants = []Mutant{
 	},
 	{
 		Name:  "a route whose transactions hold their receipts takes those of the others",
-		Edits: []Edit{{In: "gateway.(*Gateway).newRoute", Old: "g.cfg.ReceiptsAtOnce/len(g.cfg.Routes)", New: "g.cfg.ReceiptsAtOnce"}},
+		Edits: []Edit{{In: "gateway.(*Gateway).share", Old: "g.cfg.ReceiptsAtOnce/n", New: "g.cfg.ReceiptsAtOnce+0*n"}},
 		Tests: in("gateway", "TestSickRouteTakesNoReceipts"),
 	},
 	{
@@ -182,7 +182,7 @@ var gatewayMutants = []Mutant{
 	},
 	{
 		Name:  "clients read receipts and write tombstones at the endpoint of the service",
-		Edits: []Edit{{In: "gateway.(*Gateway).hides", Old: "strings.ToLower(cleanPath(p))", New: "p"}},
+		Edits: []Edit{{In: "gateway.(*Gateway).hides", Old: "isHidden(p, hidden)", New: "strings.HasPrefix(p, hidden)"}},
 		Tests: in("gateway", "TestHiddenPaths"),
 	},
 	{
@@ -289,5 +289,60 @@ var gatewayMutants = []Mutant{
 		Name:  "a conflict with a forward that still runs is stored as its outcome",
 		Edits: []Edit{{In: "gateway.(*forward).call", Old: "atmostonce.IsAgain(ctx) && f.rt.saysRunning(a)", New: "atmostonce.IsAgain(ctx) && f.rt.saysRunning(a) && a == nil"}},
 		Tests: []Killer{{Package: "gateway", Test: "TestAConflictOfARepeatedForwardIsNoOutcome"}},
+	},
+	{
+		Name:  "a lost answer to a request without a key is called retryable",
+		Edits: []Edit{{In: "gateway.notPassed", Old: "isRepeatable(r.Method)", New: "isRepeatable(r.Method) || r.Method != \"\""}},
+		Tests: in("gateway", "TestLostAnswerWithoutAKeyIsNotRetryable"),
+	},
+	{
+		Name:  "a request without a key counts as not sent although the service has received it",
+		Edits: []Edit{{In: "gateway.(passing).RoundTrip", Old: "err != nil && s.isNotSent(err)", New: "err != nil"}},
+		Tests: in("gateway", "TestLostAnswerWithoutAKeyIsNotRetryable"),
+	},
+	{
+		Name:  "a path parameter is a way around the key",
+		Edits: []Edit{{In: "gateway.withoutParameters", Old: "return s", New: "_ = s\nreturn segment"}},
+		Tests: in("gateway", "TestNoSpellingIsAWayAround"),
+	},
+	{
+		Name:  "an empty segment before two dots is a way around the key",
+		Edits: []Edit{{In: "gateway.readings", Old: "joined(resolve(segments, false))", New: "joined(resolve(segments, true))"}, {In: "gateway.readings", Old: "each(resolve(segments, false), decode)", New: "each(resolve(segments, true), decode)"}},
+		Tests: in("gateway", "TestUncleanPathsAreTheSameRoute"),
+	},
+	{
+		Name:  "clients reach the endpoint for receipts if the service resolves dots in its own way",
+		Edits: []Edit{{In: "gateway.isHidden", Old: "!strings.Contains(p, \";\") &&", New: "len(p) > 0 ||"}},
+		Tests: in("gateway", "TestHiddenPaths"),
+	},
+	{
+		Name:  "a forward after the tombstone of an earlier request counts as a first forward",
+		Edits: []Edit{{In: "gateway.(*forward).send", Old: "operation != lease.Key(id.Scope, id.Key, wire.ForwardPhase, 0)", New: "f.last != nil && operation != lease.Key(id.Scope, id.Key, wire.ForwardPhase, 0)"}},
+		Tests: in("gateway", "TestBeginKnowsForwardsOfEarlierRequests"),
+	},
+	{
+		Name:  "with hashed keys each forward counts as one after a tombstone",
+		Edits: []Edit{{In: "gateway.(*forward).send", Old: "id := f.rt.g.id(f.x.Operation)", New: "id := f.x.Operation"}},
+		Tests: in("gateway", "TestBeginKnowsForwardsOfEarlierRequests"),
+	},
+	{
+		Name:  "a gateway with many routes reads more receipts at once than its limit",
+		Edits: []Edit{{In: "gateway.New", Old: "make(chan struct{}, cfg.ReceiptsAtOnce)", New: "make(chan struct{}, 1000)"}},
+		Tests: in("gateway", "TestReceiptsAtOnceIsALimit"),
+	},
+	{
+		Name:  "routes that read no receipts lower the share of the others",
+		Edits: []Edit{{In: "gateway.(*Gateway).share", Old: "g.engine == nil || r.OnUnknown == PolicyCheck", New: "g.engine == nil || r != nil"}},
+		Tests: in("gateway", "TestReceiptsAtOnceIsALimit"),
+	},
+	{
+		Name:  "the final answer of fail is JSON for a client of gRPC",
+		Edits: []Edit{{In: "gateway.finalUnknown", Old: "grpc: grpc", New: "grpc: false"}},
+		Tests: in("gateway", "TestFinalUnknownOfGRPC"),
+	},
+	{
+		Name:  "a path that a service decodes after it has resolved dots is a way around the key",
+		Edits: []Edit{{In: "gateway.readings", Old: "[][]string{sent, cut}", New: "[][]string{cut}[1:]"}},
+		Tests: in("gateway", "TestUncleanPathsAreTheSameRoute"),
 	},
 }
