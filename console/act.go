@@ -49,7 +49,7 @@ func actions() []action {
 		{"skip", "Skip a message", "once outbox skip", "Gives up a message whose delivery fails. A relay delivers a marker in place of the message, and then delivers the later messages of the key.", (*request).planSkip, (*request).skip},
 		{"resend", "Send a delivered message again", "once outbox resend", "Delivers a kept message again. The message has the same ID as before, so a receiver that has applied the message treats it as a duplicate.", (*request).planResend, (*request).resend},
 		{"redrive", "Redrive dead letters", "once deadletter redrive", "Tries dead letters again. You can choose a rate, and let one dead letter go first.", (*request).planRedrive, (*request).redrive},
-		{"cancel", "Cancel a redrive", "once deadletter redrive --cancel", "Stops a redrive. The dead letters that were not tried yet wait for a person again.", (*request).planCancel, (*request).cancel},
+		{"cancel", "Cancel a redrive", "once deadletter redrive --cancel", "Stops a redrive. The dead letters that were not tried yet wait for an operator again.", (*request).planCancel, (*request).cancel},
 		{"discard", "Discard dead letters", "once deadletter discard", "Discards dead letters and erases their payloads.", (*request).planDiscard, (*request).discard},
 		{"inbox-skip", "Skip a message of an inbox", "once inbox skip", "Gives up the message for which a key of an inbox waits. Then the inbox applies the later messages of the key.", (*request).planInboxSkip, (*request).inboxSkip},
 		{"start-at", "Begin a key of an inbox", "once inbox start-at", "Makes a key of an inbox begin at a chosen message. Earlier messages count as duplicates, and the inbox deletes earlier messages that are parked.", (*request).planStartAt, (*request).startAt},

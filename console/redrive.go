@@ -52,7 +52,7 @@ func (q *request) planRedrive() (plan, error) {
 	r, err := q.Operate.Letters.Redrive(q.ctx, operate.By{}, f, deadletter.RedriveOptions{DryRun: true})
 	// If More is true, other letters may match that were not counted.
 	if err == nil && r.Total == 0 && !r.More {
-		err = &refusal{"no matching dead letter waits for a person now"}
+		err = &refusal{"no matching dead letter waits for an operator now"}
 	}
 	p.What = matches(r.Total, r.More) + " tried again by running inboxes and relays."
 	if r.Left > 0 {
@@ -150,7 +150,7 @@ func (q *request) planCancel() (plan, error) {
 	uid := q.FormValue("uid")
 	r, err := q.Operate.Letters.Progress(q.ctx, uid)
 	return plan{
-		What: many(r.Waiting) + " letters that were not tried yet wait for a person again.", Button: "Cancel this redrive",
+		What: many(r.Waiting) + " letters that were not tried yet wait for an operator again.", Button: "Cancel this redrive",
 		Flags: []string{uid}, Values: [][2]string{{"uid", uid}}, Back: link("redrive", "uid", uid),
 	}, err
 }

@@ -86,7 +86,7 @@ func (q *request) resolution(v operate.KeyView) (how lease.Resolution, err error
 	case "run-again":
 		how.RunAgain, how.KeyVoided = true, q.FormValue("voided") != ""
 	default:
-		return how, &refusal{"the outcome of the call is missing. Try: choose one of the four"}
+		return how, &refusal{"no outcome of the call is chosen. Try: choose one of the four outcomes"}
 	}
 	return how, nil
 }

@@ -20,7 +20,7 @@ import (
 func sagaActions() []action {
 	list := []action{
 		{Name: "saga-retry", Title: "Retry a stuck saga", About: "Continues a stuck saga where it stopped, with new attempts. Use this when the cause is repaired."},
-		{Name: "saga-skip", Title: "Skip the undo of a step", About: "Continues the undo of a stuck saga without the undo of one step. Use this when a person has undone the step, or when the effect of the step should stay."},
+		{Name: "saga-skip", Title: "Skip the undo of a step", About: "Continues the undo of a stuck saga without the undo of one step. Use this when an operator has undone the step, or when the effect of the step should stay."},
 		{Name: "saga-force", Title: "Decide the outcome of a call", About: "Records whether the call at which a saga is stuck took effect. Find this out at the called service first."},
 		{Name: "saga-cancel", Title: "Cancel a saga", About: "Cancels a saga that has not passed its pivot (the step after which a saga can only go forward). The saga undoes all steps that took effect, and the starter of the saga receives the reason."},
 		{Name: "saga-wake", Title: "Wake a saga", About: "Ends the wait of a saga: the saga continues now."},
@@ -281,7 +281,7 @@ func asked(s saga.StepStatus) string {
 		says = append(says, "the service can undo the call by its key")
 	}
 	if len(says) == 0 {
-		return "only a person can find out whether the call took effect. Ask the service about the key of the call, which the page of the saga shows."
+		return "only an operator can find out whether the call took effect. Ask the service about the key of the call, which the page of the saga shows."
 	}
 	return strings.Join(says, ", and ") + "; to do that, retry the saga. Or ask the service about the key of the call, which the page of the saga shows."
 }
@@ -304,7 +304,7 @@ func (q *request) decideSaga(by operate.By, do saga.Action) (string, error) {
 		switch value := strings.TrimSpace(q.FormValue("value")); {
 		case q.FormValue("way") == "not-made":
 		case q.FormValue("way") != "happened":
-			return "", &refusal{"the outcome of the call is missing. Try: choose one of the two"}
+			return "", &refusal{"no outcome of the call is chosen. Try: choose one of the two outcomes"}
 		case !json.Valid([]byte(value)):
 			return "", &refusal{"the value of the call is not JSON"}
 		default:

@@ -20,7 +20,7 @@ func webhookActions() []action {
 	return []action{
 		{"webhook-resend", "Send a webhook again", "once webhook resend", "Delivers an event to an endpoint again, at once. The delivery has the same webhook-id, so a receiver that has applied the event treats it as a duplicate.", (*request).planHookResend, (*request).hookResend},
 		{"webhook-recover", "Recover deliveries", "once webhook recover", "Sends the events of a period again: the events whose attempts have all failed, or the events that were never sent to the endpoint.", (*request).planHookRecover, (*request).hookRecover},
-		{"webhook-enable", "Enable an endpoint", "once webhook enable", "Enables an endpoint that was disabled by a person, by an answer with 410, or by too many failures. The waiting events of the endpoint are sent first.", (*request).planHookEnable, (*request).hookEnable},
+		{"webhook-enable", "Enable an endpoint", "once webhook enable", "Enables an endpoint that was disabled by an operator, by an answer with 410, or by too many failures. The waiting events of the endpoint are sent first.", (*request).planHookEnable, (*request).hookEnable},
 		{"webhook-disable", "Disable an endpoint", "once webhook disable", "Stops sending to an endpoint. The waiting events of the endpoint stay stored.", (*request).planHookDisable, (*request).hookDisable},
 	}
 }

@@ -64,7 +64,7 @@ func Do[T, TX any](ctx context.Context, in *Inbox[TX], m message.Message, fn fun
 	if k == nil { // Handle has seen the row; a replica may lag, or a sweep may have deleted the row since then
 		return r, fmt.Errorf("inbox: the result of message %s cannot be read now. Try: call Do again", m.ID)
 	}
-	err = errors.New("the result of the message was not stored")
+	err = errors.New("the message was applied before, and its result was not stored")
 	if k.result != nil {
 		err = json.Unmarshal(k.result, &r.Value)
 	}

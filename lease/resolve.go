@@ -276,7 +276,7 @@ func (how Resolution) audited(ops store.Operations, id store.ID, rec store.Recor
 	}
 	db, ok := store.As[sqlplane.Database](ops)
 	if !ok {
-		return nil, errors.New("the store has no SQL tables, so it cannot store the name of the person who decides. Try: a Resolution without Who")
+		return nil, errors.New("the store has no SQL tables, so it cannot store the name of the operator who decides. Try: a Resolution without Who")
 	}
 	e := audit.Entry{
 		Who: how.Who, Action: "resolve", Scope: id.Scope, KeyHash: keyname.Hashes(id.Key)[0], Reason: how.Reason,

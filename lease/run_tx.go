@@ -58,8 +58,8 @@ var (
 	errLeftOpen    = fmt.Errorf("%w: the handler has returned while one of its phases was still running. Try: wait for the end of every phase before the handler returns", ErrMisused)
 	errStopped     = errors.New("the handler has ended before the work was done. Its finished phases are committed. Try: call again with the same key")
 	errAsked       = errors.New("the handler has ended, and its call to another service may have taken effect. A retry of the operation asks that service for the outcome")
-	errUncertain   = errors.New("the handler has ended, and its call to another service may have taken effect. The operation does not run again until a person decides. Try: ask that service whether it has executed the call, and then run the command once keys resolve, or call lease.Resolve")
-	errCommitted   = errors.New("the handler has ended, and a phase may have committed its transaction itself. The operation does not run again until a person decides. Try: look for the writes of the phase in the tables, and then run the command once keys resolve, or call lease.Resolve. Remove COMMIT from the procedures and the dynamic SQL of the phase")
+	errUncertain   = errors.New("the handler has ended, and its call to another service may have taken effect. The operation does not run again until an operator decides. Try: ask that service whether it has executed the call, and then run the command once keys resolve, or call lease.Resolve")
+	errCommitted   = errors.New("the handler has ended, and a phase may have committed its transaction itself. The operation does not run again until an operator decides. Try: look for the writes of the phase in the tables, and then run the command once keys resolve, or call lease.Resolve. Remove COMMIT from the procedures and the dynamic SQL of the phase")
 )
 
 // Commit implements [store.Transaction]: it commits the result together with the answer of the last call.

@@ -242,7 +242,7 @@ func earlier[T any](r *Run, p phase) (value T, err error) {
 	again := *p.Begun
 	again.ID, again.Repeat, again.Refused = r.callID(p.Name), false, "the program saves another JSON form of the result of the call, such as "+formOf[T]()
 	r.saved = r.saved.without(p.Name).begun(again)
-	return *new(T), fmt.Errorf("phase %q: %w: the program has refused the value that a person has stored for the call: %s", p.Name, ErrUnknown, again.Refused)
+	return *new(T), fmt.Errorf("phase %q: %w: the program has refused the value that an operator has stored for the call: %s", p.Name, ErrUnknown, again.Refused)
 }
 
 // sameJSON reports whether a and b are the same JSON value.

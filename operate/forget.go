@@ -28,7 +28,7 @@ var (
 	ErrNothing = errors.New("operate: the scope has no operation with this key. Try: Keys.Find, which searches all scopes")
 	ErrRunning = errors.New("operate: the operation has not ended, and its owner still needs the stored data. Try: forget the operation after its end")
 	ErrCache   = errors.New("operate: the data of the operation is deleted from the database, but a cache was not reached and may still return the answer. Try: Forget again")
-	ErrUnknown = errors.New("operate: the outcome of the operation is unknown, and a person needs the stored data to find out the outcome. Try: lease.Resolve, and then Forget again")
+	ErrUnknown = errors.New("operate: the outcome of the operation is unknown, and an operator needs the stored data to find out the outcome. Try: lease.Resolve, and then Forget again")
 )
 
 // Forget erases the stored data of a finished operation: its answer, its captured request, its trace, the data of its recovery points, and the

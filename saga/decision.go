@@ -315,7 +315,7 @@ func (p *deciding) audited(rec store.Record) ([]store.Statement, error) {
 	}
 	db, ok := store.As[sqlplane.Database](p.ops)
 	if !ok {
-		return nil, errors.New("saga: the store has no SQL tables, so it cannot store the name of the person who decides. Try: a Decision without Who")
+		return nil, errors.New("saga: the store has no SQL tables, so it cannot store the name of the operator who decides. Try: a Decision without Who")
 	}
 	detail := StateOf(rec.State, rec.Result.Kind) + "; " + p.said
 	if s, err := decodeSaved(rec); err == nil && s.Stuck != "" {

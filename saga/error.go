@@ -31,7 +31,7 @@ const (
 var (
 	// ErrStuck is in the chain of the error of a saga that cannot continue until a person decides. See
 	// [Decide].
-	ErrStuck = errors.New("the saga is stuck until a person decides")
+	ErrStuck = errors.New("the saga is stuck until an operator decides")
 
 	// ErrPivot is in the chain of the error when a saga is cancelled after its pivot.
 	ErrPivot = errors.New("the saga has passed its pivot, so it cannot be cancelled")

@@ -78,7 +78,7 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	level, more := slog.LevelWarn, []slog.Attr{slog.Any("error", e.Err)}
 	switch e.Type { //nolint:exhaustive // the others are in order
 	case EventStuck:
-		level, said, more = slog.LevelError, "a saga is stuck until a person decides", []slog.Attr{slog.Any("why", e.Err)}
+		level, said, more = slog.LevelError, "a saga is stuck until an operator decides", []slog.Attr{slog.Any("why", e.Err)}
 	case EventRetried:
 		said = "a step of a saga has failed and is tried again"
 		if e.Undo {

@@ -142,7 +142,7 @@ func TestLogOfAStuckSaga(t *testing.T) {
 		`level=WARN msg="a step of a saga has failed and is tried again" saga=test scope=saga/acme key=order-42 step=a tries=1 error=down`,
 		`level=WARN msg="the undo of a step of a saga has failed and is tried again" saga=test scope=saga/acme key=order-42 step=a tries=1 error=down`,
 		`level=WARN msg="the undo of a step of a saga has failed and is tried again" saga=test scope=saga/acme key=order-42 step=a tries=2 error=down`,
-		`level=ERROR msg="a saga is stuck until a person decides" saga=test scope=saga/acme key=order-42 why="the undo of step \"a\" has failed 3 times, and the last error is: down"`,
+		`level=ERROR msg="a saga is stuck until an operator decides" saga=test scope=saga/acme key=order-42 why="the undo of step \"a\" has failed 3 times, and the last error is: down"`,
 	}
 	for i := range lines {
 		_, lines[i], _ = strings.Cut(lines[i], " ") // its time

@@ -52,7 +52,7 @@ var ErrRows = errors.New("a statement has affected more or fewer rows than State
 
 // ErrNotMigrated is in the chain of an error if the store's tables do not exist. A retry fails in the same way
 // until the tables are created.
-var ErrNotMigrated = errors.New("the tables of the library once do not exist")
+var ErrNotMigrated = errors.New("the tables of the library \"once\" do not exist")
 
 // KindOf returns the kind of the first *Error in err's chain, or [KindOther] if the chain has no *Error.
 func KindOf(err error) Kind {

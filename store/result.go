@@ -15,7 +15,7 @@ type Result struct {
 	Events []string
 }
 
-// ResultKind says how to read Body. The numbers are stored: they never change.
+// ResultKind says how to read Body. The database stores the numbers of these constants, so the numbers never change.
 type ResultKind uint8
 
 const (

@@ -28,7 +28,7 @@ type ID struct{ Scope, Key string }
 // IsZero reports whether id names no operation.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// State is the stage of an operation. The numbers are stored: they never change.
+// State is the stage of an operation. The database stores the numbers of these constants, so the numbers never change.
 type State uint8
 
 const (
@@ -153,7 +153,7 @@ type Operations interface {
 
 	// Swap applies c, in a transaction of its own, if c.Expect matches the record and the operation is neither
 	// done nor claimed by an open transaction. Otherwise Swap writes nothing, and returns a [KindTaken] error
-	// and the conflicting record. The record is empty if the conflict is with an operation of c.Held.
+	// and the conflicting record. The record is empty if the conflict is with one of the operations in c.Held.
 	//
 	// A store writes the fence that c has, and does not remember the fence of a released or expired operation.
 	// Therefore only the fence and the nonce together identify an owner.

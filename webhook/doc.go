@@ -24,8 +24,8 @@
 //
 //	m, err := webhook.Standard(secrets...).Verify(r.Header, body)
 //
-// [Standard] verifies Standard Webhooks. [Stripe], [GitHub], [Shopify] and [Slack] verify the webhooks of these
-// senders. A [Scheme] verifies any other HMAC signature. The form of a secret does not show its scheme, so you
+// [Standard] verifies Standard Webhooks. The functions [Stripe], [GitHub], [Shopify] and [Slack] return verifiers
+// for the webhooks that these companies send. A [Scheme] verifies any other HMAC signature. The form of a secret does not show its scheme, so you
 // choose the scheme: [Standard] decodes a secret that begins with "whsec_", but [Stripe] uses such a secret as
 // the key without decoding it. The signatures of all secrets are computed for each request, and compared in
 // constant time. A signature covers the raw bytes of the body, and nothing is parsed before the signature is

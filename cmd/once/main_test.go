@@ -160,7 +160,7 @@ func TestUsageErrorsSayWhatToTry(t *testing.T) {
 		{"keys forget", "the KEY is missing", "once keys forget KEY"},
 		{"keys forget k --reason r --db sqlite:x", "--scope is missing", "once keys forget KEY"},
 		{"keys forget k --scope s --db sqlite:x", "--reason is missing", "once keys forget KEY"},
-		{"keys resolve k --scope s --reason r --db sqlite:x", "the outcome of the call is missing", "--run-again"},
+		{"keys resolve k --scope s --reason r --db sqlite:x", "no flag says what the outcome of the call is", "--run-again"},
 		{"keys resolve k --scope s --reason r --failed x --db sqlite:x", "--call is missing, the ID of the call whose outcome you have found out", "once keys show KEY"},
 		{"keys resolve k --scope s --call c --reason r --call-result x --status 201 --db sqlite:x", "--call-result does not end the operation", "--result with --status"},
 		{"keys resolve k --scope s --reason r --failed x --run-again --db sqlite:x", "contradict", "once keys resolve KEY"},

@@ -50,7 +50,7 @@ func Handler(r gateway.Receipts) http.Handler {
 			level, text := slog.LevelWarn, "once: the receipt of an operation could not be read or settled, so its outcome is unknown for now"
 			// The gateway asks again, but only a person can change this.
 			if errors.Is(err, errUnusable) {
-				level, text = slog.LevelError, "once: the stored receipt of an operation cannot be used, so its outcome stays unknown until a person corrects this"
+				level, text = slog.LevelError, "once: the stored receipt of an operation cannot be used, so its outcome stays unknown until an operator corrects this"
 			}
 			slog.Log(req.Context(), level, text, "operation", operation, "error", err)
 			http.Error(w, "the outcome is unclear", http.StatusServiceUnavailable)

@@ -43,7 +43,7 @@ func TestDoctorJudges(t *testing.T) {
 		{"a packet", judgePacket("67108864"), VerdictOK, "33554432 bytes"},
 		{"a connection that stays", judgeIdleConnection("28800"), VerdictWarn, "28800"},
 		{"a connection that ends", judgeIdleConnection("60"), VerdictOK, "60 s"},
-		{"MySQL 9.7", judgeMySQLVersion("9.7.4-2", "(Debian)"), VerdictOK, "MySQL 9.7.4; the library once is tested with 9.7"},
+		{"MySQL 9.7", judgeMySQLVersion("9.7.4-2", "(Debian)"), VerdictOK, "MySQL 9.7.4; the library \"once\" is tested with 9.7"},
 		{"MySQL 8.4", judgeMySQLVersion("8.4.0", "MySQL Community Server - GPL"), VerdictOK, "MySQL 8.4.0"},
 		{"MySQL 8.0", judgeMySQLVersion("8.0.36", "MySQL Community Server - GPL"), VerdictWarn, "no longer maintained"},
 		{"MySQL 5.7", judgeMySQLVersion("5.7.44-log", "MySQL Community Server (GPL)"), VerdictFail, "SKIP LOCKED"},

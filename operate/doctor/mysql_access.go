@@ -58,7 +58,7 @@ func judgeMySQLVersion(version, comment string) Finding {
 	// These servers report a version number of MySQL.
 	for _, other := range []string{"TiDB", "Vitess", "OceanBase", "SingleStore"} {
 		if strings.Contains(version+comment, other) {
-			return warn(other+" speaks the protocol of MySQL, but the library once is not tested with "+other+": two calls may both execute one operation", "use MySQL, MariaDB or PostgreSQL")
+			return warn(other+" speaks the protocol of MySQL, but the library \"once\" is not tested with "+other+": two calls may both execute one operation", "use MySQL, MariaDB or PostgreSQL")
 		}
 	}
 	first, rest, _ := strings.Cut(number, ".")
@@ -72,9 +72,9 @@ func judgeMySQLVersion(version, comment string) Finding {
 	case v < oldest:
 		return fail(fmt.Sprintf("%s %s has no SKIP LOCKED, which operations and sweepers need", name, number), "use "+name+" "+tested)
 	case v < maintained:
-		return warn(fmt.Sprintf("%s %s is no longer maintained, and the library once is not tested with this version", name, number), "use "+name+" "+tested)
+		return warn(fmt.Sprintf("%s %s is no longer maintained, and the library \"once\" is not tested with this version", name, number), "use "+name+" "+tested)
 	}
-	return fine("%s %s; the library once is tested with %s", name, number, tested)
+	return fine("%s %s; the library \"once\" is tested with %s", name, number, tested)
 }
 
 // askLocks checks that the server holds named locks for a session, because claims are such locks.

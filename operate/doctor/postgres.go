@@ -67,7 +67,7 @@ func askPostgresVersion(ctx context.Context, p *examination) (Finding, error) {
 
 func postgresVersion(number int) Finding {
 	if number < oldestPostgres*10_000 {
-		return warn(fmt.Sprintf("PostgreSQL %d.%d is no longer maintained, and the library once is not tested with this version", number/10_000, number%10_000), fmt.Sprintf("use PostgreSQL %d or newer", oldestPostgres))
+		return warn(fmt.Sprintf("PostgreSQL %d.%d is no longer maintained, and the library \"once\" is not tested with this version", number/10_000, number%10_000), fmt.Sprintf("use PostgreSQL %d or newer", oldestPostgres))
 	}
 	return fine("PostgreSQL %d.%d", number/10_000, number%10_000)
 }

@@ -133,10 +133,10 @@ func Parse(file []byte) (Request, error) {
 	case r.Version != version:
 		return r, fmt.Errorf("the file has version %d, but this release of once reads version %d. Try: the release of once that has written the file", r.Version, version)
 	case err != nil:
-		return r, fmt.Errorf("the request in the file is not valid: %w. Try: the unchanged file that once keys export has written", err)
+		return r, fmt.Errorf("the request in the file is not valid: %w. Try: the file of the command \"once keys export\", without changes", err)
 	}
 	if err := r.check(); err != nil {
-		return r, fmt.Errorf("the request in the file is not valid: %w. Try: the unchanged file that once keys export has written", err)
+		return r, fmt.Errorf("the request in the file is not valid: %w. Try: the file of the command \"once keys export\", without changes", err)
 	}
 	return r, nil
 }

@@ -1,4 +1,4 @@
-// Package archive saves operations whose retention is over in files, before a sweeper deletes them. The
+// Package archive writes operations to files when their retention is over, before a sweeper deletes them. The
 // package also saves rows of other tables: delivered messages of an outbox, receipts, and events and attempts
 // of webhooks.
 //

@@ -9,9 +9,9 @@
 // # Which requests are repeated
 //
 // Three kinds of requests are repeated. First, requests whose method is safe or idempotent (GET, HEAD, OPTIONS, TRACE, QUERY, PUT, DELETE). Second,
-// requests that have an idempotency key, from the header Idempotency-Key, from [WithKey] or from [Transport.Keys]. Third, requests whose http.Header
-// has the header Idempotency-Key with an empty list of values, which in net/http means that the request may be repeated without a key. All attempts
-// have the same key and the same body, also across redirects.
+// requests that have an idempotency key, from the header Idempotency-Key, from [WithKey] or from [Transport.Keys]. Third, requests in whose
+// http.Header the header Idempotency-Key has an empty list of values: in net/http this list means that the request may be repeated without a key. All
+// attempts have the same key and the same body, also across redirects.
 //
 // Any other request is sent again only if it has provably not been executed: no connection was made, the server has refused the HTTP/2 stream, or the
 // server has answered 425 (Too Early). If the request may have been executed, the caller gets the failure, and [GivenUp] or the error says that a key

@@ -33,7 +33,7 @@ func TestCheckRefusesUnsafeTables(t *testing.T) {
 		{name: "replicated, in its home", table: "once", home: "eu-west-1", replicas: []string{"us-east-1"}},
 		{name: "replicated, in another region", table: "once", home: "us-east-1", replicas: []string{"us-east-1"}, want: "has its home in region us-east-1"},
 		{name: "strong", table: "once", home: "eu-west-1", strong: true, replicas: []string{"us-east-1"}, want: "DynamoDB has no transactions for such tables"},
-		{name: "of another kind", table: effects, want: "does not have the keys and indexes that the library once needs"},
+		{name: "of another kind", table: effects, want: "does not have the keys and indexes that the library \"once\" needs"},
 		{name: "none", table: "none", want: store.ErrNotMigrated.Error()},
 	} {
 		if c.table != "none" {

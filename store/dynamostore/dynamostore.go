@@ -85,7 +85,7 @@ func (s *Store) problem(t *types.TableDescription) error {
 	case t.TableStatus != types.TableStatusActive && t.TableStatus != types.TableStatusUpdating:
 		return fmt.Errorf("is %s: %w", t.TableStatus, store.ErrNotMigrated)
 	case len(key) != 1 || aws.ToString(key[0].AttributeName) != "id" || !s.indexed(t):
-		return errors.New("does not have the keys and indexes that the library once needs. Try: Store.Migrate, or create the table with the output of \"once migrate print --dialect dynamodb\"")
+		return errors.New("does not have the keys and indexes that the library \"once\" needs. Try: Store.Migrate, or create the table with the output of \"once migrate print --dialect dynamodb\"")
 	case t.MultiRegionConsistency == types.MultiRegionConsistencyStrong:
 		return errors.New("is a global table with strong consistency between regions, and DynamoDB has no transactions for such tables. Try: a table in one region")
 	case s.home != "" && s.home != region:

@@ -52,7 +52,7 @@ func operationOf(it item) (id store.ID, err error) {
 	length, rest, _ := strings.Cut(textOf(it, "id"), ":")
 	n, err := strconv.Atoi(length)
 	if err != nil || n < 0 || n+1 > len(rest) {
-		return id, &store.Error{Kind: store.KindOther, Err: fmt.Errorf("dynamostore: the table has an item with the id %q that the library once has not written", textOf(it, "id"))}
+		return id, &store.Error{Kind: store.KindOther, Err: fmt.Errorf("dynamostore: the table has an item with the id %q that the library \"once\" has not written", textOf(it, "id"))}
 	}
 	return store.ID{Scope: rest[:n], Key: rest[n+1:]}, nil
 }

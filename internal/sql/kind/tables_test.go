@@ -22,7 +22,7 @@ func TestHintNamesTheMigrationsOfTheMissingTable(t *testing.T) {
 	} {
 		cause := errors.New(said)
 		err := kind.NotMigrated(cause, "pgxstore.Migrate", "pool")
-		if want := "the tables of the library once do not exist: " + said + ". Try: " + try; err.Error() != want || !errors.Is(err, store.ErrNotMigrated) || !errors.Is(err, cause) {
+		if want := "the tables of the library \"once\" do not exist: " + said + ". Try: " + try; err.Error() != want || !errors.Is(err, store.ErrNotMigrated) || !errors.Is(err, cause) {
 			t.Errorf("%v\nwant %s", err, want)
 		}
 	}

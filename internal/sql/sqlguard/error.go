@@ -41,7 +41,7 @@ var (
 		" Try: Commit or Rollback of the *sql.Tx; for a part of the transaction SAVEPOINT and ROLLBACK TO, each in a separate statement")
 	errImplicit = errors.New("the statement was not sent, because MySQL would commit the transaction before it runs the statement." +
 		" Try: run the statement outside of the transaction")
-	errAllLocks = errors.New("the statement was not sent, because it would also release the lock with which the library once claims the operation." +
+	errAllLocks = errors.New("the statement was not sent, because it would also release the lock with which the library \"once\" claims the operation." +
 		" Try: RELEASE_LOCK with the name of your own lock")
 	errUsed = errors.New("once: this sqlguard.Txn is already used for another transaction." +
 		" Try: a new Txn, and its Context, for each transaction")

@@ -27,7 +27,7 @@ type GroupTx interface {
 // GroupSavepoint is the name of the savepoint with which a [GroupTx] begins. Statements of handlers may not use this name.
 const GroupSavepoint = "once_part"
 
-var errSavepoint = errors.New("the statement was not sent, because the library once uses a savepoint with this name. Try: another name")
+var errSavepoint = errors.New("the statement was not sent, because the library \"once\" uses a savepoint with this name. Try: another name")
 
 type groupTxKey struct{}
 

@@ -55,7 +55,7 @@ func (d *decision) check(try string) error {
 	}
 	switch {
 	case ways == 0:
-		return cli.Usage("the outcome of the call is missing", try)
+		return cli.Usage("no flag says what the outcome of the call is", try)
 	case ways > 1:
 		return cli.Usage("--call-result, --result, --failed and --run-again contradict each other", try)
 	case d.call == "":

@@ -112,7 +112,7 @@ func messageMeaning(e operate.Message) string {
 	case outbox.StateStopped:
 		return words.Count(e.Attempts, "failed attempt") + ", and no relay tries again" + words.Either(e.Key != "", "; later messages of the key wait", "")
 	case outbox.StateBlocked:
-		return "an earlier message of the key has failed and is not delivered yet"
+		return "an earlier message with the same ordering key has failed and is not delivered yet"
 	case outbox.StateDelivered:
 		return "the destination has confirmed the message"
 	}

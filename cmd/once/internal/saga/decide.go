@@ -81,7 +81,7 @@ func (c *decide) check(args []string) error {
 		return cli.Usage("--step is missing", try+", with a STEP of once saga show KEY")
 	case c.decision.Action != saga.ActionForce:
 	case c.notMade == c.fs.Changed("value"):
-		return cli.Usage("the outcome of the call is missing", "--value JSON if the call took effect, or --not-made")
+		return cli.Usage("no flag says what the outcome of the call is", "--value JSON if the call took effect, or --not-made")
 	case !c.notMade && !json.Valid([]byte(c.value)):
 		return cli.Usage(fmt.Sprintf("--value %s is not JSON", words.Quoted(c.value)), `--value '"text"', --value 7, or --value '{"id":"ch_1"}'`)
 	case !c.notMade:
