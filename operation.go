@@ -143,7 +143,7 @@ func (e *Engine[TX]) check(op *Operation) error {
 	case op.bounds() != nil:
 		return op.bounds()
 	case op.Retain != 0 && op.Retain < e.cfg.minRetain():
-		return fmt.Errorf("Operation.Retain is %v, and must be at least %v, so that the record does not expire before a commit without an answer is known to have succeeded or failed", op.Retain, e.cfg.minRetain())
+		return fmt.Errorf("Operation.Retain is %v, and must be at least %v, because the record must not expire while it is not known whether its commit has succeeded", op.Retain, e.cfg.minRetain())
 	case !op.Attempt.FirstSent.IsZero() && time.Until(op.Attempt.FirstSent) > e.skew(op):
 		return fmt.Errorf("%w: %v", wire.ErrFuture, op.Attempt.FirstSent)
 	case e.cfg.RequireNamespace != Namespace{} && !e.cfg.RequireNamespace.owns(op.Key):

@@ -39,7 +39,7 @@ func InTx[T, TX any](ctx context.Context, r *Run, s store.Store[TX], phase strin
 		return value, err
 	}
 	if !isSame(s, r.s.ops) {
-		return value, fmt.Errorf("%w: phase %q writes to a store that does not contain the lease, so both cannot commit in one transaction. Try: the store that was passed to lease.New, or lease.Call", ErrMisused, phase)
+		return value, fmt.Errorf("%w: phase %q writes to a store that does not contain the lease, so both cannot commit in one transaction. Try: lease.Call for this phase, or a write to the store that was passed to lease.New", ErrMisused, phase)
 	}
 	t := transaction[T, TX]{run: r, store: s, phase: phase, fn: fn}
 	if err := r.trace(ctx, Phase{Name: phase}, t.untilCommitted); err != nil {

@@ -118,7 +118,7 @@ func WriteProblem(w http.ResponseWriter, p Problem) {
 	}
 	body, err := json.Marshal(p)
 	if err != nil {
-		panic("oncehttp: WriteProblem: Problem.Extra cannot be JSON: " + err.Error()) // a mistake in the program
+		panic("oncehttp: WriteProblem: Problem.Extra cannot be encoded as JSON: " + err.Error()) // a mistake in the program
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
