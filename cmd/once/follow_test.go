@@ -101,13 +101,13 @@ func TestFollowCommands(t *testing.T) {
 			t.Fatal(outcome, err)
 		}
 		says(0, "ledger    /shop   applied  ", "inbox", "show", event.ID)
-		says(0, "billing   /shop   applied, found by its number  ", "inbox", "show", event.ID, "--topic", "refunds", "--key", "acct_1", "--seq", "1")
+		says(0, "billing   /shop   applied, matched by its number  ", "inbox", "show", event.ID, "--topic", "refunds", "--key", "acct_1", "--seq", "1")
 		says(0, "billing   /shop   parked  ", "inbox", "show", late.ID)
 		byNumber := func(seq string, more ...string) []string {
 			return append([]string{"inbox", "show", "--topic", "refunds", "--key", "acct_1", "--seq", seq}, more...)
 		}
-		says(0, "billing   /shop   applied, found by its number  ", byNumber("1")...)
-		says(0, "billing   /shop   parked, found by its number  ", byNumber("3")...)
+		says(0, "billing   /shop   applied, matched by its number  ", byNumber("1")...)
+		says(0, "billing   /shop   parked, matched by its number  ", byNumber("3")...)
 		says(0, `"event_id": "`+late.ID+`"`, byNumber("3", "-o", "json")...)
 		says(3, "has applied or parked message 2 of the key acct_1", byNumber("2")...)
 		says(3, "has applied or parked message 1 of the key acct_1", byNumber("1", "--source", "/other")...)
