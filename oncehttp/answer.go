@@ -207,7 +207,7 @@ func (x *Exchange) Answer(status int, header http.Header, body []byte) (once.Ans
 	return last.answer()
 }
 
-// Finish answers the request with the result of [once.Engine.Exec]. It sends the stored answer, the answer of the last call of Answer, or a
+// Finish answers the request with the result of [once.Engine.Exec]. Finish sends the stored answer, the answer of the last call of Answer, or a
 // [Problem]. A caller that sends new answers itself, without Answer, calls Finish for errors and replays only. After Finish the body of the request
 // can no longer be read.
 func (x *Exchange) Finish(rec store.Record, replayed bool, err error) {

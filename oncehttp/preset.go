@@ -37,8 +37,8 @@ type Preset struct {
 	// key are the same key, see the section Headers of the package documentation.
 	OpaqueKeys bool
 
-	// Verdicts are the verdicts by the status of the handler's answer. A key of the map is a status (200 to 999) or a class (2 to 9); a class applies
-	// to its statuses that are not listed themselves. For all other statuses the verdict is [VerdictDiscard].
+	// Verdicts are the verdicts by the status of the handler's answer. A key of the map is a status (200 to 999) or a class (2 to 9); a class, such
+	// as 4 for 400 to 499, applies to its statuses that are not in the map themselves. For all other statuses the verdict is [VerdictDiscard].
 	Verdicts map[int]Verdict
 
 	// Problems changes the HTTP statuses of codes such as [ProblemMismatch]. A code that is not listed has the status in the table of the package
@@ -49,7 +49,7 @@ type Preset struct {
 	Codes map[ProblemCode]ProblemCode
 
 	// ProblemBase is the beginning of the type URI of every problem of this package, such as "https://api.example.com/problems/". Serve
-	// [ProblemPages] there. Default: "https://oncelib.dev/problems/".
+	// the pages of [ProblemPages] under ProblemBase. Default: "https://oncelib.dev/problems/".
 	ProblemBase string
 
 	// These are the names of the answer headers that report how the request was handled. If a name is "", the header is not sent.
@@ -63,7 +63,7 @@ type Preset struct {
 	Retain time.Duration
 
 	// Route returns the name of the route, which follows the principal in the scope of a key. Preset.Route is used if Config.Route is nil. Default:
-	// see Config.Route.
+	// the default of Config.Route.
 	Route func(*http.Request) string
 
 	// Scope lists the values within which a key is unique, as words for documentation. Default: "caller" and "route", or "custom" if Route is set.

@@ -45,7 +45,7 @@ type Route struct {
 	void   func(context.Context, once.Operation) (store.Record, error)
 }
 
-// NewRoute returns the route of cfg, for requests that e executes. It panics if cfg is invalid.
+// NewRoute returns the route of cfg, for requests that e executes. NewRoute panics if cfg is invalid.
 func NewRoute[TX any](e *once.Engine[TX], cfg Config) *Route {
 	if isLeased(e) && cfg.Undoes != "" {
 		panic("oncehttp: Config.Undoes does not work with an engine of package lease: its work has several commits, so one transaction cannot undo it.\nTry: a saga, in which each step has an undo.")
@@ -97,8 +97,9 @@ func (rt *Route) Read(w http.ResponseWriter, r *http.Request) (x *Exchange, ok b
 	return x, false
 }
 
-// Config returns the Config of the route with all defaults filled in, including the defaults of the Preset and of the engine. Its Headers are all
-// stored headers. Its Preset.WriteProblem is nil if problems are sent as application/problem+json. The caller must not change the maps of the result.
+// Config returns the Config of the route with all defaults filled in, including the defaults of the Preset and of the engine. The field Headers of
+// the result has all stored headers. The field Preset.WriteProblem of the result is nil if problems are sent as application/problem+json. The caller
+// must not change the maps of the result.
 func (rt *Route) Config() Config {
 	cfg, preset := rt.plan.Config, rt.plan.preset
 	preset.Scope, preset.WriteProblem = rt.plan.scope, cfg.Preset.WriteProblem
@@ -112,7 +113,7 @@ func (rt *Route) Config() Config {
 }
 
 // Problems returns the problems with which requests of the route can be refused, in the dialect of its Preset. The problems are sorted by status, and
-// within a status in the order of this package's codes. RetryAfter is set if an answer may have the header Retry-After.
+// within a status in the order of this package's codes. Problem.RetryAfter is set if an answer with the problem may have the header Retry-After.
 func (rt *Route) Problems() []Problem {
 	codes := slices.Sorted(maps.Keys(problems))
 	list := make([]Problem, 0, len(codes))

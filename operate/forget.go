@@ -23,7 +23,8 @@ type ForgetRequest struct {
 	Preview bool
 }
 
-// These are errors of [Keys.Forget]. After ErrCache the data is erased from the database; after the other errors nothing has changed.
+// The method [Keys.Forget] returns these errors. After ErrCache the data is erased from the database; after ErrNothing, ErrRunning and ErrUnknown
+// nothing has changed.
 var (
 	ErrNothing = errors.New("operate: the scope has no operation with this key. Try: Keys.Find, which searches all scopes")
 	ErrRunning = errors.New("operate: the operation has not ended, and its owner still needs the stored data. Try: forget the operation after its end")
@@ -32,9 +33,9 @@ var (
 )
 
 // Forget erases the stored data of a finished operation: its answer, its captured request, its trace, the data of its recovery points, and the
-// request and correlation ids of its attempts so far. State, scope, key and fingerprint of the operation stay until its retention is over. So a retry
-// is not executed: it gets [once.CodeNoResult] (409 over HTTP). Forget returns a text that names the erased data; the audit gets the same text in the
-// same commit.
+// request and correlation ids of its attempts so far. The state, scope, key and fingerprint of the operation are kept until its retention is over. So
+// a retry is not executed: the retry gets [once.CodeNoResult] (409 over HTTP). Forget returns a text that names the erased data; the audit gets the
+// same text in the same commit.
 //
 // The key stays even if it is personal data, because only the key prevents the execution of a retry; set [once.Config].HashKeys to store hashes of
 // keys. Copies inside the database are not erased either: dead rows until they are vacuumed, write-ahead logs, replicas and backups.
