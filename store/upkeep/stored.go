@@ -6,12 +6,12 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// RecordSize is about how many bytes an operation takes in addition to its answer, its request and its data:
-// its names, the other columns and the indexes.
+// RecordSize is about how many bytes an operation takes in addition to its answer, its request and its data.
+// These bytes are for the names of the operation, the other columns and the indexes.
 const RecordSize = 400
 
 // Measurer reports how many bytes the operations of scopes take in the store. A store in an SQL database need
-// not implement it, because a query can compute the sizes.
+// not implement Measurer, because a query can compute the sizes.
 type Measurer interface {
 	// Stored reads up to limit operations that sort after the operation after, by the bytes of scope and key.
 	// Stored returns the total size of these operations for each scope. The result next is the argument after

@@ -4,6 +4,6 @@ package upkeep
 // database has confirmed.
 type Volatile interface {
 	// Volatile returns a sentence for people that says when writes may be lost, and with which consequences.
-	// The command "once doctor", the console and the documentation of routes show it.
+	// The command "once doctor", the console and the documentation of routes show this sentence.
 	Volatile() string
 }
