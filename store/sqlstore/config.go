@@ -16,7 +16,7 @@ type Config struct {
 	//  - A handler may run again although it has not failed, for one of three reasons. The handler has kept
 	//    its group (the operations that share a COMMIT) waiting for 100 ms, and then runs again alone. The
 	//    COMMIT of its group has failed. A statement of another handler has rolled back the whole group, as
-	//    INSERT OR ROLLBACK and a full disk do. Each run of the handler counts towards once.Config.Runs.
+	//    INSERT OR ROLLBACK and a full disk do. Each repeated run counts towards once.Config.Runs.
 	//  - The end of a context ends statements that read, as usual, but no statement that writes.
 	//    (A driver may be unable to interrupt a statement between two rows at all.)
 	//  - An operation waits for the COMMIT of its group, about 10 ms at most if the
