@@ -29,8 +29,8 @@ type Config struct {
 	MaxBody int
 
 	// Archive receives the rows that [Table.Sweep] is about to delete. The method (*archive.Writer).Write can
-	// be used as Archive. Sweep deletes the rows after Archive has returned nil. If Sweep fails in between,
-	// Archive receives the same rows again. Default: no archive.
+	// be used as Archive. Sweep deletes the rows only after Archive has returned nil. So if Sweep is
+	// interrupted after a call of Archive, Archive receives the same rows again. Default: no archive.
 	Archive func(ctx context.Context, rows []upkeep.Expired) error
 }
 
