@@ -66,7 +66,7 @@ func init() { //nolint:gochecknoinits // for packages that this one cannot impor
 //
 // If the answer of the database to a batch is lost, the engine finds out whether the batch was applied, as [Do]
 // does after a lost answer to COMMIT. If the database has no record of the operation, the engine runs the batch
-// again. If this second run fails too, the error has [EffectInDoubt], although [Do] could report
+// again. If the second run of the batch fails too, the error has [EffectInDoubt], although [Do] could report
 // [EffectNotApplied] after the same failure: a batch holds no claim, so the server may still receive and apply
 // the first copy of the batch.
 func DoBatch[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(b *Batch) (T, error)) (Result[T], error) {

@@ -34,24 +34,26 @@ const Forever = store.Forever
 
 // Config configures an [Engine]. The zero value is ready to use.
 type Config struct {
-	// Retain is how long a finished operation can be replayed, by the database's clock. After that time the key
-	// counts as never seen, and a retry executes the operation again. Retain must be at least one minute, and
-	// at least four times Settle. If Retain is [Forever], the result is never deleted. Default 72 h.
+	// Retain is how long a finished operation can be replayed, by the database's clock. After the time Retain
+	// the key counts as never seen, and a retry executes the operation again. Retain must be at least one
+	// minute, and at least four times Settle. If Retain is [Forever], the result is never deleted. Default 72
+	// h.
 	Retain time.Duration
 
 	// Runs limits how often the handler runs in one call. A handler runs again after a serialization failure or
 	// a deadlock, if another call of an operation that the handler joins (see [Join]) is in flight, and if the
 	// connection of a first attempt (Attempt.Number is 1) breaks. If a call has lost a race against another
 	// call of the same operation, the call runs its handler again up to 20 times, even if Runs is smaller.
-	// Usually the second run of such a call finds the record of the other call and replays the result. More
-	// runs are needed only if the other call is rolled back each time. Default 3.
+	// Usually the second run of a call that has lost a race finds the record of the other call and replays the
+	// result. After a lost race, more than two runs are needed only if each other call that has won a race is
+	// rolled back. Default 3.
 	Runs int
 
 	// Settle limits the time of COMMIT. If the answer to COMMIT is lost, Settle also limits the time in which
 	// the engine finds out whether COMMIT was applied. So a call can take up to two times Settle after its
-	// handler has returned. The end of the caller's context does not shorten these times. Stores on
-	// database/sql limit the time of COMMIT itself to 10 s (PostgreSQL) or to busy_timeout (SQLite). Default
-	// 5 s.
+	// handler has returned. The end of the caller's context does not shorten the times that Settle limits.
+	// Stores on database/sql limit the time of COMMIT itself to 10 s (PostgreSQL) or to busy_timeout
+	// (SQLite). Default 5 s.
 	Settle time.Duration
 
 	// Timeouts limit the waits of every operation. A field that is set in Operation.Timeouts takes precedence
@@ -71,9 +73,9 @@ type Config struct {
 	Cache int64
 
 	// CacheFor is how long a result stays in Cache and Shared. While a result is in Cache, this process does not notice
-	// that the record has disappeared from the database. A record disappears if another process erases it with Forget,
-	// or if a failover loses it (only if COMMIT does not wait for the standby). [Engine.InvalidateCache] removes a
-	// result earlier. CacheFor is never more than half of the operation's retention. Default 30 s.
+	// that the record has disappeared from the database. A record disappears if another process erases the record with
+	// Forget, or if a failover loses it (only if COMMIT does not wait for the standby). [Engine.InvalidateCache]
+	// removes a result earlier. CacheFor is never more than half of the operation's retention. Default 30 s.
 	CacheFor time.Duration
 
 	// Shared is a cache that all processes of the service use together, such as package
@@ -123,8 +125,8 @@ type Config struct {
 	// finds keys that are already stored.
 	HashKeys bool
 
-	// If RequireNamespace is set, the engine refuses keys that do not belong to this namespace. The
-	// zero value allows keys of any form.
+	// If RequireNamespace is set, the engine refuses keys that do not belong to the namespace RequireNamespace. The zero
+	// value allows keys of any form.
 	RequireNamespace Namespace
 
 	// Encrypter encrypts Operation.Request and the results in Shared. With an Encrypter, the engine stores the
@@ -136,12 +138,12 @@ type Config struct {
 	Observer Observer
 
 	// SlowHandler is how long a handler may run in its transaction before the observer receives an event of the
-	// type "slow_handler". The observer receives one such event for each run, while the handler still runs.
-	// [Warnings] logs the event, because a slow handler holds a connection of the pool and its locks.
+	// type "slow_handler". The observer receives one event "slow_handler" for each run, while the handler still
+	// runs. [Warnings] logs the event, because a slow handler holds a connection of the pool and its locks.
 	// SlowHandler does not apply to [DoBatch] and [Join]. Default: never.
 	SlowHandler time.Duration
 
-	// AfterCommit is called after each call that has committed writes. An example of such a function is
+	// AfterCommit is called after each call that has committed writes. For example, set AfterCommit to
 	// the method Wake of an outbox.Relay. The function AfterCommit must return quickly, and must not call
 	// the engine. Default: no function.
 	AfterCommit func()

@@ -91,11 +91,11 @@ type Attempt struct {
 
 	// FirstSent is the time at which the caller sent this operation for the first time, by the caller's clock.
 	// The call is refused with [CodeStale] if no record is found and FirstSent is so long ago that the record
-	// of the first attempt may have expired. The refused operation may have been executed by the first
-	// attempt. If a record is found, its result is replayed as usual. FirstSent is compared with the
-	// database's clock, with a tolerance of Config.Skew. Every attempt must have the same FirstSent. If
-	// FirstSent is set, a first attempt needs a look-up, too. The zero value means that the time is not known.
-	// If FirstSent is zero, a retry after the retention executes the operation again.
+	// of the first attempt may have expired. If a call is refused with CodeStale, the first attempt may have
+	// executed the operation. If a record is found, its result is replayed as usual. FirstSent is compared
+	// with the database's clock, with a tolerance of Config.Skew. Every attempt must have the same FirstSent.
+	// If FirstSent is set, a first attempt needs a look-up, too. The zero value means that the time is not
+	// known. If FirstSent is zero, a retry after the retention executes the operation again.
 	FirstSent time.Time
 
 	// Trace is the W3C traceparent of the caller. Trace is kept with the operation, so that a replay can be

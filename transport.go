@@ -74,9 +74,9 @@ func (e *Engine[TX]) IsDone(ctx context.Context, op Operation) bool {
 // ReadRecord returns the record of op and executes nothing. Use ReadRecord to show the state of an operation. The state is
 // [store.StateAbsent] if no record exists: either the operation was not executed, or an engine without leases executes it now. The
 // state is also [store.StateUnknown] if the owner of a lease has died during an external call whose outcome only an operator can
-// find out. In this case ReadRecord returns StateUnknown before a later call of the operation has written StateUnknown to the
-// record. The caller must not change the bytes of the record. Even if Config.Synced is set, ReadRecord may return a record that
-// the standby does not have yet.
+// find out. After such a death ReadRecord returns StateUnknown even before a later call of the operation has written StateUnknown
+// to the record. The caller must not change the bytes of the record. Even if Config.Synced is set, ReadRecord may return a record
+// that the standby does not have yet.
 func (e *Engine[TX]) ReadRecord(ctx context.Context, op Operation) (store.Record, error) {
 	c := call[TX]{e: e, op: op, id: e.id(op.Scope, op.Key)}
 	if err := e.check(&op); err != nil {

@@ -27,10 +27,10 @@ const FailureUndone = voided.Code
 //
 // The parameter op is the operation that was passed to [Do]. Its Retain must be the same as in the call of
 // [Do], or longer. If op has a Fingerprint, the Fingerprint is compared with the stored Fingerprint. Set
-// Attempt.FirstSent of op to the time at which the operation was first sent. If this time is so long ago that
+// Attempt.FirstSent of op to the time at which the operation was first sent. If FirstSent is so long ago that
 // the record may have expired, the error is [CodeStale]. If op is in flight, Undo waits for the end of op, for
-// at most Operation.Wait. If op is still in flight after this wait, the error is [CodeInFlight]. If op has
-// ended with a [Failure], there is nothing to undo.
+// at most Operation.Wait. If op is still in flight after Operation.Wait, the error is [CodeInFlight]. If op
+// has ended with a [Failure], there is nothing to undo.
 //
 // The undo is an operation of its own: the undo has the scope of op, and its key is the key of op followed by
 // ":undo". Undo returns the same errors as [Do]. If undo returns a Failure, the Failure is stored, and the

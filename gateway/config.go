@@ -70,9 +70,9 @@ type Config struct {
 
 	// ReceiptsKept is how long the service keeps receipts. ReceiptsKept must not be longer than the retention
 	// with which any process sweeps receipts. A missing receipt proves that a forward had no effect only
-	// until nine tenths of ReceiptsKept have passed since the forward. After this time a sweep may have
-	// deleted the receipt, so the outcome is unknown until an operator decides. Default: DefaultReceiptsKept.
-	// If receipts are never swept, set [once.Forever].
+	// until nine tenths of ReceiptsKept have passed since the forward. After nine tenths of ReceiptsKept a
+	// sweep may have deleted the receipt, so the outcome is unknown until an operator decides. Default:
+	// DefaultReceiptsKept. If receipts are never swept, set [once.Forever].
 	ReceiptsKept time.Duration
 
 	// ReceiptsAtOnce is the largest number of concurrent calls of Receipts. For example, set ReceiptsAtOnce to
@@ -91,17 +91,18 @@ type Config struct {
 	Quota *limit.Quota
 
 	// TrustedProxies are the networks of proxies that may set X-Forwarded-For, X-Forwarded-Proto and
-	// X-Forwarded-Host. In requests from other senders the gateway replaces these headers. Default: no proxy is
-	// trusted.
+	// X-Forwarded-Host. In requests from all other senders the gateway replaces X-Forwarded-For,
+	// X-Forwarded-Proto and X-Forwarded-Host. Default: no proxy is trusted.
 	TrustedProxies []netip.Prefix
 
 	// Routes are the kinds of requests that have keys. All other requests are forwarded without a key.
 	Routes []Route
 
 	// Hidden are prefixes of paths for which clients get 404, in any letter case and in any spelling. If a path has
-	// ".." or a parameter such as ";x=1", services read the path in different ways. A client gets 404 for such a
-	// path if all segments of a prefix are in the path, in the order of the prefix. Hide the endpoint under which
-	// the service serves receipts: this endpoint shows stored answers, and can prevent operations from committing.
+	// ".." or a parameter such as ";x=1", services read the path in different ways. A client gets 404 for a path
+	// with ".." or a parameter if all segments of a prefix are in the path, in the order of the prefix. Hide the
+	// endpoint under which the service serves receipts: this endpoint shows stored answers, and can prevent
+	// operations from committing.
 	Hidden []string
 
 	// Idle is how long an unused connection to the service is kept open. Idle must be shorter than the
@@ -112,8 +113,8 @@ type Config struct {
 	// TLS configures TLS for an https Upstream. Default: the configuration of net/http.
 	TLS *tls.Config
 
-	// StatusPath is the path under which the gateway serves the state of an operation. The problem documents of the gateway contain the URL of
-	// this state as status_url. Default: /once/status.
+	// StatusPath is the path under which the gateway serves the state of an operation. The problem documents of the gateway contain the URL of the
+	// operation's state as status_url. Default: /once/status.
 	StatusPath string
 
 	// Dial opens a connection to the service. Default: the method DialContext of a [net.Dialer].

@@ -5,8 +5,9 @@ import (
 	"net/http"
 )
 
-// The gateway sets these headers in each request that it forwards. The service writes the values of
-// both headers into the receipt. A client cannot set these headers.
+// The gateway sets the headers OperationHeader and FingerprintHeader in each request that it forwards. The
+// service writes the values of both headers into the receipt. If a client sends one of these headers, the
+// gateway does not forward the client's value.
 const (
 	OperationHeader   = "Once-Operation"   // a UUID: the primary key of the receipt
 	FingerprintHeader = "Once-Fingerprint" // the fingerprint of the request, in hexadecimal
@@ -33,17 +34,17 @@ type Receipt struct {
 }
 
 // Receipts reads the receipts of a service, either from the service's database or through an HTTP endpoint of
-// the service. The gateway calls the methods of Receipts concurrently. A method must return when its context
-// ends.
+// the service. The gateway calls the methods of Receipts concurrently. Each method of Receipts must return
+// when its context ends.
 type Receipts interface {
 	// Look reads the receipt of an operation. The result found = false proves nothing: the transaction of
 	// the service may still commit.
 	Look(ctx context.Context, operation string) (r Receipt, found bool, err error)
 
 	// If no receipt exists, Settle writes a tombstone, a row that prevents the service from writing a receipt.
-	// Then Settle reads the row. The result of Settle is final: either the receipt or the tombstone. Settle
-	// waits for a transaction of the service that has inserted the receipt and has not committed. If ctx ends
-	// while Settle waits, or if anything else fails, Settle returns an error. After an error the outcome is
-	// still unknown, and a tombstone may exist.
+	// Then Settle reads the receipt or the tombstone. The result of Settle is final: either the receipt or the
+	// tombstone. Settle waits for a transaction of the service that has inserted the receipt and has not
+	// committed. If ctx ends while Settle waits, or if anything else fails, Settle returns an error. After an
+	// error the outcome is still unknown, and a tombstone may exist.
 	Settle(ctx context.Context, operation string) (Receipt, error)
 }

@@ -8,8 +8,8 @@
 //
 // A [Map] says which region is the home of a tenant: the region to which the tenant is pinned, or else the region that a hash chooses. The map may be
 // outdated. Only a row in the database of the region decides whether the region owns a tenant: each commit of an operation through [Store] checks
-// this row in its own transaction. If the region does not own the tenant, nothing is applied, and the caller receives [NotHomeError]. The caller may
-// then try again with the same key.
+// this row in its own transaction. If the region does not own the tenant, nothing is applied, and the caller receives [NotHomeError]. After a
+// NotHomeError the caller may try again with the same key.
 //
 // [Handler] forwards a request to the home of its tenant. A region never forwards a request that another region
 // has forwarded. The map gets the new homes of tenants from the answers of other regions and from the database

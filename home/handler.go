@@ -42,8 +42,8 @@ type Config struct {
 
 	// MaxBody is the size in bytes of the largest body of a forwarded request, and of the largest body of an
 	// answer to a forwarded request. A request with a larger body is answered with 413. If the answer has a
-	// larger body, the client gets 503, as if the answer were incomplete. Both bodies are held in memory.
-	// Default: 16 MiB.
+	// larger body, the client gets 503, as if the answer were incomplete. The bodies of the request and of
+	// the answer are held in memory. Default: 16 MiB.
 	MaxBody int64
 }
 

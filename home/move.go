@@ -15,8 +15,8 @@ import (
 
 // Mover moves tenants between regions.
 type Mover struct {
-	// Regions are the databases of all regions, by the names of the regions. All these databases must be
-	// migrated with [Migrations] and have the same dialect.
+	// Regions are the databases of all regions, by the names of the regions. All databases of Regions must be migrated with [Migrations] and have the
+	// same dialect.
 	Regions map[string]sqlplane.Database
 
 	// Rows moves the service's own rows of the tenant, and rows of outboxes and inboxes if the messages in
@@ -28,7 +28,7 @@ type Mover struct {
 	// Default: nil, nothing is called. In every case Move stores the new home in all databases that Move can
 	// reach. A process whose map is outdated learns the new home when its region refuses an operation of the
 	// tenant, or when it forwards a request of the tenant. Until the process has learned the new home, clients may
-	// get 503 or 421. After such an answer a client may send the same request again.
+	// get 503 or 421. After a 503 or 421 a client may send the same request again.
 	Publish func(ctx context.Context, tenant string, p Pin) error
 }
 
@@ -41,7 +41,7 @@ type Handover struct {
 	//
 	//	select 1 from once_home where tenant = 'TENANT' and epoch = EPOCH and not owned for update
 	//
-	// If this query returns no row, another run has taken over the move, and the transaction must be rolled back.
+	// If the query returns no row, another run has taken over the move, and the transaction must be rolled back.
 	Epoch int64
 }
 

@@ -24,11 +24,11 @@ import (
 //		Compare:   oncehttp.Compare{JSON: []string{"/amount", "/currency"}, Headers: []string{"X-Api-Version"}},
 //	}
 //
-// Parts that are not compared may differ between two attempts, and the later attempt still gets the answer to the first one. Therefore name in a
-// Compare every part of the request on which its effect depends.
+// Parts that are not compared may differ between two attempts, and the later attempt still gets the answer to the first attempt. Therefore a Compare
+// must name every part of the request on which the effect of the request depends.
 //
-// If a body does not fit its Compare, the whole body is compared, as without a Compare. A body does not fit if it has another content type, cannot be
-// parsed, or has none of the named values. JSON does not fit if a member on the path to a named value exists twice.
+// If a body does not fit its Compare, the whole body is compared, as without a Compare. A body does not fit its Compare if the body has another
+// content type, cannot be parsed, or has none of the named values. JSON does not fit if a member on the path to a named value exists twice.
 //
 // After you change the Compare of a route, answers that were stored before the change are replayed without any comparison until their retention ends.
 // An answer that was stored before the change has a fingerprint (a hash of the compared parts) of the old Compare, which says nothing about a

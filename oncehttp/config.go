@@ -31,8 +31,8 @@ type Config struct {
 	// however, is compared as the client sent it. If one key is sent under both prefixes, the second request is therefore refused as a mismatch,
 	// unless Route returns a different name for each prefix.
 	//
-	// The host is part of the name only if the pattern contains it. The host is also not compared between two requests, because one service may have
-	// many host names. If the middleware is around a router that serves several hosts, write
+	// The host is part of the route's name only if the pattern contains the host. The host is also not compared between two requests, because one
+	// service may have many host names. If the middleware is around a router that serves several hosts, write
 	//
 	//	func(r *http.Request) string { return r.Method + " " + r.Host + r.URL.Path }
 	Route func(*http.Request) string
@@ -49,8 +49,9 @@ type Config struct {
 	// answer has "Idempotency-Status: ignored". Default: a request without a key is answered with 400.
 	Optional bool
 
-	// FormField is the name of a field of an HTML form, urlencoded or multipart. The key is read from this field if no header has a key. If the field
-	// is hidden and filled by the server, a form that an impatient user sends twice takes effect once. Default: "", keys are not read from forms.
+	// FormField is the name of a field of an HTML form, urlencoded or multipart. The key is read from the field FormField if no header has a key. If
+	// the field is hidden and filled by the server, a form that an impatient user sends twice takes effect once. Default: "", keys are not read from
+	// forms.
 	FormField string
 
 	// Key returns the key of a request. If Key is set, no key is read from the headers or from FormField. Key may read the body of the request. The
@@ -73,9 +74,9 @@ type Config struct {
 	Retain time.Duration
 
 	// KeyTime says that keys contain the time of the first attempt. If a request has no Once-First-Sent and its key is a UUID of version 7, the time
-	// in the key counts as the time of the first attempt: see [once.Attempt]. Clients must then make the key when they send the first attempt, and
-	// not long before. For example, a form that stays open for days must not contain a key that was made when the form was opened. Default: no time
-	// is read from keys.
+	// in the key counts as the time of the first attempt: see [once.Attempt]. If KeyTime is set, clients must make the key when they send the first
+	// attempt, and not long before. For example, a form that stays open for days must not contain a key that was made when the form was opened.
+	// Default: no time is read from keys.
 	KeyTime bool
 
 	// Optimistic sets [once.Operation].Optimistic: the handler begins before the database was asked whether the operation is done. If the operation
@@ -104,8 +105,8 @@ type Config struct {
 	MaxResponse int64
 
 	// MaxStored is the largest answer that is stored, in bytes, including its headers. If an answer is larger, the handler's writes are committed,
-	// and the answer is sent only once, with "Idempotency-Status: omitted". A retry of an operation with such an answer gets 409 and is never
-	// executed. Default: 1 MiB.
+	// and the answer is sent only once, with "Idempotency-Status: omitted". If the answer was not stored because it is larger than MaxStored, a
+	// retry gets 409 and is never executed. Default: 1 MiB.
 	MaxStored int64
 
 	// Headers are the names of answer headers that are stored in addition to Content-Type, Content-Encoding, Content-Language, Content-Disposition,
@@ -114,10 +115,11 @@ type Config struct {
 	// further headers.
 	Headers []string
 
-	// Redact are JSON Pointers (RFC 6901) to values of an answer's body that are not stored, such as "/card/token". The first answer has all values.
-	// In a replay each redacted value is null, every other byte is as in the first answer, and the header Idempotency-Redacted names the redacted
-	// values: "/card/token", "/cvc". If Redact is set, an answer whose body is not JSON is not stored: it has "Idempotency-Status: omitted", as
-	// MaxStored explains. An undo gets the answer as it is stored, without the redacted values. Default: all values are stored.
+	// Redact are JSON Pointers (RFC 6901) to values of an answer's body that are not stored, such as "/card/token". The first answer contains all
+	// values, also the values that Redact names. In a replay each redacted value is null, every other byte is as in the first answer, and the header
+	// Idempotency-Redacted names the redacted values: "/card/token", "/cvc". If Redact is set, an answer whose body is not JSON is not stored: it
+	// has "Idempotency-Status: omitted", as MaxStored explains. An undo gets the answer as it is stored, without the redacted values. Default: all
+	// values are stored.
 	Redact []string
 
 	// OnReplay is called before a stored answer is sent again. rec is the record of the operation, and OnReplay must not change rec. OnReplay may add

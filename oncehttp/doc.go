@@ -14,9 +14,9 @@
 //
 // # What a handler can rely on
 //
-// The client receives nothing before the commit. The answer of the handler is held in memory until then. Flush therefore does nothing, and 1xx
-// answers and trailers are dropped. Calls that cannot be delayed (Hijack, server-sent events, deadlines of [http.ResponseController]) are refused.
-// The body of the request has been read before the handler begins.
+// The client receives nothing before the commit. The answer of the handler is held in memory until the commit. Flush therefore does nothing, and
+// 1xx answers and trailers are dropped. Calls that cannot be delayed (Hijack, server-sent events, deadlines of [http.ResponseController]) are
+// refused. The body of the request has been read before the handler begins.
 //
 // The status of the answer decides about the transaction. With 2xx and 3xx the writes are committed and the answer is stored. With a definitive 4xx
 // the writes are rolled back and the answer is stored. With any other status the writes are rolled back, and the answer is sent but not stored.
@@ -85,15 +85,16 @@
 // A key is deleted after its retention, and a later retry with this key would be executed again. A client that sends Once-First-Sent with its retries
 // gets 412 after the retention, and nothing is executed: the first attempt may have been executed and its record deleted. If the answer is still
 // stored, the client gets the answer. After a 412 a new key is not safe, because the operation may be done: the client must read the data that it
-// wanted to change. If a client sends Once-First-Sent with its first attempt too, it is also protected against copies of that attempt that arrive
-// days late. The protection by Once-First-Sent costs one look-up in the database. The clocks of client and server may differ by [once.Config].Skew.
+// wanted to change. If a client sends Once-First-Sent with its first attempt too, the client is also protected against copies of the first attempt
+// that arrive days late. The protection by Once-First-Sent costs one look-up in the database. The clocks of client and server may differ by
+// [once.Config].Skew.
 //
 // # Work under leases
 //
 // With an engine of package lease the handler gets a *lease.Run instead of a transaction, and does its writes and calls in phases, each with its own
 // commit. The handler's context does not end with the context of the request. If a client disconnects, the work goes on, and a retry on any node
-// waits for this work. A duplicate waits for Config.Wait, and then gets 409 with Retry-After. If Config.StatusURL is set, this 409 has the URL of the
-// operation's state, which [StatusHandler] serves.
+// waits for the end of the work. A duplicate waits for Config.Wait, and then gets 409 with Retry-After. If Config.StatusURL is set, the answer with
+// 409 contains the URL of the operation's state, which [StatusHandler] serves.
 //
 // After a failure all finished phases stay committed, and the retry continues after the last finished phase. [Resume] finishes the work of a
 // request without the client that has sent the request. Every request needs a key: Middleware panics if Config.Optional is set, and a [Handler]
@@ -101,8 +102,8 @@
 //
 // # Undo
 //
-// A service that takes part in the saga of another service has, for each of its routes, a second route that undoes the operations of the first
-// route. Config.Undoes makes such a second route, which is [once.Undo] over HTTP.
+// A service that takes part in the saga of another service has, for each of its routes, a second route that undoes the operations of the first route.
+// To make a route that undoes, set Config.Undoes. A route that undoes is [once.Undo] over HTTP.
 //
 //	deposits := oncehttp.Config{Principal: account}
 //	undos := deposits
@@ -112,14 +113,14 @@
 //
 // A request to the route that undoes has the header Once-Undoes, whose value is the key of the request to undo. The request to undo may arrive
 // later than the request that undoes it. The undo is an operation with its own scope and key, which are derived from the scope and key of the
-// undone operation. So the undo happens once, even if many clients ask for it. An Idempotency-Key of the undo request is ignored. Two undo
-// requests for one operation are compared with each other, and not with the operation that they undo.
+// undone operation. So the undo of an operation happens once, even if many clients request the undo. An Idempotency-Key of the undo request is
+// ignored. Two undo requests for one operation are compared with each other, and not with the operation that they undo.
 //
 //   - If the deposit was made, the handler of the undo runs once. The [http.Request.Response] of the undo's request is the stored answer to the
 //     deposit. The answer to the undo has "Idempotency-Status: undone", on a replay as well; if the handler writes no answer, the status is 204.
-//   - If the deposit was not made, the answer is 204 with "Idempotency-Status: nothing". The deposit can then never be made: a request for it that
-//     arrives late gets 409, CONFLICT.idempotency.undone. The answer is the same 204 if the deposit has a stored 4xx, because a deposit that was
-//     answered with 4xx had no effect.
+//   - If the deposit was not made, the answer is 204 with "Idempotency-Status: nothing". After this undo the deposit can never be made: a request
+//     for the deposit that arrives late gets 409, CONFLICT.idempotency.undone. The answer is the same 204 if the deposit has a stored 4xx, because
+//     a deposit that was answered with 4xx had no effect.
 //   - If the deposit is in flight, the undo waits for Config.Wait, and then the answer is 409 with Retry-After.
 //
 // # Programs that are not handlers
@@ -129,9 +130,9 @@
 //
 // # Dialects
 //
-// APIs that accept idempotency keys differ in headers, statuses and errors. All differences between such APIs are data in a [Preset]:
-// [DefaultPreset], the presets of the packages oncehttp/stripe and oncehttp/refundplaybook, or a changed copy of one of them. The rest of this
-// page describes DefaultPreset.
+// APIs that accept idempotency keys differ in headers, statuses and errors. All differences between APIs with idempotency keys are data in a
+// [Preset]: [DefaultPreset], the presets of the packages oncehttp/stripe and oncehttp/refundplaybook, or a changed copy of one of them. The
+// rest of this page describes DefaultPreset.
 //
 // # Problems
 //
@@ -173,8 +174,8 @@
 // The value of retryable is yes if the same request with the same key may succeed later. CONFLICT.idempotency.unknown is retryable, with a
 // Retry-After, if the called service can be asked for the outcome (lease.Check).
 //
-// The value of safe_new_key is yes if nothing was applied under the key of the request and nothing can be applied under it later. A new attempt
-// under another key then repeats no effect. The value is rarely yes:
+// The value of safe_new_key is yes if nothing was applied under the key of the request and nothing can be applied under it later. If safe_new_key is
+// yes, a new attempt under another key repeats no effect. The value is rarely yes:
 //
 //   - After a rollback, or while the database cannot be reached, an earlier or delayed copy of the request may have been applied or may be applied
 //     later. A retry with the same key is safe, a retry with another key is not.

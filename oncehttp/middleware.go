@@ -42,9 +42,10 @@ func Handler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWrite
 // BatchHandler is [Handler] for a handler that reads nothing between its writes: the handler declares its writes on the batch, writes its answer, and
 // returns. A store that supports batches (pgxstore) then sends key, writes, answer and COMMIT to the database in one round trip, see [once.DoBatch].
 //
-// The handler runs before the database is asked whether a stored answer exists. So the handler also runs for a retry, whose answer is then the
-// stored one and not the handler's. Therefore the handler must do nothing but declare writes and write its answer. If a write fails, the answer of
-// the handler is not sent: the client gets a [Problem], and a retry is executed. If the answer depends on the results of writes, use [Handler].
+// The handler runs before the database is asked whether a stored answer exists. So the handler also runs for a retry. Such a retry then gets the
+// stored answer, and the answer of the handler is dropped. Therefore the handler must do nothing but declare writes and write its answer. If a
+// write fails, the answer of the handler is not sent: the client gets a [Problem], and a retry is executed. If the answer depends on the results
+// of writes, use [Handler].
 //
 // BatchHandler panics if the engine comes from package lease, because work under a lease writes in phases and not in a batch. BatchHandler also
 // panics if cfg is invalid.

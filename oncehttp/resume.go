@@ -23,7 +23,7 @@ import (
 //
 // The handler gets the captured request (Config.CaptureRequest), which has no credentials. Neither Config.Principal nor middleware around the route
 // is called. The principal is taken from the scope of the operation. So a handler that may be resumed must call the function [Principal], and must
-// not use values that authentication puts into the context. The answer of the handler is stored, and the client's retry gets it.
+// not use values that authentication puts into the context. The answer of the handler is stored, and the client's retry gets the stored answer.
 //
 // The scope of the operation has the pattern of the route, from which Resume sets [http.Request.Pattern] and [http.Request.PathValue]. If
 // Config.Route is set, or if the pattern is not a pattern of [http.ServeMux], the request has no pattern. If the request has no pattern, h should

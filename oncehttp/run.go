@@ -121,7 +121,7 @@ func Tx[TX any](ctx context.Context) TX {
 }
 
 // Key returns the key of the operation that ctx belongs to. ok is false outside of the middleware, and if the request has no key. For calls to other
-// services, derive further keys from this key with [once.DeriveKey].
+// services, derive further keys from the result of Key with [once.DeriveKey].
 func Key(ctx context.Context) (key string, ok bool) {
 	r, ok := runOf(ctx)
 	if !ok {

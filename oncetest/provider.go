@@ -58,8 +58,7 @@ func (p *Provider) Effects() int {
 	return p.effects
 }
 
-// LoseAnswers makes the provider lose the answers to the next n requests. These requests still
-// take effect.
+// LoseAnswers makes the provider lose the answers to the next n requests. A request whose answer is lost still takes effect.
 func (p *Provider) LoseAnswers(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

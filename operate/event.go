@@ -39,7 +39,7 @@ type Event struct {
 	Operation *OperationName `json:"operation,omitempty"`
 }
 
-// These are the states of an event.
+// The constants are the states of an event.
 const (
 	EventWaiting   = "waiting"   // the event waits for its delivery
 	EventBlocked   = "blocked"   // the event waits because an earlier message with the same ordering key has failed

@@ -82,7 +82,8 @@ type InboxChange struct {
 	Changed bool  `json:"changed"` // true if the change was made; false in a preview
 }
 
-// GapFilter chooses which ordering keys, of the keys that wait for a missing message, are listed. The zero value chooses all these keys.
+// GapFilter chooses which ordering keys, of the keys that wait for a missing message, are listed. The zero value of GapFilter chooses all ordering
+// keys that wait for a missing message.
 type GapFilter struct {
 	Window
 
@@ -122,8 +123,8 @@ type InboxMessage struct {
 	Seq      int64  `json:"seq"`
 }
 
-// List returns the keys that wait for a message, the longest wait first. It lists at most 1000 keys of each consumer, of at most 10,000 consumers.
-// Each page reads the whole list from the database.
+// List returns the keys that wait for a message, the longest wait first. List returns at most 1000 keys of each consumer, of at most 10,000
+// consumers. Each page reads the whole list from the database.
 func (i *Inboxes) List(ctx context.Context, f GapFilter) (p Page[Gap], err error) {
 	// The whole list is read, so its cursor is a position in the list.
 	skip := 0

@@ -145,8 +145,8 @@ func (a *Keys) scopes(ctx context.Context, f KeyFilter, most int) ([]string, err
 	})
 }
 
-// FindHash returns all operations that match f and whose key has this hash, as logs show it. No index contains the hash, so set f.Scope or f.Since to
-// limit the rows that are read.
+// FindHash returns all operations that match f and whose key has the hash that the parameter hash contains. Logs show the hashes of keys. No index
+// contains the hash, so set f.Scope or f.Since to limit the rows that are read.
 func (a *Keys) FindHash(ctx context.Context, hash string, f KeyFilter) (found []Operation, err error) {
 	const read = 1000 // at once
 	for f.Limit, f.After = read, ""; ; {

@@ -1,5 +1,5 @@
 // Package operate has the methods with which an operator reads and changes the data that this library stores in a database: operations, sagas,
-// outbox, inboxes, dead letters and webhooks. Package console and the command "once" use this package.
+// outbox, inboxes, dead letters and webhooks. Package console and the command "once" use package operate.
 //
 //	op := operate.New(s, operate.Config{}) // s is the SQL store of the engine
 //
@@ -82,7 +82,7 @@ type Config struct {
 	// Encrypter decrypts payloads, headers and inputs. Set Encrypter if the service encrypts them. Default: nil.
 	Encrypter once.Encrypter
 
-	// Caches are the caches of this process; *once.Engine is one. [Keys.Forget] removes the answers of forgotten operations from these caches. Caches
+	// Caches are the caches of this process; a *once.Engine is a Cache. [Keys.Forget] removes the answers of forgotten operations from Caches. Caches
 	// of other processes may replay a forgotten answer for up to [once.Config].CacheFor.
 	Caches []Cache
 }

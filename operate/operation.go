@@ -17,8 +17,8 @@ import (
 // The names of all other states are the words of [store.State].
 const StateExpired = "expired"
 
-// Operation is a stored operation, in the form that people and scripts read. It does not have the request and the answer, because these may contain
-// confidential data.
+// Operation is a stored operation, in the form that people and scripts read. An Operation does not have the request and the answer, because request
+// and answer may contain confidential data.
 type Operation struct {
 	Scope         string     `json:"scope"`
 	Key           string     `json:"key"`            // the key as it is stored; with once.Config.HashKeys a hash

@@ -109,8 +109,8 @@ func (o *Outbox) TopicsUpTo(ctx context.Context, after string, most int) (p Page
 	return p, err //nolint:wrapcheck // likewise
 }
 
-// Waits returns the reasons why messages of a topic wait. Pauses are not included; [Outbox.Pauses] returns them. If topic is "", Waits returns the
-// reasons of all topics.
+// Waits returns the reasons why messages of a topic wait. Waits does not return pauses: call [Outbox.Pauses] for the pauses. If topic is "", Waits
+// returns the reasons of all topics.
 func (o *Outbox) Waits(ctx context.Context, topic string) ([]TopicWait, error) {
 	topics, err := o.Topics(ctx)
 	list := []TopicWait{}
@@ -154,8 +154,8 @@ func (o *Outbox) Resume(ctx context.Context, by By, topic, key string) (outbox.R
 	return o.by(by).Resume(ctx, topic, key) //nolint:wrapcheck // likewise
 }
 
-// Skip gives up a message that was not delivered, so that the later messages of its key are delivered. Instead of this message, a marker with the
-// number of the message is delivered.
+// Skip gives up a message that was not delivered, so that the later messages of its key are delivered. A relay delivers a marker (an empty message
+// with the same number) in place of the skipped message.
 func (o *Outbox) Skip(ctx context.Context, by By, id string) error {
 	if err := by.check(); err != nil {
 		return err
@@ -177,9 +177,9 @@ type Since struct {
 	Topic string
 }
 
-// ResendSince makes the messages that s chooses due again, so that a relay delivers them again. ResendSince returns the number of these messages.
-// Use ResendSince for consumers that were restored from a backup. Messages whose payload was erased are left out. ResendSince may be called again,
-// for example after an error; consumers then receive duplicates.
+// ResendSince makes the messages that s chooses due again, so that a relay delivers them again. ResendSince returns the number of messages that
+// are due again. Use ResendSince for consumers that were restored from a backup. Messages whose payload was erased are left out. ResendSince may
+// be called again, for example after an error; consumers then receive duplicates.
 func (o *Outbox) ResendSince(ctx context.Context, by By, s Since) (n int, err error) {
 	err = o.since(ctx, s, func(m Message) error {
 		err := o.Resend(ctx, by, m.ID)

@@ -21,7 +21,7 @@ const (
 	mostEndpoints  = 100 // and at most as many states of endpoints
 )
 
-// Overview is a summary of a database. Pointer fields are nil if their tables do not exist.
+// Overview is a summary of a database. If a table does not exist, the pointer fields of Overview that count its rows are nil.
 type Overview struct {
 	Running, Waiting, Unknown Tally
 

@@ -55,7 +55,7 @@ func (v SagaView) WithoutBody() SagaView {
 	return v
 }
 
-// Meaning returns sentences that explain the state of the saga to an operator who was alerted. For a stuck saga these sentences give the reason.
+// Meaning returns sentences that explain the state of the saga to an operator who was alerted. For a stuck saga the sentences give the reason.
 func (v SagaView) Meaning() string {
 	switch v.State {
 	case saga.StateRunning:

@@ -33,7 +33,7 @@ type KeyView struct {
 }
 
 // Show returns all stored facts about a key: its operation, the operation's progress, its last attempts, and the acts of operators on it. If the
-// table of the attempt log or of the audit does not exist, its list in the result is empty.
+// database has no attempt log, the list of attempts is empty. If the database has no audit, the list of acts is empty.
 func (a *Keys) Show(ctx context.Context, q KeyQuery) (v KeyView, err error) {
 	v = KeyView{Key: q.Key, Scope: q.Scope, ScopesWithKey: []string{}, Timeline: Timeline{Attempts: []Attempt{}, Audit: []Entry{}}}
 	if q.Only {

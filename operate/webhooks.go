@@ -38,7 +38,7 @@ type Endpoint struct {
 	Now time.Time `json:"-"` // the time of the database's clock when this value was read
 }
 
-// These are the states of endpoints.
+// The constants are the states of endpoints of webhooks.
 const (
 	EndpointActive   = "active"
 	EndpointFailing  = "failing"  // the last attempt has failed
@@ -292,7 +292,7 @@ func (w *Webhooks) Resend(ctx context.Context, by By, endpoint, event string) er
 }
 
 // Recover makes the stopped deliveries of an endpoint in the period p due again, so that their events are sent again. Recover returns the number of
-// these deliveries. See [webhook.Endpoints.Recover].
+// deliveries that are due again. See [webhook.Endpoints.Recover].
 func (w *Webhooks) Recover(ctx context.Context, by By, endpoint string, p webhook.Period) (recovered int64, err error) {
 	err = w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) (err error) {
 		recovered, err = es.Recover(ctx, tenant, endpoint, p)
@@ -301,7 +301,7 @@ func (w *Webhooks) Recover(ctx context.Context, by By, endpoint string, p webhoo
 	return recovered, err
 }
 
-// Replay sends the events of the period p for which the endpoint has no delivery. Replay returns the number of these events. See
+// Replay sends the events of the period p for which the endpoint has no delivery. Replay returns the number of events that it has sent. See
 // [webhook.Endpoints.Replay].
 func (w *Webhooks) Replay(ctx context.Context, by By, endpoint string, p webhook.Period) (replayed int64, err error) {
 	err = w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) (err error) {

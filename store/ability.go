@@ -28,9 +28,10 @@ type (
 	//
 	// If ClaimsByCommit returns true, Begin looks up the record of the operation but excludes no other
 	// transaction: several transactions of one operation may be open at the same time, in one process or in
-	// many, and each of these transactions runs the user's handler. The first Commit claims the operation.
-	// Every other Commit applies nothing and returns [KindTaken] or [KindRetry]; such a Commit may wait for
-	// the end of the first Commit. No caller ever sees an operation of such a store in flight.
+	// many, and each of these transactions runs the user's handler. The first Commit of a transaction of
+	// the operation claims the operation. Every later Commit applies nothing and returns [KindTaken] or
+	// [KindRetry]; a later Commit may wait for the end of the first Commit. If ClaimsByCommit returns true,
+	// other callers never see the operation in flight.
 	//
 	// If a Commit of a CommitClaimer has returned [KindLost], and a later Begin finds the operation absent,
 	// the Commit may still be applied: the server may receive the Commit later. So after KindLost an engine

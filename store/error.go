@@ -15,7 +15,7 @@ const (
 	KindAborted                 // a statement had failed and the handler has ignored its error; nothing was applied
 	KindMisused                 // rows or savepoints were left open; nothing was applied
 	KindUnavailable             // the store was not reached in time, or only a standby of the store was reached; nothing was applied
-	KindLost                    // the answer to COMMIT was lost: the COMMIT may have been applied; a look-up of the record shows whether it was
+	KindLost                    // the answer to COMMIT was lost: the COMMIT may have been applied; a look-up of the record shows whether the COMMIT was applied
 	KindEnded                   // the user ended the transaction: its writes may be committed without a record
 	KindBusy                    // a limit of Timeouts was reached while the transaction waited; nothing was applied
 	KindStale                   // no record exists, and the store's clock is after BeginOptions.StaleAfter; no claim is held

@@ -28,7 +28,7 @@ type ID struct{ Scope, Key string }
 // IsZero reports whether id names no operation.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// State is the stage of an operation. The database stores the numbers of these constants, so the numbers never change.
+// State is the stage of an operation. The database stores the numbers of the constants, so the numbers never change.
 type State uint8
 
 const (
@@ -67,7 +67,7 @@ type Record struct {
 	Name        string // the kind of work, such as "POST /refunds"; "" means no name
 	Since       time.Time
 
-	// Fence and the fields after it are set for leased work only.
+	// Fence, LeaseExpired, RecoveryPoint, CallStarted, Checkable and Data are set for leased work only.
 	Fence         int64  // grows with every write of an owner and with every takeover; each later write must present the current fence
 	LeaseExpired  bool   // true if the state is running and the lease is over by the store's clock
 	RecoveryPoint string // the last committed recovery point
@@ -170,15 +170,15 @@ type BeginOptions struct {
 	Timeouts  Timeouts  // the bounds of the transaction's waits
 	Durable   bool      // a record that is found must be as durable as a commit before Begin returns the record; in a Join, before the caller's commit is answered
 
-	// First says that the caller has never sent this operation before: see once.Attempt.Number. A store may then
-	// skip the look-up, and delay the claim until the first statement. The first statement fails if another
-	// transaction has claimed the operation. After this failure Commit and Rollback return [KindTaken], whatever
-	// the user does. Without an ID, First lets a store send the beginning of the transaction together with the
-	// first statement.
+	// First says that the caller has never sent this operation before: see once.Attempt.Number. With First, a
+	// store may skip the look-up, and delay the claim until the first statement. The first statement fails if
+	// another transaction has claimed the operation. After this failure Commit and Rollback return [KindTaken],
+	// whatever the user does. Without an ID, First lets a store send the beginning of the transaction together
+	// with the first statement.
 	First bool
 
-	// Fingerprint, Request, Trace, Name and Retain describe the operation. A store needs these fields if it claims an
-	// operation by writing the record of the operation.
+	// Fingerprint, Request, Trace, Name and Retain describe the operation. A store needs Fingerprint, Request, Trace,
+	// Name and Retain if it claims an operation by writing the record of the operation.
 	Fingerprint []byte
 	Request     []byte // encrypted
 	Trace       string
@@ -193,7 +193,7 @@ type BeginOptions struct {
 		Decrypt(encrypted, label []byte) ([]byte, error)
 	}
 
-	// Waits, if it is set, collects the waiting times of Begin. Only stores of this repository can use it.
+	// Waits, if it is set, collects the waiting times of Begin. Only stores of this repository can use Waits.
 	Waits *waits.Waits
 
 	// IfEnded, if it is set, returns a change for the case that the user ends the transaction by a statement
@@ -210,13 +210,13 @@ type BeginOptions struct {
 	// [KindTaken], whatever the user does. A store may ignore Optimistic.
 	Optimistic func()
 
-	// Batch says that the caller runs no statement on the transaction: all writes will be in Change.Writes. A
-	// store may then delay the claim and the look-up until Commit, and do everything in one round trip.
+	// Batch says that the caller runs no statement on the transaction: all writes will be in Change.Writes. With
+	// Batch, a store may delay the claim and the look-up until Commit, and do everything in one round trip.
 	Batch bool
 
-	// StaleAfter, if it is set, is the time after which the operation must not be executed. After this time, by
-	// the store's clock as it is read after the look-up, Begin does not claim an absent operation, but returns
-	// a [KindStale] error. If StaleAfter is set, First has no effect.
+	// StaleAfter, if it is set, is the time after which the operation must not be executed. After the time
+	// StaleAfter, by the store's clock as it is read after the look-up, Begin does not claim an absent
+	// operation, but returns a [KindStale] error. If StaleAfter is set, First has no effect.
 	StaleAfter time.Time
 
 	// Refuse, if it is set, is for tests: the store calls Refuse before each statement of the handler. If
@@ -239,7 +239,7 @@ type Store[TX any] interface {
 }
 
 // Transaction is an open transaction that holds the claim of one operation. The caller must call either Commit or
-// Rollback, exactly one time. The documentation of [Joiner] describes the one exception to this rule.
+// Rollback, exactly one time. The documentation of [Joiner] describes the one case in which both may be called.
 type Transaction[TX any] interface {
 	// Tx returns the database transaction for the user's statements.
 	Tx() TX
@@ -259,7 +259,7 @@ type Transaction[TX any] interface {
 	//  - [KindLost]: the user may have committed before; a look-up of the record shows whether the
 	//    user has committed.
 	//
-	// Any other error only means that the connection was closed.
+	// Any other error of Rollback only means that the connection was closed.
 	Rollback(ctx context.Context) error
 }
 

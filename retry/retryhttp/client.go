@@ -9,9 +9,9 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// NewClient returns a client that retries with t. If t is nil, the client uses the zero [Transport]. The client's field Timeout is 0, because
-// this field would limit all attempts of a call together. Use [retry.Policy].Timeout to limit each attempt, and [retry.Policy].Total to limit all
-// attempts together.
+// NewClient returns a client that retries with t. If t is nil, the client uses the zero [Transport]. The client's field Timeout is 0, because the
+// field Timeout would limit all attempts of a call together. Use [retry.Policy].Timeout to limit each attempt, and [retry.Policy].Total to limit
+// all attempts together.
 func NewClient(t *Transport) *http.Client {
 	if t == nil {
 		t = new(Transport)

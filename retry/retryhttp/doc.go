@@ -13,9 +13,9 @@
 // third kind are requests in whose http.Header the header Idempotency-Key has an empty list of values: in net/http this list means that the request
 // may be repeated without a key. All attempts of a request have the same key and the same body, also across redirects.
 //
-// A request of no such kind is sent again only if it has provably not been executed: no connection was made, the server has refused the HTTP/2
-// stream, or the server has answered 425 (Too Early). If the request may have been executed, the caller gets the failure, and [GivenUp] or the error
-// says that a key was missing.
+// A request of none of the three kinds is sent again only if the request has provably not been executed: no connection was made, the server has
+// refused the HTTP/2 stream, or the server has answered 425 (Too Early). If the request may have been executed, the caller gets the failure, and
+// [GivenUp] or the error says that a key was missing.
 //
 //	connection refused, reset, closed; no answer in time    again
 //	425                                                      again, also without a key
@@ -69,11 +69,11 @@
 //
 // When a kept-alive connection breaks, [http.Transport] repeats a POST that has an Idempotency-Key, and does not report the repetition. Over
 // HTTP/2, [http.Transport] repeats any request that the server has refused, or has reset with PROTOCOL_ERROR. A PROTOCOL_ERROR does not prove that
-// the server has not read the request. This package prevents such hidden repetitions in three ways. The http.Request of an attempt has no GetBody.
-// If the body is empty, this package writes the header name of the key in lower case: net/http does not recognise this name, but servers treat it
-// as the same name. If net/http repeats an attempt over HTTP/2, this package ends the attempt. So each request that arrives at the server is an
-// attempt with a number, with two exceptions. net/http may still repeat a request that has not left this machine. net/http may also repeat a safe
-// request over HTTP/1, and this package counts the repetition only if Base passes the context to an *http.Transport.
+// the server has not read the request. Package retryhttp prevents hidden repetitions by net/http in three ways. The http.Request of an attempt has
+// no GetBody. If the body is empty, this package writes the header name of the key in lower case: net/http does not recognise this name, but
+// servers treat it as the same name. If net/http repeats an attempt over HTTP/2, this package ends the attempt. So each request that arrives at
+// the server is an attempt with a number, with two exceptions. net/http may still repeat a request that has not left this machine. net/http may
+// also repeat a safe request over HTTP/1, and this package counts the repetition only if Base passes the context to an *http.Transport.
 //
 // # At most once
 //
@@ -84,11 +84,11 @@
 // # Connections that have died
 //
 // A NAT or a load balancer drops idle connections, and the next request on a dropped connection gets a reset. If a kept-alive connection breaks
-// before the first byte of an answer, the server need not be down, so a repeatable request is sent again at once. The request on the new connection
-// has a number and an event, but Policy.Attempts does not count this request, and the request takes nothing from the budget. After 8 broken
-// connections in one call all idle connections of Base are closed. After 100 broken connections in one call, each further broken connection counts
-// as an ordinary failure. Over HTTP/2, all requests on a connection fail together when the connection breaks. To send a request of a broken HTTP/2
-// connection again takes a tenth of a retry from the budget.
+// before the first byte of an answer, the server need not be down, so a repeatable request is sent again at once. The request that is sent again on
+// a new connection has a number and an event, but Policy.Attempts does not count this request, and the request takes nothing from the budget. After
+// 8 broken connections in one call all idle connections of Base are closed. After 100 broken connections in one call, each further broken
+// connection counts as an ordinary failure. Over HTTP/2, all requests on a connection fail together when the connection breaks. To send a request
+// of a broken HTTP/2 connection again takes a tenth of a retry from the budget.
 //
 // # Bodies
 //

@@ -71,14 +71,14 @@ type Transport struct {
 // facts.
 type Dialect struct {
 	// Quoted sends the keys of WithKey and Keys in quotation marks ("k" instead of k), as the Internet draft of the header requires. Set Quoted for
-	// servers that accept only this form, such as servers that set oncehttp.Preset.QuotedKeys. Default: false, keys are sent without quotation
-	// marks, as most APIs want them. Do not change Quoted while keys are in use: package oncehttp treats both forms as the same key, but other
-	// servers treat them as two keys. A key that the caller has put into the header of a request is never changed.
+	// servers that accept only keys in quotation marks, such as servers that set oncehttp.Preset.QuotedKeys. Default: false, keys are sent without
+	// quotation marks, as most APIs want them. Do not change Quoted while keys are in use: package oncehttp treats both forms as the same key, but
+	// other servers treat them as two keys. A key that the caller has put into the header of a request is never changed.
 	Quoted bool
 
-	// Announce says that the servers understand the headers Once-Attempt and X-Request-Timeout, as package oncehttp does. With Announce, both
-	// headers are sent with every request. Default: false, the headers Once-Attempt and X-Request-Timeout are sent only to hosts that have answered
-	// with Idempotency-Status. So other hosts do not learn how often and how long this client tries.
+	// Announce says that the servers understand the headers Once-Attempt and X-Request-Timeout, as package oncehttp does. With Announce,
+	// Once-Attempt and X-Request-Timeout are sent with every request. Default: false, the headers Once-Attempt and X-Request-Timeout are sent only
+	// to hosts that have answered with Idempotency-Status. So other hosts do not learn how often and how long this client tries.
 	Announce bool
 
 	// Retain is how long the server keeps a key. A key that is older than Retain is not sent again. If the server has sent a shorter time in
@@ -91,8 +91,7 @@ type Dialect struct {
 	Retain time.Duration
 }
 
-// Once returns the dialect of servers that use package oncehttp with its defaults. In this dialect Announce is true,
-// and Retain is 72 hours.
+// Once returns the dialect of servers that use package oncehttp with its defaults. In the dialect of Once, Announce is true, and Retain is 72 hours.
 func Once() Dialect { return Dialect{Announce: true, Retain: 72 * time.Hour} }
 
 // RoundTrip implements [http.RoundTripper]. RoundTrip returns the last answer, even if this answer is a failure. If the last answer is a failure,

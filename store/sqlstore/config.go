@@ -13,10 +13,10 @@ type Config struct {
 	//  - A handler may block other writers of the file for at most half of busy_timeout, so that the next
 	//    operations can run. After that time the handler is rolled back, and the error is
 	//    [store.KindBusy].
-	//  - A handler may run again although it has not failed, for one of three reasons. The handler has kept
-	//    its group (the operations that share a COMMIT) waiting for 100 ms, and then runs again alone. The
-	//    COMMIT of its group has failed. A statement of another handler has rolled back the whole group, as
-	//    INSERT OR ROLLBACK and a full disk do. Each repeated run counts towards once.Config.Runs.
+	//  - A handler may run again although it has not failed, for one of three reasons: (1) the handler has
+	//    kept its group (the operations that share a COMMIT) waiting for 100 ms, and then runs again alone;
+	//    (2) the COMMIT of its group has failed; (3) a statement of another handler has rolled back the whole
+	//    group, as INSERT OR ROLLBACK and a full disk do. Each repeated run counts towards once.Config.Runs.
 	//  - The end of a context ends statements that read, as usual, but no statement that writes.
 	//    (A driver may be unable to interrupt a statement between two rows at all.)
 	//  - An operation waits for the COMMIT of its group, about 10 ms at most if the

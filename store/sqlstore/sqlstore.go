@@ -27,9 +27,9 @@
 // but does not keep advisory locks is used as pgxstore uses it: [New] detects such a server, and logs one time that the server does not
 // keep advisory locks.
 //
-// SQLite has no server that could end a handler which hangs, so the Store ends the transaction of such a
-// handler. If the handler runs no statement for Timeouts.Idle, the Store rolls the transaction back, and gives
-// the connection and the file to the next operation. The next statement of the handler fails with
+// SQLite has no server that could end a handler which hangs, so the Store ends the transaction of a handler
+// which hangs. If the handler runs no statement for Timeouts.Idle, the Store rolls the transaction back, and
+// gives the connection and the file to the next operation. The next statement of the handler fails with
 // [sql.ErrTxDone], and the operation fails with [store.KindBusy]. Timeouts.Statement interrupts a statement in
 // the same way as the end of the statement's context does; a driver may be unable to interrupt a statement
 // between two rows at all. Timeouts.Idle and Timeouts.Statement have no effect while the process is stopped,
@@ -38,11 +38,12 @@
 // # MySQL and MariaDB
 //
 // [Open] makes connections that send several statements in a packet, with their arguments (multiStatements,
-// interpolateParams), unless the data source name sets these options. For [OpenDB], the connector must have the
-// options multiStatements and interpolateParams. With both options, an operation needs as many round trips as
-// the same transaction without this library, a first attempt needs one round trip less than this transaction,
-// and a batch needs one round trip in total. Without the options multiStatements and interpolateParams an
-// operation needs three more round trips. A replay needs one round trip.
+// interpolateParams), unless the data source name sets the two options itself. For [OpenDB], the connector must
+// have the options multiStatements and interpolateParams. With multiStatements and interpolateParams, an
+// operation needs as many round trips as the same transaction without this library, a first attempt needs one
+// round trip less than this transaction, and a batch needs one round trip in total. Without the options
+// multiStatements and interpolateParams an operation needs three more round trips. A replay needs one round
+// trip.
 //
 // Each SQL text that your program passes to the driver must be one statement. A text that may contain several
 // statements is prepared first, which costs a round trip, and the server refuses to prepare several
@@ -56,8 +57,8 @@
 // autocommit and the isolation level. No session waits for a claim, so that claims never deadlock, and a
 // replay locks nothing. All tables must use InnoDB, also the tables of your program: a write to a table of
 // another engine cannot be rolled back. If the store detects after a rollback that a table of another engine
-// was written, the operation is in doubt, and is recorded as unknown. The command "once doctor" lists such
-// tables.
+// was written, the operation is in doubt, and is recorded as unknown. The command "once doctor" lists the
+// tables that do not use InnoDB.
 //
 // A claim is a lock of the session (GET_LOCK). The lock is requested in the round trip of the look-up, and is
 // released after COMMIT. A proxy must keep a session on one connection. If a proxy moves a session to another

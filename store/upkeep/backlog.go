@@ -7,8 +7,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// MaxBacklog is the highest number that a [Backlogger] returns. A [Backlogger] then stops counting, because a
-// count reads each operation.
+// MaxBacklog is the highest number that a [Backlogger] returns. At this number a [Backlogger] stops counting,
+// because a count reads each operation.
 const MaxBacklog = 100_000
 
 // Backlogger counts operations that are unfinished or expired. The count is cheap enough for a metric, because
@@ -31,7 +31,7 @@ type Backlog struct {
 // Named has the numbers of operations with the same name that are not done, for each state.
 type Named struct{ Running, Waiting, Unknown int }
 
-// Add adds n operations of a state and a name to b. The oldest of these operations has been in this state
+// Add adds n operations of a state and a name to b. The oldest of the n operations has been in the given state
 // for the time oldest. StateDone means expired operations.
 func (b *Backlog) Add(state store.State, name string, n int, oldest time.Duration) {
 	named := b.Names[name]

@@ -25,8 +25,8 @@ type Lister interface {
 // Taker takes over waiting operations, many in one transaction.
 type Taker interface {
 	// Take makes the waiting operations among ids running: Take gives these operations a lease and the nonce,
-	// and increases their fences. Take returns these operations without Request and Result. Take leaves out
-	// operations that another transaction has locked. The parameter named then is a statement in the SQL
+	// and increases their fences. Take returns the taken operations without Request and Result. Take leaves
+	// out operations that another transaction has locked. The parameter named then is a statement in the SQL
 	// dialect of the store; Take runs the statement in the same transaction. The statement has no arguments,
 	// and must contain the table "taken t" exactly one time. The table "taken t" has the columns scope and
 	// key of the taken operations. After an error of the kind [store.KindLost], some operations may have been
@@ -49,10 +49,10 @@ type Listing struct {
 	// outcome is unknown, and operations whose lease is over.
 	Due bool
 
-	// State restricts the page to operations in this state. [store.StateAbsent] means all states.
+	// State restricts the page to operations whose state is State. [store.StateAbsent] means all states.
 	State store.State
 
-	// Name restricts the page to operations of this name. "" means all names.
+	// Name restricts the page to operations whose name is Name. "" means all names.
 	Name string
 
 	// Before restricts the page to scopes that sort before the scope Before, by their bytes. "" means all

@@ -9,7 +9,7 @@ import (
 )
 
 // Sweeper is a store that deletes finished operations whose retention is over by the store's own clock. Every
-// method of the store treats such operations as absent even before their rows are deleted; Sweep only frees
+// method of the store treats an expired operation as absent even before its row is deleted; Sweep only frees
 // the space.
 type Sweeper interface {
 	// Sweep deletes up to s.Limit expired operations, the oldest first. Sweep uses one transaction, or several
@@ -25,8 +25,8 @@ type Sweeper interface {
 	// finds nothing to do. On SQLite, two nodes that sweep at the same time archive rows twice. If rows are large, Sweep may
 	// archive and delete fewer rows than s.Limit, although more expired rows exist, so that the rows in memory stay bounded.
 	//
-	// After an error the rows still exist, except after an error of the kind [store.KindLost]: after such an
-	// error the rows may be deleted, and they were archived.
+	// After an error the rows still exist, except after an error of the kind [store.KindLost]: after an error of this kind
+	// the rows may be deleted, and the rows were archived.
 	Sweep(ctx context.Context, s Sweep) (Swept, error)
 }
 
