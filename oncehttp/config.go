@@ -111,15 +111,15 @@ type Config struct {
 
 	// Headers are the names of answer headers that are stored in addition to Content-Type, Content-Encoding, Content-Language, Content-Disposition,
 	// Content-Location, Location, ETag, Cache-Control, Last-Modified, Link, Vary, Allow and X-Content-Type-Options. Credentials (Set-Cookie,
-	// Authorization, ...) and headers of one connection (Connection, Upgrade, ...) are never stored, even if they are listed here. Default: no
+	// Authorization, ...) and headers of one connection (Connection, Upgrade, ...) are never stored, even if Headers contains them. Default: no
 	// further headers.
 	Headers []string
 
 	// Redact are JSON Pointers (RFC 6901) to values of an answer's body that are not stored, such as "/card/token". The first answer contains all
 	// values, also the values that Redact names. In a replay each redacted value is null, every other byte is as in the first answer, and the header
-	// Idempotency-Redacted names the redacted values: "/card/token", "/cvc". If Redact is set, an answer whose body is not JSON is not stored: it
-	// has "Idempotency-Status: omitted", as MaxStored explains. An undo gets the answer as it is stored, without the redacted values. Default: all
-	// values are stored.
+	// Idempotency-Redacted names the redacted values: "/card/token", "/cvc". If Redact is set, an answer whose body is not JSON is not stored: the
+	// answer has "Idempotency-Status: omitted", as MaxStored explains. An undo gets the answer as it is stored, without the redacted values.
+	// Default: all values are stored.
 	Redact []string
 
 	// OnReplay is called before a stored answer is sent again. rec is the record of the operation, and OnReplay must not change rec. OnReplay may add
@@ -127,17 +127,18 @@ type Config struct {
 	// be fast. OnReplay may be called for a client that has disconnected. Default: nil, nothing is called.
 	OnReplay func(r *http.Request, rec store.Record, header http.Header)
 
-	// RequestID returns the request id that outer middleware has put into the context of the request. The engine's observer receives this id as
-	// [once.Attempt].RequestID. If the result is "", too long or not printable, the request id is read from the header X-Request-Id. Default:
-	// the request id is read from the header X-Request-Id.
+	// RequestID returns the request id that outer middleware has put into the context of the request. The engine's observer receives the result
+	// of RequestID as [once.Attempt].RequestID. If the result is "", too long or not printable, the request id is read from the header
+	// X-Request-Id. Default: the request id is read from the header X-Request-Id.
 	RequestID func(context.Context) string
 
 	// StatusURL returns the URL under which a client can read the state of an operation; [StatusHandler] serves this URL. Problems about an existing
-	// operation have this URL in their member status_url. Default: problems have no status_url.
+	// operation have the result of StatusURL in their member status_url. Default: problems have no status_url.
 	StatusURL func(r *http.Request, key string) string
 
-	// Gate decides whether a request may be executed, before the request's body is read. A full gate still lets replays pass if their key is in a
-	// header. If the key is in the body, the gate cannot recognise a replay, and refuses it like new work. Default: nil, every request is executed.
+	// Gate decides whether a request may be executed, before the request's body is read. A full gate still lets a replay pass if the key of the
+	// replay is in a header. If the key is in the body, the gate cannot recognise a replay, and refuses the replay like new work. Default: nil, every
+	// request is executed.
 	Gate Gate
 
 	// Quota limits the bytes that are stored for each principal. Default: nil, no limit.

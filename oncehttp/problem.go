@@ -62,8 +62,8 @@ type Problem struct {
 	// Retryable says that the same request, with the same key, may succeed later.
 	Retryable bool `json:"retryable"`
 
-	// SafeNewKey says that nothing was applied under the key of this request and nothing can be applied under it later. A new attempt under another
-	// key then repeats no effect.
+	// SafeNewKey says that nothing was applied under the key of this request and nothing can be applied under it later. If SafeNewKey is true, a new
+	// attempt under another key repeats no effect.
 	SafeNewKey bool `json:"safe_new_key"`
 
 	Errors []FieldError `json:"errors,omitempty"`

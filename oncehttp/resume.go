@@ -67,7 +67,7 @@ func Resume[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter
 //	}.Resume}
 type Routes map[string]func(context.Context, once.Operation) error
 
-// Resume calls the function of the route that the scope of op names. Use this method as a handler of a lease.Completer.
+// Resume calls the function of the route that the scope of op names. Use the method Resume as a handler of a lease.Completer.
 func (routes Routes) Resume(ctx context.Context, op once.Operation) error {
 	_, route, _ := wire.ParseScope(op.Scope)
 	resume := routes[route]

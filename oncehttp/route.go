@@ -14,8 +14,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Route is a checked [Config] for one engine. [Middleware] uses it, and programs that are not handlers, such as a gateway, can use it too. Read turns
-// a request into an [Exchange]; the program executes the Operation of the Exchange with the engine, and Finish writes the answer.
+// Route is a checked [Config] for one engine. [Middleware] uses a Route, and programs that are not handlers, such as a gateway, can use a Route too.
+// Read turns a request into an [Exchange]; the program executes the Operation of the Exchange with the engine, and Finish writes the answer.
 //
 //	func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 //		x, ok := g.route.Read(w, r)
@@ -65,8 +65,8 @@ func NewRoute[TX any](e *once.Engine[TX], cfg Config) *Route {
 	}
 }
 
-// Read reads r up to the end of its body. As in [Middleware], it first determines the principal, then reads the key, then asks the gate, and then
-// reads the body. If ok is false, r was refused and the answer has been written to w. If ok is true, the caller must call x.Close.
+// Read reads r up to the end of its body. Read works in the order of [Middleware]: Read first determines the principal, then reads the key, then asks
+// the gate, and then reads the body. If ok is false, r was refused and the answer has been written to w. If ok is true, the caller must call x.Close.
 //
 // If Config.Optional is set, or the method does not carry keys, a request without a key becomes an Operation without a key.
 func (rt *Route) Read(w http.ResponseWriter, r *http.Request) (x *Exchange, ok bool) {

@@ -154,8 +154,8 @@ func (o *Outbox) Resume(ctx context.Context, by By, topic, key string) (outbox.R
 	return o.by(by).Resume(ctx, topic, key) //nolint:wrapcheck // likewise
 }
 
-// Skip gives up a message that was not delivered, so that the later messages of its key are delivered. A relay delivers a marker (an empty message
-// with the same number) in place of the skipped message.
+// Skip gives up a message that was not delivered, so that the later messages of its key are delivered. A relay delivers a marker (a message with
+// the same number and without payload) in place of the skipped message.
 func (o *Outbox) Skip(ctx context.Context, by By, id string) error {
 	if err := by.check(); err != nil {
 		return err
