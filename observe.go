@@ -94,8 +94,8 @@ type Event struct {
 }
 
 // Cause returns a short name for Err: an SQLSTATE, an HTTP status such as "HTTP 503", or the kind of the
-// store's error. Unlike the text of Err, the name never contains data. For an error that is none of the
-// three, Cause returns "".
+// store's error. Unlike the text of Err, the name never contains data. For an error of another kind,
+// Cause returns "".
 func (e Event) Cause() string {
 	if e.Err == nil {
 		return ""
