@@ -17,7 +17,7 @@ type Batch struct {
 }
 
 // Exec declares a write, in the SQL dialect of the store. The caller must not change the arguments before the
-// operation has ended. The rows that the write returns cannot be read, neither by fn nor by a later write.
+// operation has ended. Neither fn nor a later write can read the rows that the write returns.
 func (b *Batch) Exec(sql string, args ...any) { b.Add(store.Statement{SQL: sql, Args: args}) }
 
 // ExecRows declares a write that must affect exactly rows rows; rows is 1 or more. The database server checks
@@ -51,22 +51,22 @@ func init() { //nolint:gochecknoinits // for packages that this one cannot impor
 	}
 }
 
-// DoBatch is [Do] for an operation whose writes and result are known before the operation runs. The client
-// makes the ids, and each SQL statement checks its own conditions (see [Batch.ExecRows]). With pgxstore the
-// claim, the writes, the record and COMMIT are sent in one round trip. All other stores run the same declared
-// writes in an ordinary transaction.
+// DoBatch is [Do] for an operation whose writes and result are known before the operation runs. For example,
+// the client makes the ids of new rows, and each SQL statement checks its own conditions (see
+// [Batch.ExecRows]). With pgxstore the claim, the writes, the record and COMMIT are sent in one round trip.
+// All other stores run the same declared writes in an ordinary transaction.
 //
 // fn runs before the store looks up the operation. If the operation is already done, the declared writes are
 // dropped. Therefore fn must only declare writes. The writes are sent after fn has returned. If a write fails,
 // the operation fails with the error of that write, as if fn had returned it.
 //
-// When fn has returned, Config.Settle limits the time of the batch, as it limits the time of COMMIT in [Do].
-// The end of ctx does not end a batch immediately: the server is asked to cancel it. Operation.Timeouts and the
-// deadline of ctx limit the time of the statements.
+// When fn has returned, Config.Settle limits the time of the batch in the same way as the time of COMMIT in
+// [Do]. The end of ctx does not end a batch immediately: the engine asks the server to cancel the batch.
+// Operation.Timeouts and the deadline of ctx limit the time of the statements.
 //
 // If the answer of the database to a batch is lost, the engine finds out whether the batch was applied, as [Do]
 // does after a lost answer to COMMIT. If the database has no record of the operation, the engine runs the batch
-// again. If this second run fails too, the error has [EffectInDoubt], although [Do] could report
+// again. If the second run of the batch fails too, the error has [EffectInDoubt], although [Do] could report
 // [EffectNotApplied] after the same failure: a batch holds no claim, so the server may still receive and apply
 // the first copy of the batch.
 func DoBatch[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(b *Batch) (T, error)) (Result[T], error) {

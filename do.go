@@ -23,15 +23,15 @@ type Result[T any] struct {
 // earlier call has executed the operation, fn does not run, and Do returns the value of that call, decoded from
 // JSON. In a decoded value, fields that JSON leaves out have their zero value.
 //
-// fn may run more than once (after a lost race or a serialization failure), but only one run commits. A run of
-// fn must not use variables that an earlier run of fn has changed.
+// fn may run more than once (after a lost race or a serialization failure), but only one run of fn commits. A run of fn
+// must not use variables that an earlier run of fn has changed.
 //
 // The error is an *[Error], or the *[Failure] that fn has returned in this call or in an earlier
 // call.
 //
 // Cancelling ctx ends the wait for another call of the operation, and cancels the SQL statements of fn.
 // Cancelling ctx does not interrupt COMMIT: after fn has returned, Do finds out whether COMMIT was applied,
-// even if ctx is cancelled. This takes at most twice Config.Settle.
+// even if ctx is cancelled. After fn has returned, Do takes at most two times Config.Settle.
 func Do[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(ctx context.Context, tx TX) (T, error)) (Result[T], error) {
 	var value T
 	return do(ctx, e, &op, handler[TX]{inTx: answer(e.cfg.MaxResult, fn, &value)}, &value)

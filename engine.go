@@ -28,30 +28,32 @@ const (
 )
 
 // Forever is a retention that does not end: no sweeper deletes the record, and the operation never executes a
-// second time. Use Forever for a key that names an event which must happen only one time, such as
+// second time. Use Forever for a key that names an event, if the event must happen only one time, such as
 // "welcome-email:42". Do not use Forever for a key that names one request.
 const Forever = store.Forever
 
 // Config configures an [Engine]. The zero value is ready to use.
 type Config struct {
-	// Retain is how long a finished operation can be replayed, by the database's clock. After that time the key
-	// counts as never seen, and a retry executes the operation again. Retain must be at least one minute, and
-	// at least four times Settle. With [Forever] the result is never deleted. Default 72 h.
+	// Retain is how long a finished operation can be replayed, by the database's clock. After the time Retain
+	// the key counts as never seen, and a retry executes the operation again. Retain must be at least one
+	// minute, and at least four times Settle. If Retain is [Forever], the result is never deleted. Default 72
+	// h.
 	Retain time.Duration
 
 	// Runs limits how often the handler runs in one call. A handler runs again after a serialization failure or
 	// a deadlock, if another call of an operation that the handler joins (see [Join]) is in flight, and if the
-	// connection of a first attempt (Attempt.Number is 1) breaks. A call that loses a race against another call
-	// of the same operation runs its handler again regardless of Runs, at most 20 times. Usually the second run
-	// of such a call finds the record of the other call and replays the result. More runs are needed only if
-	// the other call is rolled back each time. Default 3.
+	// connection of a first attempt (Attempt.Number is 1) breaks. If a call has lost a race against another
+	// call of the same operation, the call runs its handler again up to 20 times, even if Runs is smaller.
+	// Usually the second run of a call that has lost a race finds the record of the other call and replays the
+	// result. After a lost race, more than two runs are needed only if each other call that has won a race is
+	// rolled back. Default 3.
 	Runs int
 
 	// Settle limits the time of COMMIT. If the answer to COMMIT is lost, Settle also limits the time in which
-	// the engine finds out whether COMMIT was applied. So a call can take up to twice Settle after its
-	// handler has returned. The end of the caller's context does not shorten these times. Stores on
-	// database/sql limit the time of COMMIT itself to 10 s (PostgreSQL) or to busy_timeout (SQLite). Default
-	// 5 s.
+	// the engine finds out whether COMMIT was applied. So a call can take up to two times Settle after its
+	// handler has returned. The end of the caller's context does not shorten the times that Settle limits.
+	// Stores on database/sql limit the time of COMMIT itself to 10 s (PostgreSQL) or to busy_timeout
+	// (SQLite). Default 5 s.
 	Settle time.Duration
 
 	// Timeouts limit the waits of every operation. A field that is set in Operation.Timeouts takes precedence
@@ -64,16 +66,16 @@ type Config struct {
 	Timeouts store.Timeouts
 
 	// Cache is how many bytes of memory the engine may use for results that it has committed lately. The engine
-	// replays cached results without asking the database. The engine does not cache a result that it has only
-	// read from the database: a failover to a synchronous standby could lose such a result, and after the
-	// failover the engine must not replay a lost result. One result takes at most an eighth of Cache. Default
-	// 0: no cache.
+	// replays cached results without asking the database. The engine does not cache a result that it has read
+	// from the database and has not committed itself: a failover to a synchronous standby could lose such a
+	// result, and after the failover the engine must not replay a lost result. One result takes at most an
+	// eighth of Cache. Default 0: no cache.
 	Cache int64
 
-	// CacheFor is how long a result stays in Cache and Shared. During this time, this process does not
-	// notice if the record disappears from the database: because another process has deleted it with Forget, or because
-	// a failover has lost it (only if COMMIT does not wait for the standby). [Engine.InvalidateCache] removes a
-	// result earlier. CacheFor is never more than half of the operation's retention. Default 30 s.
+	// CacheFor is how long a result stays in Cache and Shared. While a result is in Cache, this process does not notice
+	// that the record has disappeared from the database. A record disappears if another process erases the record with
+	// Forget, or if a failover loses it (only if COMMIT does not wait for the standby). [Engine.InvalidateCache]
+	// removes a result earlier. CacheFor is never more than half of the operation's retention. Default 30 s.
 	CacheFor time.Duration
 
 	// Shared is a cache that all processes of the service use together, such as package
@@ -94,20 +96,20 @@ type Config struct {
 
 	// MaxWaiting is how many calls may wait at the same time for another call of the same operation.
 	// MaxWaitingBytes is how much memory the waiting calls may keep: Attempt.Bytes and Request, and 4 KiB for
-	// each call. A call above one of these limits gets CodeInFlight immediately, even if Operation.Wait of
-	// the call is set. Defaults 10,000 and 64 MiB.
+	// each call. A call above the limit MaxWaiting or MaxWaitingBytes gets CodeInFlight immediately, even if
+	// Operation.Wait of the call is set. Defaults 10,000 and 64 MiB.
 	MaxWaiting      int
 	MaxWaitingBytes int64
 
 	// MaxResult is how many bytes the result of [Do], [DoBatch] or [Join] may have as JSON. If a result is
-	// larger, the handler's writes are rolled back and the error is CodeFailed. Transports have a limit of
-	// their own (MaxStored). Default 16 MiB.
+	// larger, the handler's writes are rolled back and the error is CodeFailed. Transports, such as
+	// package oncehttp, have a limit of their own (MaxStored). Default 16 MiB.
 	MaxResult int64
 
-	// Synced makes a replay wait until the record that it returns is as durable as a commit: with a synchronous
-	// standby, until the standby has the record. For a replay within a [Join], the record is durable when the
-	// caller's COMMIT is answered. Default: a replay is a plain read, which may return a record that the
-	// standby does not have yet and that a failover can lose.
+	// Synced makes a replay wait until the returned record is as durable as a commit: if the database has a
+	// synchronous standby, until the standby has the record. For a replay within a [Join], the record is
+	// durable when the caller's COMMIT is answered. Default: a replay is a plain read, which may return a
+	// record that the standby does not have yet and that a failover can lose.
 	Synced bool
 
 	// Skew is by how much the clocks of callers that set Attempt.FirstSent may differ from the database's
@@ -117,13 +119,14 @@ type Config struct {
 	// were sent before the change. Default 5 minutes, and at most a quarter of the operation's retention.
 	Skew time.Duration
 
-	// HashKeys stores the SHA-256 of each key instead of the key, for keys whose contents must not be in a
-	// table. HashKeys does not protect keys that can be guessed: a reader of the table can hash guesses and
-	// compare. If HashKeys is changed, the engine no longer finds keys that are already stored.
+	// HashKeys stores the SHA-256 of each key instead of the key. Use HashKeys if the contents of keys must
+	// not be in a table. HashKeys does not protect keys that can be guessed: a person who can read the
+	// table can hash guessed keys and compare the hashes. If HashKeys is changed, the engine no longer
+	// finds keys that are already stored.
 	HashKeys bool
 
-	// If RequireNamespace is set, the engine refuses keys that do not belong to this namespace. The
-	// zero value allows keys of any form.
+	// If RequireNamespace is set, the engine refuses keys that do not belong to the namespace RequireNamespace. The zero
+	// value allows keys of any form.
 	RequireNamespace Namespace
 
 	// Encrypter encrypts Operation.Request and the results in Shared. With an Encrypter, the engine stores the
@@ -135,14 +138,14 @@ type Config struct {
 	Observer Observer
 
 	// SlowHandler is how long a handler may run in its transaction before the observer receives an event of the
-	// type "slow_handler". The observer receives one such event for each run, while the handler still runs.
-	// [Warnings] logs the event, because a slow handler holds a connection of the pool and its locks.
+	// type "slow_handler". The observer receives one event "slow_handler" for each run, while the handler still
+	// runs. [Warnings] logs the event, because a slow handler holds a connection of the pool and its locks.
 	// SlowHandler does not apply to [DoBatch] and [Join]. Default: never.
 	SlowHandler time.Duration
 
-	// AfterCommit is called after each call that has committed writes. An example is the method Wake of an
-	// outbox.Relay. The function AfterCommit must return quickly, and must not call the engine. Default:
-	// no function.
+	// AfterCommit is called after each call that has committed writes. For example, set AfterCommit to
+	// the method Wake of an outbox.Relay. The function AfterCommit must return quickly, and must not call
+	// the engine. Default: no function.
 	AfterCommit func()
 }
 
@@ -161,8 +164,8 @@ type Engine[TX any] struct {
 	shared  *shared // nil without Config.Shared
 }
 
-// New returns an engine on the store s. New panics if cfg is invalid, because that is a mistake in the
-// program; [net/http.ServeMux.Handle] panics for the same reason.
+// New returns an engine on the store s. New panics if cfg is invalid, because an invalid cfg is a mistake in the program;
+// [net/http.ServeMux.Handle] panics for the same reason.
 func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	if cfg.Runs < 0 || cfg.Settle < 0 || cfg.Skew < 0 {
 		panic(fmt.Sprintf("once: New: Config.Runs %d, Config.Settle %v and Config.Skew %v must not be negative", cfg.Runs, cfg.Settle, cfg.Skew))

@@ -18,7 +18,7 @@ const (
 	CodeInvalid     Code = "invalid"            // the operation itself is malformed
 	CodeInFlight    Code = "in_flight"          // another caller executes the operation now
 	CodeMismatch    Code = "mismatch"           // the key was used for another request
-	CodeUnknown     Code = "unknown"            // an effect outside of the database may have happened; a person decides, or, if Error.After is set, a later call asks for the outcome
+	CodeUnknown     Code = "unknown"            // an effect outside of the database may have happened; an operator decides, or, if Error.After is set, a later call asks the called service for the outcome
 	CodeStale       Code = "stale"              // no record of the operation exists, and its first attempt is so old that the record may have expired
 	CodeFailed      Code = "failed"             // the handler has failed; nothing is stored, and a retry executes the handler again
 	CodeAborted     Code = "aborted"            // the handler has ignored the error of a statement; nothing is stored
@@ -83,8 +83,9 @@ func (e *Error) Error() string {
 // Unwrap returns the cause, so that errors.Is and errors.As find the handler's own error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// RetryClass returns the name of a class of package retry, which says whether another attempt can succeed.
-// If causeFirst is true, the class of the handler's own error takes precedence.
+// RetryClass returns the name of a class of package retry, which says whether another attempt can succeed. If
+// causeFirst is true and the handler's own error has a class, use the class of the handler's own error
+// instead.
 func (e *Error) RetryClass() (class string, after time.Duration, causeFirst bool) {
 	switch e.Code {
 	case CodeInFlight:
@@ -121,10 +122,10 @@ func CodeOf(err error) Code {
 }
 
 // EffectOf returns what err proves about the effect of the call. If err is nil, the operation was applied.
-// After [Join], a nil error is not enough: the caller's transaction must also commit. A *[Failure] is stored
-// under its key as the final result, but the effect is EffectApplied only if CommitWrites is set. If
-// CommitWrites is not set, the handler's writes were rolled back, and the effect is EffectNotApplied. An
-// error of another package proves nothing, so the effect is EffectInDoubt.
+// After [Join], a nil error does not prove that the operation was applied: the caller's transaction must
+// also commit. A *[Failure] is stored under its key as the final result, but the effect is EffectApplied
+// only if CommitWrites is set. If CommitWrites is not set, the handler's writes were rolled back, and the
+// effect is EffectNotApplied. An error of another package proves nothing, so the effect is EffectInDoubt.
 func EffectOf(err error) Effect {
 	if err == nil {
 		return EffectApplied

@@ -7,18 +7,19 @@ import (
 )
 
 // NewKey returns a random key: a UUID version 7 (RFC 9562). Keys of NewKey sort by time, which keeps the
-// index of the database small. Make one key per intent, and send the same key with every retry.
+// index of the database small. Make one key for each intent (each request of a user), and send the same key
+// with every retry.
 func NewKey() string { return keyname.New() }
 
 // DeriveKey returns a key that names the business intent, such as "refund:ch_9ab:1000". Two callers that pass
-// the same parts make the same key, without any communication. DeriveKey joins the parts by colons. It
+// the same parts make the same key, without any communication. DeriveKey joins the parts by colons. DeriveKey
 // escapes each colon and percent sign inside a part, so that different parts give different keys. If a key
 // would be too long, DeriveKey replaces the end of the key by a hash.
 //
-// A derived key can be sent again as long as its order or payment exists, but the record of the operation is
-// kept only for the retention. If the work must never happen twice, such as the welcome mail to customer 42,
-// set Operation.Retain to [Forever]. With the default of 72 h, a retry after that time executes the work
-// again.
+// A program can derive the same key again as long as the order or the payment exists, but the record of the
+// operation is kept only for the retention. If the work must never happen twice, such as the welcome mail to
+// customer 42, set Operation.Retain to [Forever]. If Retain has its default of 72 h, a retry after 72 h
+// executes the work again.
 func DeriveKey(parts ...string) string {
 	escaped := make([]string, len(parts))
 	for i, p := range parts {

@@ -64,8 +64,8 @@ type Event struct {
 	// detect deadlocks.
 	Deadlock bool
 
-	// From is the state in which this call has found the operation, and To the state in which it has left the
-	// operation, as strings of [store.State]. "" means not known. From and To are set in EventFinished only.
+	// From is the state in which this call has found the operation, and To the state in which it has left the operation, as strings of
+	// [store.State]. "" means that the state is not known. From and To are set in EventFinished only.
 	From, To string
 
 	Name        string // Operation.Name
@@ -74,19 +74,19 @@ type Event struct {
 	Fingerprint Fingerprint // Operation.Fingerprint
 	Attempt     Attempt
 
-	// TraceID is the id of the trace that this call belongs to. TraceID is taken from the traceparent
-	// that the [Tracer] of the call has returned, or else from Attempt.Trace. "" means not known.
+	// TraceID is the id of the trace that this call belongs to. TraceID is taken from the traceparent that the [Tracer] of the call has
+	// returned, or, if it has returned none, from Attempt.Trace. "" means that the trace is not known.
 	TraceID string
 
-	// Trace is the W3C traceparent that is stored with the operation. For a replay it is the traceparent of the
-	// call that executed the operation. "" means not known. Trace is set in EventFinished and Tracer.TraceStart
-	// only.
+	// Trace is the W3C traceparent that is stored with the operation. For a replay, Trace is the traceparent of
+	// the call that executed the operation. "" means that the trace is not known. Trace is set in EventFinished
+	// and Tracer.TraceStart only.
 	Trace string
 
 	Runs     int           // how often the handler has run so far in this call
 	Acquire  time.Duration // the time that the call waited for a connection of the pool
-	LockWait time.Duration // the time that the call waited for locks of the database; on SQLite, for its turn to write
-	LookUp   time.Duration // the time of looking up the operation, with the other statements that begin its transaction
+	LockWait time.Duration // the time that the call waited for locks of the database; on SQLite, the time until no other transaction wrote to the file
+	LookUp   time.Duration // the time of the look-up of the operation, including all other statements that begin the transaction
 	Waited   time.Duration // the time that the call waited for a duplicate in flight
 	Handler  time.Duration // the duration of the last run of the handler
 	Commit   time.Duration // the duration of the last commit
@@ -94,8 +94,8 @@ type Event struct {
 }
 
 // Cause returns a short name for Err: an SQLSTATE, an HTTP status such as "HTTP 503", or the kind of the
-// store's error. Unlike the text of Err, the name never contains data. For any other error, Cause
-// returns "".
+// store's error. Unlike the text of Err, the name never contains data. For an error of another kind,
+// Cause returns "".
 func (e Event) Cause() string {
 	if e.Err == nil {
 		return ""
@@ -114,7 +114,7 @@ func (e Event) Cause() string {
 	return ""
 }
 
-// KeyHash returns the hash by which events name a key.
+// KeyHash returns the hash of a key by which events and logs name the key.
 func KeyHash(key string) string { return keyname.Hash(key) }
 
 // Tracer is an observer that starts a span, or something like a span, when a call begins, and ends the span
@@ -123,10 +123,10 @@ type Tracer interface {
 	Observer
 
 	// TraceStart is called when a call begins. The engine uses the returned context for the handler and for all
-	// events of the call, the last of which is [EventFinished]. The event e names the operation: it has Name,
-	// Scope, KeyHash and Attempt, and Attempt.Trace as its Trace. The returned trace is a W3C traceparent,
-	// which is kept with the operation. "" means that Attempt.Trace is kept. A string that would not be a valid
-	// Attempt.Trace is ignored.
+	// events of the call, the last of which is [EventFinished]. The event e names the operation: the fields
+	// Name, Scope, KeyHash and Attempt of e are set, and the field Trace of e is Attempt.Trace. The returned
+	// trace is a W3C traceparent, which is kept with the operation. "" means that Attempt.Trace is kept. A
+	// returned trace that is not a valid W3C traceparent is ignored.
 	TraceStart(ctx context.Context, e Event) (_ context.Context, trace string)
 }
 
@@ -270,7 +270,8 @@ var errOutside = errors.New("the handler succeeded without running a statement o
 
 // Observers returns an observer that passes every event to each observer of list, in order. The returned
 // observer is a [Tracer] if at least one observer of list is a Tracer. Each Tracer gets the context that the
-// Tracer before it has returned. The first returned trace that is not "" is kept with the operation.
+// Tracer before it has returned. The engine keeps the first trace that a Tracer of list returns and that is
+// not "" with the operation.
 func Observers(list ...Observer) Observer {
 	if slices.ContainsFunc(list, func(o Observer) bool { _, is := o.(Tracer); return is }) {
 		return tracers{list}

@@ -20,15 +20,15 @@ const MaxKey = keyname.MaxKey // 255
 // maxName is the length of the longest name, in bytes.
 const maxName = 255
 
-// Operation is one intent. All calls with the same scope and key mean the same intent, and get the same answer.
+// Operation is one intent (work that must be done once). All calls with the same scope and key mean the same intent, and get the same
+// answer.
 type Operation struct {
 	// Scope says to which tenant or principal the key belongs, and to which route or kind of work. Two tenants
-	// may use the same key in their own scopes. Scopes that begin with "saga/" or "gateway/" are reserved for
-	// the packages of these names. Required.
+	// may use the same key in their own scopes. Scopes that begin with "saga/" are reserved for package saga,
+	// and scopes that begin with "gateway/" for package gateway. Required.
 	Scope string
 
-	// Key names the intent within the scope: see [NewKey] and [DeriveKey].
-	// Required.
+	// Key names the intent (the work that must be done once) within the scope: see [NewKey] and [DeriveKey]. Required.
 	Key string
 
 	// Name is the kind of work, such as "POST /refunds". A program should use only a few names, because
@@ -54,8 +54,8 @@ type Operation struct {
 	// configuration of the database.
 	Isolation store.Isolation
 
-	// Timeouts override Config.Timeouts, field by field. Operation.Timeouts do not apply to [Join], because
-	// the caller has opened the transaction.
+	// Each field of Operation.Timeouts that is set overrides the same field of Config.Timeouts. Operation.Timeouts do not apply to
+	// [Join], because the caller has opened the transaction.
 	Timeouts store.Timeouts
 
 	// Optimistic sends the claim and the look-up together with the handler's first statement, on stores that
@@ -70,33 +70,32 @@ type Operation struct {
 	// for a call with Attempt.FirstSent, and for a batch ([DoBatch]).
 	Optimistic bool
 
-	// Request is the request of the operation. It is stored with the operation if
-	// Config.Encrypter is set.
+	// Request is the request of the operation. Request is stored with the operation if Config.Encrypter is set.
 	Request []byte
 
-	// Attempt describes this attempt. Transports fill it in.
+	// Attempt describes this attempt. Transports, such as package oncehttp, set Attempt.
 	Attempt Attempt
 }
 
 // Attempt is one call of an [Operation], as its caller describes it. All fields are optional.
 type Attempt struct {
-	// Number is 1 for the first attempt of this operation, 2 for the next one, and so on. 0 means not known.
+	// Number is 1 for the first attempt of this operation, 2 for the next attempt, and so on. 0 means that the number is not known.
 	//
-	// 1 means that the caller has never sent this operation before. Then the store may skip the look-up, and
-	// delay the claim until the handler's first statement: on pgxstore the operation then needs one round trip
-	// less than the same transaction without this library. If the number is wrong, the caller still gets the
-	// stored answer or [CodeInFlight], but on pgxstore the handler runs without an effect: up to its first statement if
-	// the operation is in flight, and to its end if the operation is done. All other stores detect the wrong
-	// number before the handler runs.
+	// If Number is 1, the caller has never sent this operation before. Then the store may skip the look-up, and delay
+	// the claim until the handler's first statement: on pgxstore the operation then needs one round trip less than the
+	// same transaction without this library. If the number is wrong, the caller still gets the stored answer or
+	// [CodeInFlight], but on pgxstore the handler runs without an effect: up to its first statement if the operation is
+	// in flight, and to its end if the operation is done. All other stores detect the wrong number before the handler
+	// runs.
 	Number int
 
 	// FirstSent is the time at which the caller sent this operation for the first time, by the caller's clock.
 	// The call is refused with [CodeStale] if no record is found and FirstSent is so long ago that the record
-	// of the first attempt may have expired. In this case the operation may have been executed. A record that
-	// is found is replayed as usual. FirstSent is compared with the database's clock, with a tolerance of
-	// Config.Skew. Every attempt must have the same FirstSent. If FirstSent is set, a first attempt needs a
-	// look-up, too. The zero value means that the time is not known. Then a retry after the retention executes
-	// the operation again.
+	// of the first attempt may have expired. If a call is refused with CodeStale, the first attempt may have
+	// executed the operation. If a record is found, its result is replayed as usual. FirstSent is compared
+	// with the database's clock, with a tolerance of Config.Skew. Every attempt must have the same FirstSent.
+	// If FirstSent is set, a first attempt needs a look-up, too. The zero value means that the time is not
+	// known. If FirstSent is zero, a retry after the retention executes the operation again.
 	FirstSent time.Time
 
 	// Trace is the W3C traceparent of the caller. Trace is kept with the operation, so that a replay can be
@@ -104,7 +103,7 @@ type Attempt struct {
 	// Tracer is kept instead.
 	Trace string
 
-	// RequestID and the fields after it name the request in logs and traces.
+	// RequestID and CorrelationID name the request in logs and traces.
 	RequestID     string
 	CorrelationID string
 
@@ -198,8 +197,8 @@ func (e *Engine[TX]) tooLateFrom(op *Operation) time.Time {
 
 // Fingerprint is a version byte and a hash of the request. Fingerprints of different versions are not compared.
 // So a later version of this library can use another hash, and does not refuse retries of operations that an
-// earlier version has stored. Fingerprints that were made by different rules of a route
-// (oncehttp.Config.Compare) are not compared either.
+// earlier version has stored. If the rules of a route (oncehttp.Config.Compare) have changed, fingerprints of
+// the old rules are not compared with fingerprints of the new rules.
 type Fingerprint [33]byte
 
 // FingerprintOf returns the fingerprint of parts. The fingerprint depends on the boundaries between the parts:

@@ -17,17 +17,17 @@ import (
 )
 
 // SharedCache is a cache outside the database, in which each process of a service finds the results of all
-// other processes: see Config.Shared. Package store/redisstore/rediscache implements it. A SharedCache may
-// lose and evict values at any time, and may hang: then the engine looks operations up in the database.
-// Get must not return the value of another key. Many goroutines call the methods of a SharedCache at the
-// same time.
+// other processes: see Config.Shared. Package store/redisstore/rediscache implements SharedCache. A
+// SharedCache may lose and evict values at any time, and may hang: then the engine looks up operations in
+// the database. The method Get must not return the value of another key. Many goroutines call the methods
+// of a SharedCache at the same time.
 type SharedCache interface {
-	// Get returns the value of key. The key consists of letters, digits, "-" and "_", and does not reveal the
-	// key of the operation. An empty value means that the cache has no value.
+	// Get returns the value of key. The key consists of letters, digits, "-" and "_", and does not reveal the key of the operation. If the cache has
+	// no value, Get returns an empty value.
 	Get(ctx context.Context, key string) ([]byte, error)
 
-	// Add stores value under key until the time until, unless the key has a value already, even an empty one.
-	// The time is absolute, so that a value which arrives late is not kept too long.
+	// Add stores value under key until the time until, unless the key has a value already; an empty value counts as a value. The parameter until is a
+	// point in time and not a duration, so that a value which arrives late is not kept too long.
 	Add(ctx context.Context, key string, value []byte, until time.Time) error
 
 	// Replace stores value under key until the time until, whether or not the key has a value. The engine

@@ -14,16 +14,16 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Log returns an observer that writes every event to l. Calls that have finished, with a key, are at level
-// Info. Problems that need no action of a person are at level Warn. Events that a person should look at are at
-// level Error: effects outside of the transaction, handlers that end the transaction or ignore errors of the
-// transaction, commits that stay in doubt, and tables that do not exist. All other events are at level Debug.
-// The names of the attributes are a contract: docs/logs.md lists them.
+// Log returns an observer that writes every event to l. The event of a finished call that has a key is at
+// level Info. Problems that need no action of an operator are at level Warn. Events that an operator should
+// look at are at level Error: effects outside of the transaction, handlers that end the transaction or ignore
+// errors of the transaction, commits that stay in doubt, and tables that do not exist. All other events are at
+// level Debug. The names of the attributes are a contract: docs/logs.md lists them.
 func Log(l *slog.Logger) Observer { return logObserver{l: l} }
 
-// LogSampled is like [Log], but below level Warn the observer writes only a sample: all events of one key out
-// of n keys, no events of the remaining keys, and one out of n events that have no key. The observer writes all
-// warnings and errors.
+// LogSampled is like [Log], but of the events below level Warn the observer writes only a sample: all events of
+// one key out of n keys, no events of the remaining keys, and one out of n events that have no key. The
+// observer writes all warnings and errors.
 func LogSampled(l *slog.Logger, n int) Observer {
 	if n < 1 {
 		panic(fmt.Sprintf("once: LogSampled: the number %d is not positive. Try: 1, which logs every event", n))

@@ -24,8 +24,7 @@ func (e *Engine[TX]) Exec(ctx context.Context, op Operation, fn func(context.Con
 	return e.exec(ctx, &op, handler[TX]{inTx: fn})
 }
 
-// ExecBatch is [DoBatch] without the JSON encoding, in the same way as [Engine.Exec] is [Do]
-// without the JSON encoding.
+// ExecBatch is [DoBatch] without the JSON encoding, for transports: fn returns the result to store, as in [Engine.Exec].
 func (e *Engine[TX]) ExecBatch(ctx context.Context, op Operation, fn func(context.Context, *Batch) (Answer, error)) (store.Record, bool, error) {
 	return e.exec(ctx, &op, handler[TX]{batch: fn})
 }
@@ -74,9 +73,9 @@ func (e *Engine[TX]) IsDone(ctx context.Context, op Operation) bool {
 
 // ReadRecord returns the record of op and executes nothing. Use ReadRecord to show the state of an operation. The state is
 // [store.StateAbsent] if no record exists: either the operation was not executed, or an engine without leases executes it now. The
-// state is [store.StateUnknown] also if the owner of a lease has died during an external call whose outcome only a person can find
-// out. ReadRecord reports StateUnknown even if the record does not yet have this state, because no later call of the operation has
-// found the lost call. The caller must not change the bytes of the record. Even with Config.Synced, ReadRecord may return a commit
+// state is also [store.StateUnknown] if the owner of a lease has died during an external call whose outcome only an operator can
+// find out. After such a death ReadRecord returns StateUnknown even before a later call of the operation has written StateUnknown
+// to the record. The caller must not change the bytes of the record. Even if Config.Synced is set, ReadRecord may return a record
 // that the standby does not have yet.
 func (e *Engine[TX]) ReadRecord(ctx context.Context, op Operation) (store.Record, error) {
 	c := call[TX]{e: e, op: op, id: e.id(op.Scope, op.Key)}

@@ -16,19 +16,21 @@ import (
 const FailureUndone = voided.Code
 
 // Undo undoes op for a caller that need not know whether op was executed. For example, a service that takes
-// part in a saga of another service offers Undo. If op was executed, the function undo takes effect once, and
-// its argument is the stored value. If op was not executed, op will never be executed: a later call of op gets
-// a [Failure] with [FailureUndone]. The result did reports whether there was an effect to undo.
+// part in a saga of another service calls Undo when the saga asks the service to undo its step. If op was
+// executed, the function undo takes effect once, and its argument is the stored value. If op was not executed,
+// op will never be executed: a later call of op gets a [Failure] with [FailureUndone]. The result did reports
+// whether there was an effect to undo.
 //
 //	did, err := once.Undo(ctx, engine, op, func(ctx context.Context, tx pgx.Tx, d Deposit) error {
 //		return takeBack(ctx, tx, d)
 //	})
 //
-// op is the operation that was passed to [Do], with the same or a longer Retain. If op has a Fingerprint, the
-// Fingerprint is compared with the stored Fingerprint. Set Attempt.FirstSent of op to the time at which the
-// operation was first sent. If this time is so long ago that the record may have expired, the error is
-// [CodeStale]. If op is in flight, Undo waits for the end of op, for at most Operation.Wait. If op is still in
-// flight then, the error is [CodeInFlight]. If op has ended with a [Failure], there is nothing to undo.
+// The parameter op is the operation that was passed to [Do]. Its Retain must be the same as in the call of
+// [Do], or longer. If op has a Fingerprint, the Fingerprint is compared with the stored Fingerprint. Set
+// Attempt.FirstSent of op to the time at which the operation was first sent. If FirstSent is so long ago that
+// the record may have expired, the error is [CodeStale]. If op is in flight, Undo waits for the end of op, for
+// at most Operation.Wait. If op is still in flight after Operation.Wait, the error is [CodeInFlight]. If op
+// has ended with a [Failure], there is nothing to undo.
 //
 // The undo is an operation of its own: the undo has the scope of op, and its key is the key of op followed by
 // ":undo". Undo returns the same errors as [Do]. If undo returns a Failure, the Failure is stored, and the

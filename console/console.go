@@ -5,14 +5,15 @@
 //	mux.Handle("/once/", console.Handler(console.Config{Operate: op, Prefix: "/once/", User: who}))
 //
 // The server renders the pages, and the pages work without JavaScript. The pages load nothing from other hosts, and run only scripts of this package.
-// Long lists are divided into pages. A page reads at most a few thousand rows from the database, and says so if it could not show everything.
+// Long lists are divided into pages. A page reads at most a few thousand rows from the database, and shows a note if the page could not show
+// everything.
 //
 // All changes are made by package operate, which the command "once" uses too. Each change needs a reason, and is written to the audit with the name
 // of the user. Keys, payloads and stored answers are hidden. An operator can make these values visible, and each such read is written to the audit as
 // well.
 //
-// If [Config].User is nil, users cannot change anything on the pages. The pages then answer only requests that come over the loopback interface and
-// whose host is localhost or a loopback address.
+// If [Config].User is nil, users cannot change anything on the pages. Without Config.User, the pages answer only requests that come over the loopback
+// interface and whose host is localhost or a loopback address.
 package console
 
 import (
@@ -32,7 +33,7 @@ type Config struct {
 	Operate *operate.Operator
 
 	// Stores are other stores of the service, such as a redisstore; the keys of the map are the names that the pages show. If a store is an
-	// [upkeep.Volatile], the overview says which data it may lose. Default: nil.
+	// [upkeep.Volatile], the overview says which data the store may lose. Default: nil.
 	Stores map[string]any
 
 	// Prefix is the beginning of the paths of the pages, such as "/once/". If a proxy removes the prefix from the paths of requests, the pages also
@@ -40,11 +41,11 @@ type Config struct {
 	Prefix string
 
 	// User returns the user of a request. If User returns an error, the request is answered with 403. Default: nil, every request over the loopback
-	// interface comes from a viewer, and other requests are refused.
+	// interface is treated as a request of a viewer, and other requests are refused.
 	User func(*http.Request) (User, error)
 
-	// Secret is the key that encrypts idempotency keys and cursors in the links of the pages. If several processes serve one address, give them the
-	// same secret. Default: a random secret, so that links are valid until the process ends.
+	// Secret is the key that encrypts idempotency keys and cursors in the links of the pages. If several processes serve one address, give all of
+	// them the same Secret. Default: a random secret, so that links are valid until the process ends.
 	Secret []byte
 }
 
@@ -54,18 +55,18 @@ type User struct {
 	Role Role
 
 	// Tenants are the tenants whose data the user may see; nil means all data. The tenant of an operation is the beginning of its scope up to the
-	// first blank. In package oncehttp this beginning is the principal. Sagas and endpoints of webhooks have a tenant field. Outbox, inboxes, dead
-	// letters and audit have no tenant, so a user with Tenants cannot see them.
+	// first blank. In a scope of package oncehttp the text before the first blank is the principal. For sagas and endpoints of webhooks, the
+	// tenant is the field Tenant. Outbox, inboxes, dead letters and audit have no tenant, so a user with Tenants cannot see them.
 	Tenants []string
 }
 
 // Role says what a user may do.
 type Role uint8
 
-// These are the roles.
+// The constants are the roles of users.
 const (
-	RoleViewer   Role = iota // sees which items exist and their states, and changes nothing
-	RoleOperator             // may also show keys, payloads and stored answers, and may make changes; both are audited
+	RoleViewer   Role = iota // RoleViewer sees which items exist and their states, and changes nothing
+	RoleOperator             // RoleOperator may also make keys, payloads and stored answers visible, and may make changes; the audit records both
 )
 
 // These are the limits of one handler.
@@ -79,7 +80,7 @@ const (
 //go:embed console.css console.js page/*.html
 var files embed.FS
 
-// Handler returns the handler of all pages. It panics if cfg is invalid.
+// Handler returns the handler of all pages. Handler panics if cfg is invalid.
 func Handler(cfg Config) http.Handler {
 	c := &console{
 		Config: cfg, seal: newSealer(cfg.Secret), pages: parsePages(), running: make(chan struct{}, mostAtOnce),

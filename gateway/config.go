@@ -19,7 +19,7 @@ import (
 	"github.com/oncelib/once/oncehttp"
 )
 
-// These are the defaults of [Config] and [Route].
+// The constants are the defaults of fields of [Config] and [Route].
 const (
 	DefaultIdle       = time.Second
 	DefaultTimeout    = 30 * time.Second
@@ -38,13 +38,13 @@ const (
 // Policy says what a gateway does if the outcome of a forwarded request is unknown.
 type Policy string
 
-// The policies of a [Route].
+// The constants are the policies of a [Route].
 const (
-	PolicyStop           Policy = "stop"             // the request is not forwarded again until a person decides: 409
-	PolicyCheck          Policy = "check"            // the receipt decides: see [Receipts]; like PolicyStop until the gateway has seen a receipt of the route
-	PolicyForwardSameKey Policy = "forward_same_key" // the service itself remembers the client's key: the request is forwarded again until Route.UpstreamKeepsKeys is over
+	PolicyStop           Policy = "stop"             // the request is not forwarded again until an operator decides: the client gets 409
+	PolicyCheck          Policy = "check"            // the gateway reads the receipt to find out the outcome: see [Receipts]; until the gateway has seen a receipt of the route, PolicyCheck works like PolicyStop
+	PolicyForwardSameKey Policy = "forward_same_key" // the service itself remembers the client's key, so the gateway forwards the request again, until the time Route.UpstreamKeepsKeys is over
 	PolicyRetry          Policy = "retry"            // the owner of the route declares that a second forward does no harm
-	PolicyFail           Policy = "fail"             // like PolicyStop; after Route.FailAfter the final answer is that the outcome is unknown
+	PolicyFail           Policy = "fail"             // the gateway works like PolicyStop until Route.FailAfter has passed, and then stores the final answer that the outcome is unknown
 )
 
 // Config configures a [Gateway].
@@ -65,23 +65,22 @@ type Config struct {
 	// Engine configures the engine that executes operations on Store.
 	Engine once.Config
 
-	// Receipts reads the commit receipts of the service. Receipts is required by PolicyCheck, and
-	// if Store is nil.
+	// Receipts reads the commit receipts of the service. Receipts is required if a route has PolicyCheck, or if Store is nil.
 	Receipts Receipts
 
 	// ReceiptsKept is how long the service keeps receipts. ReceiptsKept must not be longer than the retention
-	// with which any process sweeps receipts. Only until nine tenths of ReceiptsKept have passed since a
-	// forward, a missing receipt proves that the forward had no effect. After that a sweep may have deleted
-	// the receipt, so the outcome is unknown until a person decides. Default: DefaultReceiptsKept. If
-	// receipts are never swept, set [once.Forever].
+	// with which any process sweeps receipts. A missing receipt proves that a forward had no effect only
+	// until nine tenths of ReceiptsKept have passed since the forward. After nine tenths of ReceiptsKept a
+	// sweep may have deleted the receipt, so the outcome is unknown until an operator decides. Default:
+	// DefaultReceiptsKept. If receipts are never swept, set [once.Forever].
 	ReceiptsKept time.Duration
 
-	// ReceiptsAtOnce is the largest number of concurrent calls of Receipts. For example, set it to the number
-	// of connections that Receipts uses. The routes that rely on receipts (those with PolicyCheck, or all routes
-	// if Store is nil) have equal shares of these calls, and at least one call each, so that a route whose
-	// transactions lock their receipts does not block another route. If there are more such routes
-	// than ReceiptsAtOnce, then as many blocked routes as ReceiptsAtOnce delay the others: each of their calls
-	// takes up to 5 s. Default 16.
+	// ReceiptsAtOnce is the largest number of concurrent calls of Receipts. For example, set ReceiptsAtOnce to
+	// the number of connections that Receipts uses. The routes that rely on receipts (those with PolicyCheck, or
+	// all routes if Store is nil) have equal shares of ReceiptsAtOnce, and at least one call each, so that a
+	// route whose transactions lock their receipts does not block another route. If more routes than
+	// ReceiptsAtOnce rely on receipts, and at least ReceiptsAtOnce of these routes are blocked, the blocked
+	// routes delay the other routes: each call of a blocked route takes up to 5 s. Default 16.
 	ReceiptsAtOnce int
 
 	// Principal returns the caller of a request, for routes with keys: see [HeaderPrincipal] and [oncehttp.SharedPrincipal]. Required.
@@ -92,17 +91,18 @@ type Config struct {
 	Quota *limit.Quota
 
 	// TrustedProxies are the networks of proxies that may set X-Forwarded-For, X-Forwarded-Proto and
-	// X-Forwarded-Host. In requests from other senders the gateway replaces these headers. Default: no proxy is
-	// trusted.
+	// X-Forwarded-Host. In requests from all other senders the gateway replaces X-Forwarded-For,
+	// X-Forwarded-Proto and X-Forwarded-Host. Default: no proxy is trusted.
 	TrustedProxies []netip.Prefix
 
 	// Routes are the kinds of requests that have keys. All other requests are forwarded without a key.
 	Routes []Route
 
 	// Hidden are prefixes of paths for which clients get 404, in any letter case and in any spelling. If a path has
-	// ".." or a parameter such as ";x=1", services read it in different ways: the client then gets 404 if all
-	// segments of a prefix are in the path, in their order. Hide the endpoint of the service that serves receipts:
-	// this endpoint shows stored answers, and can prevent operations from committing.
+	// ".." or a parameter such as ";x=1", services read the path in different ways. A client gets 404 for a path
+	// with ".." or a parameter if all segments of a prefix are in the path, in the order of the prefix. Hide the
+	// endpoint under which the service serves receipts: this endpoint shows stored answers, and can prevent
+	// operations from committing.
 	Hidden []string
 
 	// Idle is how long an unused connection to the service is kept open. Idle must be shorter than the
@@ -113,8 +113,8 @@ type Config struct {
 	// TLS configures TLS for an https Upstream. Default: the configuration of net/http.
 	TLS *tls.Config
 
-	// StatusPath is the path under which the gateway serves the state of an operation. The problem documents of the gateway contain the URL of
-	// this state as status_url. Default: /once/status.
+	// StatusPath is the path under which the gateway serves the state of an operation. The problem documents of the gateway contain the URL of the
+	// operation's state as status_url. Default: /once/status.
 	StatusPath string
 
 	// Dial opens a connection to the service. Default: the method DialContext of a [net.Dialer].
@@ -123,9 +123,9 @@ type Config struct {
 
 // Route describes a kind of requests that have keys.
 type Route struct {
-	// Pattern is a pattern of [http.ServeMux], such as "POST /payments" or "PUT /refunds/{id}". A pattern without a method means POST and PATCH. A
-	// request whose path differs from the pattern in a trailing slash or in letter case does not match, and is forwarded without a key. A request whose path
-	// a service may read as a path of the pattern does match, for example "/x/..;/payments" or "/payments;x=1".
+	// Pattern is a pattern of [http.ServeMux], such as "POST /payments" or "PUT /refunds/{id}". A pattern without a method matches requests with POST and
+	// PATCH. A request whose path differs from the pattern in a trailing slash or in letter case does not match, and is forwarded without a key. A request
+	// whose path a service may read as a path of the pattern does match, for example "/x/..;/payments" or "/payments;x=1".
 	Pattern string
 
 	// OnUnknown says what the gateway does if the outcome of a forwarded request is unknown. Default: PolicyStop.
@@ -136,9 +136,10 @@ type Route struct {
 	UpstreamKeepsKeys time.Duration
 
 	// PolicyFail applies when FailAfter has passed since the request was forwarded. If the outcome is
-	// still unknown then, the gateway stores a final answer which says that the outcome is unknown.
-	// The database sets the time of the forward, and the gateway compares this time with its own
-	// clock. So choose a FailAfter that is much longer than the two clocks can differ. Default: 24 h.
+	// still unknown after FailAfter, the gateway stores a final answer which says that the outcome is
+	// unknown. The database sets the time of the forward, and the gateway compares this time with its
+	// own clock. So choose a FailAfter that is much longer than the two clocks can differ. Default:
+	// 24 h.
 	FailAfter time.Duration
 
 	// If Optional is true, requests without a key are forwarded. Default: false, a request without a
@@ -149,8 +150,8 @@ type Route struct {
 	// Timeout also limits how long a client may take to read a part of an answer. Default: 30 s.
 	Timeout time.Duration
 
-	// BodyTimeout limits how long the gateway reads the body of a request. During this time the request counts
-	// in the concurrency limit of Gate. Default: 30 s.
+	// BodyTimeout limits how long the gateway reads the body of a request. While the gateway reads the body, the request counts in the concurrency
+	// limit of Gate. Default: 30 s.
 	BodyTimeout time.Duration
 
 	// Wait is how long a duplicate waits for the answer to another request with the same key, which is in flight. Default: 0, the duplicate gets
@@ -184,10 +185,9 @@ type Route struct {
 	Gate oncehttp.Gate
 
 	// Begin is called before each forward. The parameter again is true if a gateway may have forwarded the same
-	// request before, for this request of the client or for an earlier one, and the earlier forward can no longer
-	// take effect. If Begin returns an error, the
-	// request is not forwarded, and its key can be used again. The function done is called with the result of
-	// the forward. Default: nil, not called.
+	// request before (for this attempt or for an earlier attempt of the client), and the earlier forward can no
+	// longer take effect. If Begin returns an error, the request is not forwarded, and its key can be used again.
+	// The function done is called with the result of the forward. Default: nil, nothing is called.
 	Begin func(again bool) (done func(Forwarded), err error)
 }
 
@@ -195,9 +195,9 @@ type Route struct {
 type Forwarded struct {
 	Class     string      // one of not_sent, refused, completed, unknown_body and unknown
 	Status    int         // the status of the answer, or the HTTP status that corresponds to its grpc-status; 0 means no answer
-	Header    http.Header // the header of the answer; done must not change it
+	Header    http.Header // the header of the answer; the function done must not change the header
 	Took      time.Duration
-	Abandoned bool // the forward was ended by its own caller, which says nothing about the service
+	Abandoned bool // true if the caller of the gateway has ended the forward, so that the result proves nothing about the service
 }
 
 // HeaderPrincipal returns a Config.Principal that reads the principal from a header of requests from the trusted networks. A request from any other

@@ -1,6 +1,6 @@
-// Package gateway adds idempotency keys to an HTTP service that does not support them, in whatever language the
-// service is written. A [Gateway] is an [http.Handler] in front of the service. The Gateway forwards requests
-// to the service, at most once for each caller and key.
+// Package gateway adds idempotency keys to an HTTP service that does not support idempotency keys. The service
+// can be written in any language. A [Gateway] is an [http.Handler] in front of the service. The Gateway
+// forwards requests to the service, at most once for each caller and key.
 //
 // A gateway uses an engine of package lease: the gateway commits a record before it forwards a request, and
 // commits the answer when it has received the answer. A gateway cannot take part in the transaction of the

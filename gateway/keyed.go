@@ -373,8 +373,8 @@ func (f *forward) ownReceipt(ctx context.Context) bool {
 	return true
 }
 
-// Handlers returns the handlers for a [lease.Completer] with AskOnly. The handlers look for the receipts of
-// operations whose outcome is unknown, on routes with PolicyCheck, even if no client sends the request again.
+// Handlers returns the handlers for a [lease.Completer] with AskOnly. On routes with PolicyCheck, the handlers
+// look for the receipts of operations whose outcome is unknown, even if no client sends the request again.
 func (g *Gateway) Handlers() lease.Handlers {
 	handlers := lease.Handlers{}
 	for _, rt := range g.routes {

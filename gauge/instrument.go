@@ -11,13 +11,13 @@ const (
 	lowest
 )
 
-// Instrument describes a gauge: all values with the same name.
+// Instrument describes a gauge. A gauge is all values with the same name.
 type Instrument struct {
 	Name  string // the name of the gauge in Prometheus
 	OTel  string // the name of the gauge in OpenTelemetry
 	Unit  string // the unit of the gauge, as a UCUM code
 	Label string // the name of the only label of the gauge; "" if the gauge has no label
-	Grows bool   // the instrument is a counter: its values count since the start of the process
+	Grows bool   // true if the instrument is a counter, whose values count since the start of the process
 	Help  string
 
 	fold fold

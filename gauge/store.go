@@ -33,9 +33,9 @@ func Operations(s upkeep.Backlogger) Func {
 	}
 }
 
-// Pool returns a source that reports the connections of the pool of s. The source reads only the counters of
-// the pool, so the source also works while no connection is free. For a pool without a limit, the gauge
-// once_pool_max_connections is missing.
+// Pool returns a source that reports the numbers of connections of the pool of s. The source reads only the
+// counters of the pool, so the source also works while no connection is free. If the pool has no limit, the
+// gauge once_pool_max_connections is missing.
 func Pool(s upkeep.Pooled) Func {
 	return func(context.Context) ([]Value, error) {
 		c := s.Connections()

@@ -14,7 +14,7 @@ import (
 	"github.com/oncelib/once/internal/base/label"
 )
 
-// These are the defaults of [Config].
+// The constants are the defaults of fields of [Config].
 const (
 	DefaultEvery   = 15 * time.Second
 	DefaultTimeout = 5 * time.Second
@@ -28,7 +28,7 @@ type Config struct {
 	// Timeout limits one call of a source. Default: 5 s. Timeout is never longer than Every.
 	Timeout time.Duration
 
-	// Log gets a warning when a source fails; the warning is not repeated until the source has succeeded again. Default: [slog.Default].
+	// Log gets a warning when a source fails. While the source continues to fail, the warning is not repeated. Default: [slog.Default].
 	Log *slog.Logger
 }
 
@@ -72,9 +72,9 @@ func NewWatch(cfg Config, sources ...Source) *Watch {
 	return w
 }
 
-// Add adds sources; call it before [Watch.Run]. Use Add if the watch, the metrics and the engine depend on each
-// other: make the watch, make the metrics with the watch, make the engine with the metrics, and then add the
-// engine to the watch.
+// Add adds sources to the watch; call Add before [Watch.Run]. Use Add if the watch, the metrics and the engine
+// depend on each other: make the watch, make the metrics with the watch, make the engine with the metrics, and
+// then add the engine to the watch.
 func (w *Watch) Add(sources ...Source) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -171,8 +171,9 @@ func (s *watched) last(now time.Time, most time.Duration) (values []Value, age t
 
 // Values returns the last values, sorted by name and label. Values calls no source. If a source has not
 // succeeded for three times Config.Every, its values are missing. The gauge once_watch_age_seconds is always
-// present, and grows even if Run was never called. If several sources return a value with the same name and
-// label, Values returns the sum of counts, and the highest of ages.
+// in the result, and grows even if Run was never called. If several sources return a value with the same
+// name and label, Values returns the sum of these values if they are counts, and the highest value if they
+// are ages.
 func (w *Watch) Values() []Value {
 	type series struct{ name, label string }
 	now, found := time.Now(), map[series]float64{}

@@ -13,9 +13,9 @@ import (
 // of the region that has forwarded the request.
 const HopHeader = "Once-Home-Hop"
 
-// These are the codes of the problems of [Handler].
+// The constants are the codes of the problems of [Handler].
 const (
-	ProblemUnavailable oncehttp.ProblemCode = "TRANSIENT.home_unavailable"  // 503: the home cannot be reached, or its answer was lost
+	ProblemUnavailable oncehttp.ProblemCode = "TRANSIENT.home_unavailable"  // 503: the home of the tenant (the region that executes its operations) cannot be reached, or the answer of the home was lost
 	ProblemMisdirected oncehttp.ProblemCode = "TRANSIENT.home_elsewhere"    // 421: two regions disagree about the home of the tenant
 	ProblemLost        oncehttp.ProblemCode = "DEPENDENCY.home_answer_lost" // 502: the answer of the home was lost, and the request has no key, so it may have been executed
 )
@@ -23,10 +23,10 @@ const (
 // Config configures [Handler].
 type Config struct {
 	Region string // the region of this process. Required.
-	Map    *Map   // the homes of the tenants. Required.
+	Map    *Map   // the homes of the tenants: the region of each tenant. Required.
 
 	// Tenant returns the tenant of a request, or "" if the request has no tenant. A request without a tenant is served by the region that receives
-	// it. The scopes of the request's operations must begin with this tenant: see [TenantOf]. Required.
+	// it. The scopes of the request's operations must begin with the result of Tenant: see [TenantOf]. Required.
 	Tenant func(*http.Request) string
 
 	// URL returns a URL with the scheme and the host under which [Handler] is served in a region. The result nil means that the region cannot be
@@ -42,20 +42,21 @@ type Config struct {
 
 	// MaxBody is the size in bytes of the largest body of a forwarded request, and of the largest body of an
 	// answer to a forwarded request. A request with a larger body is answered with 413. If the answer has a
-	// larger body, the client gets 503, as if the answer were incomplete. Both bodies are held in memory.
-	// Default: 16 MiB.
+	// larger body, the client gets 503, as if the answer were incomplete. The bodies of the request and of
+	// the answer are held in memory. Default: 16 MiB.
 	MaxBody int64
 }
 
-// Handler returns a handler that serves requests of this region's tenants with next, and forwards all other
-// requests to the home of their tenant. The returned handler reads the whole request before it forwards the
-// request, and sends the answer only after it has received the whole answer. If a forwarded request arrives and
-// its tenant has its home elsewhere, the answer is 421 and names that home. The region that has forwarded the
-// request learns the home from this answer, and sends the request there, or serves it with next. Only the region
-// that has received the request from the client forwards it, at most three times. So a request never circulates
-// between regions whose maps differ. Before a region answers 421, and after a forward that has failed or was
-// answered with 503, it reads the home in its own database if a [Store] has the same Map. Handler panics if cfg
-// is invalid.
+// Handler returns a handler that serves requests of this region's tenants with next, and forwards each other
+// request to the home of its tenant (the region that executes the tenant's operations). The returned handler
+// reads the whole request before it forwards the request, and sends the answer only after it has received the
+// whole answer. If a forwarded request arrives and the home of its tenant is another region, the answer is 421
+// and names the other region. The region that has forwarded the request learns the home from the answer with
+// 421, and sends the request to the home, or serves the request with next if it is the home itself. Only the
+// region that has received a request from the client forwards the request, at most three times. So a request
+// never circulates between regions whose maps differ. Before a region answers 421, and after a forward that has
+// failed or was answered with 503, the region reads the home of the tenant in its own database, if a [Store] has
+// the same Map. Handler panics if cfg is invalid.
 func Handler(cfg Config, next http.Handler) http.Handler {
 	if cfg.Region == "" || cfg.Map == nil || cfg.Tenant == nil || cfg.URL == nil || cfg.Timeout < 0 || cfg.MaxBody < 0 {
 		panic("home: Handler: Region, Map, Tenant and URL are required, and Timeout and MaxBody must not be negative")

@@ -11,14 +11,13 @@ import (
 	"sync"
 )
 
-// Pin names the home of a tenant.
+// Pin names the home of a tenant: the region that executes the tenant's operations.
 type Pin struct {
 	Region string `json:"region"`
-	Epoch  int64  `json:"epoch"` // the epoch of the ownership; 0 if the hash has chosen the region, and the tenant was never moved
+	Epoch  int64  `json:"epoch"` // a number that grows with every move of the tenant; 0 if the hash has chosen the region, and the tenant was never moved
 }
 
-// Map has the homes of tenants, as far as this process knows them. The methods of Map can be called
-// concurrently.
+// Map has the homes of tenants (the region of each tenant), as far as this process knows the homes. The methods of Map can be called concurrently.
 type Map struct {
 	regions []string
 
@@ -27,8 +26,7 @@ type Map struct {
 	read func(ctx context.Context, tenant string) Pin // adds the home in the database of this region; nil without a Store
 }
 
-// NewMap returns a map of these regions, without pins. NewMap panics if the name of a region is empty or occurs
-// twice.
+// NewMap returns a map of these regions, without pins (fixed regions of tenants). NewMap panics if the name of a region is empty or occurs twice.
 func NewMap(regions ...string) *Map {
 	regions = slices.Sorted(slices.Values(regions))
 	if len(regions) == 0 || slices.Contains(regions, "") || len(slices.Compact(slices.Clone(regions))) < len(regions) {
@@ -38,8 +36,8 @@ func NewMap(regions ...string) *Map {
 }
 
 // Home returns the home of a tenant: the pin of the tenant, or, if the map has no pin of the tenant, the region
-// with the highest hash of region and tenant (rendezvous hashing). With this hash, a new region takes over only
-// its own share of the tenants that have no pin.
+// with the highest hash of region and tenant (rendezvous hashing). If a region is added to the map, rendezvous
+// hashing moves only the tenants that the new region gets, and only tenants without a pin.
 func (m *Map) Home(tenant string) Pin {
 	m.mu.RLock()
 	p, is := m.pins[tenant]
@@ -57,8 +55,8 @@ func (m *Map) Home(tenant string) Pin {
 	return p
 }
 
-// Pin stores p as the home of a tenant, unless the map has a pin with a higher epoch. So pins may arrive late and in any order. Pin reports whether
-// it has changed the map.
+// Pin stores p as the home of a tenant, unless the map has a pin of the tenant with a higher epoch. So pins may arrive late and in any order. Pin
+// reports whether the map has changed.
 func (m *Map) Pin(tenant string, p Pin) (news bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,7 +9,8 @@ import (
 //go:embed migrations/*/*.sql
 var migrations embed.FS
 
-// Migrations are the migrations that create the tables of this package. Pass them to the Migrate function of a store:
+// Migrations are the migrations that create the tables of this package. Pass Migrations to the Migrate function of a
+// store:
 //
 //	err := pgxstore.Migrate(ctx, pool, home.Migrations)
 var Migrations = migration.Set{Capability: "home", Files: migrations}

@@ -15,8 +15,8 @@ import (
 
 // Mover moves tenants between regions.
 type Mover struct {
-	// Regions are the databases of all regions, by the names of the regions. All these databases must be
-	// migrated with [Migrations] and have the same dialect.
+	// Regions are the databases of all regions, by the names of the regions. All databases of Regions must be migrated with [Migrations] and have the
+	// same dialect.
 	Regions map[string]sqlplane.Database
 
 	// Rows moves the service's own rows of the tenant, and rows of outboxes and inboxes if the messages in
@@ -25,9 +25,10 @@ type Mover struct {
 	Rows func(context.Context, Handover) error
 
 	// Publish updates the maps of all regions, by [Map.Pin]. Publish may be called again with the same pin.
-	// Default: nil. Move stores the new home in all databases that it can reach. A process whose map is outdated
-	// learns the new home when its region refuses an operation of the tenant, or when it forwards a request of the
-	// tenant. Until then, clients may get 503 or 421, after which they may send the same request again.
+	// Default: nil, nothing is called. In every case Move stores the new home in all databases that Move can
+	// reach. A process whose map is outdated learns the new home when its region refuses an operation of the
+	// tenant, or when it forwards a request of the tenant. Until the process has learned the new home, clients may
+	// get 503 or 421. After a 503 or 421 a client may send the same request again.
 	Publish func(ctx context.Context, tenant string, p Pin) error
 }
 
@@ -35,11 +36,12 @@ type Mover struct {
 type Handover struct {
 	Tenant, From, To string
 
-	// Epoch is the epoch of this run of the move. A transaction that moves rows should begin with
+	// Epoch is the epoch of this run of the move, a number that is higher in each later run. In the database of the region To, a transaction that
+	// moves rows should begin with
 	//
 	//	select 1 from once_home where tenant = 'TENANT' and epoch = EPOCH and not owned for update
 	//
-	// in the database of the region To. If this query returns no row, another run has taken over the move, and the transaction must be rolled back.
+	// If the query returns no row, another run has taken over the move, and the transaction must be rolled back.
 	Epoch int64
 }
 
@@ -53,8 +55,8 @@ type Standing struct {
 	Moving string `json:"moving,omitempty"` // the region to which the tenant is being moved from this region; "" if the tenant is not being moved
 }
 
-// Show returns the state of a tenant in all databases. If tenant is "", Show returns the states of all tenants.
-// If some databases cannot be read, Show returns an error and also the states in the other databases.
+// Show returns the state of a tenant in all databases. If tenant is "", Show returns the states of all tenants. If Show cannot read some databases,
+// Show returns an error and also the states in the databases that it can read.
 func (m Mover) Show(ctx context.Context, tenant string) (list []Standing, err error) {
 	var errs []error
 	for _, region := range slices.Sorted(maps.Keys(m.Regions)) {
@@ -73,16 +75,18 @@ func (m Mover) Show(ctx context.Context, tenant string) (list []Standing, err er
 	return list, errors.Join(errs...)
 }
 
-// Move moves a tenant to the region to. If Move is killed at any point or returns an error, the tenant belongs
-// to one region or to no region. While no region owns the tenant, no operation of the tenant is executed, and
-// callers receive an error after which they may try again. Call Move again with the same arguments to complete
-// the move. For a new tenant, Move creates the tenant's first row. To give up a move that has failed before the
-// old home refuses operations, call Move with the old home: all regions then learn again that it is the home.
+// Move moves a tenant to the region that the parameter to names. If Move is killed at any point or returns an
+// error, the tenant belongs to one region or to no region. While no region owns the tenant, no operation of the
+// tenant is executed, and callers receive an error after which they may try again. Call Move again with the
+// same arguments to complete the move. For a new tenant, Move creates the tenant's first row. To give up a move
+// that has failed before the old home refuses operations, call Move with the old home: all regions then learn
+// that the old home is the home of the tenant.
 //
-// A move has these steps. The old home refuses new commits of the tenant, and Move waits for transactions that
-// are committing. Move calls Rows. In one transaction in the new region, Move writes copies of the tenant's
-// operations and of the times at which the tenant's sagas continue, and makes the new region the owner. Then
-// Move deletes the copied rows in the old region, stores the new home in the other databases, and calls Publish.
+// A move has several steps. The old home (the region that owned the tenant before) refuses new commits of the
+// tenant, and Move waits for transactions that are committing. Move calls the function Mover.Rows. In one
+// transaction in the new region, Move writes copies of the tenant's operations and of the times at which the
+// tenant's sagas continue, and makes the new region the owner. Then Move deletes the copied rows in the old
+// region, stores the new home in the other databases, and calls Publish.
 func (m Mover) Move(ctx context.Context, tenant, to string) error {
 	if err := m.check(tenant, to); err != nil {
 		return err

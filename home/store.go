@@ -13,8 +13,8 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Store is a [store.Store] that executes operations only of the tenants that its region owns. Every commit of
-// an operation checks in its own transaction that the region owns the tenant. On pgxstore the check needs no
+// Store is a [store.Store] that executes only operations of tenants that its region owns. Every commit of an
+// operation checks in its own transaction that the region owns the tenant. On pgxstore the check needs no
 // additional round trip.
 type Store[TX any] struct {
 	base    store.Store[TX]
@@ -46,9 +46,9 @@ var (
 )
 
 // New returns a store that wraps s. s must be a pgxstore or a sqlstore on PostgreSQL or SQLite, whose database
-// was migrated with [Migrations]; otherwise New panics. If the database contains a later move of a tenant than
-// the map regions, the Store adds the move to the map when it refuses an operation of the tenant, or when a
-// [Handler] with this map asks for the home.
+// was migrated with [Migrations]; otherwise New panics. If the database knows a later move of a tenant than
+// the Map named regions, the Store writes the new home of the tenant to the Map when the Store refuses an
+// operation of the tenant, or when a [Handler] with the same Map asks for the home.
 func New[TX any](s store.Store[TX], regions *Map) *Store[TX] {
 	h := &Store[TX]{base: s, regions: regions}
 	var ok bool
@@ -101,8 +101,8 @@ func (s *Store[TX]) check(tenant string) store.Statement {
 	return st
 }
 
-// Require makes tx commit only if this region owns tenant. Call it in transactions that execute no operation. On pgxstore the check runs together
-// with the commit, and the commit returns the error.
+// Require makes tx commit only if this region owns tenant. Call Require in transactions that execute no operation. On pgxstore the check runs
+// together with the commit, and the commit returns the error.
 func (s *Store[TX]) Require(ctx context.Context, tx TX, tenant string) error {
 	return s.refused(ctx, tenant, s.seen.On(tx).Append(ctx, s.check(tenant)))
 }

@@ -160,7 +160,7 @@ func (x *Exchange) write(status int, body []byte) {
 }
 
 // Context returns the context of the request. If the request has the header X-Request-Timeout, the context also ends when the time in this header has
-// passed, because the client then no longer waits.
+// passed, because the client no longer waits after this time.
 func (x *Exchange) Context() (context.Context, context.CancelFunc) {
 	if x.deadline.IsZero() {
 		return x.r.Context(), func() {}
@@ -185,8 +185,8 @@ func (x *Exchange) endBody() {
 
 // Answer converts an answer into the form that the engine stores. The rules are the same as for the answer of a handler: Preset.Verdicts decides by
 // the status whether the answer is stored, and only the headers that Config.Headers describes are stored. An answer that is larger than
-// Config.MaxStored is not stored. If the verdict is that the answer must not be stored at all, Answer returns an error. Return this error to the
-// engine: the engine rolls back, and Finish still sends the answer.
+// Config.MaxStored is not stored. If the verdict is that the answer must not be stored at all, Answer returns an error. Return the error of Answer
+// to the engine: the engine rolls back, and Finish still sends the answer.
 func (x *Exchange) Answer(status int, header http.Header, body []byte) (once.Answer, error) {
 	last := &run{engine: x.engine, key: x.ownKey(), principal: x.principal}
 	x.lastRun = last
@@ -207,7 +207,7 @@ func (x *Exchange) Answer(status int, header http.Header, body []byte) (once.Ans
 	return last.answer()
 }
 
-// Finish answers the request with the result of [once.Engine.Exec]. It sends the stored answer, the answer of the last call of Answer, or a
+// Finish answers the request with the result of [once.Engine.Exec]. Finish sends the stored answer, the answer of the last call of Answer, or a
 // [Problem]. A caller that sends new answers itself, without Answer, calls Finish for errors and replays only. After Finish the body of the request
 // can no longer be read.
 func (x *Exchange) Finish(rec store.Record, replayed bool, err error) {

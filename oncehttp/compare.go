@@ -17,22 +17,22 @@ import (
 )
 
 // Compare chooses the parts of a request that are compared between two requests with the same key. Method, route, path and content type are always
-// compared. If a field of Compare is empty, its part of the request is compared as if there were no Compare.
+// compared. If a field of Compare is empty, the part of the request that the field describes is compared as if there were no Compare.
 //
 //	oncehttp.Config{
 //		Principal: account,
 //		Compare:   oncehttp.Compare{JSON: []string{"/amount", "/currency"}, Headers: []string{"X-Api-Version"}},
 //	}
 //
-// Parts that are not compared may differ between two attempts, and the later attempt still gets the answer to the first one. So name in a Compare
-// every part on which the effect of the request depends.
+// Parts that are not compared may differ between two attempts, and the later attempt still gets the answer to the first attempt. Therefore a Compare
+// must name every part of the request on which the effect of the request depends.
 //
-// If a body does not fit its Compare, the whole body is compared, as without a Compare. A body does not fit if it has another content type, cannot be
-// parsed, or has none of the named values. JSON does not fit if a member on the path to a named value exists twice.
+// If a body does not fit its Compare, the whole body is compared, as without a Compare. A body does not fit its Compare if the body has another
+// content type, cannot be parsed, or has none of the named values. JSON does not fit if a member on the path to a named value exists twice.
 //
 // After you change the Compare of a route, answers that were stored before the change are replayed without any comparison until their retention ends.
-// These answers have fingerprints of the old rule, which cannot be compared with fingerprints of the new rule. If they were compared, a retry would
-// be refused if the rule has changed since its first attempt.
+// An answer that was stored before the change has a fingerprint (a hash of the compared parts) of the old Compare, which says nothing about a
+// fingerprint of the new Compare. A comparison of the two fingerprints would refuse every retry whose first attempt came before the change.
 type Compare struct {
 	// Headers are the names of the compared request headers, in addition to Content-Type. All lines of a header are compared, in their order.
 	// Default: only Content-Type.
@@ -47,8 +47,8 @@ type Compare struct {
 	// null. Default: the whole body.
 	JSON []string
 
-	// JSONExcept are JSON Pointers to values that are not compared, such as "/sent_at". The rest of the body is compared, and also whether each of
-	// these values exists. JSON and JSONExcept cannot be set together.
+	// JSONExcept are JSON Pointers to values that are not compared, such as "/sent_at". The rest of the body is compared, and also whether each
+	// value of JSONExcept exists. JSON and JSONExcept cannot be set together.
 	JSONExcept []string
 
 	// Form are the names of the compared fields of an urlencoded form. Fields may come in any order, but the values of one field must come in the

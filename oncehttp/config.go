@@ -27,19 +27,19 @@ type Config struct {
 	// middleware is inside of the router, where [http.Request.Pattern] is set; otherwise the method and the path. If you rename a route, keys that
 	// are stored under its old name are no longer found.
 	//
-	// Inside of [http.StripPrefix] the pattern is the pattern in the inner router, so two prefixes share their keys. The path, however, is compared
-	// as the client sent it. One key that is sent under both prefixes is therefore refused as a mismatch, unless Route returns a different name for
-	// each prefix.
+	// Inside of [http.StripPrefix] the pattern is the pattern in the inner router, so requests under two prefixes share their keys. The path,
+	// however, is compared as the client sent it. If one key is sent under both prefixes, the second request is therefore refused as a mismatch,
+	// unless Route returns a different name for each prefix.
 	//
-	// The host is part of the name only if the pattern contains it. The host is also not compared between two requests, because one service may have
-	// many host names. If the middleware is around a router that serves several hosts, write
+	// The host is part of the route's name only if the pattern contains the host. The host is also not compared between two requests, because one
+	// service may have many host names. If the middleware is around a router that serves several hosts, write
 	//
 	//	func(r *http.Request) string { return r.Method + " " + r.Host + r.URL.Path }
 	Route func(*http.Request) string
 
 	// Undoes is the name of another route, such as "POST /deposits", whose operations this route undoes. The name of a route is the result of Route.
-	// Set all other fields to the same values as in the Config of the other route. The section Undo of the package documentation explains such
-	// routes. Default: "", the route undoes nothing.
+	// Set all other fields to the same values as in the Config of the other route. The section Undo of the package documentation explains routes
+	// that undo. Default: "", the route undoes nothing.
 	Undoes string
 
 	// Preset is the dialect of the API: methods, headers, stored statuses and problems. Default: [DefaultPreset]().
@@ -49,8 +49,9 @@ type Config struct {
 	// answer has "Idempotency-Status: ignored". Default: a request without a key is answered with 400.
 	Optional bool
 
-	// FormField is the name of a field of an HTML form, urlencoded or multipart. The key is read from this field if no header has a key. If the field
-	// is hidden and filled by the server, a form that an impatient user sends twice takes effect once. Default: "", keys are not read from forms.
+	// FormField is the name of a field of an HTML form, urlencoded or multipart. The key is read from the field FormField if no header has a key. If
+	// the field is hidden and filled by the server, a form that an impatient user sends twice takes effect once. Default: "", keys are not read from
+	// forms.
 	FormField string
 
 	// Key returns the key of a request. If Key is set, no key is read from the headers or from FormField. Key may read the body of the request. The
@@ -68,14 +69,14 @@ type Config struct {
 	// database connection. The wait ends earlier if the time in the client's X-Request-Timeout has passed. Default: 0, the answer is 409 at once.
 	Wait time.Duration
 
-	// Retain is how long the answers of this route are kept and replayed; [once.Forever] means without end. Default: Preset.Retain, and if that is 0
-	// the engine's Config.Retain.
+	// Retain is how long the answers of this route are kept and replayed; [once.Forever] means without end. Default: Preset.Retain, or, if
+	// Preset.Retain is 0, the engine's Config.Retain.
 	Retain time.Duration
 
 	// KeyTime says that keys contain the time of the first attempt. If a request has no Once-First-Sent and its key is a UUID of version 7, the time
-	// in the key counts as the time of the first attempt: see [once.Attempt]. Clients must then make the key when they send the first attempt, and
-	// not long before. For example, a form that stays open for days must not contain a key that was made when the form was opened. Default: no time
-	// is read from keys.
+	// in the key counts as the time of the first attempt: see [once.Attempt]. If KeyTime is set, clients must make the key when they send the first
+	// attempt, and not long before. For example, a form that stays open for days must not contain a key that was made when the form was opened.
+	// Default: no time is read from keys.
 	KeyTime bool
 
 	// Optimistic sets [once.Operation].Optimistic: the handler begins before the database was asked whether the operation is done. If the operation
@@ -87,15 +88,16 @@ type Config struct {
 	// Isolation is the isolation level of this route's transactions. Default: the default of the database.
 	Isolation store.Isolation
 
-	// Timeouts are the time limits of this route's transactions. They override the engine's Config.Timeouts.
+	// Timeouts are the time limits of this route's transactions. Config.Timeouts of a route overrides Config.Timeouts of the engine.
 	Timeouts store.Timeouts
 
 	// MaxRequest is the largest accepted request body, in bytes. A request with a larger body is answered with 413 and not executed. Default: 1 MiB.
 	MaxRequest int64
 
 	// MaxMemory is the largest request body that is held in memory, in bytes. A longer body, up to MaxRequest, is written to a temporary file in
-	// [os.TempDir]. This saves memory only if that directory is on a disk. The file has no name, so it disappears with the process (on Windows it has
-	// a name until the end of the request). CaptureRequest, FormField and Preset.Body need the whole body in memory. Default: MaxRequest.
+	// [os.TempDir]. The file saves memory only if the directory [os.TempDir] is on a disk. The temporary file has no name, so it disappears with the
+	// process (on Windows the file has a name until the end of the request). CaptureRequest, FormField and Preset.Body need the whole body in memory.
+	// Default: MaxRequest.
 	MaxMemory int64
 
 	// MaxResponse is the largest answer, in bytes, that a handler may write; the answer is held in memory until the commit. If an answer is larger,
@@ -103,36 +105,40 @@ type Config struct {
 	MaxResponse int64
 
 	// MaxStored is the largest answer that is stored, in bytes, including its headers. If an answer is larger, the handler's writes are committed,
-	// and the answer is sent only once, with "Idempotency-Status: omitted". A retry then gets 409 and is never executed. Default: 1 MiB.
+	// and the answer is sent only once, with "Idempotency-Status: omitted". If the answer was not stored because it is larger than MaxStored, a
+	// retry gets 409 and is never executed. Default: 1 MiB.
 	MaxStored int64
 
 	// Headers are the names of answer headers that are stored in addition to Content-Type, Content-Encoding, Content-Language, Content-Disposition,
 	// Content-Location, Location, ETag, Cache-Control, Last-Modified, Link, Vary, Allow and X-Content-Type-Options. Credentials (Set-Cookie,
-	// Authorization, ...) and headers of one connection (Connection, Upgrade, ...) are never stored, even if they are listed here. Default: no
+	// Authorization, ...) and headers of one connection (Connection, Upgrade, ...) are never stored, even if Headers contains them. Default: no
 	// further headers.
 	Headers []string
 
-	// Redact are JSON Pointers (RFC 6901) to values of an answer's body that are not stored, such as "/card/token". The first answer has these
-	// values. In a replay each redacted value is null, every other byte is as in the first answer, and the header Idempotency-Redacted names the
-	// redacted values: "/card/token", "/cvc". If Redact is set, an answer whose body is not JSON is not stored: it has "Idempotency-Status: omitted",
-	// as MaxStored explains. An undo gets the answer as it is stored, without these values. Default: all values are stored.
+	// Redact are JSON Pointers (RFC 6901) to values of an answer's body that are not stored, such as "/card/token". The first answer contains all
+	// values, also the values that Redact names. In a replay each redacted value is null, every other byte is as in the first answer, and the header
+	// Idempotency-Redacted names the redacted values: "/card/token", "/cvc". If Redact is set, an answer whose body is not JSON is not stored: the
+	// answer has "Idempotency-Status: omitted", as MaxStored explains. An undo gets the answer as it is stored, without the redacted values.
+	// Default: all values are stored.
 	Redact []string
 
 	// OnReplay is called before a stored answer is sent again. rec is the record of the operation, and OnReplay must not change rec. OnReplay may add
 	// lines to header, which are sent, too. OnReplay cannot add stored headers, or headers of this package such as Idempotency-Status. OnReplay must
-	// be fast. OnReplay may be called for a client that has disconnected. Default: nil, not called.
+	// be fast. OnReplay may be called for a client that has disconnected. Default: nil, nothing is called.
 	OnReplay func(r *http.Request, rec store.Record, header http.Header)
 
-	// RequestID returns the request id that outer middleware has put into the context of the request. The engine's observer receives this id as
-	// [once.Attempt].RequestID. If the id is "", too long or not printable, the header X-Request-Id is used. Default: the header X-Request-Id.
+	// RequestID returns the request id that outer middleware has put into the context of the request. The engine's observer receives the result
+	// of RequestID as [once.Attempt].RequestID. If the result is "", too long or not printable, the request id is read from the header
+	// X-Request-Id. Default: the request id is read from the header X-Request-Id.
 	RequestID func(context.Context) string
 
 	// StatusURL returns the URL under which a client can read the state of an operation; [StatusHandler] serves this URL. Problems about an existing
-	// operation have this URL in their member status_url. Default: problems have no status_url.
+	// operation have the result of StatusURL in their member status_url. Default: problems have no status_url.
 	StatusURL func(r *http.Request, key string) string
 
-	// Gate decides whether a request may be executed, before the request's body is read. A full gate still lets replays pass if their key is in a
-	// header. If the key is in the body, the gate cannot recognise a replay, and refuses it like new work. Default: nil, every request is executed.
+	// Gate decides whether a request may be executed, before the request's body is read. A full gate still lets a replay pass if the key of the
+	// replay is in a header. If the key is in the body, the gate cannot recognise a replay, and refuses the replay like new work. Default: nil, every
+	// request is executed.
 	Gate Gate
 
 	// Quota limits the bytes that are stored for each principal. Default: nil, no limit.

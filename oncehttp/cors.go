@@ -6,9 +6,9 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// CORS returns the header names that your CORS configuration must list, so that scripts of another origin can use the route. allow are request
-// headers, for Access-Control-Allow-Headers; expose are answer headers, for Access-Control-Expose-Headers. Add the headers of your program, such as
-// Authorization. Put CORS middleware outside of authentication, because a preflight request has no credentials.
+// CORS returns the header names that your CORS configuration must list, so that scripts of another origin can use the route. The result allow has
+// request headers, for Access-Control-Allow-Headers; the result expose has answer headers, for Access-Control-Expose-Headers. Add the headers of
+// your program, such as Authorization. Put CORS middleware outside of authentication, because a preflight request has no credentials.
 func (c Config) CORS() (allow, expose []string) {
 	p := DefaultPreset()
 	if c.Preset != nil {

@@ -14,9 +14,9 @@
 //
 // # What a handler can rely on
 //
-// The client receives nothing before the commit. The answer of the handler is held in memory until then. Flush therefore does nothing, and 1xx
-// answers and trailers are dropped. Calls that cannot be delayed (Hijack, server-sent events, deadlines of [http.ResponseController]) are refused.
-// The body of the request has been read before the handler begins.
+// The client receives nothing before the commit. The answer of the handler is held in memory until the commit. Flush therefore does nothing, and
+// 1xx answers and trailers are dropped. Calls that cannot be delayed (Hijack, server-sent events, deadlines of [http.ResponseController]) are
+// refused. The body of the request has been read before the handler begins.
 //
 // The status of the answer decides about the transaction. With 2xx and 3xx the writes are committed and the answer is stored. With a definitive 4xx
 // the writes are rolled back and the answer is stored. With any other status the writes are rolled back, and the answer is sent but not stored.
@@ -29,21 +29,22 @@
 // # Order of middleware
 //
 // Put authentication outside of this middleware, so that authentication runs first. Authentication then decides about each request, including
-// retries, and its 401 and 403 are never stored. A client that has lost its access does not get a stored answer either. Rate limits belong outside as
-// well. To limit concurrent requests, set [Config].Gate, which lets replays pass.
+// retries, and its answers with 401 and 403 are never stored. A client that has lost its access does not get a stored answer either. Put rate limits
+// outside of this middleware as well. To limit concurrent requests, set [Config].Gate, which lets replays pass.
 //
 // Put middleware that reads the body or the form inside of this middleware. If outer middleware has read the body, or has parsed a multipart form (as
 // CSRF middleware does when it calls FormValue), this middleware can no longer compare the body, and answers the request with 500.
 //
-// Put recovery from panics, compression, logging and [http.TimeoutHandler] outside, too. docs/middleware.md has the whole order and its reasons.
+// Put recovery from panics, compression, logging and [http.TimeoutHandler] outside of this middleware, too. docs/middleware.md has the whole order
+// and its reasons.
 //
-// If [http.TimeoutHandler] is outside, its 503 says nothing about the operation, and a retry with the same key gets the outcome. If
-// [http.TimeoutHandler] is inside, its 503 rolls the transaction back while the handler still runs. Later statements of that handler then fail, and
-// pgxstore closes the connection if a statement is running.
+// If [http.TimeoutHandler] is outside of this middleware, its 503 does not say whether the operation was executed, and a retry with the same key
+// gets the outcome. If [http.TimeoutHandler] is inside of this middleware, its 503 rolls the transaction back while the handler still runs. Later
+// statements of the handler then fail, and pgxstore closes the connection if a statement is running.
 //
-// The handler sees the answer headers that outer middleware has set. These outer headers are stored with the answer if they are among the stored
-// headers (Config.Headers), except Content-Encoding. A replay has the same status, the same body and the same stored headers as the first answer.
-// Other headers of the handler (Set-Cookie, Date, ...) are in the first answer only.
+// The handler sees the answer headers that outer middleware has set. A header that outer middleware has set is stored with the answer if it is
+// one of the stored headers (Config.Headers) and is not Content-Encoding. A replay has the same status, the same body and the same stored headers
+// as the first answer. Other headers of the handler (Set-Cookie, Date, ...) are in the first answer only.
 //
 // # Headers
 //
@@ -66,8 +67,8 @@
 //	Idempotency-Retention  answer    for how many seconds after its execution the answer is replayed
 //
 // The key has 1 to 255 bytes. A key in quotation marks is a String of RFC 9651, whose parameters are ignored. A key without quotation marks is
-// printable ASCII without quotation marks, commas and semicolons, because these could mean that there are two keys or parameters. A request with two
-// different keys is refused, and so is a request with two lines of one key header.
+// printable ASCII without quotation marks, commas and semicolons, because these could mean that there are two keys or parameters. A request is
+// refused if it has two different keys, or two lines of one key header.
 //
 // A route may require keys of one form ([KeyFormat]), and may choose the parts of a request that are compared between two requests with the same key
 // ([Compare]).
@@ -76,32 +77,33 @@
 // middleware is outside of the router, [http.Request.Pattern] is not set, and the name is the method alone. A path is never the name, because a
 // metric cannot have a label with so many values.
 //
-// Idempotency-Retention is a number of seconds, like Retry-After and max-age. It is the whole retention, counted from the execution, and not the time
-// that remains, because only the clock of the database can measure the remaining time.
+// Idempotency-Retention is a number of seconds, like Retry-After and max-age. The value of Idempotency-Retention is the whole retention, counted from
+// the execution, and not the time that remains, because only the clock of the database can measure the remaining time.
 //
 // # Retries after the retention
 //
 // A key is deleted after its retention, and a later retry with this key would be executed again. A client that sends Once-First-Sent with its retries
-// gets 412 instead, unless the answer is still stored, because the first attempt may have been executed and its record deleted. A new key would not
-// help, since the operation may be done: the client must read the data that it wanted to change. If a client sends Once-First-Sent with its first
-// attempt too, it is also protected against copies of that attempt that arrive days late. The protection by Once-First-Sent costs one look-up in the
-// database. The clocks of client and server may differ by [once.Config].Skew.
+// gets 412 after the retention, and nothing is executed: the first attempt may have been executed and its record deleted. If the answer is still
+// stored, the client gets the answer. After a 412 a new key is not safe, because the operation may be done: the client must read the data that it
+// wanted to change. If a client sends Once-First-Sent with its first attempt too, the client is also protected against copies of the first attempt
+// that arrive days late. The protection by Once-First-Sent costs one look-up in the database. The clocks of client and server may differ by
+// [once.Config].Skew.
 //
 // # Work under leases
 //
 // With an engine of package lease the handler gets a *lease.Run instead of a transaction, and does its writes and calls in phases, each with its own
 // commit. The handler's context does not end with the context of the request. If a client disconnects, the work goes on, and a retry on any node
-// waits for this work. A duplicate waits for Config.Wait, and then gets 409 with Retry-After. If Config.StatusURL is set, this 409 has the URL of the
-// operation's state, which [StatusHandler] serves.
+// waits for the end of the work. A duplicate waits for Config.Wait, and then gets 409 with Retry-After. If Config.StatusURL is set, the answer with
+// 409 contains the URL of the operation's state, which [StatusHandler] serves.
 //
-// A failure rolls back no finished phase; the retry continues after the last finished phase. [Resume] finishes work without its client. Every request
-// needs a key: Middleware panics if Config.Optional is set, and a [Handler] accepts only the methods that carry keys (Preset.Methods). BatchHandler
-// panics, because a batch has no phases.
+// After a failure all finished phases stay committed, and the retry continues after the last finished phase. [Resume] finishes the work of a
+// request without the client that has sent the request. Every request needs a key: Middleware panics if Config.Optional is set, and a [Handler]
+// accepts only the methods that carry keys (Preset.Methods). BatchHandler panics, because a batch has no phases.
 //
 // # Undo
 //
-// A service that takes part in the saga of another service has, for each of its routes, a second route that undoes the operations of the first one.
-// Config.Undoes makes such a route. It is [once.Undo] over HTTP.
+// A service that takes part in the saga of another service has, for each of its routes, a second route that undoes the operations of the first route.
+// To make a route that undoes, set Config.Undoes. A route that undoes is [once.Undo] over HTTP.
 //
 //	deposits := oncehttp.Config{Principal: account}
 //	undos := deposits
@@ -109,16 +111,16 @@
 //	mux.Handle("POST /deposits", authenticate(oncehttp.Handler(engine, deposits, deposit)))
 //	mux.Handle("POST /deposits/undo", authenticate(oncehttp.Handler(engine, undos, takeBack)))
 //
-// A request to the second route has the header Once-Undoes with the key of a request to the first route. The request to the first route may still
-// arrive later. The undo is an operation with its own scope and key, which are derived from the scope and key of the undone operation. So the undo
-// happens once, even if many clients ask for it. An Idempotency-Key of the undo request is ignored. Requests to undo are compared with each other,
-// and not with the operation that they undo.
+// A request to the route that undoes has the header Once-Undoes, whose value is the key of the request to undo. The request to undo may arrive
+// later than the request that undoes it. The undo is an operation with its own scope and key, which are derived from the scope and key of the
+// undone operation. So the undo of an operation happens once, even if many clients request the undo. An Idempotency-Key of the undo request is
+// ignored. Two undo requests for one operation are compared with each other, and not with the operation that they undo.
 //
 //   - If the deposit was made, the handler of the undo runs once. The [http.Request.Response] of the undo's request is the stored answer to the
 //     deposit. The answer to the undo has "Idempotency-Status: undone", on a replay as well; if the handler writes no answer, the status is 204.
-//   - If the deposit was not made, the answer is 204 with "Idempotency-Status: nothing". The deposit can then never be made: a request for it that
-//     arrives late gets 409, CONFLICT.idempotency.undone. The answer is the same 204 if the deposit has a stored 4xx, because a deposit that was
-//     answered with 4xx had no effect.
+//   - If the deposit was not made, the answer is 204 with "Idempotency-Status: nothing". After this undo the deposit can never be made: a request
+//     for the deposit that arrives late gets 409, CONFLICT.idempotency.undone. The answer is the same 204 if the deposit has a stored 4xx, because
+//     a deposit that was answered with 4xx had no effect.
 //   - If the deposit is in flight, the undo waits for Config.Wait, and then the answer is 409 with Retry-After.
 //
 // # Programs that are not handlers
@@ -128,8 +130,9 @@
 //
 // # Dialects
 //
-// APIs with idempotency keys differ in headers, statuses and errors. All these differences are data in a [Preset]: [DefaultPreset], the presets of
-// the packages oncehttp/stripe and oncehttp/refundplaybook, or a changed copy of one of them. The rest of this page describes DefaultPreset.
+// APIs that accept idempotency keys differ in headers, statuses and errors. All differences between APIs with idempotency keys are data in a
+// [Preset]: [DefaultPreset], the presets of the packages oncehttp/stripe and oncehttp/refundplaybook, or a changed copy of one of them. The
+// rest of this page describes DefaultPreset.
 //
 // # Problems
 //
@@ -166,22 +169,23 @@
 // A Gate adds its own codes. The gates of package limit add RATE_LIMIT.exceeded (429) and TRANSIENT.overloaded (503); both codes have retryable yes
 // and safe_new_key no.
 //
-// If [Fail] is called outside of the middleware, nothing is rolled back. The problem then has the code INTERNAL.handler_failed, but retryable is no.
+// If [Fail] is called outside of the middleware, nothing is rolled back, and the problem has the code INTERNAL.handler_failed with retryable no.
 //
 // The value of retryable is yes if the same request with the same key may succeed later. CONFLICT.idempotency.unknown is retryable, with a
 // Retry-After, if the called service can be asked for the outcome (lease.Check).
 //
-// The value of safe_new_key is yes if nothing was applied under this key and nothing can be applied later. A new attempt under another key then
-// repeats no effect. This value is rare:
+// The value of safe_new_key is yes if nothing was applied under the key of the request and nothing can be applied under it later. If safe_new_key is
+// yes, a new attempt under another key repeats no effect. The value is rarely yes:
 //
 //   - After a rollback, or while the database cannot be reached, an earlier or delayed copy of the request may have been applied or may be applied
 //     later. A retry with the same key is safe, a retry with another key is not.
 //   - A request that was refused before its key was looked up (401, 413) says nothing about earlier attempts.
 //   - A mismatch means that the key was used before with another request. If the client itself has changed its request between two attempts, a new
-//     key would repeat the effect of its first attempt. Only the programmer of the client knows whether the client does this.
+//     key would repeat the effect of its first attempt. Only the programmer of the client knows whether the client changes requests between
+//     attempts.
 //   - A stale retry (412) may repeat a finished operation whose record was deleted.
 //   - An operation that was undone before its request arrived must not be executed under another key either.
-//   - A missing or malformed key has never named an operation, so there a new key is safe. But if the key in one place, such as a header, is
-//     malformed, another place, such as a form field, may hold a key that was used.
+//   - A missing or malformed key has never named an operation, so after this error a new key is safe. But if the key in one place, such as a
+//     header, is malformed, another place, such as a form field, may hold a key that was used.
 //   - A stored 4xx of a handler is final: the handler can set Problem.SafeNewKey in its own problem.
 package oncehttp

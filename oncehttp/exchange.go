@@ -17,7 +17,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Exchange is one request and its answer. [Route.Read] makes it. Only one goroutine at a time may use an Exchange.
+// Exchange is one request and its answer. [Route.Read] makes an Exchange. Only one goroutine at a time may use an Exchange.
 type Exchange struct {
 	// Operation is the operation that the request asks for, as [once.Engine.Exec] takes it. If the request has no key, Operation has no key, and the
 	// engine executes the operation as a plain transaction.

@@ -18,11 +18,11 @@ import (
 )
 
 // KeyFormat is the form of the keys of a route. A key of another form is refused with 400, VALIDATION.idempotency_key_invalid, before any look-up.
-// Problem.SafeNewKey is false in this answer, because the route may have accepted keys of that form before.
+// In the answer that refuses a key, Problem.SafeNewKey is false, because the route may have accepted keys of the refused form before.
 type KeyFormat struct {
-	// UUID accepts only UUIDs (RFC 9562), of any version: 36 characters, in lower case. Capital letters are refused, and not converted: other systems
-	// see the key in capitals and the key in lower case as two operations, and some clients change the case between two attempts. The UUIDs of all
-	// zeros and of all ones are refused too, because they come from clients that have not generated a key.
+	// UUID accepts only UUIDs (RFC 9562), of any version: 36 characters, in lower case. A UUID with capital letters is refused, and not converted to
+	// lower case: other systems see the key in capitals and the key in lower case as two operations, and some clients change the case between two
+	// attempts. A UUID whose bits are all zeros or all ones is refused too, because it comes from a client that has not generated a key.
 	UUID bool
 
 	// MinLength and MaxLength are the smallest and the largest length of a key, in bytes. Default: 1 and 255.

@@ -25,45 +25,46 @@ type Preset struct {
 	// Methods are the HTTP methods whose requests carry a key. HEAD, OPTIONS, TRACE and CONNECT cannot be listed.
 	Methods []string
 
-	// KeyHeaders are the names of the request headers that carry the key; the first one is the name in documentation. If KeyHeaders is empty, keys
-	// come only from Config.FormField or Config.Key.
+	// KeyHeaders are the names of the request headers that carry the key; documentation shows the first of these names. If KeyHeaders is empty,
+	// keys come only from Config.FormField or Config.Key.
 	KeyHeaders []string
 
-	// QuotedKeys accepts a key header only in its quoted form: "8e03978e", not 8e03978e. Default: false, both forms are accepted and mean the same
-	// key.
+	// QuotedKeys accepts a key header only in its quoted form: "8e03978e", not 8e03978e. Default: false, a key with quotation marks and a key
+	// without quotation marks are accepted and mean the same key.
 	QuotedKeys bool
 
 	// OpaqueKeys makes the whole value of a key header the key, including quotation marks; QuotedKeys then has no effect. Default: false, "key" and
 	// key are the same key, see the section Headers of the package documentation.
 	OpaqueKeys bool
 
-	// Verdicts are the verdicts by the status of the handler's answer. A key of the map is a status (200 to 999) or a class (2 to 9); a class applies
-	// to its statuses that are not listed themselves. For all other statuses the verdict is [VerdictDiscard].
+	// Verdicts are the verdicts by the status of the handler's answer. A key of the map is a status (200 to 999) or a class (2 to 9); a class, such
+	// as 4 for 400 to 499, applies to its statuses that are not in the map themselves. For all other statuses the verdict is [VerdictDiscard].
 	Verdicts map[int]Verdict
 
-	// Problems changes the HTTP statuses of codes such as [ProblemMismatch]. A code that is not listed has the status in the table of the package
-	// documentation.
+	// Problems changes the HTTP statuses of codes such as [ProblemMismatch]. A code that is not in the map has the status in the table of the
+	// package documentation.
 	Problems map[ProblemCode]int
 
-	// Codes maps codes of this package to the names that the dialect uses instead. Codes that are not listed keep their names.
+	// Codes maps codes of this package to the names that the dialect uses instead. A code that is not in the map keeps its name.
 	Codes map[ProblemCode]ProblemCode
 
 	// ProblemBase is the beginning of the type URI of every problem of this package, such as "https://api.example.com/problems/". Serve
-	// [ProblemPages] there. Default: "https://oncelib.dev/problems/".
+	// the pages of [ProblemPages] under ProblemBase. Default: "https://oncelib.dev/problems/".
 	ProblemBase string
 
-	// These are the names of the answer headers that report how the request was handled. If a name is "", the header is not sent.
-	StatusHeader    string // its value is "stored", "omitted", "replayed", "not-stored" or "ignored"
-	ReplayedHeader  string // its value is "true"; sent on a replay only
-	RetentionHeader string // its value is the number of seconds after the execution for which the answer is replayed
-	KeyHeader       string // its value is the key of the request
-	RetryHeader     string // its value is "false" on a stored error, which a retry would get again; on a problem it is Problem.Retryable
+	// The fields StatusHeader to RetryHeader are the names of the answer headers that report how the request was handled. If a name is "", the
+	// header is not sent.
+	StatusHeader    string // the value of the header is "stored", "omitted", "replayed", "not-stored" or "ignored"
+	ReplayedHeader  string // the value of the header is "true"; the header is sent on a replay only
+	RetentionHeader string // the value of the header is the number of seconds after the execution for which the answer is replayed
+	KeyHeader       string // the value of the header is the key of the request
+	RetryHeader     string // the value of the header is "false" on a stored error, which a retry would get again; on a problem the value is Problem.Retryable
 
 	// Retain is how long answers are kept if Config.Retain is 0. Default: the retention of the engine.
 	Retain time.Duration
 
 	// Route returns the name of the route, which follows the principal in the scope of a key. Preset.Route is used if Config.Route is nil. Default:
-	// see Config.Route.
+	// the default of Config.Route.
 	Route func(*http.Request) string
 
 	// Scope lists the values within which a key is unique, as words for documentation. Default: "caller" and "route", or "custom" if Route is set.
@@ -71,7 +72,7 @@ type Preset struct {
 
 	// Body returns the bytes that are compared, instead of the body of the request, if a key is used again. Default: all bytes of the body, as they
 	// are. Package oncehttp/canonical has two such functions. Body is not called for multipart bodies: they are compared without their boundary,
-	// because clients choose a new boundary for each attempt. Body is also not called for a form that outer middleware has parsed; such a form is
+	// because clients choose a new boundary for each attempt. Body is also not called for a form that outer middleware has parsed; a parsed form is
 	// compared by its values.
 	Body func(contentType string, body []byte) []byte
 

@@ -17,8 +17,8 @@ import (
 // the codes of this package.
 type ProblemCode string
 
-// These are the codes of the problems of this package. The section Problems of the package documentation has a table of the codes with their statuses
-// and meanings.
+// The constants are the codes of the problems of this package. The section Problems of the package documentation has a table of the codes with their
+// statuses and meanings.
 const (
 	ProblemUnauthenticated   ProblemCode = "AUTH.unauthenticated"
 	ProblemKeyMissing        ProblemCode = "VALIDATION.idempotency_key_missing"
@@ -46,15 +46,15 @@ const (
 	problemBodyConsumed      ProblemCode = "INTERNAL.body_consumed"
 )
 
-// Problem is an error as a client sees it. It has the members of RFC 9457, and members that say whether a client may try again.
+// Problem is an error as a client sees it. A Problem has the members of RFC 9457, and members that say whether a client may try again.
 type Problem struct {
 	Type   string `json:"type,omitempty"` // a URI that names the kind of problem; "" means about:blank
 	Title  string `json:"title,omitempty"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
 
-	// Instance is a URI that names this occurrence of the problem. A problem about a key has "urn:once:key:" and the hash of the key. Logs, the
-	// console and the command `once keys list --hash` identify the operation by the same hash.
+	// Instance is a URI that names this occurrence of the problem. A problem about a key has "urn:once:key:" followed by the hash of the key.
+	// Logs, the console and the command "once keys list --hash" identify the operation by the hash of its key, too.
 	Instance string `json:"instance,omitempty"`
 
 	Code ProblemCode `json:"code,omitempty"`
@@ -62,13 +62,13 @@ type Problem struct {
 	// Retryable says that the same request, with the same key, may succeed later.
 	Retryable bool `json:"retryable"`
 
-	// SafeNewKey says that nothing was applied under the key of this request and nothing can be applied under it later. A new attempt under another
-	// key then repeats no effect.
+	// SafeNewKey says that nothing was applied under the key of this request and nothing can be applied under it later. If SafeNewKey is true, a new
+	// attempt under another key repeats no effect.
 	SafeNewKey bool `json:"safe_new_key"`
 
 	Errors []FieldError `json:"errors,omitempty"`
 
-	// Extra are further members of the JSON object. They cannot replace the members above.
+	// Extra are further members of the JSON object. A member of Extra cannot replace a member that another field of Problem has.
 	Extra map[string]any `json:"-"`
 
 	// RetryAfter is sent as the header Retry-After, in whole seconds. If RetryAfter is 0, the header is not sent.

@@ -23,11 +23,11 @@ import (
 //
 // The handler gets the captured request (Config.CaptureRequest), which has no credentials. Neither Config.Principal nor middleware around the route
 // is called. The principal is taken from the scope of the operation. So a handler that may be resumed must call the function [Principal], and must
-// not use values that authentication puts into the context. The answer of the handler is stored, and the client's retry gets it.
+// not use values that authentication puts into the context. The answer of the handler is stored, and the client's retry gets the stored answer.
 //
 // The scope of the operation has the pattern of the route, from which Resume sets [http.Request.Pattern] and [http.Request.PathValue]. If
-// Config.Route is set, or if the pattern is not a pattern of [http.ServeMux], the request has no pattern. Then h should pass the request to a router.
-// If several routes have the same name, as with a router inside of the middleware, use [Routes].
+// Config.Route is set, or if the pattern is not a pattern of [http.ServeMux], the request has no pattern. If the request has no pattern, h should
+// pass the request to a router. If several routes have the same name, as with a router inside of the middleware, use [Routes].
 //
 // Resume panics if cfg is invalid or does not set CaptureRequest, or if the engine does not come from package lease, has no Encrypter, or hashes its
 // keys.
@@ -57,8 +57,9 @@ func Resume[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter
 }
 
 // Routes resumes operations of several routes that have the same [once.Operation].Name. With a router inside of the middleware, the name of an
-// operation is only its method, and only the scope has the route. The keys of the map are the route names in the scopes: the results of Config.Route,
-// or by default the method and the pattern or path. The values are results of [Resume].
+// operation is only its method, and only the scope has the route. The keys of the map are the names of the routes, as the scopes of the operations
+// have them: the results of Config.Route, or by default the method and the pattern or path. The values of the map are results of the function
+// [Resume].
 //
 //	lease.Handlers{"POST": oncehttp.Routes{
 //		"orders":  oncehttp.Resume(engine, cfg, order),
@@ -66,7 +67,7 @@ func Resume[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter
 //	}.Resume}
 type Routes map[string]func(context.Context, once.Operation) error
 
-// Resume calls the function of the route that the scope of op names. Use this method as a handler of a lease.Completer.
+// Resume calls the function of the route that the scope of op names. Use the method Resume as a handler of a lease.Completer.
 func (routes Routes) Resume(ctx context.Context, op once.Operation) error {
 	_, route, _ := wire.ParseScope(op.Scope)
 	resume := routes[route]

@@ -14,8 +14,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Route is a checked [Config] for one engine. [Middleware] uses it, and programs that are not handlers, such as a gateway, can use it too. Read turns
-// a request into an [Exchange]; the program executes the Operation of the Exchange with the engine, and Finish writes the answer.
+// Route is a checked [Config] for one engine. [Middleware] uses a Route, and programs that are not handlers, such as a gateway, can use a Route too.
+// Read turns a request into an [Exchange]; the program executes the Operation of the Exchange with the engine, and Finish writes the answer.
 //
 //	func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 //		x, ok := g.route.Read(w, r)
@@ -45,7 +45,7 @@ type Route struct {
 	void   func(context.Context, once.Operation) (store.Record, error)
 }
 
-// NewRoute returns the route of cfg, for requests that e executes. It panics if cfg is invalid.
+// NewRoute returns the route of cfg, for requests that e executes. NewRoute panics if cfg is invalid.
 func NewRoute[TX any](e *once.Engine[TX], cfg Config) *Route {
 	if isLeased(e) && cfg.Undoes != "" {
 		panic("oncehttp: Config.Undoes does not work with an engine of package lease: its work has several commits, so one transaction cannot undo it.\nTry: a saga, in which each step has an undo.")
@@ -65,8 +65,8 @@ func NewRoute[TX any](e *once.Engine[TX], cfg Config) *Route {
 	}
 }
 
-// Read reads r up to the end of its body. As in [Middleware], it first determines the principal, then reads the key, then asks the gate, and then
-// reads the body. If ok is false, r was refused and the answer has been written to w. If ok is true, the caller must call x.Close.
+// Read reads r up to the end of its body. Read works in the order of [Middleware]: Read first determines the principal, then reads the key, then asks
+// the gate, and then reads the body. If ok is false, r was refused and the answer has been written to w. If ok is true, the caller must call x.Close.
 //
 // If Config.Optional is set, or the method does not carry keys, a request without a key becomes an Operation without a key.
 func (rt *Route) Read(w http.ResponseWriter, r *http.Request) (x *Exchange, ok bool) {
@@ -97,8 +97,9 @@ func (rt *Route) Read(w http.ResponseWriter, r *http.Request) (x *Exchange, ok b
 	return x, false
 }
 
-// Config returns the Config of the route with all defaults filled in, including the defaults of the Preset and of the engine. Its Headers are all
-// stored headers. Its Preset.WriteProblem is nil if problems are sent as application/problem+json. The caller must not change the maps of the result.
+// Config returns the Config of the route with all defaults filled in, including the defaults of the Preset and of the engine. The field Headers of
+// the result has all stored headers. The field Preset.WriteProblem of the result is nil if problems are sent as application/problem+json. The caller
+// must not change the maps of the result.
 func (rt *Route) Config() Config {
 	cfg, preset := rt.plan.Config, rt.plan.preset
 	preset.Scope, preset.WriteProblem = rt.plan.scope, cfg.Preset.WriteProblem
@@ -112,7 +113,7 @@ func (rt *Route) Config() Config {
 }
 
 // Problems returns the problems with which requests of the route can be refused, in the dialect of its Preset. The problems are sorted by status, and
-// within a status in the order of this package's codes. RetryAfter is set if an answer may have the header Retry-After.
+// within a status in the order of this package's codes. Problem.RetryAfter is set if an answer with the problem may have the header Retry-After.
 func (rt *Route) Problems() []Problem {
 	codes := slices.Sorted(maps.Keys(problems))
 	list := make([]Problem, 0, len(codes))

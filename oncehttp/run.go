@@ -121,7 +121,7 @@ func Tx[TX any](ctx context.Context) TX {
 }
 
 // Key returns the key of the operation that ctx belongs to. ok is false outside of the middleware, and if the request has no key. For calls to other
-// services, derive further keys from this key with [once.DeriveKey].
+// services, derive further keys from the result of Key with [once.DeriveKey].
 func Key(ctx context.Context) (key string, ok bool) {
 	r, ok := runOf(ctx)
 	if !ok {
@@ -130,8 +130,8 @@ func Key(ctx context.Context) (key string, ok bool) {
 	return r.key, r.key != ""
 }
 
-// Principal returns the principal of the operation that ctx belongs to. This is the result of Config.Principal for the client's request, also if the
-// operation is resumed without the client ([Resume]). ok is false outside of the middleware, and for methods that do not carry keys.
+// Principal returns the principal of the operation that ctx belongs to. The principal is the result of Config.Principal for the client's request,
+// also if the operation is resumed without the client ([Resume]). ok is false outside of the middleware, and for methods that do not carry keys.
 func Principal(ctx context.Context) (principal string, ok bool) {
 	r, ok := runOf(ctx)
 	if !ok {
@@ -168,8 +168,8 @@ func (r *run) note(do func()) {
 // of work under a lease stay committed. To answer with another status than 422, call [WriteProblem] instead of Fail.
 //
 // With any other err the transaction is rolled back and nothing is stored. After a serialization failure or a deadlock the handler runs again, up to
-// the engine's limit of runs, and then the client gets 503. After any other error the client gets 500. The engine's observer receives err, the client
-// does not. Call Fail once, and return from the handler.
+// the engine's limit of runs ([once.Config].Runs), and after the last run the client gets 503. After any other error the client gets 500. The
+// engine's observer receives err, the client does not. Call Fail once, and return from the handler.
 //
 // Outside of the middleware, and for methods that the middleware passes on without a transaction, Fail can roll nothing back. The client then gets
 // 500, which does not say whether writes were applied, and err is logged by [slog.Default].

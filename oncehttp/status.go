@@ -35,8 +35,9 @@ const problemNotFound ProblemCode = "NOT_FOUND.operation"
 // stored. An answer with the state "running" has a Retry-After. The state is also "running" if the operation has failed after a phase, or if its
 // process has died: the operation continues when a client sends the request again, or when a lease.Completer runs.
 //
-// An operation belongs to the principal that has requested it. Other principals get 404, and so do requests for an operation that does not exist.
-// With an engine without leases, the answer is 404 while the operation is being executed, because its record is visible only after the commit.
+// An operation belongs to the principal that has requested it. The answer to other principals is 404. The answer is also 404 if the operation
+// does not exist. With an engine without leases, the answer is 404 while the operation is being executed, because its record is visible only
+// after the commit.
 //
 // StatusHandler panics if cfg is invalid or if the parameter of is nil.
 func StatusHandler[TX any](e *once.Engine[TX], cfg Config, of func(r *http.Request) (route, key string)) http.Handler {

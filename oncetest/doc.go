@@ -1,4 +1,4 @@
-// Package oncetest tests handlers that must take effect once. It can test handlers that use package once, and also other handlers.
+// Package oncetest tests handlers that must take effect once. Package oncetest can test handlers that use package once, and also other handlers.
 //
 //	func TestRefunds(t *testing.T) {
 //		oncetest.HTTP(t, oncetest.Service{
@@ -13,9 +13,9 @@
 //	}
 //
 // [HTTP], [Do], [Lease] and [Inbox] first send requests without a fault, to learn the effects of one request: the numbers of rows in all tables, the
-// sums of numeric columns, and messages. Then these functions cause one fault in each further request. The functions send such a request again
-// until it has a final answer, and then one more time. At the end the effects must equal the effects of one request, and all final answers to a
-// request must be the same. Each fault is a subtest.
+// sums of numeric columns, and messages. Then [HTTP], [Do], [Lease] and [Inbox] cause one fault in each further request. Each request with a fault
+// is sent again until it has a final answer, and then one more time. At the end the effects must equal the effects of one request, and all final
+// answers to a request must be the same. Each fault is a subtest.
 //
 // [WithTx] and [InTx] are for tests of one handler without faults: the handler works in a transaction that the test rolls back.
 //

@@ -13,8 +13,8 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-// Open is [sqlstore.Open] with connections that belong to the process p, so that the test can make them fail. Every call of the driver that may
-// change something counts as a write. Use Open for SQLite. For a driver with a dial function, use [Process.Dial] instead.
+// Open is [sqlstore.Open] with connections that belong to the process p, so that the test can make these connections fail. Every call of the
+// driver that may change something counts as a write. Use Open for SQLite. For a driver with a dial function, use [Process.Dial] instead.
 func (p *Process) Open(driverName, dataSourceName string) *sql.DB {
 	p.suite.tb.Helper()
 	plain, err := sqlstore.Open(driverName, dataSourceName)
@@ -50,8 +50,8 @@ type dsnConnector struct {
 func (c dsnConnector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
 func (c dsnConnector) Driver() driver.Driver                        { return c.driver }
 
-// Connector returns a connector whose connections belong to the process p, so that the test can make them fail. Pass this connector to
-// [sqlstore.OpenDB] or [sql.OpenDB]. Every call of the driver that may change something counts as a write.
+// Connector returns a connector whose connections belong to the process p, so that the test can make these connections fail. Pass the returned
+// connector to [sqlstore.OpenDB] or [sql.OpenDB]. Every call of the driver that may change something counts as a write.
 func (p *Process) Connector(base driver.Connector) driver.Connector { return &connector{base, p} }
 
 type connector struct {

@@ -9,7 +9,7 @@ import (
 // outside of the process.
 type Fault string
 
-// These are the kinds of faults, in the order in which they are tried.
+// The constants are the kinds of faults, in the order in which a test causes them.
 const (
 	FaultConcurrent  Fault = "concurrent"         // the same request is sent eight times at the same time
 	FaultMismatch    Fault = "mismatch"           // another request is sent with the key of an earlier request

@@ -16,18 +16,19 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Service describes a service over HTTP that [HTTP] tests.
+// Service describes an [HTTP] service that the function [HTTP] tests.
 type Service struct {
 	// Start starts the service, as the main function of the service does. Start opens all connections of the service with methods of p. Start is
 	// called again after each death of the process. If the service keeps something in memory, create it in Start. If something outlives a
 	// process, such as a file, a database or a [Provider], create it outside of Start.
 	Start func(p *Process) http.Handler
 
-	// Request returns a request that takes effect. The request has no key; the test adds one. All requests that the function returns must be equal.
+	// Request returns a request that takes effect. The request has no key; the test adds a key. All requests that the function returns must be
+	// equal.
 	Request func() *http.Request
 
-	// Other returns a request that also takes effect, but differs from the result of Request. The test of [FaultMismatch] uses Other. Default:
-	// Request with one digit of its body changed, or one letter if the body has no digit.
+	// Other returns a request that also takes effect, but differs from the result of Request. The test of [FaultMismatch] uses Other. Default: the
+	// result of Request with one digit of its body changed, or with one letter changed if the body has no digit.
 	Other func() *http.Request
 
 	// Header is the name of the header that carries the key. Default: Idempotency-Key.
@@ -35,7 +36,7 @@ type Service struct {
 
 	Database sqlplane.Database     // the database in which effects are counted; default: the database of the first [Store] of a process
 	Count    map[string]func() int // functions that count effects outside of the database, such as mails
-	Ignore   []string              // "table" or "table.column" whose changes are not effects, such as an access log
+	Ignore   []string              // tables ("table") or columns ("table.column") whose changes are not effects, such as an access log
 	Skip     []Fault               // the faults that are not tried
 }
 

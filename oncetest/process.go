@@ -93,8 +93,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements [http.RoundTripper].
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Store returns a store that wraps s. Pass the returned store to once.New and lease.InTx. The test makes calls of the returned store fail, and
-// refuses SQL statements of the handler. Effects are counted in the database of s.
+// Store returns a store that wraps s. Pass the returned store to once.New and lease.InTx. The test makes some calls of the returned store fail, and
+// refuses some SQL statements of the handler. Effects are counted in the database of s.
 func Store[TX any](p *Process, s store.Store[TX]) store.Store[TX] {
 	f := storetest.NewFaults(s)
 	p.mu.Lock()

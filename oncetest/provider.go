@@ -15,8 +15,7 @@ type ProviderConfig struct {
 	// earlier answer, and the request has no further effect.
 	Dedupes bool
 
-	// Answer returns the answer to the request that has the n-th effect. The first effect has n = 1. Default: 200
-	// and {"id":n}.
+	// Answer returns the answer to the request that has effect number n. The first effect has the number 1. Default: 200 and {"id":n}.
 	Answer func(n int, r *http.Request, body []byte) (status int, answer []byte)
 }
 
@@ -59,8 +58,7 @@ func (p *Provider) Effects() int {
 	return p.effects
 }
 
-// LoseAnswers makes the provider lose the answers to the next n requests. These requests still
-// take effect.
+// LoseAnswers makes the provider lose the answers to the next n requests. A request whose answer is lost still takes effect.
 func (p *Provider) LoseAnswers(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +76,7 @@ func (p *Provider) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// ServeHTTP implements [http.Handler]. If the provider must lose the answer, ServeHTTP breaks the connection.
+// ServeHTTP implements [http.Handler]. If LoseAnswers was called and the answer must be lost, ServeHTTP breaks the connection.
 func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p.serve(w, r) != nil {
 		panic(http.ErrAbortHandler)

@@ -27,7 +27,7 @@ func WithTx[TX any](t testing.TB, ctx context.Context, tx TX) context.Context { 
 }
 
 // RequireMessage fails and ends the test unless exactly one message in the outbox matches want. RequireMessage compares only the fields of want
-// that are not zero: Topic, Key, Type, ID, Source, Seq, Trace, Headers and Payload. It returns the message.
+// that are not zero: Topic, Key, Type, ID, Source, Seq, Trace, Headers and Payload. RequireMessage returns the message.
 func RequireMessage[TX any](t testing.TB, box *outbox.Box[TX], want message.Message) message.Message {
 	t.Helper()
 	var found []message.Message
@@ -98,8 +98,8 @@ func described(m message.Message) string {
 // advances are the times of an operation that Advance moves into the past.
 var advances = []string{"lease_until", "expires_at"}
 
-// Advance moves the ends of all leases and retentions in the store s back by d, as if the time d had passed. So tests need not wait until a lease
-// ends or a result expires. The clock of the store does not change, so later operations have the real time.
+// Advance makes all leases and retentions in the store s end earlier by d, as if the time d had passed. So tests need not wait until a lease ends
+// or a result expires. The clock of the store does not change, so later operations have the real time.
 func Advance(t testing.TB, s store.Operations, d time.Duration) {
 	t.Helper()
 	if clock, ok := store.As[interface{ Advance(d time.Duration) }](s); ok { // as memstore has

@@ -19,10 +19,10 @@ type Work struct {
 	// death of the process.
 	Start func(p *Process) func(ctx context.Context, op once.Operation) (any, error)
 
-	Database sqlplane.Database     // see [Service]
-	Count    map[string]func() int // see [Service]
-	Ignore   []string              // see [Service]
-	Skip     []Fault               // see [Service]
+	Database sqlplane.Database     // as in [Service]
+	Count    map[string]func() int // as in [Service]
+	Ignore   []string              // as in [Service]
+	Skip     []Fault               // as in [Service]
 }
 
 // Do tests the function w: see the package documentation. Each new operation has a new key. For [FaultMismatch], Do calls the function with the same
@@ -32,8 +32,7 @@ func Do(t testing.TB, w Work) {
 	w.suite(t).run()
 }
 
-// Lease is [Do] for work under a lease. The test fails unless, after at least one death of a process, another process has taken
-// over the work.
+// Lease is [Do] for work under a lease. The test fails if no process has taken over the work of a process that has died.
 func Lease(t testing.TB, w Work) {
 	t.Helper()
 	s := w.suite(t)
@@ -94,13 +93,13 @@ type Consumer struct {
 	// message, for example with inbox.Inbox.Handle. Start is called again after each death of the process.
 	Start func(p *Process) func(ctx context.Context, m message.Message) error
 
-	// Message returns a message that takes effect. If the message has no ID, the test adds one.
+	// Message returns a message that takes effect. If the message has no ID, the test adds an ID.
 	Message func() message.Message
 
-	Database sqlplane.Database     // see [Service]
-	Count    map[string]func() int // see [Service]
-	Ignore   []string              // see [Service]
-	Skip     []Fault               // see [Service]
+	Database sqlplane.Database     // as in [Service]
+	Count    map[string]func() int // as in [Service]
+	Ignore   []string              // as in [Service]
+	Skip     []Fault               // as in [Service]
 }
 
 // Inbox tests the consumer c: see the package documentation. Each message is delivered until the consumer returns no error, and then one more time.

@@ -18,7 +18,7 @@ import (
 )
 
 // Archive is a directory of files. Before a sweep (package retention) deletes expired operations and expired rows of other tables, the sweep writes
-// them to these files.
+// these rows to the files of the Archive.
 type Archive struct{ dir string }
 
 // OpenArchive opens the archive in the directory dir.
@@ -87,14 +87,14 @@ func (a *Archive) Find(ctx context.Context, scope, key string) ([]Operation, err
 // ArchivedRow is an archived row of a table other than the table of operations: a delivered message, a receipt, or an event or attempt of webhooks.
 type ArchivedRow struct {
 	Table     string          `json:"table"`
-	Scope     string          `json:"scope,omitempty"` // for a message, its topic
-	Key       string          `json:"key"`             // for a message, its ID; for a receipt, its operation
+	Scope     string          `json:"scope,omitempty"` // in a row of a message: the topic of the message
+	Key       string          `json:"key"`             // in a row of a message: the ID of the message; in a row of a receipt: the operation of the receipt
 	ExpiredAt time.Time       `json:"expired_at"`
 	Row       json.RawMessage `json:"row"` // the columns of the row; bytes are in base64
 }
 
 // FindRows returns the archived rows of a table with this key in scope. If scope is "", FindRows searches every scope. If a row has changed between
-// two sweeps, FindRows returns it several times.
+// two sweeps, FindRows returns one ArchivedRow for each version of the row.
 func (a *Archive) FindRows(ctx context.Context, table, scope, key string) ([]ArchivedRow, error) {
 	found := []ArchivedRow{}
 	seen := map[string]bool{}
@@ -119,7 +119,7 @@ func archived(e upkeep.Expired) Operation {
 	}
 }
 
-// Pass is the result of one pass of a sweeper over the expired rows.
+// Pass is the result of one run of a sweeper, which deletes the expired rows.
 type Pass struct {
 	Rows   int    `json:"rows"`
 	Millis int64  `json:"took_ms"`

@@ -19,7 +19,7 @@ type Entry struct {
 	ID      int64     `json:"id"` // a later entry has a greater ID; there are gaps, because a preview uses an ID too
 	At      time.Time `json:"at"`
 	Who     string    `json:"who"`
-	Action  string    `json:"action"`   // forget, resolve, list or show; for dead letters redrive, cancel or discard
+	Action  string    `json:"action"`   // forget, resolve, list or show; for dead letters: redrive, cancel or discard
 	Scope   string    `json:"scope"`    // "" means every scope
 	KeyHash string    `json:"key_hash"` // once.KeyHash of the key; "" for a list
 	Reason  string    `json:"reason"`
@@ -33,8 +33,8 @@ type Access struct {
 	Shown      bool   // true if one object was shown, also one without a Key; false if a list was read
 }
 
-// Looked writes to the audit that an operator (the parameter by) has read stored operations; by.Reason may be empty. It returns an error if the
-// database user may not write. The caller decides whether the read is allowed then.
+// Looked writes to the audit that an operator (the parameter by) has read stored operations; by.Reason may be empty. Looked returns an error if
+// the database user may not write. After this error the caller decides whether the read is allowed.
 func (a *Keys) Looked(ctx context.Context, by By, access Access) error {
 	if by.Who == "" {
 		return errors.New("operate: By.Who is empty. Try: the name of the person or service that reads the audit")
@@ -95,7 +95,7 @@ func scanEntry(row sqlplane.Row) (e Entry, err error) {
 	return e, err
 }
 
-// HasAudit reports whether the database has the table of the audit. Without this table all methods that change something fail.
+// HasAudit reports whether the database has the table of the audit. If the table does not exist, all methods that change something fail.
 func (a *Keys) HasAudit(ctx context.Context) (bool, error) { return a.has(ctx, "once_audit") }
 
 // has reports whether the database has a table.

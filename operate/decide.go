@@ -9,17 +9,18 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Decided is a decision about an operation, together with the effect of the decision. It can be printed as text for people and as JSON for scripts.
+// Decided is a decision about an operation, together with the effect of the decision. A Decided can be printed as text for people and as JSON for
+// scripts.
 type Decided struct {
 	Resolved bool   `json:"resolved"` // true if the decision is written; false in a preview
-	Already  bool   `json:"already"`  // the same decision was written before, so nothing was changed now
+	Already  bool   `json:"already"`  // true if the same decision was written before, so that nothing was changed now
 	Effect   string `json:"effect"`   // what a retry of the operation does now; if Already is true, the text in the audit
 
 	lease.Progress            // the progress of the operation before the decision
 	Operation      *Operation `json:"operation"` // the operation as it is now
 }
 
-// Progress returns the progress of a leased operation. It is empty if the operation is not leased work of package lease.
+// Progress returns the progress of a leased operation. The result is empty if the operation is not leased work of package lease.
 func (a *Keys) Progress(ctx context.Context, id store.ID) (p lease.Progress, err error) {
 	ops, ok := store.As[store.Operations](a.db)
 	if !ok {
@@ -52,7 +53,7 @@ func (a *Keys) Decide(ctx context.Context, by By, id store.ID, d lease.Resolutio
 	return lease.Resolve(ctx, ops, id, d) //nolint:wrapcheck // its text is complete
 }
 
-// CheckDecision returns the error that Decide would return now. It changes nothing.
+// CheckDecision returns the error that Decide would return now. CheckDecision changes nothing.
 func (a *Keys) CheckDecision(ctx context.Context, id store.ID, d lease.Resolution) error {
 	ops, err := a.operations()
 	if err != nil {

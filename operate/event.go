@@ -17,8 +17,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Event is a message that an operation has added to an outbox, or a webhook that the operation has sent. It has the state of the event in this
-// database, in the form that people and scripts read.
+// Event is a message that an operation has added to an outbox, or a webhook that the operation has sent. An Event has the state of the event
+// in this database, in the form that people and scripts read.
 type Event struct {
 	ID       string    `json:"id"`
 	Step     string    `json:"step,omitempty"` // the phase of leased work or the step of a saga that has added the event
@@ -33,16 +33,16 @@ type Event struct {
 	Attempts int       `json:"attempts,omitempty"` // the number of failed deliveries
 	Error    string    `json:"error,omitempty"`    // why the last delivery has failed
 
-	Letter    string         `json:"letter,omitempty"` // the UID of its dead letter in the outbox
+	Letter    string         `json:"letter,omitempty"` // the UID of the event's dead letter in the outbox
 	Inbox     []InboxEvent   `json:"inbox"`            // the states of the event in the inboxes of this database
-	Sent      *Sent          `json:"sent,omitempty"`   // its deliveries as a webhook; nil if the event is not a webhook
+	Sent      *Sent          `json:"sent,omitempty"`   // the deliveries of the event as a webhook; nil if the event is not a webhook
 	Operation *OperationName `json:"operation,omitempty"`
 }
 
-// These are the states of an event.
+// The constants are the states of an event.
 const (
 	EventWaiting   = "waiting"   // the event waits for its delivery
-	EventBlocked   = "blocked"   // the event waits because an earlier message of its key has failed
+	EventBlocked   = "blocked"   // the event waits because an earlier message with the same ordering key has failed
 	EventFailing   = "failing"   // a delivery has failed, and another one follows
 	EventDead      = "dead"      // all deliveries have failed, and the event waits for an operator
 	EventDelivered = "delivered" // the event was delivered, and is still stored
@@ -65,8 +65,8 @@ type InboxEvent struct {
 	State      string    `json:"state"` // one of applied, parked, failing and dead_lettered
 	ReceivedAt time.Time `json:"received_at,omitzero"`
 	AppliedAt  time.Time `json:"applied_at,omitzero"`
-	ByNumber   bool      `json:"by_number,omitempty"` // the state is known from the position of the key in an ordered inbox: this message or a later one was applied
-	Letter     string    `json:"letter,omitempty"`    // the UID of its dead letter
+	ByNumber   bool      `json:"by_number,omitempty"` // true if the state is known from the position of the key in an ordered inbox: this message or a later message was applied
+	Letter     string    `json:"letter,omitempty"`    // the UID of the event's dead letter
 
 	Failed   int64     `json:"failed_attempts,omitempty"` // the number of failed attempts, if State is failing
 	FailedAt time.Time `json:"failed_at,omitzero"`
@@ -76,7 +76,7 @@ type InboxEvent struct {
 // Trail has the effects of an operation: its events, and the steps of a saga.
 type Trail struct {
 	Events []Event           `json:"events"`
-	Cut    bool              `json:"events_cut,omitempty"` // the operation may have added more events, because its record names only the first 64
+	Cut    bool              `json:"events_cut,omitempty"` // true if the operation may have added more events, because its record names only the first 64 events
 	Steps  []saga.StepStatus `json:"steps,omitempty"`      // the steps of a saga, without inputs and results
 }
 
@@ -222,7 +222,7 @@ func (a *Keys) letterOf(ctx context.Context, m message.Message) (uid string, err
 	return uid, err
 }
 
-// Find returns the states of events in all inboxes of the database. See [inbox.Find].
+// Find returns the states of events in all inboxes of the database. [inbox.Find] explains the result.
 func (i *Inboxes) Find(ctx context.Context, events ...message.Message) ([]InboxEvent, error) {
 	list, err := inbox.Find(ctx, i.db, events...)
 	return convert(list, func(s inbox.Sighting) InboxEvent {

@@ -19,11 +19,12 @@ import (
 type ForgetRequest struct {
 	Scope, Key string
 
-	// Preview makes all changes and then rolls them back, so that the caller sees what Forget would erase.
+	// If Preview is true, Forget makes all changes and then rolls back these changes, so that the caller sees which data Forget would erase.
 	Preview bool
 }
 
-// These are errors of [Keys.Forget]. After ErrCache the data is erased from the database; after the other errors nothing has changed.
+// The method [Keys.Forget] returns these errors. After ErrCache the data is erased from the database; after ErrNothing, ErrRunning and ErrUnknown
+// nothing has changed.
 var (
 	ErrNothing = errors.New("operate: the scope has no operation with this key. Try: Keys.Find, which searches all scopes")
 	ErrRunning = errors.New("operate: the operation has not ended, and its owner still needs the stored data. Try: forget the operation after its end")
@@ -31,10 +32,10 @@ var (
 	ErrUnknown = errors.New("operate: the outcome of the operation is unknown, and an operator needs the stored data to find out the outcome. Try: lease.Resolve, and then Forget again")
 )
 
-// Forget erases the stored data of a finished operation: its answer, its captured request, its trace, the data of its recovery points, and the
-// request and correlation ids of its attempts so far. State, scope, key and fingerprint of the operation stay until its retention is over. So a retry
-// is not executed: it gets [once.CodeNoResult] (409 over HTTP). Forget returns a text that names the erased data; the audit gets the same text in the
-// same commit.
+// Forget erases the stored data of a finished operation: its answer, its captured request, its trace, the data that its finished phases have saved
+// (recovery points), and the request and correlation ids of its attempts so far. The state, scope, key and fingerprint of the operation are kept
+// until its retention is over. So a retry is not executed: the retry gets [once.CodeNoResult] (409 over HTTP). Forget returns a text that names the
+// erased data; the audit gets the same text in the same commit.
 //
 // The key stays even if it is personal data, because only the key prevents the execution of a retry; set [once.Config].HashKeys to store hashes of
 // keys. Copies inside the database are not erased either: dead rows until they are vacuumed, write-ahead logs, replicas and backups.

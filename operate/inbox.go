@@ -40,7 +40,7 @@ type Gap struct {
 	Seq      int64     `json:"seq"`    // the number of the missing message
 	Parked   int64     `json:"parked"` // the number of messages that wait
 	Since    time.Time `json:"since"`
-	Dead     bool      `json:"dead"` // the missing message is a dead letter
+	Dead     bool      `json:"dead"` // true if the missing message is a dead letter
 
 	Failing
 }
@@ -82,18 +82,19 @@ type InboxChange struct {
 	Changed bool  `json:"changed"` // true if the change was made; false in a preview
 }
 
-// GapFilter chooses the waiting keys to list. The zero value chooses all waiting keys.
+// GapFilter chooses which ordering keys, of the keys that wait for a missing message, are listed. The zero value of GapFilter chooses all ordering
+// keys that wait for a missing message.
 type GapFilter struct {
 	Window
 
 	Consumer string // default: all consumers
 
-	// Most limits the number of keys that are read; a list that this limit ends has Page.Cut. Most requires Consumer. Default: 0, the list has the
-	// 1000 keys that have waited the longest, and all waiting keys are read to find them.
+	// Most limits the number of keys that are read; a list that this limit ends has Page.Cut. Most requires Consumer. Default: 0, no limit: all
+	// waiting keys are read, and the list has the 1000 keys that have waited the longest.
 	Most int
 }
 
-// InboxSummary is the state of an inbox. Only a limited number of its keys is read; see More.
+// InboxSummary is the state of an inbox. Only a limited number of ordering keys of the inbox is read; see More.
 type InboxSummary struct {
 	Consumer string    `json:"consumer"`
 	Topics   []string  `json:"topics"` // the topics of the waiting keys
@@ -101,7 +102,7 @@ type InboxSummary struct {
 	Dead     int       `json:"dead"`   // the number of keys that wait for a dead letter
 	Parked   int64     `json:"parked"` // the number of messages that wait in these keys
 	Since    time.Time `json:"since,omitzero"`
-	More     bool      `json:"more,omitempty"` // not all keys were read, so all numbers may be greater
+	More     bool      `json:"more,omitempty"` // true if not all keys were read, so that the real values of Keys, Dead and Parked may be greater
 }
 
 // ParkedMessage is a message that was received and waits for an earlier message of its key.
@@ -113,7 +114,7 @@ type ParkedMessage struct {
 	NextAt   time.Time `json:"next_at,omitzero"` // the time of its next attempt
 }
 
-// InboxMessage names a message of a consumer by its source, topic and ordering key and by its number in this key.
+// InboxMessage names a message of a consumer by its source, its topic, its ordering key, and its number among the messages with this ordering key.
 type InboxMessage struct {
 	Consumer string `json:"consumer"`
 	Source   string `json:"source"`
@@ -122,8 +123,8 @@ type InboxMessage struct {
 	Seq      int64  `json:"seq"`
 }
 
-// List returns the keys that wait for a message, the longest wait first. It lists at most 1000 keys of each consumer, of at most 10,000 consumers.
-// Each page reads the whole list from the database.
+// List returns the keys that wait for a message, the longest wait first. List returns at most 1000 keys of each consumer, of at most 10,000
+// consumers. Each page reads the whole list from the database.
 func (i *Inboxes) List(ctx context.Context, f GapFilter) (p Page[Gap], err error) {
 	// The whole list is read, so its cursor is a position in the list.
 	skip := 0
@@ -211,8 +212,8 @@ func (i *Inboxes) Summaries(ctx context.Context, w Window, most int) (p Page[Inb
 	return p, nil
 }
 
-// Parked returns the parked messages of the key that m names, in their order. A parked message waits for an earlier message of its key. It ignores
-// m.Seq.
+// Parked returns the parked messages of the key that m names, in their order. A parked message waits for an earlier message of its key. Parked
+// ignores m.Seq.
 func (i *Inboxes) Parked(ctx context.Context, m InboxMessage, w Window) (p Page[ParkedMessage], err error) {
 	after := int64(0)
 	if w.After != "" {
@@ -243,8 +244,8 @@ func (i *Inboxes) Place(ctx context.Context, m InboxMessage) (inbox.Place, error
 	return in.Place(ctx, m.Source, m.Topic, m.Key, m.Seq) //nolint:wrapcheck // likewise
 }
 
-// Skip gives up the message that a key waits for, so that the later messages are applied. It returns an error if the message was received and its
-// attempts fail: see [inbox.Inbox.Skip].
+// Skip gives up the message that a key waits for, so that the later messages are applied. Skip returns an error if the message was received and
+// its attempts fail: see [inbox.Inbox.Skip].
 func (i *Inboxes) Skip(ctx context.Context, by By, m InboxMessage) error {
 	in, err := i.signed(by, m)
 	if err != nil {
@@ -262,8 +263,9 @@ func (i *Inboxes) StartAt(ctx context.Context, by By, m InboxMessage) error {
 	return in.StartAt(ctx, m.Source, m.Topic, m.Key, m.Seq, by.Who, by.Reason) //nolint:wrapcheck // likewise
 }
 
-// Renumber prepares the inbox of a consumer for a source that was restored from a backup: in all its keys, the source continues with numbers greater
-// than the parameter after. Renumber returns the number of keys that had waited for this. See [inbox.Inbox.Renumber].
+// Renumber prepares the inbox of a consumer for a source that was restored from a backup: in all ordering keys of the source, the source continues
+// with numbers greater than the parameter after. Renumber returns the number of ordering keys that had waited for a Renumber. See
+// [inbox.Inbox.Renumber].
 func (i *Inboxes) Renumber(ctx context.Context, by By, consumer, source string, after int64) (keys int, err error) {
 	in, err := i.signed(by, InboxMessage{Consumer: consumer})
 	if err != nil {

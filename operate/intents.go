@@ -20,16 +20,16 @@ import (
 // Intents has the open requests in the journal of an HTTP client (package retry/journal).
 type Intents struct{ journal ClientJournal }
 
-// ClientJournal is a journal in which an operator can close intents: a *journal.File or *journal.Table.
+// ClientJournal is a journal in which an operator can close intents (stored requests): a *journal.File or *journal.Table.
 type ClientJournal interface {
 	journal.Journal
 	Resolve(ctx context.Context, id string) error
 }
 
-// NewIntents returns the Intents of the journal j.
+// NewIntents returns the Intents (the open requests) of the journal j.
 func NewIntents(j ClientJournal) *Intents { return &Intents{j} }
 
-// Intent is a stored request whose outcome is not known. It does not have the body of the request.
+// Intent is a stored request whose outcome is not known. An Intent does not have the body of the request.
 type Intent struct {
 	Key       string     `json:"key"`
 	Method    string     `json:"method"`
@@ -43,7 +43,7 @@ type Intent struct {
 	ID string `json:"-"` // the ID of the intent in its journal
 }
 
-// IntentsOf converts intents that [journal.Read] has returned.
+// IntentsOf converts intents (stored requests) that [journal.Read] has returned.
 func IntentsOf(list []journal.Intent) []Intent { return convert(list, intentOf) }
 
 func intentOf(in journal.Intent) Intent {
@@ -60,13 +60,13 @@ func intentOf(in journal.Intent) Intent {
 	return i
 }
 
-// List returns all open intents, the oldest first.
+// List returns all open intents (stored requests without a known outcome), the oldest first.
 func (s *Intents) List(ctx context.Context) ([]Intent, error) {
 	list, err := s.journal.List(ctx)
 	return IntentsOf(list), err //nolint:wrapcheck // it is of package journal
 }
 
-// Find returns the intents with this key. If url is not "", Find returns only intents with this URL.
+// Find returns the intents (stored requests) with this key. If url is not "", Find returns only intents with this URL.
 func (s *Intents) Find(ctx context.Context, key, url string) ([]Intent, error) {
 	list, err := s.List(ctx)
 	return slices.DeleteFunc(list, func(in Intent) bool {
@@ -75,12 +75,12 @@ func (s *Intents) Find(ctx context.Context, key, url string) ([]Intent, error) {
 	}), err
 }
 
-// Resolve closes the intent with this ID, after an operator has found out its outcome.
+// Resolve closes the intent (the stored request) with this ID, after an operator has found out its outcome.
 func (s *Intents) Resolve(ctx context.Context, id string) error {
 	return s.journal.Resolve(ctx, id) //nolint:wrapcheck // likewise
 }
 
-// Hosts returns the hosts of the intents that can be sent again, without expired and held intents.
+// Hosts returns the hosts of the intents (stored requests) that can be sent again. An expired or held intent cannot be sent again.
 func (s *Intents) Hosts(ctx context.Context) ([]string, error) {
 	list, err := s.journal.List(ctx)
 	hosts := map[string]bool{}
@@ -103,36 +103,36 @@ func hostOf(in journal.Intent) string {
 
 // ResumeRequest says which intents [Intents.Resume] sends again, and how. The zero value sends all intents again.
 type ResumeRequest struct {
-	Host   string        // if not "", only intents of this host are sent; written as in a URL
-	Header http.Header   // header lines to add to all requests, such as secrets, which a journal does not have; they are sent to one host only
+	Host   string        // only intents of this host are sent, and the host is written as in a URL; "" means all hosts
+	Header http.Header   // header lines to add to all requests, such as secrets, which a journal does not have; the header lines are sent to one host only
 	Retain time.Duration // how long the server keeps a key; 0 means the time in the journal, or 24 hours
 }
 
-// Resumed is the result of [Intents.Resume]: the numbers of intents. See [journal.Resumed].
+// Resumed is the result of [Intents.Resume]. Closed, Open, Left and Held are numbers of intents (stored requests). See [journal.Resumed].
 type Resumed struct {
 	Closed  int            `json:"closed"`
 	Open    int            `json:"open"`
-	Left    int            `json:"left"` // open intents that were not sent, because their host fails
+	Left    int            `json:"left"` // the number of open intents that were not sent, because their host fails
 	Held    int            `json:"held"`
 	Answers []ResumeAnswer `json:"answers"`
 }
 
-// ResumeAnswer is the last answer to an intent that was sent again. The answer need not have closed the intent: it may be a 500, or the login page to
-// which a redirect has led. [Intents.List] returns the intents that are still open.
+// ResumeAnswer is the last answer to an intent (a stored request) that was sent again. The intent may still be open, for example if the answer is a
+// 500, or is the login page to which a redirect has led. [Intents.List] returns the intents that are still open.
 type ResumeAnswer struct {
 	Key    string `json:"key"`
 	URL    string `json:"url"`
 	Status int    `json:"status"`
 }
 
-// HostsError is returned if ResumeRequest.Header is set, ResumeRequest.Host is empty, and the intents are for several hosts.
+// HostsError is returned if ResumeRequest.Header is set, ResumeRequest.Host is empty, and the intents (stored requests) are for several hosts.
 type HostsError struct{ Hosts []string }
 
 func (e *HostsError) Error() string {
 	return fmt.Sprintf("operate: the journal has intents for %d hosts, and each host would receive the secrets of ResumeRequest.Header. Try: set ResumeRequest.Host", len(e.Hosts))
 }
 
-// Resume sends intents again, each with its original key, and closes each intent whose outcome is known after that. See [journal.Resume].
+// Resume sends intents (stored requests) again, each with its original key, and closes each intent whose outcome is then known. See [journal.Resume].
 func (s *Intents) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) {
 	done := Resumed{Answers: []ResumeAnswer{}}
 	j, err := s.restricted(ctx, r)

@@ -6,7 +6,7 @@ import (
 	"github.com/oncelib/once/deadletter"
 )
 
-// Letter is a dead letter: a message whose delivery was given up after failures. It has the form that people and scripts read.
+// Letter is a dead letter (a message whose delivery was given up after failures), in the form that people and scripts read.
 type Letter struct {
 	UID           string            `json:"uid"`
 	Origin        string            `json:"origin"`
@@ -63,7 +63,7 @@ func letterOf(l deadletter.Letter) Letter {
 // LetterCause is a group of dead letters with the same cause.
 type LetterCause struct {
 	Letters  int64     `json:"letters"`
-	Waiting  int64     `json:"waiting"` // the number of letters that wait for their turn in a redrive
+	Waiting  int64     `json:"waiting"` // the number of letters that an operator has chosen for a redrive and that were not tried yet
 	Origin   string    `json:"origin"`
 	Consumer string    `json:"consumer"`
 	Topic    string    `json:"topic"`
@@ -87,13 +87,13 @@ type Redrive struct {
 	Rate      float64                 `json:"rate"`
 	CreatedAt time.Time               `json:"created_at,omitzero"`
 	Total     int64                   `json:"total"`   // the number of chosen letters; in a preview, the letters that would be chosen
-	Waiting   int64                   `json:"waiting"` // letters that were not tried yet
+	Waiting   int64                   `json:"waiting"` // the number of letters that were not tried yet
 	Applied   int64                   `json:"applied"`
-	Failed    int64                   `json:"failed"` // letters that have failed again and are dead letters again
+	Failed    int64                   `json:"failed"` // the number of letters that have failed again and are dead letters again
 	Discarded int64                   `json:"discarded"`
-	Left      int64                   `json:"left"`             // letters that were not chosen, because they are so old that receivers may not recognise duplicates
-	Canary    string                  `json:"canary,omitempty"` // the letter that is tried first; the others wait until it is applied
-	More      bool                    `json:"more,omitempty"`   // in a preview: not all letters were counted, so Total and Left may be greater
+	Left      int64                   `json:"left"`             // the number of letters that were not chosen, because they are so old that receivers may not recognise duplicates
+	Canary    string                  `json:"canary,omitempty"` // the letter that is tried first; all other letters wait until this letter is applied
+	More      bool                    `json:"more,omitempty"`   // true in a preview if not all letters were counted, so that the real values of Total and Left may be greater
 }
 
 func redriveOf(r deadletter.Redrive) Redrive {

@@ -9,10 +9,10 @@ import (
 // Letters has the dead letters of a database: messages whose delivery was given up.
 type Letters struct{ letters *deadletter.Letters }
 
-// LetterFilter chooses letters. The zero value chooses all dead letters.
+// LetterFilter chooses dead letters. The zero value chooses all dead letters.
 type LetterFilter struct {
 	Window
-	deadletter.Filter // the fields After and Limit of the Window replace its own
+	deadletter.Filter // the fields After and Limit of the Window replace the fields After and Limit of the Filter
 }
 
 func (f LetterFilter) asked() deadletter.Filter {
@@ -20,25 +20,25 @@ func (f LetterFilter) asked() deadletter.Filter {
 	return f.Filter
 }
 
-// List returns the letters that match f, the oldest first, without their payloads and headers.
+// List returns the dead letters that match f, the oldest first, without their payloads and headers.
 func (l *Letters) List(ctx context.Context, f LetterFilter) (Page[Letter], error) {
 	list, next, err := l.letters.List(ctx, f.asked())
 	return Page[Letter]{Items: convert(list, letterOf), Next: next, Cut: next != "" && len(list) < f.limit()}, err //nolint:wrapcheck // it is of package deadletter
 }
 
-// Causes groups the letters that match f by their cause, and returns the most frequent cause first.
+// Causes groups the dead letters that match f by their cause, and returns the most frequent cause first.
 func (l *Letters) Causes(ctx context.Context, f LetterFilter) ([]LetterCause, error) {
 	list, err := l.letters.Groups(ctx, f.asked())
 	return convert(list, causeOf), err //nolint:wrapcheck // likewise
 }
 
-// Count returns the number of letters that match f. If more is true, the count stopped at f.Most, and more letters may match.
+// Count returns the number of dead letters that match f. If more is true, the count stopped at f.Most, and more dead letters may match.
 func (l *Letters) Count(ctx context.Context, f LetterFilter) (n int64, more bool, err error) {
 	return l.letters.Count(ctx, f.asked()) //nolint:wrapcheck // likewise
 }
 
-// Show returns a letter with its payload and headers, and each failed delivery of its message. If payload and headers cannot be decrypted, Show
-// returns the letter without them, together with an error.
+// Show returns a dead letter with its payload and headers, and each failed delivery of its message. If the payload and the headers cannot be
+// decrypted, Show returns the dead letter without payload and headers, together with an error.
 func (l *Letters) Show(ctx context.Context, uid string) (Letter, error) {
 	found, attempts, err := l.letters.Show(ctx, uid)
 	shown := letterOf(found)
@@ -48,7 +48,8 @@ func (l *Letters) Show(ctx context.Context, uid string) (Letter, error) {
 	return shown, err //nolint:wrapcheck // likewise
 }
 
-// Redrive makes the letters that match f due again, so that they are delivered again. The parameter by replaces the fields Who and Reason of o.
+// Redrive makes the dead letters that match f due again, so that they are delivered again. The parameter by replaces the fields Who and Reason
+// of o.
 func (l *Letters) Redrive(ctx context.Context, by By, f LetterFilter, o deadletter.RedriveOptions) (Redrive, error) {
 	// A preview changes nothing, so it needs no name and no reason.
 	if err := by.check(); err != nil && !o.DryRun {
@@ -65,7 +66,7 @@ func (l *Letters) Redrives(ctx context.Context) ([]Redrive, error) {
 	return convert(list, redriveOf), err //nolint:wrapcheck // likewise
 }
 
-// Continue finishes choosing the letters of a redrive whose process was killed while it chose them.
+// Continue finishes the choice of the dead letters of a redrive, if a process was killed while it made this choice.
 func (l *Letters) Continue(ctx context.Context, uid string) (Redrive, error) {
 	r, err := l.letters.Resume(ctx, uid)
 	return redriveOf(r), err //nolint:wrapcheck // likewise
@@ -77,7 +78,7 @@ func (l *Letters) Progress(ctx context.Context, uid string) (Redrive, error) {
 	return redriveOf(r), err //nolint:wrapcheck // likewise
 }
 
-// Cancel ends a redrive. Letters that were not tried yet become dead letters again.
+// Cancel ends a redrive, the delivery of chosen dead letters. Letters of the redrive that were not tried yet become dead letters again.
 func (l *Letters) Cancel(ctx context.Context, by By, uid string) (Redrive, error) {
 	if err := by.check(); err != nil {
 		return Redrive{}, err
@@ -86,7 +87,8 @@ func (l *Letters) Cancel(ctx context.Context, by By, uid string) (Redrive, error
 	return redriveOf(r), err //nolint:wrapcheck // likewise
 }
 
-// Discard gives up the letters that match f for good, so that the later messages of their keys are delivered. It returns their number.
+// Discard gives up the dead letters that match f for good, so that later messages with the same ordering keys are delivered. Discard returns
+// the number of discarded dead letters.
 func (l *Letters) Discard(ctx context.Context, by By, f LetterFilter) (int64, error) {
 	if err := by.check(); err != nil {
 		return 0, err

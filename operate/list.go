@@ -21,7 +21,7 @@ type KeyFilter struct {
 	Scope       string    // operations of this scope; "" means all scopes
 	ScopePrefix string    // operations whose scope begins with this text
 	Name        string    // operations with this Operation.Name, the kind of work
-	Since       time.Time // operations that began at this time or later; for work without a lease, the time is its end
+	Since       time.Time // operations that began at this time or later; operations without a lease that ended at this time or later
 	Before      time.Time // operations that began before this time
 
 	// Most limits the number of operations that are read to fill the page; a page that this limit ends has Page.Cut. 0 means no limit.
@@ -76,8 +76,8 @@ func (a *Keys) end(ctx context.Context, f KeyFilter, in conditions) (end *cursor
 	return end, err
 }
 
-// Search returns the operations with this key, or with the hash of this key, in scopes that begin with f.ScopePrefix. It looks into at most f.Most
-// scopes (default: 1000), by the index of scope and key. f.After is Page.Next of the previous page. Search ignores the other fields of f.
+// Search returns the operations with this key, or with the hash of this key, in scopes that begin with f.ScopePrefix. Search looks into at most
+// f.Most scopes (default: 1000), by the index of scope and key. f.After is Page.Next of the previous page. Search ignores the other fields of f.
 func (a *Keys) Search(ctx context.Context, key string, f KeyFilter) (p Page[Operation], err error) {
 	const atOnce = 200 // scopes
 	most := f.Most
@@ -145,8 +145,8 @@ func (a *Keys) scopes(ctx context.Context, f KeyFilter, most int) ([]string, err
 	})
 }
 
-// FindHash returns all operations that match f and whose key has this hash, as logs show it. No index contains the hash, so set f.Scope or f.Since to
-// limit the rows that are read.
+// FindHash returns all operations that match f and whose key has the hash that the parameter hash contains. Logs show the hashes of keys. No index
+// contains the hash, so set f.Scope or f.Since to limit the rows that are read.
 func (a *Keys) FindHash(ctx context.Context, hash string, f KeyFilter) (found []Operation, err error) {
 	const read = 1000 // at once
 	for f.Limit, f.After = read, ""; ; {

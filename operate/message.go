@@ -46,7 +46,8 @@ func messageOf(e outbox.Entry) Message {
 	}
 }
 
-// Pause is a topic or an ordering key whose messages are not delivered until an operator resumes it.
+// Pause is a topic or an ordering key whose messages are not delivered until an operator resumes
+// the topic or the key.
 type Pause struct {
 	Topic  string    `json:"topic"`
 	Key    string    `json:"key"` // "" means the whole topic
@@ -72,10 +73,10 @@ type TopicWait struct {
 	Reason   string      `json:"reason,omitempty"`
 	Node     string      `json:"node,omitempty"`     // the node of the relay that reports the reason
 	Messages int64       `json:"messages,omitempty"` // the number of failed messages; at most 500 are counted
-	More     bool        `json:"more,omitempty"`     // the number of failed messages may be greater than Messages
+	More     bool        `json:"more,omitempty"`     // true if the number of failed messages may be greater than Messages
 	Stopped  int64       `json:"stopped,omitempty"`  // the number of messages that wait for an operator
 
-	Now time.Time `json:"-"` // the time of the database's clock when this was read
+	Now time.Time `json:"-"` // the time of the database's clock when this value was read
 }
 
 // String returns the reason in a few words, for people.

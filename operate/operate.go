@@ -1,5 +1,5 @@
 // Package operate has the methods with which an operator reads and changes the data that this library stores in a database: operations, sagas,
-// outbox, inboxes, dead letters and webhooks. Package console and the command "once" use this package.
+// outbox, inboxes, dead letters and webhooks. Package console and the command "once" use package operate.
 //
 //	op := operate.New(s, operate.Config{}) // s is the SQL store of the engine
 //
@@ -9,8 +9,9 @@
 //	err = op.Keys.Decide(ctx, by, page.Items[0].ID(), lease.Resolution{CallID: id, RunAgain: true})
 //	err = op.Outbox.Pause(ctx, by, "refunds", "")
 //
-// Each method that changes something takes a [By], which is written to the audit in the same commit. All lists return a [Page]. Errors of the
-// database are of type [*store.Error]. The package opens no connections itself: it uses the connections of the store.
+// Each method that changes something takes a [By], which is written to the audit in the same commit. A list that may be long is returned
+// in pages of the type [Page]. An error of the database has the type [*store.Error]. The package opens no connections itself: it uses the
+// connections of the store.
 package operate
 
 import (
@@ -29,7 +30,7 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// By names the person or service that acts, and the reason. Both are required, and both are written to the audit.
+// By names the person or service that acts, and the reason. Who and Reason are required, and both are written to the audit.
 type By struct{ Who, Reason string }
 
 // check returns an error that names a missing field.
@@ -63,7 +64,7 @@ func (w Window) limit() int {
 type Page[T any] struct {
 	Items []T    `json:"items"`
 	Next  string `json:"next,omitempty"` // the Window.After of the next page; "" on the last page
-	Cut   bool   `json:"cut,omitempty"`  // a limit of rows to read has ended the page, so the page may have fewer than Window.Limit items
+	Cut   bool   `json:"cut,omitempty"`  // true if a limit on the rows to read has ended the page, so that the page may have fewer than Window.Limit items
 }
 
 // pageOf returns the page of a list. The list was read with one item more than the page may have. The function next returns the cursor of an item.
@@ -81,7 +82,7 @@ type Config struct {
 	// Encrypter decrypts payloads, headers and inputs. Set Encrypter if the service encrypts them. Default: nil.
 	Encrypter once.Encrypter
 
-	// Caches are the caches of this process; *once.Engine is one. [Keys.Forget] removes the answers of forgotten operations from these caches. Caches
+	// Caches are the caches of this process; a *once.Engine is a Cache. [Keys.Forget] removes the answers of forgotten operations from Caches. Caches
 	// of other processes may replay a forgotten answer for up to [once.Config].CacheFor.
 	Caches []Cache
 }
@@ -97,7 +98,8 @@ type DB[TX any] interface {
 	store.Store[TX]
 }
 
-// Operator gives access to all data that this library stores in a database; each field has one kind of data. Its methods can be called concurrently.
+// Operator gives access to all data that this library stores in a database; each field has one kind of data. The methods of an Operator can be called
+// concurrently.
 type Operator struct {
 	Keys    *Keys
 	Outbox  *Outbox

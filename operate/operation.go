@@ -13,12 +13,12 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// StateExpired is the state of an operation whose retention is over and whose row still exists. The engine treats such an operation as absent. The
-// other states are the words of [store.State].
+// StateExpired is the state of an operation whose retention is over and whose row still exists. The engine treats an expired operation as absent.
+// The names of all other states are the words of [store.State].
 const StateExpired = "expired"
 
-// Operation is a stored operation, in the form that people and scripts read. It does not have the request and the answer, because these may contain
-// confidential data.
+// Operation is a stored operation, in the form that people and scripts read. An Operation does not have the request and the answer, because request
+// and answer may contain confidential data.
 type Operation struct {
 	Scope         string     `json:"scope"`
 	Key           string     `json:"key"`            // the key as it is stored; with once.Config.HashKeys a hash
@@ -38,7 +38,7 @@ type Operation struct {
 	CallStarted   bool       `json:"external_call_begun,omitempty"`
 	Trace         string     `json:"trace,omitempty"` // the W3C traceparent of the call that has written the record
 
-	Now time.Time `json:"-"` // the time of the database's clock when this was read
+	Now time.Time `json:"-"` // the time of the database's clock when this value was read
 }
 
 // operationColumns is a query of operations that ends before its conditions.
@@ -50,7 +50,7 @@ func operationsIn(index string) string { return selectOperation + index + " wher
 const selectOperation = `select scope, KEY, state, since, expires_at, lease_until, fence, fingerprint, kind, status,
  head, coalesce(length(body), 0), request is not null, coalesce(point, ''), calling, coalesce(trace, ''), coalesce(name, ''), NOW from once_operation`
 
-// Find returns the operations with this key, or with the hash of this key, in all scopes.
+// Find returns the operations of all scopes whose key, or hash of the key, is the parameter key.
 func (a *Keys) Find(ctx context.Context, key string) ([]Operation, error) {
 	return collect(ctx, a.db.Pool(), a.statement(operationColumns+"KEY in (?, ?) order by scope, KEY", key, keyname.Hashed(key)), scanOperation)
 }

@@ -49,8 +49,9 @@ type MessageFilter struct {
 	Topic string       // default: all topics
 	Key   string       // the ordering key; requires Topic; default: all keys
 
-	// Most limits the number of rows that are read to find blocked messages; for other states Most has no effect. With Most, blocked messages are
-	// sorted by topic and key, at most 25 of each key are returned, and a page that the limit ends has Page.Cut. 0 means no limit.
+	// Most limits the number of rows that are read to find blocked messages; for messages of other states Most has no effect. With Most, blocked
+	// messages are sorted by topic and key, at most 25 messages of each key are returned, and a page that the limit ends has Page.Cut. 0 means no
+	// limit.
 	Most int
 }
 
@@ -78,8 +79,8 @@ func (o *Outbox) List(ctx context.Context, f MessageFilter) (p Page[Message], er
 	return p, nil
 }
 
-// Show returns the message with this ID, with its payload and headers. If payload and headers cannot be decrypted, Show returns the message without
-// them, together with an error.
+// Show returns the message with this ID, with its payload and headers. If the payload and the headers cannot be decrypted, Show returns the message
+// without payload and headers, together with an error.
 func (o *Outbox) Show(ctx context.Context, id string) (Message, error) {
 	e, err := o.box.Show(ctx, id)
 	return messageOf(e), err //nolint:wrapcheck // it is of package outbox
@@ -91,7 +92,7 @@ func (o *Outbox) Pauses(ctx context.Context) ([]Pause, error) {
 	return convert(list, func(p outbox.Pause) Pause { return Pause{p.Topic, p.Key, p.Reason, utc(p.PausedAt)} }), err //nolint:wrapcheck // likewise
 }
 
-// Backlog returns how many messages wait, and how old the oldest ones are.
+// Backlog returns how many messages wait, and how old the oldest waiting messages are.
 func (o *Outbox) Backlog(ctx context.Context) (outbox.Backlog, error) {
 	return o.box.Backlog(ctx) //nolint:wrapcheck // likewise
 }
@@ -101,15 +102,15 @@ func (o *Outbox) Topics(ctx context.Context) ([]outbox.Topic, error) {
 	return o.box.Topics(ctx) //nolint:wrapcheck // likewise
 }
 
-// TopicsUpTo returns a page of Topics: the topics whose names come after the parameter after. It reads approximately as many rows as the parameter
-// most says. Page.Next is the last topic of the page. See [outbox.Box.TopicsUpTo].
+// TopicsUpTo returns a page of Topics: the topics whose names come after the parameter after. The parameter most is approximately the number of
+// rows that TopicsUpTo reads. Page.Next is the last topic of the page. See [outbox.Box.TopicsUpTo].
 func (o *Outbox) TopicsUpTo(ctx context.Context, after string, most int) (p Page[outbox.Topic], err error) {
 	p.Items, p.Next, err = o.box.TopicsUpTo(ctx, after, most)
 	return p, err //nolint:wrapcheck // likewise
 }
 
-// Waits returns the reasons why messages of a topic wait. Pauses are not included; [Outbox.Pauses] returns them. If topic is "", Waits returns the
-// reasons of all topics.
+// Waits returns the reasons why messages of a topic wait. Waits does not return pauses: call [Outbox.Pauses] for the pauses. If topic is "", Waits
+// returns the reasons of all topics.
 func (o *Outbox) Waits(ctx context.Context, topic string) ([]TopicWait, error) {
 	topics, err := o.Topics(ctx)
 	list := []TopicWait{}
@@ -131,13 +132,13 @@ func WaitsOf(t outbox.Topic) (list []TopicWait) {
 	return list
 }
 
-// Known reports whether a message of this topic and key was ever added; key "" means any key. Call Known before Pause: if Known returns false, the
-// name may be misspelled.
+// Known reports whether a message of this topic and key was ever added; key "" means any key. Call Known before Pause: if Known returns false,
+// topic or key may be misspelled.
 func (o *Outbox) Known(ctx context.Context, topic, key string) (bool, error) {
 	return o.box.Known(ctx, topic, key) //nolint:wrapcheck // likewise
 }
 
-// Pause stops the delivery of messages of a topic, or of one ordering key of it. Key "" means the whole topic.
+// Pause stops the delivery of the messages of a topic, or of one ordering key of the topic. Key "" means the whole topic.
 func (o *Outbox) Pause(ctx context.Context, by By, topic, key string) error {
 	if err := by.check(); err != nil {
 		return err
@@ -153,8 +154,8 @@ func (o *Outbox) Resume(ctx context.Context, by By, topic, key string) (outbox.R
 	return o.by(by).Resume(ctx, topic, key) //nolint:wrapcheck // likewise
 }
 
-// Skip gives up a message that was not delivered, so that the later messages of its key are delivered. Instead of this message, a marker with the
-// number of the message is delivered.
+// Skip gives up a message that was not delivered, so that the later messages of its key are delivered. A relay delivers a marker (a message with
+// the same number and without payload) in place of the skipped message.
 func (o *Outbox) Skip(ctx context.Context, by By, id string) error {
 	if err := by.check(); err != nil {
 		return err
@@ -176,9 +177,9 @@ type Since struct {
 	Topic string
 }
 
-// ResendSince makes the messages that s chooses due again, so that a relay delivers them again. It returns their number. Use ResendSince for
-// consumers that were restored from a backup. Messages whose payload was erased are left out. ResendSince may be called again, for example after an
-// error; consumers then receive duplicates.
+// ResendSince makes the messages that s chooses due again, so that a relay delivers them again. ResendSince returns the number of messages that
+// are due again. Use ResendSince for consumers that were restored from a backup. Messages whose payload was erased are left out. ResendSince may
+// be called again, for example after an error; consumers then receive duplicates.
 func (o *Outbox) ResendSince(ctx context.Context, by By, s Since) (n int, err error) {
 	err = o.since(ctx, s, func(m Message) error {
 		err := o.Resend(ctx, by, m.ID)
@@ -235,8 +236,8 @@ func (o *Outbox) Forget(ctx context.Context, by By, topic, key string) (outbox.F
 	return o.by(by).Forget(ctx, topic, key, by.Reason) //nolint:wrapcheck // likewise
 }
 
-// Renumber makes all ordering keys continue after a high number, so that no number is used twice after the database was restored from a backup. It
-// returns that number. See [outbox.Box.Renumber].
+// Renumber makes all ordering keys continue after a high number, so that no number is used twice after the database was restored from a backup.
+// Renumber returns the high number. See [outbox.Box.Renumber].
 func (o *Outbox) Renumber(ctx context.Context, by By) (after int64, err error) {
 	if err := by.check(); err != nil {
 		return 0, err

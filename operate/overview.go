@@ -21,22 +21,22 @@ const (
 	mostEndpoints  = 100 // and at most as many states of endpoints
 )
 
-// Overview is a summary of a database. Pointer fields are nil if their tables do not exist.
+// Overview is a summary of a database. If a table does not exist, the pointer fields of Overview that count its rows are nil.
 type Overview struct {
 	Running, Waiting, Unknown Tally
 
 	Outbox *outbox.Backlog
 	Dead   *Tally // the dead letters
 
-	Attempts  *Attempts  // the last attempts; nil if attempts are not logged
+	Attempts  *Attempts  // the counts of the last attempts; nil if attempts are not logged
 	Endpoints *Endpoints // the endpoints of webhooks
 	Now       time.Time
 }
 
-// Tally is a number of items, and the time at which the oldest of them was created.
+// Tally is a number of items, and the time at which the oldest item was created.
 type Tally struct {
 	Number int
-	More   bool // Number is a lower bound, because a limit has ended the count
+	More   bool // true if Number is a lower bound, because a limit has ended the count
 	Oldest time.Time
 }
 
@@ -51,12 +51,12 @@ type Attempts struct {
 // Endpoints counts the endpoints of webhooks that receive nothing now.
 type Endpoints struct {
 	Number   int  // the number of endpoints that were read
-	More     bool // more endpoints may exist
+	More     bool // true if more endpoints may exist
 	Disabled int
 	Open     int // endpoints whose circuit breaker is open, so that no attempts are made for a while
 }
 
-// Overview counts the work that waits for a process or for an operator. It reads fewer than 2,000 rows, by indexes.
+// Overview counts the work that waits for a process or for an operator. Overview reads fewer than 2,000 rows, by indexes.
 func (o *Operator) Overview(ctx context.Context) (v Overview, err error) {
 	if err = o.Keys.tally(ctx, &v); err != nil {
 		return v, err
@@ -110,8 +110,8 @@ func (w *Webhooks) tally(ctx context.Context) (*Endpoints, error) {
 	return &n, err
 }
 
-// LastAttempts returns at most 50 of the last 1000 attempts in the attempt log, the newest first. It returns the attempts with this outcome; "" means
-// any outcome. Outcome "conflict" means all attempts whose key was in flight or was used for another request.
+// LastAttempts returns at most 50 of the last 1000 attempts in the attempt log, the newest first. LastAttempts returns only attempts whose outcome is
+// the parameter outcome; "" means any outcome. Outcome "conflict" means all attempts whose key was in flight or was used for another request.
 func (a *Keys) LastAttempts(ctx context.Context, outcome string) ([]LoggedAttempt, error) {
 	const most = 1000
 	in, args := "", []any{int64(most)}

@@ -28,13 +28,13 @@ type Saga struct {
 	Key        string     `json:"key"`
 	Definition string     `json:"saga"`         // the name of the saga's definition
 	State      string     `json:"state"`        // one of saga.StateRunning to saga.StateForgotten, or StateExpired
-	At         string     `json:"at,omitempty"` // the last step; or, if the saga is being undone, the step that is being undone
+	At         string     `json:"at,omitempty"` // the last step of the saga; or, if the saga is being undone, the step that is being undone
 	Since      time.Time  `json:"since"`        // when the saga was started, or, if it has ended, when it ended
 	LeaseUntil *time.Time `json:"lease_until,omitempty"`
 	ExpiresAt  *time.Time `json:"expires_at,omitempty"` // when the retention of an ended saga is over
 
-	Fence int64     `json:"-"` // the fence, which a saga.Decision must have
-	Now   time.Time `json:"-"` // the time of the database's clock when this was read
+	Fence int64     `json:"-"` // the fence of the saga, a number that grows with every write; a saga.Decision must have the same fence
+	Now   time.Time `json:"-"` // the time of the database's clock when this value was read
 }
 
 // ID returns the tenant and the key of the saga.
@@ -48,14 +48,14 @@ type SagaView struct {
 	Audit    []Entry     `json:"audit"` // the acts of operators on this saga, oldest first
 }
 
-// WithoutBody returns v without the inputs and results of its steps.
+// WithoutBody returns v without the inputs and results of the saga's steps.
 func (v SagaView) WithoutBody() SagaView {
 	v.Progress.Input = nil
 	v.Progress.Steps = convert(v.Progress.Steps, func(s saga.StepStatus) saga.StepStatus { s.Input, s.Result = nil, nil; return s })
 	return v
 }
 
-// Meaning returns sentences that explain the state of the saga to an operator who was alerted. For a stuck saga these sentences give the reason.
+// Meaning returns sentences that explain the state of the saga to an operator who was alerted. For a stuck saga the sentences give the reason.
 func (v SagaView) Meaning() string {
 	switch v.State {
 	case saga.StateRunning:
@@ -79,7 +79,8 @@ func (v SagaView) Meaning() string {
 	return "this release of the command once does not know the state"
 }
 
-// Choices returns the decisions that are possible in the saga's current state. Each has an Action, and a Step if the action needs one.
+// Choices returns the decisions that are possible in the saga's current state. Each decision has an Action, and also a Step if the action needs a
+// step.
 func (v SagaView) Choices() (list []saga.Decision) {
 	add := func(a saga.Action, step string) { list = append(list, saga.Decision{Action: a, Step: step}) }
 	switch v.State {
@@ -129,7 +130,7 @@ var sagaStates = map[string]string{
 	saga.StateCompensated: states["done"] + " and kind = 1",
 }
 
-// List returns the sagas that match f, sorted by tenant and key. See [Keys.List] for the indexes that List uses.
+// List returns the sagas that match f, sorted by tenant and key. The documentation of [Keys.List] says which indexes List uses.
 func (s *Sagas) List(ctx context.Context, f SagaFilter) (p Page[Saga], err error) {
 	in, ok := sagaStates[f.State]
 	if !ok {
@@ -199,8 +200,8 @@ func (s *Sagas) Show(ctx context.Context, id saga.ID) (v SagaView, err error) {
 	return v, err //nolint:wrapcheck // it is of package saga
 }
 
-// Decide writes the decision d about a saga, and its entry of the audit, in one commit: see [saga.Decide]. It returns a text that describes the
-// decision. It ignores the fields Who, Reason and Encrypter of d.
+// Decide writes the decision d about a saga, and its entry of the audit, in one commit: see [saga.Decide]. Decide returns a text that describes
+// the decision. Decide ignores the fields Who, Reason and Encrypter of d.
 func (s *Sagas) Decide(ctx context.Context, by By, id saga.ID, d saga.Decision) (detail string, err error) {
 	if err := errors.Join(by.check(), s.none()); err != nil {
 		return "", err
@@ -210,8 +211,8 @@ func (s *Sagas) Decide(ctx context.Context, by By, id saga.ID, d saga.Decision) 
 }
 
 // Forget erases the stored data of a saga that has ended: its outcome, the states of its steps, and the inputs of its steps, if
-// [saga.Config].KeepData has kept these inputs. The state, the tenant and the key of the saga stay until its retention is over. So a second start
-// with the same key does nothing, and gets [once.CodeNoResult]. If preview is true, all changes are rolled back. See [Keys.Forget].
+// [saga.Config].KeepData has kept these inputs. The state, the tenant and the key of the saga are kept until its retention is over. So a second
+// start with the same key does nothing, and gets [once.CodeNoResult]. If preview is true, all changes are rolled back. See [Keys.Forget].
 func (s *Sagas) Forget(ctx context.Context, by By, id saga.ID, preview bool) (detail string, err error) {
 	scope := string(owner.Saga) + id.Tenant
 	return s.keys.Forget(owner.Enter(ctx, owner.Saga), by, ForgetRequest{Scope: scope, Key: id.Key, Preview: preview})

@@ -18,7 +18,7 @@ import (
 type Sent struct {
 	Tenant     string         `json:"tenant"`
 	Deliveries []SentDelivery `json:"deliveries"`
-	Cut        bool           `json:"deliveries_cut,omitempty"` // a limit has ended the list, and more deliveries may exist
+	Cut        bool           `json:"deliveries_cut,omitempty"` // true if a limit has ended the list, so that more deliveries may exist
 }
 
 // SentDelivery is the delivery of an event to one endpoint.

@@ -13,7 +13,7 @@ import (
 type KeyQuery struct {
 	Key      string // a key in quotation marks, as in the log of a proxy, is also searched without the marks
 	Scope    string // default: "", all scopes
-	Only     bool   // search only in Scope, by an index; KeyView.ScopesWithKey then has no other scope
+	Only     bool   // true: search only in Scope, by an index; KeyView.ScopesWithKey then has no other scope
 	Attempts int    // how many of the last attempts to return
 }
 
@@ -33,7 +33,7 @@ type KeyView struct {
 }
 
 // Show returns all stored facts about a key: its operation, the operation's progress, its last attempts, and the acts of operators on it. If the
-// tables of the attempt log and of the audit do not exist, these lists are empty.
+// database has no attempt log, the list of attempts is empty. If the database has no audit, the list of acts is empty.
 func (a *Keys) Show(ctx context.Context, q KeyQuery) (v KeyView, err error) {
 	v = KeyView{Key: q.Key, Scope: q.Scope, ScopesWithKey: []string{}, Timeline: Timeline{Attempts: []Attempt{}, Audit: []Entry{}}}
 	if q.Only {

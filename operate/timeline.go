@@ -31,16 +31,16 @@ type Attempt struct {
 	Total         time.Duration `json:"total_ns"`
 }
 
-// Timeline has the attempts and the acts of operators at one key, the oldest first.
+// Timeline has the attempts at one key, and the acts of operators on the operation with this key, the oldest first.
 type Timeline struct {
 	Attempts []Attempt `json:"attempts"`         // the last attempts
 	Total    int       `json:"attempts_total"`   // how many attempts the log has
-	Dropped  int64     `json:"attempts_dropped"` // how many attempts at any key were not logged, because the log's buffer was full; some may be of this key
+	Dropped  int64     `json:"attempts_dropped"` // how many attempts at any key were not logged, because the log's buffer was full; some of these attempts may be attempts at this key
 	Audit    []Entry   `json:"audit"`
 }
 
-// Timeline returns the last attempts at key (at most limit attempts), and the changes that operators have made to the operation with this key. Reads
-// by operators are only in [Keys.Audit]. Scope "" means all scopes.
+// Timeline returns the last attempts at key (at most limit attempts), and the changes that operators have made to the operation with this key. To
+// list what operators have read, use [Keys.Audit]. Scope "" means all scopes.
 func (a *Keys) Timeline(ctx context.Context, scope, key string, limit int) (tl Timeline, err error) {
 	if tl, err = a.attempts(ctx, scope, key, limit); err == nil {
 		tl.Audit, err = a.acts(ctx, scope, key)

@@ -35,18 +35,18 @@ type Endpoint struct {
 	DueSince     *time.Time `json:"due_since,omitempty"`    // since when the oldest due delivery is due
 	CreatedAt    time.Time  `json:"created_at"`
 
-	Now time.Time `json:"-"` // the time of the database's clock when this was read
+	Now time.Time `json:"-"` // the time of the database's clock when this value was read
 }
 
-// These are the states of endpoints.
+// The constants are the states of endpoints of webhooks.
 const (
 	EndpointActive   = "active"
 	EndpointFailing  = "failing"  // the last attempt has failed
 	EndpointDisabled = "disabled" // nothing is sent to the endpoint
 )
 
-// EndpointOpen is a value of [EndpointFilter].State. EndpointOpen chooses failing endpoints whose circuit breaker is open. No attempt is made to such
-// an endpoint for a while.
+// EndpointOpen is a value of [EndpointFilter].State. EndpointOpen chooses failing endpoints whose circuit breaker is open. While the circuit breaker
+// of an endpoint is open, nothing is sent to the endpoint.
 const EndpointOpen = "open"
 
 // EndpointFilter chooses endpoints. The zero value chooses all endpoints.
@@ -171,7 +171,7 @@ type DeliveryAttempt struct {
 	At      time.Time `json:"at"`
 	Seconds float64   `json:"seconds"`
 	Status  int       `json:"status,omitempty"` // the HTTP status of the answer
-	Error   string    `json:"error,omitempty"`  // one word that says why no answer came
+	Error   string    `json:"error,omitempty"`  // one word that says why no answer was received
 	Bytes   int64     `json:"answer_bytes"`
 	Answer  string    `json:"answer,omitempty"` // the beginning of the answer's body
 	Cause   string    `json:"cause,omitempty"`  // one of resend, recover, replay and test; "" for an ordinary attempt
@@ -291,8 +291,8 @@ func (w *Webhooks) Resend(ctx context.Context, by By, endpoint, event string) er
 	return w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) error { return es.Resend(ctx, tenant, endpoint, event) })
 }
 
-// Recover makes the stopped deliveries of an endpoint in the period p due again, so that their events are sent again. It returns the number of these
-// deliveries. See [webhook.Endpoints.Recover].
+// Recover makes the stopped deliveries of an endpoint in the period p due again, so that their events are sent again. Recover returns the number of
+// deliveries that are due again. See [webhook.Endpoints.Recover].
 func (w *Webhooks) Recover(ctx context.Context, by By, endpoint string, p webhook.Period) (recovered int64, err error) {
 	err = w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) (err error) {
 		recovered, err = es.Recover(ctx, tenant, endpoint, p)
@@ -301,7 +301,8 @@ func (w *Webhooks) Recover(ctx context.Context, by By, endpoint string, p webhoo
 	return recovered, err
 }
 
-// Replay sends the events of the period p for which the endpoint has no delivery, and returns their number. See [webhook.Endpoints.Replay].
+// Replay sends the events of the period p for which the endpoint has no delivery. Replay returns the number of events that it has sent. See
+// [webhook.Endpoints.Replay].
 func (w *Webhooks) Replay(ctx context.Context, by By, endpoint string, p webhook.Period) (replayed int64, err error) {
 	err = w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) (err error) {
 		replayed, err = es.Replay(ctx, tenant, endpoint, p)

@@ -12,49 +12,54 @@ type (
 		Classify(err error) Kind
 	}
 
-	// Joiner is a store that works inside a transaction which the caller has opened and will end. With a zero
-	// BeginOptions.ID, Join claims nothing. The Commit of the returned Transaction writes its Change but does
-	// not commit. Its Rollback undoes the statements since Join, and the caller's transaction stays usable.
-	// Commit may follow Rollback, and then writes the record alone. Neither method returns a [KindLost] error.
+	// Joiner is a store that works inside a transaction which the caller has opened and will end. If
+	// BeginOptions.ID is zero, Join claims nothing. The Commit of the returned Transaction writes its Change
+	// but does not commit. The Rollback of the returned Transaction undoes the statements since Join, and the
+	// caller's transaction stays usable. Commit may be called after Rollback, and then writes the record
+	// alone. In a Join neither Commit nor Rollback returns a [KindLost] error.
 	Joiner[TX any] interface {
 		Join(ctx context.Context, tx TX, opts BeginOptions) (Transaction[TX], Record, error)
 	}
 
 	// CommitClaimer is a [Transaction] that may claim its operation only when it commits, because the database
-	// has conditions, such as a primary key, but no lock that other transactions can test. Examples are
-	// DynamoDB, and a server that accepts advisory locks without keeping them.
+	// has conditions, such as a primary key, but no lock that other transactions can test. An example is
+	// DynamoDB. Another example is a server that speaks the protocol of PostgreSQL and accepts advisory locks,
+	// but does not keep them.
 	//
-	// If ClaimsByCommit returns true, Begin looks the record up but excludes no other transaction: several
-	// transactions of one operation may be open at the same time, in one process or in many, and each of these
-	// transactions runs the user's handler. The first Commit claims the operation. Every other Commit applies
-	// nothing and returns [KindTaken] or [KindRetry]; such a Commit may wait for the end of the first Commit.
-	// Other callers never see such an operation in flight.
+	// If ClaimsByCommit returns true, Begin looks up the record of the operation but excludes no other
+	// transaction: several transactions of one operation may be open at the same time, in one process or in
+	// many, and each of these transactions runs the user's handler. The first Commit of a transaction of
+	// the operation claims the operation. Every later Commit applies nothing and returns [KindTaken] or
+	// [KindRetry]; a later Commit may wait for the end of the first Commit. If ClaimsByCommit returns true,
+	// other callers never see the operation in flight.
 	//
-	// If such a Commit returned [KindLost], a later Begin that finds the operation absent does not prove that
-	// the Commit was not applied: the server may still receive it. So an engine runs the operation again, and
-	// the condition of the second Commit decides. If the second run fails as well, the error says that the
-	// operation is in doubt. An engine sets Change.StaleAfter of such a Commit to the StaleAfter of its Begin:
+	// If a Commit of a CommitClaimer has returned [KindLost], and a later Begin finds the operation absent,
+	// the Commit may still be applied: the server may receive the Commit later. So after KindLost an engine
+	// runs the operation again, and the condition of the second Commit decides whether the second run is
+	// applied. If the second run fails as well, the error says that the operation is in doubt. For a
+	// CommitClaimer, an engine sets Change.StaleAfter of a Commit to BeginOptions.StaleAfter of its Begin:
 	// between Begin and Commit another transaction may have finished the operation, and a sweeper may have
 	// deleted its record.
 	//
 	// With BeginOptions.Batch, a transaction that claims by its Commit need not look up anything in Begin, and
-	// its Tx may return the zero value. Its Commit returns [KindStale] after BeginOptions.StaleAfter.
+	// the method Tx of the transaction may return the zero value. The method Commit of the transaction returns
+	// [KindStale] after BeginOptions.StaleAfter.
 	CommitClaimer interface {
 		ClaimsByCommit() bool
 	}
 
 	// Checker says whether the store can work at all: whether the database is reached, and has the store's
-	// tables (if not, the error is [ErrNotMigrated]). It writes nothing.
+	// tables (if not, the error is [ErrNotMigrated]). Check writes nothing.
 	Checker interface {
 		Check(ctx context.Context) error
 	}
 
 	// Renewer extends leases and writes nothing else: no data, no request, no index.
 	Renewer interface {
-		// Renew sets the end of the leases of holds to the store's clock + lease, and returns the holds that it
-		// has renewed. It also renews a lease that is over if no other owner has taken the operation over. A
-		// hold that is not returned is no longer valid. After an error, any of the holds may have been renewed.
-		// A lease of 0 never ends.
+		// Renew sets the end of the leases of holds to the store's clock + lease, and returns the holds that
+		// Renew has renewed. Renew also renews a lease that is over, if no other owner has taken over the
+		// operation. A hold (the claim of an owner) that Renew does not return is no longer valid. After an
+		// error, each of the holds may have been renewed or not. A lease of 0 never ends.
 		Renew(ctx context.Context, holds []Hold, lease time.Duration) (renewed []Hold, err error)
 	}
 )

@@ -15,7 +15,8 @@ type Result struct {
 	Events []string
 }
 
-// ResultKind says how to read Body. The database stores the numbers of these constants, so the numbers never change.
+// ResultKind says how to read Result.Body. The database stores the numbers of the constants, so the numbers never
+// change.
 type ResultKind uint8
 
 const (

@@ -3,13 +3,13 @@
 //
 // An operation is one row. The row of atomic work is first absent and then done: the row is inserted by the
 // business transaction. The row of leased work, which has several transactions, is absent, then running, then
-// done. Package once needs three verbs for this row: read it, swap it for another row under a condition, or
-// begin a transaction that claims it.
+// done. Package once does three things with the row of an operation: it reads the row, swaps the row for
+// another row under a condition, or begins a transaction that claims the operation.
 //
 // A store that implements [Operations] can read and swap; examples are stores in Redis and DynamoDB. Leases
 // and sagas need only an [Operations] that is also a [Renewer]. A [Store] can also commit the user's writes in
-// the same transaction. Parameters are structs, and no method will be added to an interface: a new ability is
-// a small optional interface, found with [As].
+// the same transaction as the row of the operation. Parameters are structs, and no method will be added to an
+// interface. A new ability of stores will be a small optional interface, which a program finds with [As].
 //
 // Every implementation passes the test suite in store/storetest.
 package store
@@ -28,7 +28,7 @@ type ID struct{ Scope, Key string }
 // IsZero reports whether id names no operation.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// State is the stage of an operation. The database stores the numbers of these constants, so the numbers never change.
+// State is the stage of an operation. The database stores the numbers of the constants, so the numbers never change.
 type State uint8
 
 const (
@@ -39,7 +39,7 @@ const (
 	StateWaiting              // the operation was begun, and no owner works on it now: the next owner continues the operation
 )
 
-// String returns the word that logs, tables and the CLI use.
+// String returns the word by which logs, tables and the command line tool name the state.
 func (s State) String() string {
 	switch s {
 	case StateAbsent:
@@ -67,12 +67,12 @@ type Record struct {
 	Name        string // the kind of work, such as "POST /refunds"; "" means no name
 	Since       time.Time
 
-	// Fence and the fields after it are set for leased work only.
+	// Fence, LeaseExpired, RecoveryPoint, CallStarted, Checkable and Data are set for leased work only.
 	Fence         int64  // grows with every write of an owner and with every takeover; each later write must present the current fence
-	LeaseExpired  bool   // the state is running, and the lease is over by the store's clock
+	LeaseExpired  bool   // true if the state is running and the lease is over by the store's clock
 	RecoveryPoint string // the last committed recovery point
-	CallStarted   bool   // an external call was begun after RecoveryPoint
-	Checkable     bool   // the state is unknown, and the called service can be asked for the outcome; this field is not stored
+	CallStarted   bool   // true if an external call was begun after RecoveryPoint
+	Checkable     bool   // true if the state is unknown and the called service can be asked for the outcome; this field is not stored
 	Data          []byte // the values that the recovery points have saved
 }
 
@@ -82,7 +82,7 @@ func (r Record) Idle() bool {
 	return r.State == StateWaiting || r.State == StateRunning && r.LeaseExpired
 }
 
-// Expect is the condition under which a [Change] applies. All fields of Expect must match the
+// Expect is the condition under which a [Change] applies. The Change applies only if all fields of Expect match the
 // record.
 type Expect struct {
 	Fence        int64  // the fence that the record must have; 0 means that the operation must be absent
@@ -91,8 +91,8 @@ type Expect struct {
 }
 
 // Hold is the claim of an owner on a running operation. The fence alone does not identify the claim: an
-// operation that was released or has expired may be claimed again with the same fence. So the nonce is always
-// compared as well.
+// operation that was released or has expired may be claimed again with the same fence. So a store always
+// compares the nonce, too.
 type Hold struct {
 	ID    ID
 	Fence int64
@@ -102,10 +102,10 @@ type Hold struct {
 // Forever is a retention that does not end.
 const Forever time.Duration = math.MaxInt64
 
-// Change is a compare-and-set of one operation. If Next.State is StateAbsent, the change releases the
-// operation. An operation that is done never changes; it only expires.
+// Change is a compare-and-set of one operation. If Next.State is StateAbsent, the change releases the operation. An
+// operation that is done never changes: it can only expire.
 type Change struct {
-	ID     ID // zero: the change has no operation, only Writes
+	ID     ID // the operation to change; zero: the change has no operation, only Writes
 	Expect Expect
 	Next   Record
 	Lease  time.Duration // if Next is running: the lease ends at the store's clock + Lease; 0 means that the lease does not end
@@ -117,10 +117,10 @@ type Change struct {
 	// must not be 0.
 	KeepRequest bool
 
-	// Held are claims on other operations. Each of these must be running under its claim when the change
-	// commits, whether its lease is over or not. Otherwise nothing is applied and the error is [KindTaken]. The
-	// claims cannot change until the change has committed. A store that can change only one operation in a
-	// transaction refuses Held with [KindMisused].
+	// Held are claims on other operations. Each operation of Held must be running under its claim when the
+	// change commits, whether its lease is over or not. If one operation of Held is not, nothing is applied and
+	// the error is [KindTaken]. The store keeps the claims of Held unchanged until the change has committed. A
+	// store that can change only one operation in a transaction refuses Held with [KindMisused].
 	Held []Hold
 
 	// StaleAfter is the time, by the store's clock, after which the change is too late. StaleAfter applies
@@ -133,7 +133,7 @@ type Change struct {
 type Statement struct {
 	SQL  string // the text of the statement, in the SQL dialect of the store
 	Args []any
-	Rows int // how many rows the statement must affect: if it affects another number of rows, nothing is committed; 0 means any number
+	Rows int // how many rows the statement must affect: if the statement affects another number of rows, nothing is committed; 0 means any number
 
 	// Locks names the rows that the statement locks until the commit, such as "outbox/refunds/42". The
 	// statements of a commit are sent in the order of their Locks, so that two transactions which lock the same
@@ -143,38 +143,42 @@ type Statement struct {
 
 // Operations is a store that reads and changes operations.
 //
-// An expired record counts as absent. As long as its row exists, an expired record keeps its Nonce, and nothing
-// else. So a caller that has lost the answer to its commit learns from the nonce that the commit was applied,
-// even if the clock has jumped forward since. All times are compared with the store's own clock.
+// An expired record counts as absent. As long as the row of an expired record exists, the record keeps its
+// Nonce, but no other field. So a caller that has lost the answer to its commit learns from the nonce that the
+// commit was applied, even if the clock has jumped forward since. All times are compared with the store's own
+// clock.
 type Operations interface {
-	// Read returns the record of id; its State is [StateAbsent] if no record exists. If the server cannot know
-	// that, for example because it is a standby that lags behind its primary, the error is [KindUnavailable].
+	// Read returns the record of id; its State is [StateAbsent] if no record exists. If the server cannot know whether
+	// a record exists, for example because the server is a standby that lags behind its primary, the error is
+	// [KindUnavailable].
 	Read(ctx context.Context, id ID) (Record, error)
 
 	// Swap applies c, in a transaction of its own, if c.Expect matches the record and the operation is neither
 	// done nor claimed by an open transaction. Otherwise Swap writes nothing, and returns a [KindTaken] error
-	// and the conflicting record. The record is empty if the conflict is with one of the operations in c.Held.
+	// and the conflicting record. The returned record is empty if the conflict is with one of the operations
+	// in c.Held.
 	//
-	// A store writes the fence that c has, and does not remember the fence of a released or expired operation.
-	// Therefore only the fence and the nonce together identify an owner.
+	// A store writes the fence of c.Next, and does not remember the fence of a released or expired operation.
+	// Therefore an owner is identified only by the fence together with the nonce.
 	Swap(ctx context.Context, c Change) (Record, error)
 }
 
 // BeginOptions describe the transaction to open.
 type BeginOptions struct {
-	ID        ID        // zero: a plain transaction that claims nothing
+	ID        ID        // the operation that the transaction claims; zero: a plain transaction that claims nothing
 	Isolation Isolation // the isolation level of the transaction
 	Timeouts  Timeouts  // the bounds of the transaction's waits
-	Durable   bool      // if a record is found, it must be as durable as a commit: before Begin returns it, or, in a Join, before the caller's commit is answered
+	Durable   bool      // a record that is found must be as durable as a commit before Begin returns the record; in a Join, before the caller's commit is answered
 
-	// First says that the caller has never sent this operation before: see once.Attempt.Number. A store may then
-	// skip the look-up, and delay the claim until the first statement. That statement fails if another
-	// transaction has claimed the operation; then Commit and Rollback return [KindTaken], whatever the user does.
-	// Without an ID, First lets a store send the beginning of the transaction together with the first statement.
+	// First says that the caller has never sent this operation before: see once.Attempt.Number. With First, a
+	// store may skip the look-up, and delay the claim until the first statement. The first statement fails if
+	// another transaction has claimed the operation. After this failure Commit and Rollback return [KindTaken],
+	// whatever the user does. Without an ID, First lets a store send the beginning of the transaction together
+	// with the first statement.
 	First bool
 
-	// Fingerprint, Request, Trace, Name and Retain describe the operation. A store needs them if it claims by
-	// writing a record.
+	// Fingerprint, Request, Trace, Name and Retain describe the operation. A store needs Fingerprint, Request, Trace,
+	// Name and Retain if it claims an operation by writing the record of the operation.
 	Fingerprint []byte
 	Request     []byte // encrypted
 	Trace       string
@@ -189,70 +193,73 @@ type BeginOptions struct {
 		Decrypt(encrypted, label []byte) ([]byte, error)
 	}
 
-	// Waits, if it is set, collects the waiting times of Begin. Only stores of this repository can use it.
+	// Waits, if it is set, collects the waiting times of Begin. Only stores of this repository can use Waits.
 	Waits *waits.Waits
 
 	// IfEnded, if it is set, returns a change for the case that the user ends the transaction by a statement
-	// which the store cannot parse, such as a call of a procedure on MariaDB or MySQL. The store calls it
-	// before such a statement, and applies the change in the transaction. If the transaction is still open
-	// afterwards, the Change of Commit replaces this change, whatever its Expect says. IfEnded is used with a
-	// zero ID only. A store whose database has no such statements ignores it.
+	// which the store cannot parse, such as a call of a procedure on MariaDB or MySQL. The store calls
+	// IfEnded before such a statement, and applies the returned change in the transaction. If the transaction
+	// is still open after the statement, the Change of Commit replaces the change of IfEnded, whatever Expect
+	// of the Change says. IfEnded is used with a zero ID only. A store that can parse all statements of its
+	// database ignores IfEnded.
 	IfEnded func() Change
 
-	// Optimistic, if it is set, lets a store delay the claim and the look-up, and send them together with the
-	// user's first statement. The statement runs only if the operation is neither claimed nor recorded; then
-	// the store calls Optimistic. Otherwise the statement fails, and Commit and Rollback return [KindTaken],
-	// whatever the user does. A store may ignore Optimistic.
+	// Optimistic, if it is set, lets a store delay the claim and the look-up, and send both together with the
+	// user's first statement. If the operation is neither claimed nor recorded, the first statement runs, and
+	// the store calls Optimistic. Otherwise the first statement fails, and Commit and Rollback return
+	// [KindTaken], whatever the user does. A store may ignore Optimistic.
 	Optimistic func()
 
-	// Batch says that the caller runs no statement on the transaction: all writes will be in Change.Writes. A
-	// store may then delay the claim and the look-up until Commit, and do everything in one round trip.
+	// Batch says that the caller runs no statement on the transaction: all writes will be in Change.Writes. With
+	// Batch, a store may delay the claim and the look-up until Commit, and do everything in one round trip.
 	Batch bool
 
-	// StaleAfter, if it is set, is the time after which the operation must not be executed. After this time, by
-	// the store's clock as it is read after the look-up, Begin does not claim an absent operation, but returns
-	// a [KindStale] error. If StaleAfter is set, First has no effect.
+	// StaleAfter, if it is set, is the time after which the operation must not be executed. After the time
+	// StaleAfter, by the store's clock as it is read after the look-up, Begin does not claim an absent
+	// operation, but returns a [KindStale] error. If StaleAfter is set, First has no effect.
 	StaleAfter time.Time
 
-	// Refuse, if it is set, is for tests: the store calls it before each statement of the handler. If it
-	// returns true, the store sends a failing statement to the database instead. Refuse is not called for the
-	// store's own statements. A store may ignore it.
+	// Refuse, if it is set, is for tests: the store calls Refuse before each statement of the handler. If
+	// Refuse returns true, the store sends a failing statement to the database instead of the handler's
+	// statement. Refuse is not called for the store's own statements. A store may ignore Refuse.
 	Refuse func() bool
 }
 
-// Store is an [Operations] in the user's own database.
+// Store is an implementation of [Operations] in the user's own database.
 type Store[TX any] interface {
 	Operations
 
 	// Begin opens a transaction, claims the operation until the transaction ends, and looks up the record. If
-	// the operation can be executed, the record is [StateAbsent]. If not, Transaction is nil, no connection is
-	// held, and the state of the record says why: Done, Unknown or Running (which includes an operation that
-	// another transaction has claimed). On a server that cannot exclude all other claims, such as a standby,
-	// the error is [KindUnavailable], unless the server finds a Done record and opts.Durable is not set.
+	// the operation can be executed, the record is [StateAbsent]. If the operation cannot be executed,
+	// Transaction is nil, no connection is held, and the state of the record is the reason: Done, Unknown or
+	// Running (which includes an operation that another transaction has claimed). On a server that cannot
+	// exclude all other claims, such as a standby, the error is [KindUnavailable], unless the server finds a
+	// Done record and opts.Durable is not set.
 	Begin(ctx context.Context, opts BeginOptions) (Transaction[TX], Record, error)
 }
 
-// Transaction is an open transaction that holds the claim of one operation. The caller must call either Commit
-// or Rollback, exactly one time. [Joiner] describes an exception.
+// Transaction is an open transaction that holds the claim of one operation. The caller must call either Commit or
+// Rollback, exactly one time. The documentation of [Joiner] describes the one case in which both may be called.
 type Transaction[TX any] interface {
 	// Tx returns the database transaction for the user's statements.
 	Tx() TX
 
-	// Commit writes c completely, under the condition c.Expect as Swap does, and commits. c.ID is the operation
-	// that was claimed; if the transaction has claimed nothing, c.ID may be any operation. After an error
-	// nothing was applied, except after [KindLost] and [KindEnded]. The transaction is over in every case.
+	// Commit writes c completely, under the condition c.Expect as Operations.Swap does, and commits the
+	// transaction. The operation c.ID is the operation that was claimed; if the transaction has claimed
+	// nothing, c.ID may be any operation. After an error nothing was applied, except after [KindLost] and
+	// [KindEnded]. After Commit the transaction is over in every case.
 	Commit(ctx context.Context, c Change) error
 
 	// Rollback rolls the transaction back. Rollback returns the following errors:
 	//
-	//  - [KindEnded]: the user had committed before.
+	//  - [KindEnded]: the user has committed the transaction before.
 	//  - [KindRetry]: the transaction has read data that was then not committed.
-	//  - [KindBusy]: the time of the transaction was over before.
+	//  - [KindBusy]: a time limit of the transaction has ended the transaction before.
 	//  - [KindTaken]: a delayed claim was refused, because another transaction holds the operation.
 	//  - [KindLost]: the user may have committed before; a look-up of the record shows whether the
 	//    user has committed.
 	//
-	// Any other error only means that the connection was closed.
+	// Any other error of Rollback only means that the connection was closed.
 	Rollback(ctx context.Context) error
 }
 
@@ -262,10 +269,10 @@ type Transaction[TX any] interface {
 // timeout in the configuration of the database is shorter than a field, the shorter timeout applies. If a
 // database cannot enforce a timeout, its store ignores the field, and the documentation of the store says so.
 //
-// Servers enforce Lock, Statement and Idle. If a server falls silent while its connection stays open, the
-// client's own clock ends the wait. At the beginning of a transaction the client waits for Acquire and Lock
-// together. For a statement of the handler, the client waits for Statement and Acquire together, if Statement
-// is set.
+// The database server enforces Lock, Statement and Idle. If a server sends nothing more while its connection
+// stays open, the client's own clock ends the wait. At the beginning of a transaction the client waits at
+// most for the sum of Acquire and Lock. For a statement of the handler, the client waits at most for the sum
+// of Statement and Acquire, if Statement is set.
 type Timeouts struct {
 	Acquire   time.Duration // waiting for a connection of the pool, and then for the answer to the statement that begins the transaction on this connection
 	Lock      time.Duration // waiting for a lock that another transaction holds

@@ -17,15 +17,16 @@ import (
 
 // ClientConfig configures a [Client]. The zero value is ready to use.
 type ClientConfig struct {
-	// Header is sent with each request, such as an Authorization that the endpoint requires. Default: no header.
+	// Header is sent with each request. An example is the header Authorization, if the endpoint requires it.
+	// Default: no header.
 	Header http.Header
 
-	// Timeout bounds each request. Timeout should be longer than the endpoint waits for a transaction of the
-	// service. Default 10 s.
+	// Timeout bounds each request. Timeout should be longer than the time for which the endpoint waits for a
+	// transaction of the service. Default 10 s.
 	Timeout time.Duration
 
-	// MaxAnswer is the size in bytes of the longest answer that the client reads. In an answer the body of
-	// a receipt is encoded as base64, so it is a third longer. Default 24 MiB.
+	// MaxAnswer is the size in bytes of the longest answer that the client reads. In an answer the body of a
+	// receipt is encoded as base64, so the body is a third longer than in the receipt. Default 24 MiB.
 	MaxAnswer int64
 
 	// Transport sends the requests. Default: a new http.Transport without a proxy.

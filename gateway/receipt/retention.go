@@ -13,8 +13,9 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// MinRetain is the shortest allowed retention of receipts and tombstones. With a shorter retention, the
-// service could still receive a forwarded request after the tombstone of the request was deleted.
+// MinRetain is the shortest allowed retention of receipts and tombstones (rows that prevent a commit of the
+// service). With a shorter retention, the service could still receive a forwarded request after the tombstone
+// of the request was deleted.
 const MinRetain = time.Hour
 
 const (
@@ -22,11 +23,11 @@ const (
 	tooShort   = "receipt: the retention is less than one hour, but a request can be in flight for one hour. Try: at least the retention of the keys"
 )
 
-// Sweep deletes the receipts and tombstones that are older than retain by the clock of the database, in small
-// transactions with pauses, and returns the number of deleted rows. The parameter retain must be at least as
-// long as the gateway keeps keys. If a receipt was deleted and a request with the same key arrives later, the
-// operation runs again. Any number of sweepers may run at the same time. With Config.Archive a row is deleted
-// only after it was archived.
+// Sweep deletes the receipts and tombstones (rows that Settle has written) that are older than retain by the
+// clock of the database, in small transactions with pauses, and returns the number of deleted rows. The
+// parameter retain must be at least as long as the gateway keeps keys. If a receipt was deleted and a request
+// with the same key arrives later, the operation runs again. Any number of sweepers may run at the same time.
+// If Config.Archive is set, a row is deleted only after the row was archived.
 func (t *Table) Sweep(ctx context.Context, retain time.Duration) (rows int64, err error) {
 	if err := checkRetain(retain); err != nil {
 		return 0, err
@@ -106,8 +107,8 @@ func checkRetain(retain time.Duration) error {
 	return nil
 }
 
-// Forget erases the header and the body of a receipt, and reports whether the receipt existed. The receipt
-// itself stays, with its fingerprint and its status, so that the operation does not run again.
+// Forget erases the header and the body of a receipt, and reports whether the receipt existed. The row of the
+// receipt stays, with its fingerprint and its status, so that the operation does not run again.
 func (t *Table) Forget(ctx context.Context, operation string) (found bool, err error) {
 	if err := checkOperation(operation); err != nil {
 		return false, err

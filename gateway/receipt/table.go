@@ -29,8 +29,8 @@ type Config struct {
 	MaxBody int
 
 	// Archive receives the rows that [Table.Sweep] is about to delete. The method (*archive.Writer).Write can
-	// be used as Archive. Sweep deletes the rows only after Archive has returned nil, so Archive may receive
-	// the same row twice. Default: no archive.
+	// be used as Archive. Sweep deletes the rows only after Archive has returned nil. So if Sweep is
+	// interrupted after a call of Archive, Archive receives the same rows again. Default: no archive.
 	Archive func(ctx context.Context, rows []upkeep.Expired) error
 }
 
@@ -57,10 +57,10 @@ type Table struct {
 
 var _ gateway.Receipts = (*Table)(nil)
 
-// New returns the table of receipts in the database of s. That database must be the primary: on a replica a
-// missing receipt proves nothing, and a tombstone does not keep the service from committing. The database does
-// not need the tables in which an engine stores operations: see sqlstore.Config.NoOperations. New panics if cfg
-// is invalid, or if s has no SQL.
+// New returns the table of receipts in the database of s. The database of s must be the primary: on a replica a
+// missing receipt proves nothing, and a tombstone (a row that Settle writes) does not keep the service from
+// committing. The database does not need the tables in which an engine stores operations: see
+// sqlstore.Config.NoOperations. New panics if cfg is invalid, or if s has no SQL.
 func New[TX any](s store.Store[TX], cfg Config) *Table {
 	db, ok := store.As[sqlplane.SQL[TX]](s)
 	if !ok {
@@ -101,8 +101,8 @@ func insertTombstone(d sqlplane.Dialect) string {
 	return dialect.Text(d, into+"values (?, 0, true) KEEP(operation)")
 }
 
-// Check tests whether tombstones can be written, and returns an error if they cannot: the table is
-// missing, the user lacks the privilege, or the server is a replica. Check writes nothing.
+// Check tests whether the database accepts tombstones, the rows that Settle writes. Check returns an error if
+// the table is missing, the user lacks the privilege, or the server is a replica. Check writes nothing.
 func (t *Table) Check(ctx context.Context) error {
 	rows, err := t.bury(ctx, "once-check", false)
 	if err == nil && rows == 0 {
@@ -122,7 +122,8 @@ func (t *Table) Look(ctx context.Context, operation string) (r gateway.Receipt, 
 	return row.Receipt, found, err
 }
 
-// Row is a receipt or a tombstone, with the time at which it was written.
+// Row is a receipt or a tombstone (a row that prevents a commit of the service), with the time at which the row
+// was written.
 type Row struct {
 	gateway.Receipt
 

@@ -1,5 +1,5 @@
-// Package doctor examines a database: it finds settings that would break a promise of this library, and work that waits for an operator. It writes
-// nothing to the database.
+// Package doctor examines a database: it finds settings that would break a promise of this library, and work that waits for an operator. The package
+// writes nothing to the database.
 //
 //	report, err := doctor.Examine(ctx, doctor.Config{DB: db, Dialect: sqlplane.PostgreSQL, Name: "orders", Operator: operator})
 //
@@ -25,7 +25,8 @@ import (
 // Config says which database [Examine] examines. Set Name. Also set either DB and Dialect, or Store. If a function is nil, the checks that need this
 // function are left out.
 type Config struct {
-	// Store is a store without SQL, such as a redisstore or a dynamostore. The checks find out whether the store works, and which data it may lose.
+	// Store is a store without SQL, such as a redisstore or a dynamostore. The checks find out whether the store works, and which data the store may
+	// lose.
 	Store any
 
 	DB      *sql.DB // the database; one connection is enough
@@ -33,27 +34,28 @@ type Config struct {
 	Name    string // the name for people, without a password
 	URL     string // the argument of --db in the commands that findings suggest; default: "URL"
 	Path    string // the path of the file, for SQLite
-	Host    string // the host name of the server in the service's configuration; some cloud services are recognised by their host names
+	Host    string // the host name of the database server in the service's configuration; Examine recognises some cloud services by their host names
 
-	AsService bool // the connections of DB have the same settings as the connections of the service
-	Synced    bool // the service sets once.Config.Synced to true
+	AsService bool // true if the connections of DB have the same settings as the connections of the service
+	Synced    bool // true if the service sets once.Config.Synced to true
 
 	// RestoredTo is the time of the backup from which the database was restored. If RestoredTo is set, Examine makes only the checks that find work
 	// which an operator must examine after a restore.
 	RestoredTo time.Time
 
-	// Status returns which migrations of all capabilities the database has, as sqlstore.Status and pgxstore.Status do.
+	// Status returns the migrations of all parts of the library, and which of them the database has applied, as sqlstore.Status and pgxstore.Status
+	// do.
 	Status func(ctx context.Context) ([]migration.Status, error)
 
 	// Operator returns an [operate.Operator] of the database, and a function that Examine calls when it no longer needs the Operator.
 	Operator func(ctx context.Context) (*operate.Operator, func(), error)
 
-	// StoreError returns the error with which a store on this database refuses to start, or nil. It is called only for MySQL and MariaDB, whose
-	// sessions must have certain settings.
+	// StoreError returns the error with which a store on this database refuses to start, or nil. StoreError is called only for MySQL and MariaDB,
+	// whose sessions must have certain settings.
 	StoreError func(ctx context.Context) error
 
-	// Rehearse runs the migrations in a session of MySQL or MariaDB in which the variable named readOnly is 1, so that nothing is written. It returns
-	// the error of the migrations.
+	// Rehearse runs the migrations in a session of MySQL or MariaDB in which the variable named readOnly is 1, so that nothing is written. Rehearse
+	// returns the error of the migrations.
 	Rehearse func(ctx context.Context, readOnly string) error
 
 	// BackendPID returns the process ID that PostgreSQL has sent to the driver when it connected.
@@ -74,12 +76,13 @@ type Config struct {
 type Broker struct {
 	Name string // the name for people, without a password
 
-	// Check returns one sentence for each setting of the broker that endangers a promise of the outbox for these topics. Leave Check nil if the
+	// Check returns one sentence for each setting of the broker that can break a promise of the outbox for these topics. Leave Check nil if the
 	// broker has no such settings.
 	Check func(ctx context.Context, topics []string) ([]string, error)
 
-	// CheckConsumers does the same for the consumers at the broker that have one of these names. The result found is the number of such consumers.
-	// Leave CheckConsumers nil if the broker stores no settings of consumers.
+	// CheckConsumers returns one sentence for each setting of a consumer that can break a promise of the library. It checks the consumers at the
+	// broker whose names are in the parameter names. The result found is the number of these consumers. Leave CheckConsumers nil if the broker stores
+	// no settings of consumers.
 	CheckConsumers func(ctx context.Context, names []string) (found int, findings []string, err error)
 
 	Close func()
@@ -96,19 +99,19 @@ const (
 
 // Finding is the result of one check.
 type Finding struct {
-	Check   string   `json:"check"` // the name of the check, for scripts; it does not change between versions
+	Check   string   `json:"check"` // the name of the check, for scripts; the name does not change between versions
 	Verdict Verdict  `json:"level"`
 	Says    string   `json:"says"`              // the result in a sentence
 	Try     string   `json:"try,omitempty"`     // advice for the operator; "" if the verdict is VerdictOK
 	First   []string `json:"first,omitempty"`   // IDs or names of the first rows that were found
-	Runbook string   `json:"runbook,omitempty"` // the page for the alert about the same problem, or ""
+	Runbook string   `json:"runbook,omitempty"` // the page of the runbook for the alert about the same problem; "" if no page exists
 }
 
 // Report has the findings of all checks.
 type Report struct {
 	Database string    `json:"database"`
 	Dialect  string    `json:"dialect"`
-	Healthy  bool      `json:"healthy"` // no finding has VerdictFail
+	Healthy  bool      `json:"healthy"` // true if no finding has VerdictFail
 	Warnings int       `json:"warnings"`
 	Failures int       `json:"failures"`
 	Findings []Finding `json:"findings"`
@@ -118,7 +121,7 @@ type Report struct {
 const checkTimeout = 10 * time.Second
 
 // Examine makes all checks of the database and returns their findings. If the database user lacks a privilege that a check needs, the finding of this
-// check is a warning. Examine returns an error only if the database no longer answers.
+// check is a warning. Examine returns an error only if the database has stopped answering.
 func Examine(ctx context.Context, c Config) (Report, error) {
 	if c.DB == nil && c.Store == nil || c.Name == "" {
 		return Report{}, errors.New("doctor: Config.Name is missing, or both Config.DB and Config.Store are missing. Try: set Config.Name, and set Config.DB or Config.Store")

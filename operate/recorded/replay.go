@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// These are the outcomes of a request that was sent again: [Answer].Outcome.
+// The constants are the values of [Answer].Outcome: the outcomes of a request that was sent again.
 const (
 	OutcomeExecuted   = "executed"
 	OutcomeReplayed   = "replayed"
@@ -33,10 +33,11 @@ const (
 type ReplayConfig struct {
 	Concurrency int         // the number of requests that are sent at the same time; default 1
 	Times       int         // the number of rounds of Concurrency requests; default 1
-	Header      http.Header // replaces recorded headers; a header with an empty line is removed
+	Header      http.Header // the headers that replace recorded headers; an empty value removes the recorded header
 }
 
-// Report has the answers of a service to a request that was sent again. Its JSON form is stable, because scripts read it.
+// Report has the answers of a service to a request that was sent again. The JSON form of a Report does not change between versions, because scripts
+// read it.
 type Report struct {
 	ID          string   `json:"id"`
 	To          string   `json:"to"`
@@ -45,7 +46,7 @@ type Report struct {
 	Replayed    int      `json:"replayed"`
 	Refused     int      `json:"refused"`
 	Unanswered  int      `json:"unanswered"`
-	BodiesEqual bool     `json:"bodies_equal"` // all executed and replayed answers have the same body
+	BodiesEqual bool     `json:"bodies_equal"` // true if all answers whose Outcome is executed or replayed have the same body
 	Answers     []Answer `json:"answers"`
 }
 
@@ -55,11 +56,11 @@ type Answer struct {
 	Status     int    `json:"status,omitempty"`
 	Outcome    string `json:"outcome"` // one of OutcomeExecuted, OutcomeReplayed, OutcomeRefused and OutcomeUnanswered
 	BodySHA256 string `json:"body_sha256,omitempty"`
-	SameBody   bool   `json:"same_body"` // the body is the same as in the first executed or replayed answer
+	SameBody   bool   `json:"same_body"` // true if the body is the same as in the first answer whose Outcome is executed or replayed
 	Error      string `json:"error,omitempty"`
 }
 
-// Replay sends the request to the service at target, as cfg says, and returns the answers. It does not follow redirects.
+// Replay sends the request to the service at target, as cfg says, and returns the answers. Replay does not follow redirects.
 func (r *Request) Replay(ctx context.Context, target *url.URL, cfg ReplayConfig) (Report, error) {
 	at, times := max(cfg.Concurrency, 1), max(cfg.Times, 1)
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableCompression: true, MaxIdleConnsPerHost: at}

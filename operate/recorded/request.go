@@ -1,5 +1,5 @@
-// Package recorded reads and writes files with one recorded request. Such a request was exported from one service, to be sent to another service, for
-// example for a test.
+// Package recorded reads and writes files with one recorded request. A recorded request was exported from one service, to be sent to another service,
+// for example for a test.
 //
 // The file is a JSON object:
 //
@@ -53,7 +53,7 @@ type Request struct {
 	Body       []byte      `json:"body"`
 }
 
-// Operation has fields of the record of the operation to which the request belongs.
+// Operation has some fields of the operation to which the request belongs, as the service has stored them.
 type Operation struct {
 	Scope       string    `json:"scope"`
 	Key         string    `json:"key"` // the key as it is stored
@@ -86,8 +86,8 @@ func IsSecret(name string) bool {
 		slices.ContainsFunc(strings.Split(name, "-"), func(word string) bool { return slices.Contains(secretWords, word) })
 }
 
-// FromCapture parses a request that package oncehttp has captured. The result does not have headers that [IsSecret] recognises, nor the headers that
-// redact names.
+// FromCapture parses a request that package oncehttp has captured. The result has neither headers that [IsSecret] recognises nor headers whose names
+// are in redact.
 func FromCapture(plain []byte, redact []string) (Request, error) {
 	notHTTP := errors.New("the stored request was not captured by package oncehttp")
 	in := bufio.NewReader(bytes.NewReader(plain))
@@ -123,7 +123,7 @@ func FromCapture(plain []byte, redact []string) (Request, error) {
 	return r, nil
 }
 
-// Parse reads a request from the content of a file, and checks it.
+// Parse reads a request from the content of a file, and returns an error if the request is invalid.
 func Parse(file []byte) (Request, error) {
 	var r Request
 	err := json.Unmarshal(file, &r)

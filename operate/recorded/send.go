@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// ReplayHeader is the name of a header that every replay has. Its value is Request.ID.
+// ReplayHeader is the name of a header that every replay has. The value of this header is Request.ID.
 const ReplayHeader = "Once-Replay-Of"
 
 // HTTP returns r as an [http.Request] to the service at target. The path of target is put before the path of the request. Each header in the
@@ -78,7 +78,7 @@ type Resolver interface {
 
 // CameFrom reports whether target may be the server that recorded the request. CameFrom returns true if the host name of target is the recorded host
 // name, at any port, or if target has an IP address of the recorded host and the same port. If resolver cannot resolve the recorded host, CameFrom
-// compares only the names.
+// compares only the host names.
 func (r *Request) CameFrom(ctx context.Context, target *url.URL, resolver Resolver) bool {
 	recorded, err := url.Parse("//" + r.Host)
 	if err != nil {

@@ -42,8 +42,7 @@ func (a *answer) cancel() {
 	}
 }
 
-// StatusError is the error of a failed response. Events and a *[retry.Error] contain this
-// error.
+// StatusError is the error of a failed response. Events and a *retry.Error contain a StatusError.
 type StatusError struct {
 	Status int
 	Code   string // the member "code" of a problem document, or ""

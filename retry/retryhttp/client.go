@@ -9,8 +9,9 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// NewClient returns a client that retries with t. A nil t means the zero [Transport]. The client's field Timeout is 0, because that field limits
-// all attempts of a call together. Use [retry.Policy].Timeout to limit each attempt, and [retry.Policy].Total to limit all attempts together.
+// NewClient returns a client that retries with t. If t is nil, the client uses the zero [Transport]. The client's field Timeout is 0, because the
+// field Timeout would limit all attempts of a call together. Use [retry.Policy].Timeout to limit each attempt, and [retry.Policy].Total to limit
+// all attempts together.
 func NewClient(t *Transport) *http.Client {
 	if t == nil {
 		t = new(Transport)
@@ -20,7 +21,7 @@ func NewClient(t *Transport) *http.Client {
 
 // Classify returns the class that [Transport] gives to the outcome of a request, and the time for which the server wants no further attempt. Use
 // Classify in a client that repeats requests without a [Transport]. The class of a success is [retry.ClassFinal]. The body of resp can still be
-// read from its beginning. Of resp.Request, Classify reads only the idempotency key.
+// read from its beginning. Classify reads only the idempotency key of resp.Request.
 func Classify(resp *http.Response, err error) (retry.Class, time.Duration) {
 	switch {
 	case err != nil:

@@ -12,12 +12,12 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// Key is the idempotency key of one intent.
+// Key is the idempotency key of one intent (work that must be done once).
 type Key struct {
 	Value string
 
-	// Since is the time at which the key was first sent. Set Since if an earlier process may have sent the key, for example if the key was
-	// read from a database. Zero means that the key has never been sent.
+	// Since is the time at which the key was first sent. Set Since if an earlier process may have sent the key, for example if the key was read from
+	// a database. If Since is zero, the key was never sent before.
 	Since time.Time
 }
 

@@ -7,18 +7,19 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// Tracer starts a span for each call, and a child span for each attempt. Instead of spans, an implementation may start other objects that end at
-// the same time.
+// Tracer starts a span for each call, and a child span for each attempt. An implementation may also use other objects than spans, if they end at
+// the same time as the span.
 type Tracer interface {
-	// CallSpan is called when a call begins. The returned context becomes the context of the call. end is called once, when the header of the last
-	// answer has arrived or the call has failed; [GivenUp] reports whether an answer is a failure.
+	// CallSpan is called when a call begins. The returned context becomes the context of the call. The function end is called once, when the header
+	// of the last answer has arrived or the call has failed; [GivenUp] reports whether an answer is a failure.
 	CallSpan(req *http.Request) (_ context.Context, end func(*http.Response, error))
 
 	// CallEvent is called for each event of the call, like [retry.Policy].Observe, with the context of the call.
 	CallEvent(ctx context.Context, e retry.Event)
 
-	// AttemptSpan is called for each attempt; for hedged attempts it may be called concurrently. The returned request is sent: it must be a copy of
-	// req, in which only the header and the context may differ. end is called once; if Base panics, both arguments of end are nil.
+	// AttemptSpan is called for each attempt. For two attempts that are sent in parallel (Transport.Hedge), AttemptSpan may be called concurrently.
+	// The returned request is sent: the returned request must be a copy of req, in which only the header and the context may differ. The function
+	// end is called once; if Base panics, both arguments of end are nil.
 	AttemptSpan(req *http.Request) (_ *http.Request, end func(*http.Response, error))
 }
 

@@ -21,14 +21,14 @@ type Transport struct {
 	Policy retry.Policy
 
 	// Keys adds an idempotency key to requests that have no key and whose method is neither safe nor idempotent. Do not set Keys for servers that
-	// ignore idempotency keys: if such a server gets a request twice, the request takes effect twice. Each call gets a new key, so such requests
-	// are not stored in the Journal. Default: false.
+	// ignore idempotency keys: if such a server gets a request twice, the request takes effect twice. Each call gets a new key, so requests with
+	// a key of Keys are not stored in the Journal. Default: false.
 	Keys bool
 
 	// AtMostOnce says that the servers do not recognise duplicates by the idempotency key. With AtMostOnce, a request is sent again only if its
-	// method is safe, or if the server has provably not executed the request. The idempotency key of the request does not matter. Requests whose
-	// methods are not safe are never hedged, and are not stored in the Journal. Every Transport applies the same rule to a request with the context
-	// of a leased call that must not be repeated: see package lease. Default: false.
+	// method is safe, or if the server has provably not executed the request. With AtMostOnce, an idempotency key does not make a request
+	// repeatable. Requests whose methods are not safe are never sent in parallel (Hedge), and are not stored in the Journal. Every Transport
+	// applies the same rule to a request with the context of a leased call that must not be repeated: see package lease. Default: false.
 	AtMostOnce bool
 
 	// Dialect describes the servers: the form of their keys, and how long the servers keep keys. Default: keys are sent without quotation marks,
@@ -40,15 +40,17 @@ type Transport struct {
 	Hedge time.Duration
 
 	// Buffer is a Content-Length in bytes. If the answer to a request with an idempotency key has at most this length, the whole answer is read
-	// before the caller gets it. So the request can be repeated if the answer breaks off. The caller gets longer answers, and answers of unknown
-	// length, when their header has arrived. Default: 64 KiB. If Buffer is negative, the caller gets each answer when its header has arrived.
+	// before the caller gets it. So the request can be repeated if the answer breaks off. If an answer is longer or its length is unknown, the
+	// caller gets the answer when its header has arrived. Default: 64 KiB. If Buffer is negative, the caller gets each answer when its header
+	// has arrived.
 	Buffer int64
 
 	// Journal stores requests with an idempotency key before their first attempt and until their outcome is known, so that the requests can be
 	// resumed after the process was killed: see package journal. The whole body of a request is read before its first attempt. Only requests whose
-	// key the caller has set are stored. The reason is that the caller does not know a key that Keys has added. So a new request of the caller
-	// would have another key than the resumed request, and the operation would happen twice. Policy.Total also limits the time in which a request is
-	// stored. If the outcome cannot be stored in 5 seconds, the intent stays open. Default: nil, no journal.
+	// key the caller has set are stored. The reason is that the caller does not know a key that Keys has added. If a request with such a key were
+	// resumed, a new request of the caller would have another key, and the operation would happen twice. If a request cannot be stored within
+	// Policy.Total, the request is not sent. If the outcome cannot be stored in 5 seconds, the intent (the stored request) stays open. Default:
+	// nil, no journal.
 	Journal journal.Journal
 
 	// BeforeAttempt is called before each attempt is sent, and may change the header of the attempt, for example to renew a token. Call
@@ -57,11 +59,11 @@ type Transport struct {
 	// run at the same time. Default: nil.
 	BeforeAttempt func(*http.Request) error
 
-	// Breaker returns the circuit breaker of a host. The transport passes a normalized name: different spellings of one host give the same string, as in [retry.BudgetFor]. Default: nil,
-	// Policy.Breaker is used for all hosts.
+	// Breaker returns the circuit breaker of a host. The Transport passes a normalized host name to Breaker: for different spellings of one host,
+	// Breaker gets the same string, as [retry.BudgetFor] does. Default: nil, Policy.Breaker is used for all hosts.
 	Breaker func(host string) retry.Breaker
 
-	// Tracer starts a span for each call and for each of its attempts. *onceotel.Telemetry implements it. Default: nil, no spans.
+	// Tracer starts a span for each call and for each of its attempts. *onceotel.Telemetry implements Tracer. Default: nil, no spans.
 	Tracer Tracer
 }
 
@@ -69,32 +71,32 @@ type Transport struct {
 // facts.
 type Dialect struct {
 	// Quoted sends the keys of WithKey and Keys in quotation marks ("k" instead of k), as the Internet draft of the header requires. Set Quoted for
-	// servers that accept only this form, such as those with oncehttp.Preset.QuotedKeys. Default: false, keys are sent without quotation marks, as
-	// most APIs want them. Do not change Quoted while keys are in use: package oncehttp treats both forms as the same key, but other servers treat
-	// them as two keys. A key that the caller has put into the header of a request is never changed.
+	// servers that accept only keys in quotation marks, such as servers that set oncehttp.Preset.QuotedKeys. Default: false, keys are sent without
+	// quotation marks, as most APIs want them. Do not change Quoted while keys are in use: package oncehttp treats both forms as the same key, but
+	// other servers treat them as two keys. A key that the caller has put into the header of a request is never changed.
 	Quoted bool
 
-	// Announce says that the servers understand the headers Once-Attempt and X-Request-Timeout, as package oncehttp does. Both headers are then sent
-	// with every request. By default these headers are sent only to hosts that have answered with Idempotency-Status. So other hosts do not learn
-	// how often and how long this client tries.
+	// Announce says that the servers understand the headers Once-Attempt and X-Request-Timeout, as package oncehttp does. With Announce,
+	// Once-Attempt and X-Request-Timeout are sent with every request. Default: false, the headers Once-Attempt and X-Request-Timeout are sent only
+	// to hosts that have answered with Idempotency-Status. So other hosts do not learn how often and how long this client tries.
 	Announce bool
 
-	// Retain is how long the server keeps a key. A key that is older is not sent again. If the server has sent a shorter time in the header
-	// Idempotency-Retention, the shorter time applies. If a request is already in the Journal, its stored expiry applies. If Retain is set and
-	// gives an earlier expiry, the earlier expiry applies.
+	// Retain is how long the server keeps a key. A key that is older than Retain is not sent again. If the server has sent a shorter time in
+	// the header Idempotency-Retention, the shorter time applies. For a request that is already in the Journal, the expiry that is stored
+	// there applies, unless Retain is set and gives an earlier expiry.
 	//
-	// Default: 24 hours, the shortest time that servers usually have. Servers that use this library keep keys for 72 hours by default. But a client
-	// that has never got an answer does not know how long its server keeps keys, and must not send a key that the server has deleted. If the server
-	// keeps keys for longer, set Retain: see [Once].
+	// Default: 24 hours, the shortest time for which servers usually keep keys. Servers that use this library keep keys for 72 hours by default.
+	// But a client that has never got an answer does not know how long its server keeps keys, and must not send a key that the server has deleted.
+	// If the server keeps keys for longer, set Retain: see [Once].
 	Retain time.Duration
 }
 
-// Once returns the dialect of servers that use package oncehttp with its defaults. In this dialect Announce is true,
-// and Retain is 72 hours.
+// Once returns the dialect of servers that use package oncehttp with its defaults. In the dialect of Once, Announce is true, and Retain is 72 hours.
 func Once() Dialect { return Dialect{Announce: true, Retain: 72 * time.Hour} }
 
-// RoundTrip implements [http.RoundTripper]. RoundTrip returns the last answer, even if this answer is a failure. In this case [GivenUp] returns why
-// no further attempt was made. If no answer exists, the error is the last failure itself or a *[retry.Error] that wraps it.
+// RoundTrip implements [http.RoundTripper]. RoundTrip returns the last answer, even if this answer is a failure. If the last answer is a failure,
+// [GivenUp] returns why no further attempt was made. If no answer exists, the error is the last failure itself or a *retry.Error that wraps the last
+// failure.
 func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 	if t.Tracer == nil {
 		return t.roundTrip(req)
@@ -179,7 +181,7 @@ func (c *call) tell(e retry.Event) {
 	}
 }
 
-// CloseIdleConnections closes the idle connections of Base. [http.Client.CloseIdleConnections] calls it.
+// CloseIdleConnections closes the idle connections of Base. [http.Client.CloseIdleConnections] calls this method.
 func (t *Transport) CloseIdleConnections() {
 	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()

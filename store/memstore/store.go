@@ -1,5 +1,5 @@
-// Package memstore is a store in memory for tests, examples and demos. The package keeps operations, and a
-// table of strings for the user's data. All data is lost when the process ends.
+// Package memstore is a store in memory for tests, examples and demos. A Store of this package keeps
+// operations, and a table of strings for the user's data. All data is lost when the process ends.
 //
 // Transactions are optimistic and serializable: writes are buffered until the commit, and the commit fails with
 // [store.KindRetry] if a key that was read has changed.
@@ -52,7 +52,7 @@ func (s *Store) Get(key string) (value string, ok bool) {
 	return value, ok
 }
 
-// Advance moves the store's clock forward. The clock decides when leases end and records expire.
+// Advance moves the store's clock forward. The store's clock decides when leases end and records expire.
 func (s *Store) Advance(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -85,7 +85,8 @@ func (t *Tx) Delete(key string) error {
 }
 
 // Commit ends a transaction of [Store.BeginTx]. A handler must not call Commit: the writes of the handler would
-// be committed without the record of the operation, and the operation would fail with an error that says so.
+// be committed without the record of the operation, and the operation would fail with an error that reports the
+// wrong call.
 func (t *Tx) Commit() error {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package sqlplane runs the SQL statements of a capability that has tables of its own, such as an outbox,
-// through the store that keeps the operations. The statements run in a transaction of the user, or in a
-// separate transaction.
+// Package sqlplane runs the SQL statements of a capability (a part of the library that has tables of its
+// own, such as an outbox) through the store that keeps the operations. The statements run in a
+// transaction of the user, or in a separate transaction.
 package sqlplane
 
 import (
@@ -15,7 +15,7 @@ import (
 // Dialect is the SQL dialect of a database.
 type Dialect string
 
-// The dialects of the stores of this module.
+// The constants are the dialects of the stores of this module.
 const (
 	PostgreSQL Dialect = "postgres"
 	SQLite     Dialect = "sqlite"
@@ -23,11 +23,11 @@ const (
 )
 
 // Database is a store that keeps operations in tables, and also runs the statements of a capability, such as an
-// outbox or the attempt log. So the capability needs no separate driver and no separate pool. [SQL] also runs
-// statements inside a transaction of the user.
+// outbox or the attempt log. So the capability needs no separate driver and no separate pool. The interface
+// [SQL], a Database with one more method, also runs statements inside a transaction of the user.
 //
-// Waits are bounded only by ctx. Statements are written in the SQL of Dialect. Every error of a [Runner] is a
-// [*store.Error].
+// Only the end of ctx ends a wait in a Database. Statements are written in the SQL dialect that the method
+// Dialect returns. Every error of a [Runner] is a [*store.Error].
 type Database interface {
 	Dialect() Dialect
 
@@ -43,15 +43,15 @@ type Database interface {
 	Within(ctx context.Context, isolation store.Isolation, fn func(ctx context.Context, r Runner) error) error
 }
 
-// SQL is a [Database] that also runs statements in a transaction of the user. SQL is an optional ability of
-// a [store.Store]: find it with [store.As].
+// SQL is a [Database] that also runs statements in a transaction of the user. SQL is an optional ability of a
+// [store.Store]. A program finds this ability with [store.As].
 type SQL[TX any] interface {
 	Database
 
 	// On returns a Runner that runs statements in tx, which belongs to a handler or was opened by the user. The
-	// statements commit with tx or not at all. If a statement of the Runner fails, the transaction fails, as
-	// after a failing statement of the handler. The error has the kind [store.KindMisused] if tx is a *sql.Tx
-	// of a pool that sqlstore.Open has not opened.
+	// statements are committed together with tx, or not at all. If a statement of the Runner fails, the
+	// transaction fails, as after a failing statement of the handler. The error has the kind
+	// [store.KindMisused] if tx is a *sql.Tx of a pool that sqlstore.Open has not opened.
 	On(tx TX) Runner
 }
 
@@ -63,12 +63,13 @@ type Runner interface {
 	// Query runs s and calls the function each for every row that s returns. If the function each returns an
 	// error, the query ends, and Query returns this error unchanged; the writes of s are not rolled back. A
 	// row is valid only during the call of the function each. If s commits by itself (see Database.Pool), the
-	// rows are valid only if Query returns nil. For Query, s.Rows is the number of rows that s must return.
+	// rows are valid only if Query returns nil. In a call of Query, s.Rows is the number of rows that s must
+	// return.
 	Query(ctx context.Context, s store.Statement, each func(Row) error) error
 
-	// Append sends s together with the commit if the store can do so; if the store cannot do so, Append runs s
-	// immediately. Statements that were appended under a savepoint are not sent if the savepoint is rolled
-	// back. The rows that s returns cannot be read.
+	// If the store can send statements together with the commit, Append sends s with the commit; if not,
+	// Append runs s immediately. Statements that were appended under a savepoint are not sent if the savepoint
+	// is rolled back. The rows that s returns cannot be read.
 	Append(ctx context.Context, s store.Statement) error
 }
 
@@ -96,8 +97,8 @@ func InLockOrder(list []store.Statement) []store.Statement {
 // that the heartbeat does not wait when handlers use all connections of the pool.
 type Reserver interface {
 	// Reserve returns the same database with one connection of its own, which is not taken from the pool and
-	// does not count towards its limit. The connection is opened when it is first used, and again after the
-	// connection has broken. The function release closes the connection. On SQLite nothing is reserved: a
-	// statement waits for its turn to write.
+	// does not count towards the limit of the pool. The connection is opened when it is first used, and is
+	// opened again after the connection has broken. The function release closes the connection. On SQLite
+	// nothing is reserved: a statement waits until no other transaction writes.
 	Reserve() (own Database, release func(), err error)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Begin implements [store.Store]. In the transaction that it opens, a statement error prevents the commit: see
-// the package documentation.
+// Begin implements [store.Store]. In the transaction that Begin opens, a failed statement prevents the commit: see the
+// package documentation.
 func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[*sql.Tx], store.Record, error) {
 	if opts.Timeouts.Acquire == 0 || s.dialect.name == sqlplane.SQLite { // SQLite runs in this process, so no server can be silent
 		return s.beginOn(ctx, opts)

@@ -20,8 +20,8 @@ import (
 // when they start. If the database has newer migrations than the program, the error says so. db must come
 // from [Open] or [OpenDB].
 //
-// MySQL and MariaDB commit after every statement that changes a schema. On MySQL and MariaDB, Migrate
-// runs under a lock (GET_LOCK). If a run is killed, the next run completes its work.
+// MySQL and MariaDB commit after every statement that changes a schema. On MySQL and MariaDB, Migrate runs
+// under a lock (GET_LOCK). If a run of Migrate is killed, the next run completes the work of the killed run.
 func Migrate(ctx context.Context, db *sql.DB, sets ...migration.Set) error {
 	return MigrateOnly(ctx, db, withOperation(sets)...)
 }

@@ -9,85 +9,93 @@
 //	...
 //	engine := once.New(s, once.Config{})
 //
-// [Open] is [sql.Open] with a guard between database/sql and the driver. Inside an operation, the guard refuses
-// further statements and the commit after a statement has failed. So a handler that ignores an error of the
-// database never leaves a key without its effect, or an effect without its key. (The guard cannot see errors
-// that database/sql returns without calling the driver, for example because a context was over before the
-// statement.) Handlers get an ordinary [*sql.Tx]. The guard does not change other uses of the *sql.DB.
+// [Open] is [sql.Open] with a guard, which sees every statement between database/sql and the driver. Inside an
+// operation, the guard refuses further statements and the commit after a statement has failed. So a handler
+// that ignores an error of the database never leaves a key without its effect, or an effect without its key.
+// (The guard cannot see errors that database/sql returns without calling the driver, for example because a
+// context was over before the statement.) Handlers get an ordinary [*sql.Tx]. The guard does not change other
+// uses of the *sql.DB.
 //
-// On SQLite an operation is one BEGIN IMMEDIATE transaction. The writers of one file run one after the other,
+// On SQLite each operation is one BEGIN IMMEDIATE transaction. The writers of one file run one after the other,
 // and a duplicate in another process waits for the file like any other writer. The writers of one Store wait in
-// a queue, and hold no connection while they wait; busy_timeout or Timeouts.Lock limits this wait. So use one
-// Store for each file. With many concurrent callers, [Config].GroupCommit gives a higher throughput.
+// a queue, and hold no connection while they wait; busy_timeout or Timeouts.Lock limits the time in the queue.
+// So use only one Store for each database file. With many concurrent callers, [Config].GroupCommit gives a
+// higher throughput.
 //
-// On PostgreSQL, package pgxstore needs fewer round trips than sqlstore. If the data source name of PostgreSQL
-// has several hosts, set target_session_attrs=read-write, because a standby answers replays and executes nothing new. A server that speaks
-// PostgreSQL's protocol but does not keep advisory locks is used as pgxstore uses it: [New] detects such a
-// server, and logs this one time.
+// On PostgreSQL, package pgxstore needs fewer round trips than sqlstore. If the data source name of PostgreSQL has several hosts, set
+// target_session_attrs=read-write, because a standby answers replays and executes nothing new. A server that speaks PostgreSQL's protocol
+// but does not keep advisory locks is used as pgxstore uses it: [New] detects such a server, and logs one time that the server does not
+// keep advisory locks.
 //
-// SQLite has no server that could end a handler which hangs, so the Store ends the transaction of such a
-// handler. If the handler runs no statement for Timeouts.Idle, the Store rolls the transaction back, and gives
-// the connection and the file to the next operation. The next statement of the handler fails with
-// [sql.ErrTxDone], and its operation with [store.KindBusy]. Timeouts.Statement interrupts a statement in the
-// same way as the end of its context; a driver may be unable to interrupt the work between two rows at all.
-// Timeouts.Idle and Timeouts.Statement have no effect while the process is stopped, nor while the handler uses
-// a [sql.RawBytes].
+// SQLite has no server that could end a handler which hangs, so the Store ends the transaction of a handler
+// which hangs. If the handler runs no statement for Timeouts.Idle, the Store rolls the transaction back, and
+// gives the connection and the file to the next operation. The next statement of the handler fails with
+// [sql.ErrTxDone], and the operation fails with [store.KindBusy]. Timeouts.Statement interrupts a statement in
+// the same way as the end of the statement's context does; a driver may be unable to interrupt a statement
+// between two rows at all. Timeouts.Idle and Timeouts.Statement have no effect while the process is stopped,
+// nor while the handler uses a [sql.RawBytes].
 //
 // # MySQL and MariaDB
 //
 // [Open] makes connections that send several statements in a packet, with their arguments (multiStatements,
-// interpolateParams), unless the data source name sets these options. For [OpenDB], the connector must have
-// these two options. With both options, an operation needs as many round trips as the same transaction without
-// this library, a first attempt needs one round trip less than that, and a batch needs one round trip in total.
-// Without these options an operation needs three more round trips. A replay needs one round trip.
+// interpolateParams), unless the data source name sets the two options itself. For [OpenDB], the connector must
+// have the options multiStatements and interpolateParams. With multiStatements and interpolateParams, an
+// operation needs as many round trips as the same transaction without this library, a first attempt needs one
+// round trip less than this transaction, and a batch needs one round trip in total. Without the options
+// multiStatements and interpolateParams an operation needs three more round trips. A replay needs one round
+// trip.
 //
 // Each SQL text that your program passes to the driver must be one statement. A text that may contain several
 // statements is prepared first, which costs a round trip, and the server refuses to prepare several
-// statements. Only outside of handlers, and only if your data source name has multiStatements=true, such a
-// text is sent as it is. A statement with arguments is also prepared if its text has a backslash, or if its
-// connection has a charset other than utf8mb4 and the single-byte charsets (for example charset=gbk). To know
-// the charset, a *sql.DB of [Open] asks the server one time for each new connection.
+// statements. Only outside of handlers, and only if your data source name has multiStatements=true, a text
+// that may contain several statements is sent as it is. A statement with arguments is also prepared if its
+// text has a backslash, or if its connection has a charset other than utf8mb4 and the single-byte charsets
+// (for example charset=gbk). To know the charset, a *sql.DB of [Open] asks the server one time for each new
+// connection.
 //
 // Sessions must be in autocommit mode, and their isolation level must not be READ UNCOMMITTED; [New] checks
-// both. No session waits for a claim, so that claims never deadlock, and a replay locks nothing. All tables
-// must use InnoDB, including yours: a write to a table of another engine cannot be rolled back. If the store
-// detects such a write after a rollback, the operation is in doubt, and is recorded as unknown. The command
-// "once doctor" lists such tables.
+// autocommit and the isolation level. No session waits for a claim, so that claims never deadlock, and a
+// replay locks nothing. All tables must use InnoDB, also the tables of your program: a write to a table of
+// another engine cannot be rolled back. If the store detects after a rollback that a table of another engine
+// was written, the operation is in doubt, and is recorded as unknown. The command "once doctor" lists the
+// tables that do not use InnoDB.
 //
 // A claim is a lock of the session (GET_LOCK). The lock is requested in the round trip of the look-up, and is
-// released after COMMIT. A proxy must keep a session on one connection. If a proxy does not, duplicates run
-// at the same time, and because of the primary key only one of these duplicates commits. Nodes of an earlier
-// release claim on MariaDB by inserting the record. Such nodes may run at the same time as nodes of this
-// release; then a duplicate waits for the lock of a row, for Timeouts.Lock at most.
+// released after COMMIT. A proxy must keep a session on one connection. If a proxy moves a session to another
+// connection, duplicates run at the same time, and because of the primary key only one of these duplicates
+// commits. Nodes of an earlier release claim on MariaDB by inserting the record. Nodes of the earlier release
+// may run at the same time as nodes of this release; then a duplicate waits for the lock of a row, for
+// Timeouts.Lock at most.
 //
 // If a handler changes its session (SET, USE, GET_LOCK, a temporary table, EXECUTE), the store closes the
-// connection afterwards, so that no other operation gets the session. SET STATEMENT and user variables do not
-// have this consequence.
+// connection afterwards, so that no other operation gets the session. After SET STATEMENT, and after the use
+// of user variables, the store keeps the connection.
 //
 // The package is tested with MariaDB 10.11 and MySQL 9.7.
 //
 // If a context ends during a statement, the statement continues in the server, and its operation stays in
-// flight until the statement ends: [store.Timeouts] or max_statement_time limit this time. Timeouts for locks
-// and idle transactions are rounded up to seconds. MySQL applies Timeouts.Statement only to statements that
-// read. MySQL ends an idle transaction by closing its connection (wait_timeout).
+// flight until the statement ends: [store.Timeouts] or max_statement_time limit this time. The fields Lock
+// and Idle of store.Timeouts are rounded up to seconds. MySQL applies Timeouts.Statement only to statements
+// that read. MySQL ends an idle transaction by closing its connection (wait_timeout).
 //
 // A value takes twice its size in the packet to the server: max_allowed_packet and the driver's
-// maxAllowedPacket must be large enough. If a result is too large for them, the operation fails with an error,
-// and nothing is applied. [store.Statement].Rows counts rows that have changed, unless the data source name has
-// clientFoundRows=true.
+// maxAllowedPacket must be large enough. If a result is larger than one of these limits allows, the operation
+// fails with an error, and nothing is applied. [store.Statement].Rows counts rows that have changed, unless the
+// data source name has clientFoundRows=true.
 //
 // A replica lags behind its primary, so that a missing record on a replica proves nothing. On a server that has
-// read_only set, nothing is executed, not even for users who may write there. A lost COMMIT cannot be resolved
-// on a read_only server, nor on a server that replicates from another server: the operation stays in doubt
-// until the primary can be asked. Set read_only on replicas: if a replica is writable and a pool of two hosts
-// may reach it, an operation may be executed again on the replica.
+// read_only set, nothing is executed, even if the database user may write on a read_only server. A lost COMMIT
+// cannot be resolved on a read_only server, nor on a server that replicates from another server: the operation
+// stays in doubt until the primary can be asked. Set read_only on replicas: if a replica is writable and a pool
+// of two hosts may reach it, an operation may be executed again on the replica.
 //
-// With once.Config.Synced, replays from read_only servers and from replicas are refused. Synced has no other
-// effect on MySQL and MariaDB, because no statement except COMMIT waits for a replica. With semi-synchronous
-// replication and rpl_semi_sync_master_wait_point = AFTER_SYNC (MySQL: rpl_semi_sync_source_wait_point), no
-// reader sees a commit that a replica has not received, so that a replayed result survives a failover to the
-// replica. With AFTER_COMMIT, MariaDB's default, a failover may lose a result that was replayed. After
-// rpl_semi_sync_master_timeout replication becomes asynchronous.
+// With once.Config.Synced, the store refuses to replay from a read_only server or from a replica. Synced has
+// no other effect on MySQL and MariaDB, because no statement except COMMIT waits for a replica. With
+// semi-synchronous replication and rpl_semi_sync_master_wait_point = AFTER_SYNC (MySQL:
+// rpl_semi_sync_source_wait_point), no reader sees a commit that a replica has not received, so that a
+// replayed result survives a failover to the replica. If the wait point is AFTER_COMMIT, the default of
+// MariaDB, a failover may lose a result that was replayed. After rpl_semi_sync_master_timeout replication
+// becomes asynchronous.
 package sqlstore
 
 import (
@@ -134,9 +142,10 @@ var (
 	_ store.Classifier      = (*Store)(nil)
 )
 
-// Open is like [sql.Open]. Its connections also have the guard that [New] requires: the guard sees each
-// statement, and so finds a handler that ends the transaction of its operation. The name of the driver
-// determines the dialect: sqlite, sqlite3, pgx, pgx/v5, postgres or mysql. For other drivers see [OpenDB].
+// Open is like [sql.Open]. The connections of the returned sql.DB also have the guard that [New] requires:
+// the guard sees each statement, and so finds a handler that ends the transaction of its operation. The
+// name of the driver determines the dialect: sqlite, sqlite3, pgx, pgx/v5, postgres or mysql. For other
+// drivers use [OpenDB].
 func Open(driverName, dataSourceName string) (*sql.DB, error) {
 	d, ok := drivers[driverName]
 	if !ok {
@@ -196,8 +205,8 @@ type dsnConnector struct {
 func (c dsnConnector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
 func (c dsnConnector) Driver() driver.Driver                        { return c.driver }
 
-// New returns a store on db. db must come from [Open] or [OpenDB], and must have the store's table: see
-// [Migrate]. Without the table the error is [store.ErrNotMigrated].
+// New returns a store on db. db must come from [Open] or [OpenDB], and must have the store's table: see [Migrate]. If the table does not
+// exist, the error is [store.ErrNotMigrated].
 func New(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) {
 	d, connector, err := dialectOf(ctx, db)
 	if err != nil {
@@ -285,8 +294,7 @@ func (s *Store) Check(ctx context.Context) error {
 	return err
 }
 
-// Read returns the record of id. On a standby of PostgreSQL, Read returns an error unless the operation is
-// done.
+// Read returns the record of id. On a standby of PostgreSQL, Read returns an error if the operation is not done.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	var on rowQuerier = s.db
 	if w := waits.Of(ctx); w != nil {

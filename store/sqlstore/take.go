@@ -25,8 +25,8 @@ const (
 )
 
 // Take implements [upkeep.Taker], in one transaction. The transaction has one statement on PostgreSQL, three
-// statements on MySQL, and one statement for each operation on SQLite, because statements need no round trips
-// on SQLite.
+// statements on MySQL, and one statement for each operation on SQLite, because on SQLite a statement needs no
+// round trip.
 func (s *Store) Take(ctx context.Context, ids []store.ID, nonce []byte, lease time.Duration, then store.Statement) (taken []upkeep.Entry, err error) {
 	if len(ids) == 0 {
 		return nil, nil

@@ -7,17 +7,18 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// MaxBacklog is the highest number that a [Backlogger] counts to, because a count reads each operation.
+// MaxBacklog is the highest number that a [Backlogger] returns. At this number a [Backlogger] stops counting,
+// because a count reads each operation.
 const MaxBacklog = 100_000
 
-// Backlogger counts operations that are unfinished or expired. The count is cheap enough for a metric: it does
-// not read operations that are done and not expired.
+// Backlogger counts operations that are unfinished or expired. The count is cheap enough for a metric, because
+// Backlog does not read operations that are done and not expired.
 type Backlogger interface {
 	Backlog(ctx context.Context) (Backlog, error)
 }
 
-// Backlog is a count of the operations of a store that are unfinished or expired. Each number is at most
-// [MaxBacklog].
+// Backlog is a count of the operations of a store that are unfinished or expired. Each number in a Backlog is
+// at most [MaxBacklog].
 type Backlog struct {
 	Running Count // operations under a lease, whether the lease is over or not; Oldest counts from the first write of the operation
 	Waiting Count // operations that wait for their next owner; Oldest counts from the first write of the operation
@@ -27,10 +28,10 @@ type Backlog struct {
 	Names map[string]Named // the operations that are not done, by Operation.Name
 }
 
-// Named is the number of operations of one name that are not done.
+// Named has the numbers of operations with the same name that are not done, for each state.
 type Named struct{ Running, Waiting, Unknown int }
 
-// Add adds n operations of a state and a name to b. The oldest of these operations has been in this state
+// Add adds n operations of a state and a name to b. The oldest of the n operations has been in the given state
 // for the time oldest. StateDone means expired operations.
 func (b *Backlog) Add(state store.State, name string, n int, oldest time.Duration) {
 	named := b.Names[name]
@@ -57,7 +58,7 @@ func (b *Backlog) Add(state store.State, name string, n int, oldest time.Duratio
 	b.Names[name] = named
 }
 
-// Count is a number of operations, and how long the oldest of them has been in its state, by the clock of the
+// Count is a number of operations, and how long the oldest operation has been in its state, by the clock of the
 // store.
 type Count struct {
 	Number int

@@ -1,5 +1,6 @@
 // Package upkeep defines the abilities of a store that concern all of its operations: to list operations, to
-// count operations, and to delete expired operations. Each ability is optional; find it with [store.As].
+// count operations, and to delete expired operations. Each ability is optional; a program finds an ability
+// with [store.As].
 package upkeep
 
 import (
@@ -24,11 +25,12 @@ type Lister interface {
 // Taker takes over waiting operations, many in one transaction.
 type Taker interface {
 	// Take makes the waiting operations among ids running: Take gives these operations a lease and the nonce,
-	// and increases their fences. Take returns these operations without Request and Result. Take leaves out
-	// operations that another transaction has locked. The parameter then is a statement in the dialect of the
-	// store that commits in the same transaction. The statement has no arguments, and must contain the table
-	// "taken t" exactly one time. This table has the columns scope and key of the taken operations. After an
-	// error of [store.KindLost], some operations may have been taken.
+	// and increases their fences. Take returns the taken operations without Request and Result. Take leaves
+	// out operations that another transaction has locked. The parameter named then is a statement in the SQL
+	// dialect of the store; Take runs the statement in the same transaction. The statement has no arguments,
+	// and must contain the table "taken t" exactly one time. The table "taken t" has the columns scope and
+	// key of the taken operations. After an error of the kind [store.KindLost], some operations may have been
+	// taken.
 	Take(ctx context.Context, ids []store.ID, nonce []byte, lease time.Duration, then store.Statement) ([]Entry, error)
 }
 
@@ -40,20 +42,21 @@ type Entry struct {
 
 // Listing selects a page for a [Lister].
 type Listing struct {
-	After store.ID // the result next of the call for the previous page; zero means the first page (but see WithPrefix)
+	After store.ID // the result next of the call for the previous page; zero means the first page, unless WithPrefix has set After
 	Limit int      // how many operations the database reads at most, including operations that do not match
 
 	// Due restricts the page to operations without an active owner: operations that wait, operations whose
 	// outcome is unknown, and operations whose lease is over.
 	Due bool
 
-	// State restricts the page to operations in this state. [store.StateAbsent] means all states.
+	// State restricts the page to operations whose state is State. [store.StateAbsent] means all states.
 	State store.State
 
-	// Name restricts the page to operations of this name. "" means all names.
+	// Name restricts the page to operations whose name is Name. "" means all names.
 	Name string
 
-	// Before restricts the page to scopes that sort before this one, by their bytes. "" means all scopes.
+	// Before restricts the page to scopes that sort before the scope Before, by their bytes. "" means all
+	// scopes.
 	Before string
 }
 

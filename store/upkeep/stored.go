@@ -6,18 +6,18 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// RecordSize is about how many bytes an operation takes in addition to its answer, its request and its data:
-// its names, the other columns and the indexes.
+// RecordSize is about how many bytes an operation takes in addition to its answer, its request and its data.
+// RecordSize covers the names of the operation, the other columns and the indexes.
 const RecordSize = 400
 
 // Measurer reports how many bytes the operations of scopes take in the store. A store in an SQL database need
-// not implement it, because a query can compute the sizes.
+// not implement Measurer, because a query can compute the sizes.
 type Measurer interface {
 	// Stored reads up to limit operations that sort after the operation after, by the bytes of scope and key.
-	// Stored returns the total size of these operations for each scope. The result next is the argument after
-	// of the next page, or zero after the last page. A page continues where the previous page has ended,
-	// which may be within a scope. If the database can return the length of an answer without reading the
-	// answer, Stored reads only the lengths.
+	// Stored returns the total size of the operations that it has read, for each scope. The result next is
+	// the argument after of the next page, or zero after the last page. A page continues where the previous
+	// page has ended, which may be within a scope. If the database can return the length of an answer without
+	// reading the answer, Stored reads only the lengths.
 	Stored(ctx context.Context, after store.ID, limit int) (list []Stored, next store.ID, err error)
 }
 
@@ -25,8 +25,8 @@ type Measurer interface {
 type Stored struct {
 	Scope string
 
-	// Bytes is the stored size of the answers, requests and data, before the database compresses them. It
-	// also includes [RecordSize] for each operation. Expired operations do not count, even if their rows
-	// still exist.
+	// Bytes is the stored size of the answers, requests and data, before the database compresses them.
+	// Bytes also includes [RecordSize] for each operation. Expired operations do not count, even if their
+	// rows still exist.
 	Bytes int64
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Sweeper is a store that deletes finished operations whose retention is over by the store's own clock. Every
-// method of the store treats such operations as absent even before their rows are deleted; Sweep only frees
+// method of the store treats an expired operation as absent even before its row is deleted; Sweep only frees
 // the space.
 type Sweeper interface {
 	// Sweep deletes up to s.Limit expired operations, the oldest first. Sweep uses one transaction, or several
@@ -18,16 +18,15 @@ type Sweeper interface {
 	// transaction has locked: a later Sweep deletes them. So any number of nodes may sweep at the same time,
 	// and a Sweep waits neither for another Sweep nor for a request.
 	//
-	// With s.Archive, Sweep reads the rows, passes them to s.Archive, and deletes each row that has not changed
-	// since. Sweep holds no lock while s.Archive runs, so that no request waits for the archive. If the process
-	// is killed while s.Archive runs, nothing was deleted, and a later Sweep passes the rows to its Archive
-	// again; the rows then have the same Nonce. If the database supports this, only one node at a time sweeps
-	// with an archive, and another node finds nothing to do. On SQLite, two nodes that sweep at the same time
-	// archive rows twice. If rows are large, Sweep may archive and delete fewer rows than s.Limit, although more expired rows
-	// exist, so that the rows in memory stay bounded.
+	// With s.Archive, Sweep reads the rows, passes them to s.Archive, and then deletes each row that has not changed since it
+	// was read. Sweep holds no lock while s.Archive runs, so that no request waits for the archive. If the process is killed
+	// while s.Archive runs, nothing was deleted, and a later Sweep passes the rows to its Archive again; the rows then have
+	// the same Nonce. If the database has a suitable lock, only one node at a time sweeps with an archive, and another node
+	// finds nothing to do. On SQLite, two nodes that sweep at the same time archive rows twice. If rows are large, Sweep may
+	// archive and delete fewer rows than s.Limit, although more expired rows exist, so that the rows in memory stay bounded.
 	//
-	// After an error the rows still exist, except after an error of the kind [store.KindLost]: after such an
-	// error the rows may be deleted, and they were archived.
+	// After an error the rows still exist, except after an error of the kind [store.KindLost]: after an error of this kind
+	// the rows may be deleted, and the rows were archived.
 	Sweep(ctx context.Context, s Sweep) (Swept, error)
 }
 
@@ -35,9 +34,9 @@ type Sweeper interface {
 type Sweep struct {
 	Limit int // how many rows to delete at most; at least 1
 
-	// After is the Swept.Mark of an earlier Sweep: Sweep does not look for rows that expired before this time.
-	// With After, the database does not scan rows that are deleted but not yet cleaned up. Zero: Sweep looks
-	// for all expired rows.
+	// After is the Swept.Mark of an earlier Sweep: Sweep does not look for rows that expired before the time
+	// After. With After, the database does not scan rows that were deleted earlier and that the database has
+	// not cleaned up yet (vacuum). Zero: Sweep looks for all expired rows.
 	After time.Time
 
 	// Archive is called one time with the rows that Sweep is about to delete, unless no row is expired.
@@ -63,7 +62,7 @@ type Expired struct {
 	store.Record
 	At time.Time // when the retention was over
 
-	// Table is the table of a row that is not an operation, such as "once_receipt". Such an Expired has an ID,
+	// Table is the table of a row that is not an operation, such as "once_receipt". If Table is set, the Expired has an ID,
 	// which identifies the row, and a Row, but no Record. "" means an operation.
 	Table string
 
