@@ -12,9 +12,10 @@ import (
 // CallStep is a step that calls another service: see [Call].
 type CallStep[In, Out any] struct{ *step }
 
-// Call returns a step that calls another service. The intent, with the input, is committed before the call, and
-// the service's answer is committed with the next commit of the saga. Every process that makes this call, at
-// any time, uses the same key and the same input (the parameters key and in of fn).
+// Call returns a step that calls another service. The intent (the note that the call will be made) and the input
+// are committed before the call, and the service's answer is committed with the next commit of the saga. Every
+// process that makes this call, at any time, uses the same key and the same input (the parameters key and in of
+// fn).
 //
 // If fn returns a [once.Failure], the service has refused. If fn returns [Again], the service has answered "not
 // yet". An error of [lease.NotSent] says that the call was not made. After any other error the call may have
@@ -34,8 +35,8 @@ func Call[In, Out any](name string, fn func(ctx context.Context, key string, in 
 func (s *CallStep[In, Out]) SafeToRepeat() *CallStep[In, Out] { s.repeats, s.life = true, 0; return s }
 
 // DedupedFor says that the service deduplicates by the key, and remembers a key for the time life. The call is
-// repeated until nine tenths of life have passed since the intent. After [Again], a new intent is committed
-// before the next attempt.
+// repeated until nine tenths of life have passed since the intent (the note that the call will be made) was
+// committed. If the call returns the error of [Again], a new intent is committed before the next attempt.
 func (s *CallStep[In, Out]) DedupedFor(life time.Duration) *CallStep[In, Out] {
 	s.repeats, s.life = life > 0, life
 	return s
@@ -79,18 +80,18 @@ func (s *CallStep[In, Out]) Cancel(fn func(ctx context.Context, key string, in I
 // Pivot has the same meaning as [TxStep.Pivot].
 func (s *CallStep[In, Out]) Pivot() *CallStep[In, Out] { s.pivot = true; return s }
 
-// Attempts is [TxStep.Attempts].
+// Attempts has the same meaning as [TxStep.Attempts].
 func (s *CallStep[In, Out]) Attempts(n int) *CallStep[In, Out] { s.attempts = n; return s }
 
-// Timeout is [TxStep.Timeout].
+// Timeout has the same meaning as [TxStep.Timeout].
 func (s *CallStep[In, Out]) Timeout(d time.Duration) *CallStep[In, Out] { s.timeout = d; return s }
 
-// Do is [TxStep.Do].
+// Do has the same meaning as [TxStep.Do].
 func (s *CallStep[In, Out]) Do(ctx Context, in In) (Out, error) {
 	return take[In, Out](ctx, s.step, "", in)
 }
 
-// DoKey is [TxStep.DoKey].
+// DoKey has the same meaning as [TxStep.DoKey].
 func (s *CallStep[In, Out]) DoKey(ctx Context, key string, in In) (Out, error) {
 	return take[In, Out](ctx, s.step, key, in)
 }

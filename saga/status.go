@@ -57,7 +57,7 @@ type StepStatus struct {
 	Key     string          `json:"key,omitempty"`     // if the step is a call in flight, the key that the service receives
 	Input   json.RawMessage `json:"input,omitempty"`   // kept as long as an undo may need it
 	Result  json.RawMessage `json:"result,omitempty"`
-	Events  []string        `json:"events,omitempty"` // IDs of the messages that the step's transactions have added to an outbox, and of the webhooks that they have sent
+	Events  []string        `json:"events,omitempty"` // IDs of the messages that the step's transactions have added to an outbox, and of the webhooks that these transactions have sent
 
 	// The following fields describe a call in flight.
 	Repeats bool      `json:"repeats,omitempty"` // the call can be made again under its key

@@ -8,7 +8,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Forgotten is how much [Hooks.Forget] has erased.
+// Forgotten says how many rows [Hooks.Forget] has erased.
 type Forgotten struct {
 	Endpoints, Events, Deliveries, Attempts int64
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Types of events that the relay sends to the tenant of a failing endpoint, through the endpoints of the tenant
-// that want these types.
+// When an endpoint fails, the relay sends an event of the type EventEndpointFailing or EventEndpointDisabled to
+// each endpoint of the same tenant that wants the type.
 const (
 	EventEndpointFailing  = "webhook.endpoint.failing"  // half, or three quarters, of the time until the endpoint is disabled is over
 	EventEndpointDisabled = "webhook.endpoint.disabled" // the endpoint is disabled; its waiting deliveries are kept
