@@ -28,8 +28,8 @@ type Result struct {
 	Outcome Outcome
 	Err     error
 
-	// Wait is how long the transaction of the message took to begin. Usually this is the wait for a connection
-	// of the pool. On SQLite, this is the wait for the write lock. If the message needed several transactions,
+	// Wait is how long the transaction of the message took to begin. Wait is usually the wait for a connection
+	// of the pool. On SQLite, Wait is the wait for the write lock. If the message needed several transactions,
 	// Wait is the wait of the transaction that took longest to begin. Zero means that no transaction began.
 	Wait time.Duration
 }
@@ -43,7 +43,7 @@ type Observer interface {
 // EventType is the type of an [Event]. New types may be added.
 type EventType string
 
-// These events have the same names as the outcomes of a message.
+// The types from EventApplied to EventDeadLettered have the same names as the outcomes of a message.
 const (
 	EventApplied      EventType = "applied"
 	EventDuplicate    EventType = "duplicate"
@@ -54,14 +54,14 @@ const (
 	EventFailed       EventType = "failed"        // an attempt has failed; After is the pause before the next attempt
 	EventGap          EventType = "gap"           // a key has waited for a missing message for longer than Config.GapAlarm; a message that has arrived and fails is not missing
 	EventDatabase     EventType = "database"      // the database has failed; Run waits
-	EventReusedSeq    EventType = "reused_seq"    // sent instead of the event duplicate or stale: the message is dropped, and the message that was applied with its Seq had another ID
+	EventReusedSeq    EventType = "reused_seq"    // the message is dropped, because a message with another ID was applied with the same Seq before; this event replaces EventDuplicate or EventStale
 	EventSameBody     EventType = "same_body"     // a message was applied whose payload another message of the same source also had: see Config.ReportSameBody
 )
 
 // State is the state of a message before and after an event.
 type State string
 
-// The states.
+// These are the states of a message.
 const (
 	StateNew          State = "new" // the inbox has no record of the message
 	StateParked       State = "parked"

@@ -1,6 +1,6 @@
 // Package outbox publishes events that commit together with the business write. A message is stored in the
 // transaction of the user. A [Relay] then delivers the message at least once. The messages of one key are
-// delivered in the order of their commits. Any number of processes can run a relay.
+// delivered in the order in which their transactions commit. Any number of processes can run a relay.
 //
 //	box := outbox.New(s, outbox.Config{})                           // s is the SQL store of the engine
 //	relay := box.Relay(natsbroker.Publisher(js), outbox.RelayConfig{})

@@ -69,7 +69,7 @@ func (b *Box[TX]) Paused(ctx context.Context) (list []Pause, err error) {
 	return list, err
 }
 
-// Resumed is the result of Resume.
+// Resumed is the result of Box.Resume.
 type Resumed struct {
 	Paused   bool  // the topic or key was paused before the call
 	Messages int64 // how many failing and stopped messages will be tried again

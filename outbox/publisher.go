@@ -30,9 +30,10 @@ func (f PublisherFunc) Publish(ctx context.Context, messages []message.Message) 
 }
 
 // Unavailable wraps err to say that the destination cannot be reached, or accepts no message at the moment. So
-// the message is not the cause of the error. The delivery does not count as an attempt. All messages of the
-// topic then wait before the relay tries the topic again. If err contains a time of [retry.After], the messages
-// wait at least this time. Other topics are delivered meanwhile.
+// the message is not the cause of the error. A delivery that has failed with Unavailable does not count as an
+// attempt. All messages of its topic wait before the relay tries to deliver the topic again. If err contains a
+// time of [retry.After], the messages wait at least this time. Messages of other topics are delivered while this
+// topic waits.
 func Unavailable(err error) error { return &unavailableError{err} }
 
 // IsUnavailable reports whether err, or an error in its chain, was made by [Unavailable].

@@ -299,8 +299,8 @@ const (
 	wakeAgain = 10 * time.Millisecond // between two looks after the same Add: a look finds all earlier commits, and most commits are of other transactions
 )
 
-// Wake makes the relay look for messages immediately. It has an effect only if this process has added
-// messages in the last ten seconds. Set once.Config.AfterCommit to the method Wake.
+// Wake makes the relay look for messages immediately. Wake has an effect only if this process has added messages
+// in the last ten seconds. Set once.Config.AfterCommit to the method Wake.
 func (r *Relay) Wake() {
 	added, now := r.added.Load(), elapsed()
 	switch {
