@@ -14,7 +14,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Defaults of [Config].
+// These are the defaults of [Config].
 const (
 	DefaultTTL         = 30 * time.Second
 	DefaultMaxDuration = time.Hour
@@ -28,8 +28,8 @@ const ShortestTTL = 100 * time.Millisecond
 // Config configures a [Store].
 type Config struct {
 	// TTL is how long a lease is valid after its last renewal, by the clock of the store. After that time
-	// another process can take the operation over. The owner renews the lease every third of TTL. At least
-	// 100 ms. Default 30 s.
+	// another process can take the operation over. The owner renews the lease whenever a third of TTL has
+	// passed. TTL must be at least 100 ms. Default: 30 s.
 	TTL time.Duration
 
 	// MaxDuration is how long one run of a handler may own an operation. After that time the handler's context

@@ -29,5 +29,5 @@
 //
 // # HTTP
 //
-// Package retryhttp applies these rules to HTTP requests.
+// Package retryhttp applies the rules of package retry to HTTP requests.
 package retry

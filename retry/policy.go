@@ -45,14 +45,14 @@ type Policy struct {
 
 // FailedAttempt is the input of [Policy.Next].
 type FailedAttempt struct {
-	Attempt int // the number of the failed attempt: 1, 2, ......
+	Attempt int // the number of the failed attempt: 1, 2, ...
 	Class   Class
-	After   time.Duration // the pause that the server has asked for; 0 if it has not asked for a pause
+	After   time.Duration // the pause that the server has asked for; 0 if the server has not asked for a pause
 
 	Elapsed  time.Duration // the part of Policy.Total that has passed
 	Deadline time.Duration // when the caller's own time is over, on the same clock as Elapsed; 0 means never
 
-	Silent int64 // the result of Budget.Begin if the attempt was given up without an answer; -1 if it was given up and has no number; 0 if it was not given up
+	Silent int64 // the result of Budget.Begin if the attempt was given up without an answer; -1 if the attempt was given up and has no number; 0 if the attempt was not given up
 
 	Begun, Now time.Duration // the times at which the attempt began and was given up, on the clock of Budget.Begin
 
