@@ -29,11 +29,11 @@ type Letters struct {
 	cfg Config
 }
 
-// New returns the [Letters] of the database db, in which the [Migrations] must have been run. New does not
-// contact the database.
+// New returns the [Letters] of the database db. You must have run the migrations in [Migrations] in this
+// database. New does not contact the database.
 func New(db sqlplane.Database, cfg Config) *Letters { return &Letters{db, cfg} }
 
-// A call that returns one of these errors has changed nothing, and has returned no letters.
+// A call that returns ErrNotFound or ErrNoRun has changed nothing, and has returned no letters.
 var (
 	ErrNotFound = errors.New("deadletter: no dead letter has this UID. Try: Letters.List, or once deadletter list --letters")
 	ErrNoRun    = errors.New("deadletter: no redrive has this UID. Try: Letters.Redrives, or once deadletter list")

@@ -22,7 +22,7 @@ import (
 type RedriveOptions struct {
 	Who, Reason string
 
-	Rate   float64 // how many letters become due in a second, at least 0.0001; 0 means that all become due at once
+	Rate   float64 // how many letters become due in a second, at least 0.0001; 0 means that all letters become due at once
 	Canary bool    // one letter is tried first; the remaining letters become due only after this letter was applied
 	DryRun bool    // only count the letters
 
@@ -73,8 +73,8 @@ type Redrive struct {
 // first), Redrive waits until the canary was applied or has failed. The method Progress returns the results.
 //
 // After an error, or if the process was killed, call Resume to continue the redrive. A second call of Redrive
-// chooses only letters that no redrive has chosen yet. The rate says when letters become due. If letters
-// become due while no process runs, the next process tries these letters without a rate.
+// chooses only letters that no redrive has chosen yet. RedriveOptions.Rate says how fast letters become due. If
+// letters become due while no process runs, the next process tries these letters without a limit of the rate.
 //
 // [Inbox.Run]: https://pkg.go.dev/github.com/oncelib/once/inbox#Inbox.Run
 func (l *Letters) Redrive(ctx context.Context, f Filter, o RedriveOptions) (Redrive, error) {
@@ -221,7 +221,7 @@ func (l *Letters) Progress(ctx context.Context, uid string) (Redrive, error) {
 	return l.counted(ctx, list[0])
 }
 
-// Redrives returns the redrives that are not complete. Resume continues such a redrive.
+// Redrives returns the redrives that are not complete. To continue one of these redrives, call Resume.
 func (l *Letters) Redrives(ctx context.Context) ([]Redrive, error) {
 	return l.redrives(ctx, "state = 'running'")
 }
