@@ -11,8 +11,9 @@
 //
 // An inbox writes a dead letter for a message that the inbox will not try again. A relay of an outbox writes
 // dead letters if RelayConfig.DeadLetters is set. A redrive only sets the times at which letters are due. When a
-// letter is due, the processes that handle the messages try it again, with the same message ID. A redrive may be
-// repeated, may run twice at the same time, and may be killed: no letter is applied twice.
+// letter is due, the processes that handle the messages try the message of the letter again, with the same
+// message ID. A redrive may be repeated, may run twice at the same time, and may be killed: no letter is applied
+// twice.
 //
 // Each call that changes letters also writes an entry to the audit table once_audit. The change and
 // the entry are committed together. If the database fails, the error is a [*store.Error].

@@ -28,8 +28,8 @@ type RedriveOptions struct {
 
 	// Retain is how long the receivers remember the IDs of messages. If the first failure of a message was
 	// longer ago than Retain, the message may have been applied, and the receiver may have deleted its ID.
-	// Therefore the redrive does not choose the letter of such a message, unless BeyondRetention is set.
-	// Default: 7 days.
+	// Therefore the redrive does not choose the dead letter of a message that has first failed longer ago than
+	// Retain, unless BeyondRetention is set. Default: 7 days.
 	Retain          time.Duration
 	BeyondRetention bool
 }
@@ -40,8 +40,8 @@ const defaultRetention = 7 * 24 * time.Hour
 type RedriveState string
 
 const (
-	RedriveRunning   RedriveState = "running"   // some letters wait to be chosen, or to be tried again
-	RedriveDone      RedriveState = "done"      // every letter was tried again
+	RedriveRunning   RedriveState = "running"   // some dead letters wait to be chosen, or to be tried again
+	RedriveDone      RedriveState = "done"      // every dead letter of the redrive was tried again
 	RedriveCancelled RedriveState = "cancelled" // a person has cancelled the redrive
 	RedriveStopped   RedriveState = "stopped"   // the canary has failed, or was discarded
 )

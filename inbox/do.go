@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// ErrDeadLettered is the error of [Do] if the message is a dead letter: the message was given up, so it has no
-// result. Acknowledge the message.
+// ErrDeadLettered is the error of [Do] if the message is a dead letter: the inbox has given the message up, so
+// the message has no result. Acknowledge the message.
 var ErrDeadLettered = errors.New("inbox: the inbox has given the message up, and the message is a dead letter. Try: once deadletter list --letters")
 
 // Do is like [Inbox.Handle], but the handler returns a result. Use Do if the caller must answer each delivery

@@ -13,7 +13,7 @@ import (
 // Outcome says why a message can be acknowledged.
 type Outcome string
 
-// These are the outcomes. New outcomes may be added.
+// These are the outcomes of a message. New outcomes may be added.
 const (
 	Applied      Outcome = "applied"       // this call has applied the message
 	Duplicate    Outcome = "duplicate"     // the message was applied before
@@ -80,7 +80,7 @@ type Event struct {
 	Attempt  int           // with EventFailed, EventDeadLettered and EventGap: how many attempts have failed
 	After    time.Duration // with EventFailed: the pause before the next attempt
 	Class    string        // with EventDeadLettered: the class of the dead letter
-	Letter   string        // with EventDeadLettered: the UID of the dead letter, as "once deadletter show" expects it
+	Letter   string        // with EventDeadLettered: the UID of the dead letter, as the command "once deadletter show" expects it
 	Gap      Gap           // with EventGap: the gap
 	SameAs   string        // with EventSameBody: the ID of the other message
 }

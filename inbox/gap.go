@@ -27,7 +27,7 @@ type Gap struct {
 	Seq    int64     // the number of the missing message
 	Parked int64     // the number of parked messages
 	Since  time.Time // when the first of the parked messages was parked, or when a message of the key was last applied or skipped; by the clock of the database
-	Dead   bool      // the missing message is a dead letter: redrive or discard it, or call Skip
+	Dead   bool      // the missing message is a dead letter: redrive (try again) or discard the dead letter, or call Skip
 
 	Failing Failing // Failing is set if the missing message has arrived and its attempts fail: then repair the handler. Failing is zero if the message has not arrived, or if Dead is set.
 }
@@ -104,9 +104,9 @@ var ErrNotNext = errors.New("inbox: the message cannot be skipped, because its k
 // Skip gives up the message for which a key waits, because the message is missing for good or is a dead letter.
 // Later messages of the key are applied when they are delivered, and parked messages are applied when Run looks
 // for due messages the next time. If the skipped message is a dead letter, the dead letter remains. A later
-// redrive does not apply this dead letter, because the position of the key is already after the message. Skip
-// writes the operator and the reason to the audit in the same commit, so Skip also needs the migrations of
-// package operate. A second Skip of the same message changes nothing.
+// redrive (another try) does not apply this dead letter, because the key has already continued with later
+// messages. Skip writes the operator and the reason to the audit in the same commit, so Skip also needs the
+// migrations of package operate. A second Skip of the same message changes nothing.
 //
 // The error is ErrNotNext in three cases: the key waits for another message than seq; the message seq is parked
 // and is being tried; or the message seq has arrived and its attempts fail. If the message seq is being tried or

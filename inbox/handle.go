@@ -15,8 +15,8 @@ import (
 // finds in the error.
 //
 // fn runs in the transaction that also records that the message was applied. After the commit, Handle applies
-// the parked messages that are now next in their key. Each parked message has its own transaction, and Handle
-// does not return its result.
+// the parked messages (stored messages that have waited for this message) that are now next in their key. Each
+// parked message has its own transaction, and Handle does not return its result.
 //
 // Cancelling ctx ends fn's statements, but not a COMMIT. If the answer to a COMMIT is lost, Handle looks the
 // message up before it returns.

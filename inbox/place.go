@@ -63,8 +63,9 @@ type ParkedMessage struct {
 	NextAt   time.Time // the time of the next attempt; zero if no attempt has failed
 }
 
-// ParkedOf returns parked messages of a key in the order of their Seq, beginning with the first Seq that is
-// greater than after. The parameter most limits the number of messages.
+// ParkedOf returns parked messages (messages that wait in the database for an earlier message) of a key in the
+// order of their Seq, beginning with the first Seq that is greater than after. The parameter most limits the
+// number of messages.
 func ParkedOf(ctx context.Context, db sqlplane.Database, consumer, source, topic, key string, after int64, most int) (list []ParkedMessage, err error) {
 	const query = `select seq, event_id, event_type, parked_at, next_at from once_inbox_parked
  where consumer = ? and source = ? and topic = ? and KEY = ? and seq > ? order by consumer, source, topic, KEY, seq limit ?`

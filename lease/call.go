@@ -87,16 +87,17 @@ type CallPolicy struct {
 
 	// DedupedFor is how long the service remembers the key by which it deduplicates. The call can be made again
 	// until nine tenths of DedupedFor have passed since the intent was committed, by the clocks of the
-	// processes. The context of the call ends at the same time. After this time the outcome is unknown, unless
-	// the policy also has a Check.
+	// processes. The context of the call also ends after nine tenths of DedupedFor. From then on the outcome is
+	// unknown, unless the policy also has a Check.
 	DedupedFor time.Duration
 
 	// Check asks the service whether the call took effect: see the function [Check].
 	Check CallCheck
 
 	// CheckedFor is how long the service keeps the data that Check needs. Check is called until nine tenths of
-	// CheckedFor have passed since the intent was committed, by the clocks of the processes. After this time the
-	// outcome is unknown until a person decides. Zero means that the service keeps the data for ever.
+	// CheckedFor have passed since the intent was committed, by the clocks of the processes. After nine tenths
+	// of CheckedFor the outcome is unknown until a person decides. Zero means that the service keeps the data
+	// for ever.
 	CheckedFor time.Duration
 }
 

@@ -90,8 +90,8 @@ const (
 	lookShare = 50     // polls take at most 1/50 of the time
 )
 
-// Run resumes operations until ctx ends. Then Run waits for the operations that the Completer has begun, and
-// returns nil. If the fields of the Completer are invalid, Run returns an error immediately.
+// Run resumes operations until ctx ends. When ctx has ended, Run waits for the operations that the Completer has
+// begun, and returns nil. If the fields of the Completer are invalid, Run returns an error immediately.
 func (c Completer) Run(ctx context.Context) error {
 	switch {
 	case c.Store == nil, len(c.Handlers) == 0:

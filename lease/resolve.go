@@ -58,7 +58,7 @@ type Resolution struct {
 	// RunAgain, and the call is made again under another key.
 	KeyVoided bool
 
-	// Retain is how long a Result, Answer or Failure is kept. After this time the next caller executes the
+	// Retain is how long a Result, Answer or Failure is kept. After the time Retain the next caller executes the
 	// operation again. Default: the retention that was stored with the first claim. If an engine without leases
 	// has written the record, the default is for ever.
 	Retain time.Duration

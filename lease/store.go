@@ -27,13 +27,13 @@ const ShortestTTL = 100 * time.Millisecond
 
 // Config configures a [Store].
 type Config struct {
-	// TTL is how long a lease is valid after its last renewal, by the clock of the store. After that time
+	// TTL is how long a lease is valid after its last renewal, by the clock of the store. After the time TTL
 	// another process can take the operation over. The owner renews the lease whenever a third of TTL has
 	// passed. TTL must be at least 100 ms. Default: 30 s.
 	TTL time.Duration
 
-	// MaxDuration is how long one run of a handler may own an operation. After that time the handler's context
-	// ends. Default 1 h.
+	// MaxDuration is how long one run of a handler may own an operation. After the time MaxDuration the
+	// handler's context ends. Default 1 h.
 	MaxDuration time.Duration
 
 	// MaxSaved limits the size in bytes of the JSON that an operation saves. This JSON contains the names,

@@ -20,11 +20,11 @@ type Config struct {
 	// Capacity replaces Limit by a limit that changes at run time, such as a [Pool]. Default: nil, Limit applies.
 	Capacity Capacity
 
-	// Queue is the largest number of requests that wait for their turn. Keep Queue small, because clients give up requests that wait long. Default:
-	// the value of Limit, or 64 with a Capacity. If Queue is negative, no request waits.
+	// Queue is the largest number of requests that wait for a slot (the right to run). Keep Queue small, because clients give up requests that wait
+	// long. Default: the value of Limit, or 64 with a Capacity. If Queue is negative, no request waits.
 	Queue int
 
-	// Wait is the longest time that a request waits for its turn. Default: 1 s.
+	// Wait is the longest time that a request waits for a slot (the right to run). Default: 1 s.
 	Wait time.Duration
 
 	// Tenant returns the tenant of a request. Default: nil, all requests belong to one tenant.

@@ -184,8 +184,8 @@ func principalOf(scope string) string {
 }
 
 // Admit reports whether an operation in scope may begin. If ok is false, after is the time after which the client can try again. Only transports,
-// such as package oncehttp, call Admit. begun reports whether the operation has a record already; such an operation is not refused. begun is called
-// only if the quota is used up.
+// such as package oncehttp, call Admit. begun reports whether the operation has a record already; an operation with a record is not refused. begun
+// is called only if the quota is used up.
 func (q *Quota) Admit(scope string, begun func() bool) (after time.Duration, ok bool) {
 	after, full := q.full(scope)
 	if !full || begun() {

@@ -9,7 +9,7 @@ import (
 // State is a snapshot of a [Limiter]. The counters in State begin with 0 at the start of the process.
 type State struct {
 	Running  int           // requests that are being served
-	Waiting  int           // requests that wait for their turn
+	Waiting  int           // requests that wait for a slot
 	Capacity int           // requests that may be served at the same time
 	Took     time.Duration // how long requests have lately been served, on average
 

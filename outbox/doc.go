@@ -16,6 +16,6 @@
 //	})
 //
 // [Relay.Run] returns nil when ctx ends. An error of Run says that the relay cannot work at all, for example
-// because the tables are missing. After such an error the relay delivers nothing, so the service should end
-// or report the error.
+// because the tables are missing. After an error of Run the relay delivers nothing, so the service should end or
+// report the error.
 package outbox

@@ -106,7 +106,7 @@ func (b *Box[TX]) Resume(ctx context.Context, topic, key string) (Resumed, error
 // marker is delivered like any other message, so that consumers see no gap. The payload of the message is
 // erased.
 //
-// A delivery that is already in flight is not cancelled. If such a delivery succeeds before Skip writes,
+// A delivery that is already in flight is not cancelled. If a delivery in flight succeeds before Skip writes,
 // Skip returns [ErrNotFound]. A second Skip of the same message changes nothing.
 func (b *Box[TX]) Skip(ctx context.Context, id, reason string) error {
 	if err := checkReason(reason); err != nil {

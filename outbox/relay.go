@@ -152,10 +152,10 @@ func newRelay(db sqlplane.Database, p Publisher, cfg RelayConfig) *Relay {
 	return r
 }
 
-// Run delivers messages until ctx ends. When ctx has ended, Run waits for the deliveries in flight, and
-// releases its share of the messages so that other processes can deliver them. Then Run returns nil.
-// While the database cannot be reached, Run reports the errors to the observer and waits. If Run returns
-// an error, the relay cannot work at all, or the publisher has returned [Closed].
+// Run delivers messages until ctx ends. When ctx has ended, Run waits for the deliveries in flight, and releases
+// its share of the messages so that other processes can deliver them. After that, Run returns nil. While the
+// database cannot be reached, Run reports the errors to the observer and waits. If Run returns an error, the
+// relay cannot work at all, or the publisher has returned [Closed].
 func (r *Relay) Run(ctx context.Context) error {
 	// Two runs would share the board and the finishers of this relay.
 	if !r.running.CompareAndSwap(false, true) {

@@ -61,10 +61,10 @@ type Config struct {
 	Observe func(Pass)
 }
 
-// Pass is the progress of one pass over the expired operations.
+// Pass is the progress of one pass: one search for all expired operations, which deletes them.
 type Pass struct {
 	Rows int           // how many rows were deleted so far
-	Took time.Duration // the time since the pass began, including pauses
+	Took time.Duration // the time since the pass over the expired operations began, including pauses
 	Over bool          // the pass has ended
 	Err  error         // the error with which the pass has ended early, or nil
 }

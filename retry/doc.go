@@ -24,8 +24,8 @@
 //	  after time.Duration,         The next attempt is not earlier than after
 //	  causeFirst bool)             true: the class of the cause, if it has one, takes precedence
 //
-// The outermost error in the chain that has one of these methods decides. If no error in the chain has such a method, the class is [ClassUnknown]:
-// the attempt may have taken effect. [Permanent], [After] and [AfterLimit] return errors that have the right methods.
+// The outermost error in the chain that has one of these methods decides. If no error in the chain has one of these methods, the class is
+// [ClassUnknown]: the attempt may have taken effect. [Permanent], [After] and [AfterLimit] return errors that have the right methods.
 //
 // # HTTP
 //

@@ -8,7 +8,8 @@ import (
 // Policy says how often and for how long a function is tried. The zero value and a nil *Policy are ready to use. A Policy must not be changed while
 // it is in use; any number of calls may share it.
 type Policy struct {
-	// Attempts is the largest number of attempts, including the first one. Default: 5. A negative number means 1.
+	// Attempts is the largest number of attempts, including the first attempt. Default: 5. A negative number
+	// means 1.
 	Attempts int
 
 	// Base is the longest pause after the first failure. The longest pause doubles with every further failure, up to Cap. The pause itself is random
@@ -27,8 +28,8 @@ type Policy struct {
 	// Timeout limits each attempt, by its context. Default: 0, no limit.
 	Timeout time.Duration
 
-	// Unsafe says that the function must not take effect twice. Then only failures that prove that the attempt had no effect are retried:
-	// [ClassTransient], [ClassThrottled], [ClassUnseen] and [ClassRateLimited].
+	// Unsafe says that the function must not take effect twice. If Unsafe is set, only failures that prove that the attempt had no effect
+	// are retried: [ClassTransient], [ClassThrottled], [ClassUnseen] and [ClassRateLimited].
 	Unsafe bool
 
 	// Budget limits retries in proportion to successes. Default: all calls of the process without a budget of their own share one budget.

@@ -30,8 +30,8 @@ func Call[In, Out any](name string, fn func(ctx context.Context, key string, in 
 }
 
 // SafeToRepeat says that the call has one effect, however often and however late it is made with the same key.
-// If such a step has no Undo, no intent is committed before the call. Then the input of the step is not stored
-// before the call either: a repeated call gets the input that the flow computes at that time.
+// If a step with SafeToRepeat has no Undo, neither an intent nor the input of the step is stored before the
+// call: a repeated call gets the input that the flow computes at that time.
 func (s *CallStep[In, Out]) SafeToRepeat() *CallStep[In, Out] { s.repeats, s.life = true, 0; return s }
 
 // DedupedFor says that the service deduplicates by the key, and remembers a key for the time life. The call is

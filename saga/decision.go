@@ -21,7 +21,8 @@ import (
 // Action is what a [Decision] does to its saga.
 type Action string
 
-// These are the actions. ActionRetry, ActionSkip and ActionForce are only for a saga that is stuck.
+// These are the actions of a Decision. ActionRetry, ActionSkip and ActionForce are only for a saga that is
+// stuck.
 const (
 	ActionRetry  Action = "retry"  // the saga continues at the same step, with the full number of tries
 	ActionSkip   Action = "skip"   // the saga continues without the undo of Step: a person has undone the step, or its effect stays
@@ -46,8 +47,8 @@ type Decision struct {
 	Fence int64
 
 	// Value, with ActionForce, is the result of the call, as JSON. Value says that the call has happened.
-	// ActionForce without Value says that the call has not happened and never will. Then the call is made again
-	// under another key, unless the saga has begun to undo its steps.
+	// ActionForce without Value says that the call has not happened and never will. After ActionForce without
+	// Value, the call is made again under another key, unless the saga has begun to undo its steps.
 	Value json.RawMessage
 
 	// Who names the person who decides, and Reason says why. Who and Reason are written to the audit (table

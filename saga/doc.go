@@ -25,7 +25,7 @@
 // A flow is an ordinary Go function. A flow may run many times, and a finished step returns its earlier result.
 // So the code of a flow outside of its steps must depend only on the input of the flow and on the results of the
 // steps. If a run of the flow does not reach a step that an earlier run has taken, the program has changed, and
-// the new program would do other work than the saga has begun. Such a saga is stuck: it does nothing until a
+// the new program would do other work than the saga has begun. The saga is then stuck: it does nothing until a
 // person decides.
 //
 // # Errors of a step

@@ -32,9 +32,9 @@ const (
 
 // Config configures a [Runner].
 type Config struct {
-	// TTL is how long the lease of a saga is valid after its last renewal. After that time another node can take
-	// the saga over. The node that runs the saga renews the lease whenever a third of TTL has passed. TTL must
-	// be at least 100 ms. Default: 30 s.
+	// TTL is how long the lease of a saga is valid after its last renewal. After the time TTL another node can
+	// take the saga over. The node that runs the saga renews the lease whenever a third of TTL has passed. TTL
+	// must be at least 100 ms. Default: 30 s.
 	TTL time.Duration
 
 	// MaxDuration is how long one node may run a saga without a break. Default 1 h.

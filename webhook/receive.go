@@ -16,7 +16,7 @@ import (
 // Receive returns a handler that verifies each request with v and applies its event once. The writes of fn, and
 // the note that the event was applied, are one commit, and the HTTP handler answers after this commit. If a
 // request cannot be verified, no part of the request is decoded, applied or kept, and the answer does not say
-// why.
+// why the request cannot be verified.
 //
 // The handler must read the raw body, so put no middleware around the handler that parses or decompresses the
 // body. The package documentation has a table of the answers.

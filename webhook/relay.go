@@ -131,7 +131,7 @@ func (h *Hooks[TX]) Relay(cfg RelayConfig) *Relay {
 	return r
 }
 
-// Run delivers webhooks until ctx ends. Then Run waits for the deliveries in flight, for the time
+// Run delivers webhooks until ctx ends. When ctx has ended, Run waits for the deliveries in flight, for the time
 // RelayConfig.TTL at most, releases the endpoints of this process to other processes, and returns nil. While the
 // database cannot be reached, Run reports the errors to the observer and waits. Run returns an error only if the
 // relay cannot work at all.

@@ -25,8 +25,8 @@ import (
 // COMMIT, without an additional round trip. So on pgxstore the commit, and not Send, returns an error of the
 // database. If the ID of an event is already in use, the error is a [store.Error] with [sqlplane.ErrDuplicate].
 //
-// In a handler, pass the handler's context as ctx. With this ctx, the stored record of the operation contains
-// the IDs of the events, and the events contain the name of the operation.
+// In a handler, pass the handler's context as ctx: the stored record of the operation then contains the IDs of
+// the events, and the events contain the name of the operation.
 //
 // Send reads the endpoints at the isolation level of tx: at REPEATABLE READ, an endpoint that was created after
 // tx began does not get the event. Send locks no row of an endpoint, with one exception: on MySQL at REPEATABLE

@@ -20,8 +20,8 @@
 //
 // # Promises
 //
-// The promises of this package apply to requests with an idempotency key that the caller has set. A request with such a key is sent only after its
-// intent (method, URL, key, body, and headers without secrets) is on the disk. The intent is open until one of these outcomes closes it:
+// The promises of this package apply to requests with an idempotency key that the caller has set. A request with a key of the caller is sent only
+// after its intent (method, URL, key, body, and headers without secrets) is on the disk. The intent is open until one of these outcomes closes it:
 //
 //	answered    a 2xx, a refusal of the operation itself, or an answer whose header says that
 //	            it is stored or replayed (Idempotency-Status, Idempotent-Replayed)

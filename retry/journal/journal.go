@@ -42,8 +42,8 @@ type Journal interface {
 	// sent.
 	Begin(ctx context.Context, in Intent) (Intent, error)
 
-	// End is called once for each Begin that returned no error, with the Proof of the attempts. The context of End ends after 5 seconds. If
-	// in.Expires is set, and no earlier expiry is stored, End stores in.Expires as the expiry of the key.
+	// End is called once for each Begin that returned no error, with the Proof that the attempts have given. The context of End ends after
+	// 5 seconds. If in.Expires is set, and no earlier expiry is stored, End stores in.Expires as the expiry of the key.
 	End(ctx context.Context, in Intent, o Proof) error
 
 	// List returns the open intents, the oldest first.
