@@ -22,7 +22,7 @@ var ErrDeadLettered = errors.New("inbox: the inbox has given the message up, and
 // dead letter that was redriven (made due for another try), the result is not kept: then a duplicate gets an
 // error with the code [once.CodeNoResult].
 //
-// Acknowledge the message if the error is nil, is [ErrDeadLettered], or has the code [once.CodeNoResult]. After
+// Acknowledge the message if the error is nil, is [ErrDeadLettered], or has the code [once.CodeNoResult]; after
 // any other error the message must be delivered again. Do also returns an error with the code
 // [once.CodeNoResult] for a marker, which replaces a skipped message and has no result: see
 // [message.TypeSkipped].

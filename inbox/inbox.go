@@ -44,7 +44,7 @@ const MaxConsumer = 64
 // Config configures an inbox.
 type Config struct {
 	// Consumer names the application that applies the messages, such as "billing". Inboxes of different
-	// consumers are independent: each applies every message. Required, at most [MaxConsumer] bytes.
+	// consumers are independent: each inbox applies every message. Required, at most [MaxConsumer] bytes.
 	Consumer string
 
 	// Order is the order in which messages are applied. Default: [AnyOrder].

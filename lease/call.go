@@ -32,9 +32,10 @@ import (
 //
 // If fn returns a [once.Failure], the failure is stored as the outcome of the call, and a later run gets the
 // same failure. If the call may have been made before, return a failure only if the service gives the same
-// answer to each request with the key, even to a request that arrives late. An error made by [NotSent] says
-// that the call was not made. After any other error the call may have taken effect; the handler may then
-// call the function Call again with the same phase, if the policy allows a second call.
+// answer to each request with the key, even to a request that arrives late. An error made by [NotSent] says that
+// the call was not made. After an error that is neither a once.Failure nor made by NotSent, the call may have
+// taken effect; the handler may then call the function Call again with the same phase, if the policy allows a
+// second call.
 //
 // If the service answers that it has already applied a request with the key, fn should return the existing
 // result. If the answer does not contain the existing result, fn should return a [once.Failure] with the code

@@ -42,9 +42,9 @@ type Config struct {
 	MaxSaved int
 
 	// If the outcome of a call is unknown, each retry of the operation may call the [Check] of the call.
-	// AskEvery is the shortest time between two such calls of the Check, by the clocks of the processes.
-	// A caller that retries earlier gets the code "unknown", and the time after which the caller can try
-	// again. Default 1 s.
+	// AskEvery is the shortest time between two calls of the Check for one operation, by the clocks of the
+	// processes. A caller that retries earlier gets the code "unknown", and the time after which the caller can
+	// try again. Default 1 s.
 	AskEvery time.Duration
 
 	// Eager commits the claim before the handler begins, so that no part of the handler runs on two nodes at

@@ -25,8 +25,8 @@ type Pause struct {
 }
 
 // Pause stops the delivery of the messages of a topic and key, or of the whole topic if key is "". New messages
-// can still be added. Relays notice the pause within two seconds, and finish the deliveries that are already in
-// flight.
+// of a paused topic or key can still be added to the outbox. Relays notice the pause within two seconds, and
+// finish the deliveries that are already in flight.
 func (b *Box[TX]) Pause(ctx context.Context, topic, key, reason string) error {
 	if err := errors.Join(checkTarget(topic, key), checkReason(reason)); err != nil {
 		return err

@@ -18,9 +18,10 @@ type CallStep[In, Out any] struct{ *step }
 // fn).
 //
 // If fn returns a [once.Failure], the service has refused. If fn returns [Again], the service has answered "not
-// yet". An error of [lease.NotSent] says that the call was not made. After any other error the call may have
-// taken effect: then SafeToRepeat, DedupedFor, Check or Cancel decides how the saga continues. If the step has
-// none of these four, the saga is stuck until a person decides.
+// yet". An error of [lease.NotSent] says that the call was not made. After an error of another kind than
+// once.Failure, Again and lease.NotSent, the call may have taken effect: then SafeToRepeat, DedupedFor, Check or
+// Cancel decides how the saga continues. If the step has none of these four, the saga is stuck until a person
+// decides.
 func Call[In, Out any](name string, fn func(ctx context.Context, key string, in In) (Out, error)) *CallStep[In, Out] {
 	s := newStep(name, kindCall, reflect.TypeFor[Out]())
 	s.call = func(ctx context.Context, key string, in json.RawMessage) (json.RawMessage, error) {

@@ -34,7 +34,8 @@
 //     flow gets the same failure again. The flow may take another step instead, or return the failure.
 //   - the error of [Again] means that the answer of the step is "not yet". While the saga waits, it holds
 //     neither a lock nor a connection.
-//   - after any other error the step is tried again, after a growing pause. If the step is a call, its outcome is not known; see [Call].
+//   - after an error that is neither a once.Failure nor an error of Again, the step is tried again, after a growing pause. If the step
+//     is a call, its outcome is not known; see [Call].
 //
 // # Compensation and pivot
 //

@@ -52,7 +52,7 @@ type Status struct {
 // StepStatus is a step that has begun.
 type StepStatus struct {
 	Step    string          `json:"step"`              // the full name of the step: its name, and its key if it has one
-	State   string          `json:"state"`             // calling, done, failed, undone, kept or skipped
+	State   string          `json:"state"`             // calling, done, failed, undone, kept (the step has no undo, so its effect stays) or skipped
 	Failure string          `json:"failure,omitempty"` // the code of the failure that the step has returned
 	Key     string          `json:"key,omitempty"`     // if the step is a call in flight, the key that the service receives
 	Input   json.RawMessage `json:"input,omitempty"`   // kept as long as an undo may need it

@@ -137,7 +137,7 @@ type TxStep[TX, In, Out any] struct{ *step }
 //
 // If fn returns a [once.Failure], the step has answered "no": its writes are rolled back, and the flow gets the
 // failure, now and in each later run. If fn returns the error of [Again], the step has answered "not yet". After
-// any other error the step is tried again later.
+// an error that is neither a once.Failure nor an error of Again, the step is tried again later.
 func Tx[TX, In, Out any](name string, fn func(ctx context.Context, tx TX, in In) (Out, error)) *TxStep[TX, In, Out] {
 	s := newStep(name, kindTx, reflect.TypeFor[Out]())
 	s.tx = reflect.TypeFor[TX]()

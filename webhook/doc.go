@@ -25,11 +25,11 @@
 //	m, err := webhook.Standard(secrets...).Verify(r.Header, body)
 //
 // [Standard] verifies Standard Webhooks. The functions [Stripe], [GitHub], [Shopify] and [Slack] return verifiers for
-// the webhooks that these companies send. A [Scheme] verifies any other HMAC signature. The form of a secret does not
-// show its scheme, so you choose the scheme: [Standard] decodes a secret that begins with "whsec_", but [Stripe] uses
-// such a secret as the key without decoding it. For each request, the verifier computes one signature for each
-// secret, and compares these signatures with the signature of the request in constant time. A signature covers the
-// raw bytes of the body, and nothing is parsed before the signature is verified.
+// the webhooks that these companies send. A [Scheme] verifies the HMAC signatures of other senders. The form of a
+// secret does not show its scheme, so you choose the scheme: [Standard] decodes a secret that begins with "whsec_",
+// but [Stripe] uses such a secret as the key without decoding it. For each request, the verifier computes one
+// signature for each secret, and compares these signatures with the signature of the request in constant time. A
+// signature covers the raw bytes of the body, and nothing is parsed before the signature is verified.
 //
 // If each tenant has its own secret in a database, use httpbroker.ReceiverConfig.Verify, and make the verifier
 // in the function Verify.

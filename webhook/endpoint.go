@@ -45,7 +45,7 @@ type Endpoint struct {
 	Version        int64 // grows with each change
 }
 
-// Disabled says which person or failure has disabled an endpoint.
+// Disabled says whether a person or a failure has disabled an endpoint.
 type Disabled string
 
 const (

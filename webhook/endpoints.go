@@ -39,9 +39,9 @@ func (h *Hooks[TX]) By(who, reason string) *Hooks[TX] {
 	return &audited
 }
 
-// Create stores an endpoint, and returns the endpoint and its secret. No method returns this secret a second
-// time. Set DisabledBy to [DisabledByPerson] for an endpoint that gets no events before it is enabled. The error
-// is [ErrInvalid], [ErrURL] or [ErrTooMany], or an error of the database.
+// Create stores an endpoint, and returns the endpoint and its secret. No method returns the secret of an
+// endpoint a second time. Set DisabledBy to [DisabledByPerson] for an endpoint that gets no events before it is
+// enabled. The error is [ErrInvalid], [ErrURL] or [ErrTooMany], or an error of the database.
 func (es *Endpoints) Create(ctx context.Context, e Endpoint) (created Endpoint, secret string, err error) {
 	err = checkTenant(e.Tenant)
 	secret = cmp.Or(e.Secret, NewSecret())

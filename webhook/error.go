@@ -14,7 +14,7 @@ var (
 	ErrInvalid = errors.New("webhook: the endpoint is not valid")
 
 	// ErrURL says that the URL of an endpoint is not allowed, or that its host name cannot be resolved. Do not
-	// show the text of the error to a tenant: the text contains addresses of your resolver.
+	// show the text of the error to a tenant: the text contains addresses that your resolver has returned.
 	ErrURL = errors.New("webhook: the URL of the endpoint is not allowed")
 
 	// ErrTooMany says that the tenant already has Config.MaxEndpoints endpoints.

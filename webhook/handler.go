@@ -40,7 +40,7 @@ const maxRequest = 64 << 10
 //	POST   /webhooks/endpoints/{id}/deliveries/{event}/resend
 //
 // The body of an error is a problem document (RFC 9457) with a code. Handler panics if prefix does not begin
-// with a slash, or ends with one.
+// with a slash, or ends with a slash.
 func (h *Hooks[TX]) Handler(prefix string, tenantOf func(*http.Request) string) http.Handler {
 	if prefix != "" && (prefix[0] != '/' || strings.HasSuffix(prefix, "/") || strings.ContainsAny(prefix, "{}")) {
 		panic(fmt.Sprintf("webhook: Handler: the prefix %q must begin with a slash, and must not end with a slash or contain braces. Try: such as \"/webhooks\"", prefix))

@@ -32,8 +32,9 @@ func GitHub(secrets ...string) *Verifier {
 
 // Shopify returns a verifier of Shopify's webhooks (X-Shopify-Hmac-Sha256). A secret is the client secret of the
 // app. The ID of a message is the header X-Shopify-Webhook-Id. The signature covers neither the ID, nor the
-// topic, nor the shop, nor a time, as with [GitHub]. X-Shopify-Event-Id is not used as the ID, because
-// deliveries of several topics have the same X-Shopify-Event-Id. Shopify tries to deliver an event for 4 hours.
+// topic, nor the shop, nor a time. The signature of [GitHub] has the same gap. X-Shopify-Event-Id is not used as
+// the ID, because deliveries of several topics have the same X-Shopify-Event-Id. Shopify tries to deliver an
+// event for 4 hours.
 func Shopify(secrets ...string) *Verifier {
 	return provider("Shopify", secrets, Scheme{
 		Source: "shopify", Header: "X-Shopify-Hmac-Sha256", Encoding: Base64,

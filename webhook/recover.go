@@ -28,7 +28,7 @@ type Period struct {
 const batch = 100 // the maximum number of rows of one transaction
 
 // Recover makes the stopped deliveries of a period (deliveries whose attempts have all failed) due again, and
-// returns the number of these deliveries. Each of these deliveries begins its schedule again. Recover uses small
+// returns the number of these deliveries. Each recovered delivery begins its schedule again. Recover uses small
 // transactions. After an error only some of the deliveries are due; call Recover again to make the remaining
 // deliveries due. Each transaction writes an entry to the audit. The error is [ErrNotFound], [ErrDisabled], or
 // an error of the database.

@@ -43,8 +43,7 @@ type RelayConfig struct {
 	DisableAfter time.Duration
 
 	// MaxBytes limits the size of the data of all deliveries in flight. Deliveries that take longer than a
-	// second may use one half of MaxBytes, and all remaining deliveries may use the second half. Default: 128
-	// MB.
+	// second may use one half of MaxBytes, and all other deliveries may use the other half. Default: 128 MB.
 	MaxBytes int64
 
 	// If this process dies, other processes take over its endpoints when TTL has passed. Processes may have

@@ -16,7 +16,7 @@ import (
 // When an endpoint fails, the relay sends an event of the type EventEndpointFailing or EventEndpointDisabled to
 // each endpoint of the same tenant that wants the type.
 const (
-	EventEndpointFailing  = "webhook.endpoint.failing"  // half, or three quarters, of the time until the endpoint is disabled is over
+	EventEndpointFailing  = "webhook.endpoint.failing"  // the endpoint has failed for half, or for three quarters, of the time after which it is disabled
 	EventEndpointDisabled = "webhook.endpoint.disabled" // the endpoint is disabled; its waiting deliveries are kept
 )
 

@@ -13,7 +13,7 @@ import (
 // Encoding says how a header contains the bytes of a signature.
 type Encoding uint8
 
-// The encodings.
+// These are the encodings of a signature.
 const (
 	Hex    Encoding = iota // hexadecimal, in lower or upper case
 	Base64                 // base64 with the standard alphabet and padding

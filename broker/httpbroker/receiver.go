@@ -31,7 +31,7 @@ type ReceiverConfig struct {
 }
 
 // Receiver returns a handler that applies each received message once with fn. One transaction commits the writes of fn, together with the record that
-// the message was applied. The handler answers after this commit. The package documentation has a table of the answers.
+// the message was applied. The HTTP handler answers after this transaction has committed. The package documentation has a table of the answers.
 //
 // The topic of a message is the header Once-Topic, which [Publisher] sends. If the header is missing, the topic is the value of the wildcard {topic}
 // in the pattern of [http.ServeMux]. If the pattern has no such wildcard, the topic is the path of the request.

@@ -12,7 +12,7 @@
 // is killed during these steps, no row is lost: a row whose segment was not listed is still in the database, or
 // its segment is listed when the archive is opened again.
 //
-// After such a crash, a row can be in an archive twice. Rows with the same scope, key and claim are the same
+// After a crash, a row can be in an archive twice. Rows with the same scope, key and claim are the same
 // operation. Rows with the same scope and key but different claims are two operations: the second operation was
 // executed after the record of the first operation had expired. Two rows of another table are the same row if
 // all their values are equal.
