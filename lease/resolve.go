@@ -64,8 +64,8 @@ type Resolution struct {
 	Retain time.Duration
 
 	// Who names the person who has decided, and Reason says why. Who and Reason are written to the audit (table
-	// once_audit of package operate) in the same commit as the decision. If Who is "", no entry is written. An
-	// entry requires a store with SQL tables.
+	// once_audit of package operate) in the same commit as the decision. If Who is "", no entry is written to
+	// the audit. An entry requires a store with SQL tables.
 	Who, Reason string
 }
 

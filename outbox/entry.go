@@ -52,7 +52,7 @@ type Entry struct {
 type Filter struct {
 	State State  // default: all states except StateDelivered
 	Topic string // default: all topics
-	Key   string // requires Topic
+	Key   string // a Filter with a Key must also have a Topic
 	After int64  // the result next of the previous List
 	Limit int    // default: 50
 }

@@ -5,8 +5,8 @@
 //		return charge(ctx, order)
 //	})
 //
-// The function must be safe to repeat: either its work is harmless to repeat, or all attempts have the same idempotency key. Otherwise set
-// [Policy.Unsafe].
+// The function must be safe to repeat: either its work is harmless to repeat, or all attempts have the same idempotency key. If the
+// function is not safe to repeat, set [Policy.Unsafe].
 //
 // A nil or zero [Policy] means: five attempts; random pauses of at most 100 ms, 200 ms, 400 ms, ... up to 2 s; and a budget that limits retries to a
 // tenth of the successes. Retries end 10 s after the first failure; in package retryhttp these 10 s begin with the call. The budget is on by default

@@ -20,9 +20,9 @@ type Policy struct {
 	// Default: 2 s.
 	Cap time.Duration
 
-	// Total limits the time of all retries together. In [Do] this time begins with the first failure, because Do does not read the clock before. So
-	// only Timeout and the context limit the first attempt. In package retryhttp the time begins with the call. When Total has passed, no retry
-	// begins, and the context of a running retry ends. Default: 10 s. If Total is negative, only the context limits the retries.
+	// Total limits the time of all retries together. In [Do] the time Total begins with the first failure, because Do does not read the clock
+	// before. So only Timeout and the context limit the first attempt. In package retryhttp the time begins with the call. When Total has passed,
+	// no retry begins, and the context of a running retry ends. Default: 10 s. If Total is negative, only the context limits the retries.
 	Total time.Duration
 
 	// Timeout limits each attempt, by its context. Default: 0, no limit.
@@ -61,8 +61,8 @@ type FailedAttempt struct {
 }
 
 // Next decides what follows a failed attempt. If the result stop is "", another attempt follows, after a pause of the length wait. If stop is not "",
-// no attempt follows. Next does not read a clock, generate random numbers or wait. So a simulation can run the same code as production. Next takes
-// the price of the next attempt from the budget. The caller must call [Budget.Succeed] after a success.
+// no attempt follows. Next does not read a clock, generate random numbers or wait. So a simulation can call Next in the same way as a real program.
+// Next takes the price of the next attempt from the budget. The caller must call [Budget.Succeed] after a success.
 func (p *Policy) Next(f FailedAttempt) (wait time.Duration, stop Reason) { return p.next(&f) }
 
 func (p *Policy) next(f *FailedAttempt) (wait time.Duration, stop Reason) {

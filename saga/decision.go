@@ -53,8 +53,8 @@ type Decision struct {
 
 	// Who names the person who decides, and Reason says why. Who and Reason are written to the audit (table
 	// once_audit of package operate) in the same commit as the decision. The audit requires a store with SQL
-	// tables. If Who is "", no entry is written. If the decision cancels the saga, Reason is the message of the
-	// failure with which the saga ends.
+	// tables. If Who is "", no entry is written to the audit. If the decision cancels the saga, Reason is the
+	// message of the failure with which the saga ends.
 	Who, Reason string
 
 	// Encrypter encrypts Value. Encrypter is required if the saga is encrypted.

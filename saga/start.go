@@ -106,7 +106,7 @@ func (h *Handle[Out]) compare(rec store.Record) error {
 // saga. If the saga waits, Result also waits, and then continues the saga. So Result works even if no
 // [Runner.Run] is active. When ctx ends, Result returns, and the saga continues.
 //
-// The error is one of these:
+// The error of Result is one of the following:
 //
 //   - nil: the flow has returned the value, and all steps of the saga have taken effect.
 //   - a [once.Failure]: the saga has turned (it has begun to undo its steps), and all effects that have an undo
