@@ -15,9 +15,9 @@
 // database cannot be reached, attempts stay in memory. When the buffer is full, new attempts are dropped, and the log later writes a row with
 // the outcome "dropped", which says how many attempts were dropped, and when.
 //
-// If a process is killed, its attempts that are not written yet are lost. If the database is fast enough, these are the attempts of one
-// Config.Interval. In every case they are at most Config.Buffer attempts. So a missing row does not prove that no attempt was made. Only the
-// record of the operation proves an effect, because the record and the effect are committed together.
+// If a process is killed, its attempts that are not written yet are lost. If the database is fast enough, at most the attempts of one
+// Config.Interval are lost. In every case, at most Config.Buffer attempts are lost. So a missing row does not prove that no attempt was
+// made. Only the record of the operation proves an effect, because the record and the effect are committed together.
 //
 // Requests that never become an operation are not logged: HTTP requests that are refused before their key is accepted (401, a missing or malformed
 // key, a body that is too large), and requests without a key.
@@ -41,7 +41,7 @@ import (
 // These are the defaults of [Config].
 const (
 	DefaultBatch    = 256
-	DefaultBuffer   = 8192 // about 2 MiB, plus the texts
+	DefaultBuffer   = 8192 // so many attempts need about 2 MiB of memory, plus the memory for their texts
 	DefaultInterval = time.Second
 	DefaultRetain   = 30 * 24 * time.Hour
 )
@@ -78,8 +78,8 @@ type Config struct {
 	Failed func(error)
 }
 
-// Log is a [once.Observer] that writes attempts to a database. Use one Log for all engines of a database, and [once.Observers] to combine it with
-// other observers.
+// Log is a [once.Observer] that writes attempts to a database. Use one Log for all engines of a database, and [once.Observers] to combine the Log
+// with other observers.
 type Log struct {
 	journal journal
 	cfg     Config

@@ -9,7 +9,8 @@ import (
 //go:embed migrations/*/*.sql
 var migrations embed.FS
 
-// Migrations are the migrations that create the table once_attempt. Pass them to the Migrate function of a store:
+// Migrations are the migrations that create the table once_attempt. Pass Migrations to the Migrate function of a
+// store:
 //
 //	err := pgxstore.Migrate(ctx, pool, attemptlog.Migrations)
 var Migrations = migration.Set{Capability: "attemptlog", Files: migrations}

@@ -29,11 +29,11 @@ type Letters struct {
 	cfg Config
 }
 
-// New returns the [Letters] of the database db, in which the [Migrations] must have been run. New does not
-// contact the database.
+// New returns the [Letters] of the database db. You must have run the migrations in [Migrations] in this
+// database. New does not contact the database.
 func New(db sqlplane.Database, cfg Config) *Letters { return &Letters{db, cfg} }
 
-// A call that returns one of these errors has changed nothing, and has returned no letters.
+// A call that returns ErrNotFound or ErrNoRun has changed nothing, and has returned no letters.
 var (
 	ErrNotFound = errors.New("deadletter: no dead letter has this UID. Try: Letters.List, or once deadletter list --letters")
 	ErrNoRun    = errors.New("deadletter: no redrive has this UID. Try: Letters.Redrives, or once deadletter list")
@@ -41,7 +41,7 @@ var (
 
 // Letter is a dead letter: a message that the inbox or the relay no longer tries to handle.
 type Letter struct {
-	UID      string // the ID of the letter
+	UID      string // the ID of the dead letter
 	Origin   string // "inbox" or "outbox"
 	Consumer string // the consumer, if Origin is "inbox"
 	Source   string
@@ -52,7 +52,7 @@ type Letter struct {
 	Seq      int64 // 0 if the message has no number
 
 	Headers   map[string]string // set by Show only
-	Payload   []byte            // set by Show only. Erased when the letter is resolved; for Origin "outbox", Payload is read from the message in the outbox
+	Payload   []byte            // set by Show only. Payload is erased when the dead letter is resolved (applied, stale or discarded); for Origin "outbox", Payload is read from the message in the outbox
 	Encrypted bool              // Headers and Payload could not be decrypted
 	Trace     string
 	CreatedAt time.Time // zero if the time is not known
@@ -65,20 +65,20 @@ type Letter struct {
 	DeadAt        time.Time
 
 	State      State
-	Redrive    string    // the ID of the last redrive that has chosen the letter
-	RedriveAt  time.Time // when the letter is tried again; zero if it waits for a person
+	Redrive    string    // the ID of the last redrive that has chosen the dead letter
+	RedriveAt  time.Time // when the dead letter is tried again; zero if the dead letter waits for the decision of a person
 	ResolvedAt time.Time
-	Reason     string // why the letter was discarded
+	Reason     string // why the dead letter was discarded
 }
 
-// State is the state of a letter.
+// State is the state of a dead letter.
 type State string
 
 const (
-	StateDead      State = letter.StateDead      // the letter waits for a person, or for its redrive
-	StateApplied   State = letter.StateApplied   // a redrive has applied the letter
-	StateStale     State = letter.StateStale     // a redrive has tried the letter, but a newer version of its message had been applied
-	StateDiscarded State = letter.StateDiscarded // a person has discarded the letter
+	StateDead      State = letter.StateDead      // the dead letter waits for the decision of a person, or for another try in a redrive
+	StateApplied   State = letter.StateApplied   // a redrive has tried the message again, and the message was applied
+	StateStale     State = letter.StateStale     // a redrive has tried the message again, but a newer version of the message had already been applied
+	StateDiscarded State = letter.StateDiscarded // a person has discarded the dead letter
 )
 
 // Attempt is one failed delivery of a message.
@@ -100,7 +100,7 @@ type Group struct {
 	UID            string // the UID of one of the letters
 }
 
-// Show returns a letter with its headers and payload, and its failed deliveries.
+// Show returns a dead letter with the headers, the payload and the failed deliveries of its message.
 func (l *Letters) Show(ctx context.Context, uid string) (Letter, []Attempt, error) {
 	found, err := collect(ctx, l.db.Pool(), l.statement("select "+letter.Columns+" from once_deadletter where uid = ?", uid), letter.Scan)
 	if err != nil {

@@ -22,14 +22,14 @@ import (
 type RedriveOptions struct {
 	Who, Reason string
 
-	Rate   float64 // how many letters become due in a second, at least 0.0001; 0 means that all become due at once
+	Rate   float64 // how many letters become due in a second, at least 0.0001; 0 means that all letters become due at once
 	Canary bool    // one letter is tried first; the remaining letters become due only after this letter was applied
 	DryRun bool    // only count the letters
 
 	// Retain is how long the receivers remember the IDs of messages. If the first failure of a message was
 	// longer ago than Retain, the message may have been applied, and the receiver may have deleted its ID.
-	// Therefore the redrive does not choose the letter of such a message, unless BeyondRetention is set.
-	// Default: 7 days.
+	// Therefore the redrive does not choose the dead letter of a message that has first failed longer ago than
+	// Retain, unless BeyondRetention is set. Default: 7 days.
 	Retain          time.Duration
 	BeyondRetention bool
 }
@@ -40,8 +40,8 @@ const defaultRetention = 7 * 24 * time.Hour
 type RedriveState string
 
 const (
-	RedriveRunning   RedriveState = "running"   // some letters wait to be chosen, or to be tried again
-	RedriveDone      RedriveState = "done"      // every letter was tried again
+	RedriveRunning   RedriveState = "running"   // some dead letters wait to be chosen, or to be tried again
+	RedriveDone      RedriveState = "done"      // every dead letter of the redrive was tried again
 	RedriveCancelled RedriveState = "cancelled" // a person has cancelled the redrive
 	RedriveStopped   RedriveState = "stopped"   // the canary has failed, or was discarded
 )
@@ -73,8 +73,8 @@ type Redrive struct {
 // first), Redrive waits until the canary was applied or has failed. The method Progress returns the results.
 //
 // After an error, or if the process was killed, call Resume to continue the redrive. A second call of Redrive
-// chooses only letters that no redrive has chosen yet. The rate says when letters become due. If letters
-// become due while no process runs, the next process tries these letters without a rate.
+// chooses only letters that no redrive has chosen yet. RedriveOptions.Rate says how fast letters become due. If
+// letters become due while no process runs, the next process tries these letters without a limit of the rate.
 //
 // [Inbox.Run]: https://pkg.go.dev/github.com/oncelib/once/inbox#Inbox.Run
 func (l *Letters) Redrive(ctx context.Context, f Filter, o RedriveOptions) (Redrive, error) {
@@ -221,7 +221,7 @@ func (l *Letters) Progress(ctx context.Context, uid string) (Redrive, error) {
 	return l.counted(ctx, list[0])
 }
 
-// Redrives returns the redrives that are not complete. Resume continues such a redrive.
+// Redrives returns the redrives that are not complete. To continue one of these redrives, call Resume.
 func (l *Letters) Redrives(ctx context.Context) ([]Redrive, error) {
 	return l.redrives(ctx, "state = 'running'")
 }

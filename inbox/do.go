@@ -12,19 +12,20 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// ErrDeadLettered is the error of [Do] if the message is a dead letter: the message was given up, so it has no
-// result. Acknowledge the message.
+// ErrDeadLettered is the error of [Do] if the message is a dead letter: the inbox has given the message up, so
+// the message has no result. If Do returns ErrDeadLettered, acknowledge the message.
 var ErrDeadLettered = errors.New("inbox: the inbox has given the message up, and the message is a dead letter. Try: once deadletter list --letters")
 
-// Do is like [Inbox.Handle], but the handler returns a result. Use Do if the caller must answer each
-// delivery with the result. A duplicate gets the result of the first delivery, decoded from JSON, as long as
-// the ID of the message is kept (Config.Retain). Do requires that Config.Order is [AnyOrder]. If [Inbox.Run]
-// applies a dead letter that was redriven, the result is not kept: then a duplicate gets an error with the
-// code [once.CodeNoResult].
+// Do is like [Inbox.Handle], but the handler returns a result. Use Do if the caller must answer each delivery
+// with the result. A duplicate gets the result of the first delivery, decoded from JSON, as long as the ID of
+// the message is kept (Config.Retain). Do requires that Config.Order is [AnyOrder]. If [Inbox.Run] applies a
+// dead letter that was redriven (made due for another try), the result is not kept: then a duplicate gets an
+// error with the code [once.CodeNoResult].
 //
-// Acknowledge the message if the error is nil, is [ErrDeadLettered], or has the code [once.CodeNoResult].
-// After any other error the message must be delivered again. Do also returns an error with the code
-// [once.CodeNoResult] for a marker, which has no result: see [message.TypeSkipped].
+// Acknowledge the message if the error is nil, is [ErrDeadLettered], or has the code [once.CodeNoResult]; after
+// any other error the message must be delivered again. Do also returns an error with the code
+// [once.CodeNoResult] for a marker, which replaces a skipped message and has no result: see
+// [message.TypeSkipped].
 func Do[T, TX any](ctx context.Context, in *Inbox[TX], m message.Message, fn func(ctx context.Context, tx TX, m message.Message) (T, error)) (once.Result[T], error) {
 	var r once.Result[T]
 	if in.cfg.Order != AnyOrder {

@@ -13,7 +13,7 @@ import (
 // Outcome says why a message can be acknowledged.
 type Outcome string
 
-// These are the outcomes. New outcomes may be added.
+// These are the outcomes of a message. New outcomes may be added.
 const (
 	Applied      Outcome = "applied"       // this call has applied the message
 	Duplicate    Outcome = "duplicate"     // the message was applied before
@@ -28,8 +28,8 @@ type Result struct {
 	Outcome Outcome
 	Err     error
 
-	// Wait is how long the transaction of the message took to begin. Usually this is the wait for a connection
-	// of the pool. On SQLite, this is the wait for the write lock. If the message needed several transactions,
+	// Wait is how long the transaction of the message took to begin. Wait is usually the wait for a connection
+	// of the pool. On SQLite, Wait is the wait for the write lock. If the message needed several transactions,
 	// Wait is the wait of the transaction that took longest to begin. Zero means that no transaction began.
 	Wait time.Duration
 }
@@ -43,7 +43,7 @@ type Observer interface {
 // EventType is the type of an [Event]. New types may be added.
 type EventType string
 
-// These events have the same names as the outcomes of a message.
+// The types from EventApplied to EventDeadLettered have the same names as the outcomes of a message.
 const (
 	EventApplied      EventType = "applied"
 	EventDuplicate    EventType = "duplicate"
@@ -54,14 +54,14 @@ const (
 	EventFailed       EventType = "failed"        // an attempt has failed; After is the pause before the next attempt
 	EventGap          EventType = "gap"           // a key has waited for a missing message for longer than Config.GapAlarm; a message that has arrived and fails is not missing
 	EventDatabase     EventType = "database"      // the database has failed; Run waits
-	EventReusedSeq    EventType = "reused_seq"    // sent instead of the event duplicate or stale: the message is dropped, and the message that was applied with its Seq had another ID
+	EventReusedSeq    EventType = "reused_seq"    // the message is dropped, because a message with another ID was applied with the same Seq before; this event replaces EventDuplicate or EventStale
 	EventSameBody     EventType = "same_body"     // a message was applied whose payload another message of the same source also had: see Config.ReportSameBody
 )
 
 // State is the state of a message before and after an event.
 type State string
 
-// The states.
+// These are the states of a message.
 const (
 	StateNew          State = "new" // the inbox has no record of the message
 	StateParked       State = "parked"
@@ -80,7 +80,7 @@ type Event struct {
 	Attempt  int           // with EventFailed, EventDeadLettered and EventGap: how many attempts have failed
 	After    time.Duration // with EventFailed: the pause before the next attempt
 	Class    string        // with EventDeadLettered: the class of the dead letter
-	Letter   string        // with EventDeadLettered: the UID of the dead letter, as "once deadletter show" expects it
+	Letter   string        // with EventDeadLettered: the UID of the dead letter, as the command "once deadletter show" expects it
 	Gap      Gap           // with EventGap: the gap
 	SameAs   string        // with EventSameBody: the ID of the other message
 }

@@ -44,8 +44,8 @@ func errTooLarge(size, most int) error {
 
 // Refuse makes a dead letter of a message that cannot be handled, for example because it cannot be decoded. The
 // parameter class is the class of the dead letter, such as "malformed". If the error is nil, acknowledge the
-// message. Refuse computes required fields that m lacks from the other fields. So another delivery of the same
-// message makes the same dead letter.
+// message. If m lacks a required field, Refuse computes this field from the other fields of m. So a second
+// delivery of the same message does not make a second dead letter.
 func (in *Inbox[TX]) Refuse(ctx context.Context, m message.Message, class string, reason error) error {
 	if reason == nil {
 		reason = errors.New("the message was refused")

@@ -27,7 +27,7 @@ type Sighting struct {
 
 	Letter string // Letter is the UID of the newest dead letter of the event; "" if the event has no dead letter.
 
-	Failing Failing // Failing has the failed attempts, with StateFailing and StateParked. The message may have been applied since then, if its ID was deleted after Config.Retain.
+	Failing Failing // Failing has the failed attempts, with StateFailing and StateParked. The message may have been applied after these attempts, if its ID was deleted after Config.Retain.
 }
 
 // mostInboxes limits the number of pairs of consumer and source that Find searches.
@@ -35,9 +35,9 @@ const mostInboxes = 200
 
 // Find returns the states of at most 64 events in the inboxes of a database, by the IDs of the messages. If a
 // message has its Source, Find searches only that source. If a message has Source, Topic, Key and Seq, Find also
-// searches inboxes with an order. If the ID is empty, Find searches only the inboxes with an order, for one that has
-// applied or parked the Seq. Find makes two or three look-ups for each consumer and source, each by an index. Find
-// searches only the first 200 pairs of consumer and source.
+// searches inboxes with an order. If the ID of a message is empty, Find searches only inboxes with an order, and
+// looks for an inbox that has applied or parked the Seq of the message. Find makes two or three look-ups for each
+// consumer and source, each by an index. Find searches only the first 200 pairs of consumer and source.
 func Find(ctx context.Context, db sqlplane.Database, events ...message.Message) (list []Sighting, err error) {
 	f := finding{db: db, at: map[sighted]*Sighting{}}
 	if len(events) == 0 {

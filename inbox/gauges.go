@@ -19,8 +19,8 @@ func (w Waiting) age() time.Duration {
 	return max(0, time.Since(w.Since)) // a clock that was set back must not give a negative age
 }
 
-// Gauges implements [gauge.Source]. Gauges returns the number of parked messages of the consumer, the longest
-// wait of a key, and [Inbox.Backlog].
+// Gauges implements [gauge.Source]. Gauges returns the number of parked messages of the consumer (messages that
+// wait in the database for an earlier message), the longest wait of a key, and the numbers of [Inbox.Backlog].
 func (in *Inbox[TX]) Gauges(ctx context.Context) ([]gauge.Value, error) {
 	// Both limits keep the query fast when very many messages are parked.
 	const query = `select (select count(*) from (select 1 from once_inbox_parked where consumer = ? limit ?) m), NOW,

@@ -15,8 +15,8 @@ import (
 // finds in the error.
 //
 // fn runs in the transaction that also records that the message was applied. After the commit, Handle applies
-// the parked messages that are now next in their key. Each parked message has its own transaction, and Handle
-// does not return its result.
+// the parked messages (stored messages that have waited for this message) that are now next in their key. Each
+// parked message has its own transaction, and Handle does not return its result.
 //
 // Cancelling ctx ends fn's statements, but not a COMMIT. If the answer to a COMMIT is lost, Handle looks the
 // message up before it returns.
@@ -27,10 +27,10 @@ func (in *Inbox[TX]) Handle(ctx context.Context, m message.Message, fn Handler[T
 
 // HandleBatch applies messages in one transaction, and returns the result of each message, in the order of
 // messages. If a message fails, HandleBatch applies the messages again, each under a savepoint, so that the
-// other messages of the batch can succeed. After a message has failed, later messages of the same source,
-// topic and key are not tried in this batch, even with AnyOrder. If a handler does not return in time
-// (Config.HandlerTimeout), the messages before it are applied, and the messages after it must be delivered
-// again.
+// other messages of the batch can succeed. After a message has failed, later messages of the same source, topic
+// and key are not tried in this batch, even with AnyOrder. If a handler does not return in time
+// (Config.HandlerTimeout), the messages before the message of this handler are applied, and the messages after
+// it must be delivered again.
 //
 // HandleBatch calls fn sequentially, in the order of messages. With InOrder and LatestVersion, the messages of
 // one key must be in the order of their Seq.

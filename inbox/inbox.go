@@ -22,7 +22,7 @@ import (
 // applied once with every Order.
 type Order uint8
 
-// The orders.
+// These are the orders in which an inbox can apply messages.
 const (
 	// AnyOrder applies each message once, in any order. The inbox keeps the ID of each message for
 	// Config.Retain.
@@ -44,7 +44,7 @@ const MaxConsumer = 64
 // Config configures an inbox.
 type Config struct {
 	// Consumer names the application that applies the messages, such as "billing". Inboxes of different
-	// consumers are independent: each applies every message. Required, at most [MaxConsumer] bytes.
+	// consumers are independent: each inbox applies every message. Required, at most [MaxConsumer] bytes.
 	Consumer string
 
 	// Order is the order in which messages are applied. Default: [AnyOrder].
@@ -60,9 +60,9 @@ type Config struct {
 	Policy *retry.Policy
 
 	// Retain is how long the ID of an applied message is kept, by the clock of the database. A message that is
-	// delivered again after that time is applied again. So Retain must be longer than the time in which a
-	// redelivery is possible: the retention of the broker plus the longest delay in an outbox. The position of
-	// a key is kept for ever. Default 7 days.
+	// delivered again after the time Retain is applied again. So Retain must be longer than the time in which a
+	// redelivery is possible: the retention of the broker plus the longest delay in an outbox. The position of a
+	// key (the Seq of its last applied message) is kept for ever. Default 7 days.
 	Retain time.Duration
 
 	// RetainOf overrides Retain for some sources.
@@ -73,11 +73,11 @@ type Config struct {
 	Redelivery time.Duration
 
 	// ReportSameBody makes the inbox compare payloads. If a message with the same payload but another ID was
-	// applied before, the observer receives an [EventSameBody], and the new message is applied nevertheless.
-	// Only messages of the same consumer and source are compared, within the retention. The usual reason is a
-	// sender that gives an event a new ID when it sends the event again. ReportSameBody costs a row for each
-	// message with a payload, and a look-up after each commit. If two such messages are applied at the same
-	// time, both may be reported. Default: off.
+	// applied before, the observer receives an [EventSameBody], and the new message is applied nevertheless. A
+	// message is compared only with messages of the same consumer and source whose IDs are still kept. The usual
+	// reason is a sender that gives an event a new ID when it sends the event again. ReportSameBody costs a row
+	// for each message with a payload, and a look-up after each commit. If two messages with the same payload
+	// are applied at the same time, both may be reported. Default: off.
 	ReportSameBody bool
 
 	// With [LatestVersion], MaxJump is the largest allowed difference between the Seq of a message and the last
@@ -88,9 +88,9 @@ type Config struct {
 	MaxJump int64
 
 	// GapAlarm is how long a key waits for a missing message before the observer gets an EventGap. A message
-	// that has arrived and whose attempts fail does not count as missing. But if no attempt follows for an
-	// hour, the message counts as missing. This time is longer than an hour if twice the longest pause of
-	// Policy, or GapAlarm, is longer. Default 1 minute.
+	// that has arrived and whose attempts fail does not count as missing. But if no attempt follows for an hour,
+	// the message counts as missing. If twice the longest pause of Policy, or GapAlarm, is longer than an hour,
+	// this longer time replaces the hour. Default 1 minute.
 	GapAlarm time.Duration
 
 	// MaxPayload is the largest length of a payload, in bytes. A message with a longer payload becomes a dead
@@ -133,8 +133,8 @@ type Config struct {
 // messages through an outbox, add the messages to the outbox in the same tx.
 //
 // After an error the message is tried again, unless the error is [retry.Permanent] or the attempts of
-// Config.Policy are used up. The end of ctx, and an error of the database that the message has not caused, do
-// not count as attempts.
+// Config.Policy are used up. An attempt does not count if it fails because ctx has ended, or because of an error
+// of the database that the message has not caused.
 type Handler[TX any] = func(ctx context.Context, tx TX, m message.Message) error
 
 // Inbox applies messages. The methods of Inbox can be called concurrently, and from any number of

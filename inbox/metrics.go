@@ -6,8 +6,8 @@ import (
 	"github.com/oncelib/once/internal/base/instrument"
 )
 
-// Metrics returns an observer that counts messages. The recorder is usually an onceprom.Metrics. If you
-// use onceotel.Telemetry, call the method Telemetry.Inbox instead of Metrics, because that method also makes
+// Metrics returns an observer that counts messages. The parameter to is usually an onceprom.Metrics. If you use
+// onceotel.Telemetry, call the method Telemetry.Inbox instead of Metrics, because Telemetry.Inbox also makes
 // spans.
 func Metrics(to instrument.Recorder) Observer { return metrics{to} }
 

@@ -18,9 +18,10 @@ import (
 // message after+1. Renumber returns the number of keys that continue.
 //
 // Before the call, apply all messages that the sender has sent, or accept their loss: a message with a smaller
-// number that arrives later counts as a duplicate. If an earlier message of a key is parked or a dead letter,
-// the key keeps waiting until a person decides. Renumber writes to the audit in the same way as Skip. You can
-// call Renumber again: then keys that have begun to wait since the first call also continue.
+// number that arrives later counts as a duplicate. If an earlier message of a key is parked (stored until
+// earlier messages are applied) or is a dead letter, the key keeps waiting until a person decides. Renumber
+// writes to the audit in the same way as Skip. You can call Renumber again: then keys that have begun to wait
+// since the first call also continue.
 func (in *Inbox[TX]) Renumber(ctx context.Context, source string, after int64, who, reason string) (keys int, err error) {
 	s, err := in.target(source, "", "-", after)
 	if err != nil {

@@ -11,14 +11,15 @@ import (
 type Span struct {
 	Consumer string
 	Message  message.Message // the message, without its payload
-	Outcome  EventType       // if the message was done without a run of the handler, its outcome, such as EventDuplicate; "" for a run of the handler
+	Outcome  EventType       // the outcome of the message, such as EventDuplicate, if no handler runs for the message; "" if a handler runs
 }
 
 // Tracer starts a span for each run of the handler, and for each message that is done without a handler.
 type Tracer interface {
-	// InboxSpan is called when a handler begins to run, and when a message needs no handler. The handler
-	// gets the returned context. The function end is called one time, with the error of the handler or of
-	// the dead letter. The commit is not part of this span, but of the span of the inbox's operation.
+	// InboxSpan is called when a handler begins to run, and when a message needs no handler. The handler gets
+	// the returned context. The function end is called one time, with the error of the handler, or with the
+	// error because of which the message became a dead letter. The commit is not part of this span, but of the
+	// span of the inbox's operation.
 	InboxSpan(ctx context.Context, s Span) (_ context.Context, end func(error))
 }
 

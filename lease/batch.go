@@ -16,9 +16,9 @@ import (
 // declares the writes, in the SQL dialect of the store that keeps the leases. The writes, the value and the
 // note that the phase is done are committed together, in one round trip if the store can do so.
 //
-// If a write fails, InBatch returns the error of the write. Then no write of the phase was applied, and the
-// earlier phases stay committed. The isolation level is [store.ReadCommitted], and of the operation's
-// Timeouts only the field Acquire applies.
+// If a write fails, InBatch returns the error of the write. After an error of InBatch, no write of the phase was
+// applied, and the earlier phases stay committed. The isolation level is [store.ReadCommitted]. Only the field
+// Acquire of the operation's Timeouts applies.
 func InBatch[T any](ctx context.Context, r *Run, phase string, fn func(b *once.Batch) (T, error)) (value T, err error) {
 	leave, err := r.enter(phase)
 	if err != nil {

@@ -32,21 +32,22 @@ import (
 //
 // If fn returns a [once.Failure], the failure is stored as the outcome of the call, and a later run gets the
 // same failure. If the call may have been made before, return a failure only if the service gives the same
-// answer to each request with the key, even to a request that arrives late. An error made by [NotSent] says
-// that the call was not made. After any other error the call may have taken effect; the handler may then
-// call the function Call again with the same phase, if the policy allows a second call.
+// answer to each request with the key, even to a request that arrives late. An error made by [NotSent] says that
+// the call was not made. After an error that is neither a once.Failure nor made by NotSent, the call may have
+// taken effect; the handler may then call the function Call again with the same phase, if the policy allows a
+// second call.
 //
 // If the service answers that it has already applied a request with the key, fn should return the existing
-// result. If the answer does not contain the existing result, fn should return a [once.Failure] with the
-// code "PROVIDER.duplicate". A [Check] can then find the result under the same key.
+// result. If the answer does not contain the existing result, fn should return a [once.Failure] with the code
+// "PROVIDER.duplicate". The [Check] of the policy can then find the result under the same key.
 func Call[T any](ctx context.Context, r *Run, phase string, fn func(ctx context.Context, key string) (T, error), policy CallPolicy) (T, error) {
 	return makeCall(ctx, r, call{phase: phase}, nil, func(ctx context.Context, key string, _ []byte) (T, error) { return fn(ctx, key) }, policy)
 }
 
-// CallWith is [Call] with a frozen request: every attempt, on any node, sends the bytes of the first
-// attempt. This is so even if the program, its configuration or its data has changed after the first
-// attempt. CallWith does not repeat a call that was begun by Call, because the bytes of that call are not
-// stored. Call does not repeat a call that was begun by CallWith either.
+// CallWith is [Call] with a frozen request: every attempt, on any node, sends the bytes of the first attempt.
+// The bytes are the same even if the program, its configuration or its data has changed after the first attempt.
+// CallWith does not repeat a call that was begun by Call, because the bytes of that call are not stored. Call
+// does not repeat a call that was begun by CallWith either.
 func CallWith[T any](ctx context.Context, r *Run, phase string, request []byte, fn func(ctx context.Context, key string, request []byte) (T, error), policy CallPolicy) (T, error) {
 	return makeCall(ctx, r, call{phase: phase, freezes: true}, request, fn, policy)
 }
@@ -80,23 +81,24 @@ func makeCall[T any](ctx context.Context, r *Run, c call, request []byte, fn fun
 // unknown until a person decides.
 type CallPolicy struct {
 	// SafeToRepeat says that calls with the same key have one effect together, however often and however late
-	// they are made. Either the service deduplicates and never forgets a key, or the call sets something to a
-	// value that nothing else sets. For a service that forgets keys, set DedupedFor, which takes precedence
-	// over SafeToRepeat.
+	// they are made. SafeToRepeat is right if the service deduplicates and never forgets a key, or if the call
+	// sets a field to a fixed value and nothing else sets this field. For a service that forgets keys, set
+	// DedupedFor, which takes precedence over SafeToRepeat.
 	SafeToRepeat bool
 
-	// DedupedFor is how long the service remembers the key by which it deduplicates. The call can be made
-	// again until nine tenths of DedupedFor have passed since the intent was committed, by the clocks of the
-	// processes. Then the context of the call also ends. After that the outcome is unknown, unless the policy
-	// has a Check as well.
+	// DedupedFor is how long the service remembers the key by which it deduplicates. The call can be made again
+	// until nine tenths of DedupedFor have passed since the intent was committed, by the clocks of the
+	// processes. The context of the call also ends after nine tenths of DedupedFor. From then on the outcome is
+	// unknown, unless the policy also has a Check.
 	DedupedFor time.Duration
 
 	// Check asks the service whether the call took effect: see the function [Check].
 	Check CallCheck
 
 	// CheckedFor is how long the service keeps the data that Check needs. Check is called until nine tenths of
-	// CheckedFor have passed since the intent was committed, by the clocks of the processes. After that the
-	// outcome is unknown until a person decides. Zero means that the service keeps the data for ever.
+	// CheckedFor have passed since the intent was committed, by the clocks of the processes. After nine tenths
+	// of CheckedFor the outcome is unknown until a person decides. Zero means that the service keeps the data
+	// for ever.
 	CheckedFor time.Duration
 }
 
@@ -109,7 +111,7 @@ func (p CallPolicy) life() time.Duration { return sure(p.DedupedFor) }
 // sure returns nine tenths of a promised time, because the clocks of processes differ from the service's clock.
 func sure(life time.Duration) time.Duration { return max(0, life-life/10) }
 
-// CallCheck finds out whether a call took effect. [Check] returns one.
+// CallCheck finds out whether a call took effect. The function [Check] returns a CallCheck.
 type CallCheck struct {
 	find func(ctx context.Context, key string) (value json.RawMessage, found Finding, err error)
 	of   reflect.Type // the type of the value that find returns

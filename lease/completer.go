@@ -20,16 +20,17 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Defaults of [Completer].
+// These are the defaults of [Completer].
 const (
 	DefaultConcurrency = 4
 	DefaultEvery       = 500 * time.Millisecond
 	DefaultCheckEvery  = time.Minute
 )
 
-// Handlers has a function for each [once.Operation.Name]. The function executes the operation in the same way
-// as a caller with the same request: the function calls [once.Do] with op, and with the handler for op. The
-// function sets the fields of op that are not stored with an operation, such as Timeouts.
+// Handlers has a function for each name of an operation ([once.Operation.Name]). The function executes the
+// operation in the same way as a caller with the same request: the function calls [once.Do] with op, and with
+// the handler for op. The function sets the fields of op that are not stored with an operation, such as
+// Timeouts.
 //
 //	lease.Handlers{
 //		"order":         func(ctx context.Context, op once.Operation) error { _, err := once.Do(ctx, jobs, op, order); return err },
@@ -46,8 +47,8 @@ type Completer struct {
 	// Store is the store of the operations. Required.
 	Store *Store
 
-	// Encrypter is the Encrypter with which the engine stores requests. If the request of an operation is
-	// not stored, only the caller can execute the operation. Required, except with AskOnly.
+	// Encrypter is the Encrypter with which the engine stores requests. If the request of an operation is not
+	// stored, only the caller can execute the operation. Encrypter is required, unless AskOnly is set.
 	Encrypter once.Encrypter
 
 	// With AskOnly, the Completer resumes an operation only if the outcome of its call is unknown and the
@@ -77,8 +78,8 @@ type Completer struct {
 	// Concurrency is how many operations are resumed at the same time. Default 4.
 	Concurrency int
 
-	// Log receives the failures. If the Completer cannot list the operations, it writes the same error at most
-	// once a minute. Default: [slog.Default].
+	// Log receives the failures. If the Completer cannot list the operations, the Completer writes the same
+	// error at most once a minute. Default: [slog.Default].
 	Log *slog.Logger
 }
 
@@ -89,8 +90,8 @@ const (
 	lookShare = 50     // polls take at most 1/50 of the time
 )
 
-// Run resumes operations until ctx ends. Then Run waits for the operations that the Completer has begun, and
-// returns nil. If the fields of the Completer are invalid, Run returns an error immediately.
+// Run resumes operations until ctx ends. When ctx has ended, Run waits for the operations that the Completer has
+// begun, and returns nil. If the fields of the Completer are invalid, Run returns an error immediately.
 func (c Completer) Run(ctx context.Context) error {
 	switch {
 	case c.Store == nil, len(c.Handlers) == 0:

@@ -13,30 +13,29 @@
 //		}, lease.CallPolicy{DedupedFor: 24*time.Hour})
 //	})
 //
-// A handler is a sequence of phases, each with a name. A phase that was committed is not executed again: a
-// later run of the handler gets its value. So the code outside of the phases must depend only on the request
-// and on the values of phases.
+// A handler is a sequence of phases, each with a name. A phase that was committed is not executed again: a later
+// run of the handler gets the value of this phase. So the code outside of the phases must depend only on the
+// request and on the values of phases.
 //
-// The handler's first phase claims the operation, so the code before the first phase may run on two nodes at
-// the same time (with Config.Eager the claim comes before the handler). After the claim the operation has an
-// owner. The owner stays the owner as long as it renews its lease. If the owner dies, the next caller with
+// The handler's first phase claims the operation, so the code before the first phase may run on two nodes at the
+// same time (with Config.Eager the claim comes before the handler). After the claim, the process that runs the
+// handler is the owner of the operation, as long as it renews its lease. If the owner dies, the next caller with
 // the same key or a [Completer] takes the operation over. The record of an operation contains a number, the
-// fence. Each write of the owner increases the fence, and is applied only if the record still has the fence
-// of the owner's previous write. So an owner that was paused, and continues after a takeover, can commit
-// nothing.
+// fence. Each write of the owner increases the fence, and is applied only if the record still has the fence of
+// the owner's previous write. So an owner that was paused, and continues after a takeover, can commit nothing.
 //
 // # Calls with an unknown outcome
 //
-// The intent to call is committed before the call, and the result of the call is committed with the next
-// commit. If the owner dies between these two commits, the call may have taken effect. The policy of the
-// call ([CallPolicy]) decides what happens then:
+// The intent to call is committed before the call, and the result of the call is committed with the next commit.
+// If the owner dies between these two commits, the call may have taken effect. The policy of the call
+// ([CallPolicy]) decides what happens after the death of the owner:
 //
 //   - SafeToRepeat: the call is made again, under the same key.
 //   - DedupedFor: the call is made again under the same key, as long as the service remembers the
 //     key.
 //   - Check: a function asks the service whether the call took effect.
-//   - If the policy has none of these fields, the outcome is unknown. Callers get
-//     [once.CodeUnknown], nothing runs again automatically, and a person decides with [Resolve].
+//   - If the policy has none of the fields SafeToRepeat, DedupedFor and Check, the outcome is unknown. Callers
+//     get [once.CodeUnknown], nothing runs again automatically, and a person decides with [Resolve].
 //
 // If a service has not received a call yet, the call may still arrive: an owner that was paused may send it, or
 // a slow network may deliver it. So a check has two definite answers: the call has taken effect ([Happened]),

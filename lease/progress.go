@@ -9,8 +9,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Progress shows operators which phases of an operation have ended, and which call is
-// open.
+// Progress shows operators which phases of an operation have ended, and which call has no stored outcome.
 type Progress struct {
 	// Phases are the phases that have ended, in the order in which they ended. Phases stay
 	// available after the operation has ended.
@@ -39,11 +38,11 @@ type Ended struct {
 // the call in the records of the service.
 type Begun struct {
 	Phase   string    `json:"phase"`
-	Tx      bool      `json:"tx,omitempty"`      // this is not a call, but a phase of [InTx] whose function has ended its transaction itself: the writes of the phase may be committed
+	Tx      bool      `json:"tx,omitempty"`      // Begun is not a call, but a phase of [InTx] whose function has ended its transaction itself: the writes of the phase may be committed
 	Key     string    `json:"key"`               // the key that the service has received, see [Key]; "" if Tx is set
 	Repeats bool      `json:"repeats"`           // the call can be made again under the same key: see [CallPolicy]
 	Until   time.Time `json:"until,omitzero"`    // if Repeats is set, the last time at which the call can be made again; zero means at any time
-	Checked bool      `json:"checked"`           // the service can be asked for the outcome: [Check], [CallPolicy.CheckedFor]
+	Checked bool      `json:"checked"`           // the program can ask the service for the outcome: see [Check] and [CallPolicy.CheckedFor]
 	Refused string    `json:"refused,omitempty"` // why the program has rejected the [Resolution.CallValue] of a person
 }
 

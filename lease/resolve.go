@@ -58,22 +58,23 @@ type Resolution struct {
 	// RunAgain, and the call is made again under another key.
 	KeyVoided bool
 
-	// Retain is how long a Result, Answer or Failure is kept. After that the next caller executes the operation
-	// again. Default: the retention that was stored with the first claim. If an engine without leases has
-	// written the record, the default is for ever.
+	// Retain is how long a Result, Answer or Failure is kept. After the time Retain the next caller executes the
+	// operation again. Default: the retention that was stored with the first claim. If an engine without leases
+	// has written the record, the default is for ever.
 	Retain time.Duration
 
-	// Who names the person who has decided, and Reason says why. Both are written to the audit (table
-	// once_audit of package operate) in the same commit as the decision. If Who is "", no entry is written.
-	// An entry requires a store with SQL tables.
+	// Who names the person who has decided, and Reason says why. Who and Reason are written to the audit (table
+	// once_audit of package operate) in the same commit as the decision. If Who is "", no entry is written to
+	// the audit. An entry requires a store with SQL tables.
 	Who, Reason string
 }
 
 // Resolve writes a decision about an operation whose outcome is unknown. If the same decision about the same
-// call was already written, even by another person, Resolve returns nil and writes nothing. So after an error
-// of the kind [store.KindLost], you can call Resolve again. An error of the kind [store.KindTaken] says that
-// Resolve has changed nothing. Then the outcome of the operation is known, or the outcome of a different call
-// is unknown, or a different decision about the call was already written.
+// call was already written, even by another person, Resolve returns nil and writes nothing. So after an error of
+// the kind [store.KindLost], you can call Resolve again. An error of the kind [store.KindTaken] says that
+// Resolve has changed nothing. The reason is one of three: the outcome of the operation is already known, the
+// operation waits for a decision about a different call, or a different decision about the same call was already
+// written.
 func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolution) error {
 	if err := how.check(); err != nil {
 		return misused(err)

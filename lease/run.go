@@ -46,15 +46,15 @@ func newRun(s *Store, opts store.BeginOptions) *Run {
 // Operation returns the scope and the key of the operation, as they are stored.
 func (r *Run) Operation() store.ID { return r.id }
 
-// Errors of phases. A handler that gets one of them must return it.
+// Phases return these errors. A handler that gets one of these errors must return the error.
 var (
 	// ErrLost is in the chain of an error if another owner has taken the operation over, or may have
 	// taken it over.
 	ErrLost = errors.New("the lease of this operation is lost")
 
-	// ErrUnknown is in the chain of an error if a call may have taken effect, and nothing proves whether it
-	// has. ErrUnknown is also returned if a phase has ended its transaction itself, for example by calling a
-	// procedure that commits.
+	// ErrUnknown is in the chain of an error if a call may have taken effect, and nothing proves whether the
+	// call has taken effect. ErrUnknown is also returned if a phase has ended its transaction itself, for
+	// example by calling a procedure that commits.
 	ErrUnknown = errors.New("the outcome is unknown")
 
 	// ErrVoided is in the chain of an error if a call has not taken effect and never will: the Check of the

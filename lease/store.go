@@ -14,7 +14,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Defaults of [Config].
+// These are the defaults of [Config].
 const (
 	DefaultTTL         = 30 * time.Second
 	DefaultMaxDuration = time.Hour
@@ -27,13 +27,13 @@ const ShortestTTL = 100 * time.Millisecond
 
 // Config configures a [Store].
 type Config struct {
-	// TTL is how long a lease is valid after its last renewal, by the clock of the store. After that time
-	// another process can take the operation over. The owner renews the lease every third of TTL. At least
-	// 100 ms. Default 30 s.
+	// TTL is how long a lease is valid after its last renewal, by the clock of the store. After the time TTL
+	// another process can take the operation over. The owner renews the lease whenever a third of TTL has
+	// passed. TTL must be at least 100 ms. Default: 30 s.
 	TTL time.Duration
 
-	// MaxDuration is how long one run of a handler may own an operation. After that time the handler's context
-	// ends. Default 1 h.
+	// MaxDuration is how long one run of a handler may own an operation. After the time MaxDuration the
+	// handler's context ends. Default 1 h.
 	MaxDuration time.Duration
 
 	// MaxSaved limits the size in bytes of the JSON that an operation saves. This JSON contains the names,
@@ -42,9 +42,9 @@ type Config struct {
 	MaxSaved int
 
 	// If the outcome of a call is unknown, each retry of the operation may call the [Check] of the call.
-	// AskEvery is the shortest time between two such calls of the Check, by the clocks of the processes.
-	// A caller that retries earlier gets the code "unknown", and the time after which the caller can try
-	// again. Default 1 s.
+	// AskEvery is the shortest time between two calls of the Check for one operation, by the clocks of the
+	// processes. A caller that retries earlier gets the code "unknown", and the time after which the caller can
+	// try again. Default 1 s.
 	AskEvery time.Duration
 
 	// Eager commits the claim before the handler begins, so that no part of the handler runs on two nodes at

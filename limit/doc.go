@@ -11,28 +11,30 @@
 //
 // Put [Limiter.Middleware] outside of all handlers and middleware that do expensive work. Put the middleware inside of authentication if
 // authentication determines the tenant of a request. For a handler that oncehttp protects, set the limiter as oncehttp.Config.Gate, and do not put
-// the middleware around the handler. If the limiter is full, oncehttp then still answers retries of executed requests from their records, and refuses
-// only new work. One limiter may serve both kinds of handlers; use one limiter if the handlers use the same connection pool.
+// the middleware around the handler. If the limiter is full, oncehttp then still answers retries of executed requests from their records (the
+// stored answers), and refuses only new work. One limiter may serve both kinds of handlers; use one limiter if the handlers use the same
+// connection pool.
 //
 // # Which requests are refused
 //
-// At most Config.Limit requests are served at the same time; each of them occupies one slot. Up to Config.Queue more requests wait for their turn. A
-// request waits only if its turn will probably come within Config.Wait, and if its answer will probably come while the client still waits
-// (X-Request-Timeout, or the deadline of the request's context). All other requests are refused at once, without reading their bodies:
+// At most Config.Limit requests are served at the same time; each running request occupies one slot. Up to Config.Queue more requests wait for a
+// slot. A request waits only if it will probably get a slot within Config.Wait, and if its answer will probably be ready before the client gives up
+// (the header X-Request-Timeout, or the deadline of the request's context). All other requests are refused at once, without reading their bodies:
 //
 //	RATE_LIMIT.exceeded     429  this tenant has more waiting requests than its share of the queue
 //	TRANSIENT.overloaded    503  the queue is full, or the answer would come too late
 //
-// After either refusal the client may send the same request with the same key again, after the time in Retry-After. The limiter computes the time in
-// Retry-After from how long requests have taken lately, how many requests wait, and how long ago the last request has ended. The time is at most a
-// minute. Requests that are refused at the same time get different times, so that they return at the rate at which the server can serve them.
+// After a refusal with 429 or 503, the client may send the same request with the same key again, after the time in Retry-After. The limiter computes
+// the time in Retry-After from how long requests have taken lately, how many requests wait, and how long ago the last request has ended. The time in
+// Retry-After is at most a minute. Requests that are refused at the same time get different times, so that clients send the requests again at the
+// rate at which the server can serve them.
 //
 // # Tenants
 //
-// A slot that becomes free is given to the tenant with the fewest running requests; tenants with the same number of running requests take turns. So a
-// tenant that sends more requests than others waits for its own requests, and does not delay the others. When the queue is full and a new request
-// comes from a tenant that has fewer waiting requests than another tenant, the limiter refuses the last waiting request of the tenant that has the
-// most waiting requests.
+// A slot that becomes free is given to the tenant with the fewest running requests; tenants with the same number of running requests take turns.
+// So a tenant that sends more requests than others waits for its own requests, and does not delay the requests of other tenants. When the queue is
+// full and a new request comes from a tenant that has fewer waiting requests than another tenant, the limiter refuses the last waiting request of
+// the tenant that has the most waiting requests.
 //
 // # The number of slots
 //
@@ -44,5 +46,5 @@
 //
 // A request occupies its slot from before its body is read until its handler has returned. So limit slow clients with ReadTimeout of
 // [net/http.Server]. Each process has its own limit; several processes cannot share a limit. Package oncehttp does not ask the Gate for a request
-// whose method carries no idempotency key, such as GET: it passes the request to the handler.
+// whose method carries no idempotency key, such as GET: oncehttp passes such a request to the handler.
 package limit

@@ -13,32 +13,33 @@ import (
 
 // Config configures a [Limiter].
 type Config struct {
-	// Limit is the largest number of requests that are served at the same time. Set Limit to a few less than the size of the connection pool that the
-	// handlers use. Default: 64.
+	// Limit is the largest number of requests that are served at the same time. Set Limit to a number that is a little smaller than the size of the
+	// connection pool that the handlers use. Default: 64.
 	Limit int
 
 	// Capacity replaces Limit by a limit that changes at run time, such as a [Pool]. Default: nil, Limit applies.
 	Capacity Capacity
 
-	// Queue is the largest number of requests that wait for their turn. Keep Queue small, because clients give up requests that wait long. Default:
-	// the value of Limit, or 64 with a Capacity. If Queue is negative, no request waits.
+	// Queue is the largest number of requests that wait for a slot (the right to run). Keep Queue small, because clients give up requests that wait
+	// long. Default: the value of Limit, or 64 with a Capacity. If Queue is negative, no request waits.
 	Queue int
 
-	// Wait is the longest time that a request waits for its turn. Default: 1 s.
+	// Wait is the longest time that a request waits for a slot (the right to run). Default: 1 s.
 	Wait time.Duration
 
 	// Tenant returns the tenant of a request. Default: nil, all requests belong to one tenant.
 	Tenant func(*http.Request) string
 
-	// Replays is the number of extra slots for retries that come while all other slots are taken. In such a slot a request is looked up, and answered
-	// if it has a record. The same number of further slots is for answers from the engine's cache. If Tenant is set, a tenant may take one of these
-	// slots only while more of them are free than the tenant holds. So a tenant that is alone gets half of them. Default: a quarter of Limit, or 16
-	// with a Capacity, but at least 1, and at least 2 if Tenant is set. If Replays is negative, there are no extra slots.
+	// Replays is the number of extra slots for retries that come while all other slots are taken. In an extra slot, a request is only looked up,
+	// and answered if it has a record. The same number of further slots is for answers from the engine's cache. If Tenant is set, a tenant may take
+	// a slot of one of these two kinds only while more slots of this kind are free than the tenant holds. So a single tenant gets half of the slots
+	// of each kind. Default: a quarter of Limit, or 16 with a Capacity, but at least 1, and at least 2 if Tenant is set. If Replays is negative,
+	// there are no extra slots.
 	Replays int
 }
 
-// Capacity is a limit that changes at run time. A [Limiter] calls its methods while it holds a lock, so these methods must not block or call the
-// limiter.
+// Capacity is a limit that changes at run time. A [Limiter] calls the methods of Capacity while the Limiter holds a lock, so the methods must
+// not block or call the Limiter.
 type Capacity interface {
 	// Acquire takes a slot if a slot is free. ok reports whether Acquire has taken a slot. release gives the slot back. useful is true if the request
 	// ran to its end, so that its duration may be used as a measurement.
@@ -61,7 +62,7 @@ type Limiter struct {
 	state    State
 }
 
-// New returns a limiter. It panics if cfg is invalid.
+// New returns a limiter. New panics if cfg is invalid.
 func New(cfg Config) *Limiter {
 	if cfg.Limit < 0 || cfg.Wait < 0 {
 		panic(fmt.Sprintf("limit: New: Limit %d and Wait %v must not be negative.\nTry: leaving them out.", cfg.Limit, cfg.Wait))
@@ -107,18 +108,19 @@ func (l *Limiter) Middleware(next http.Handler) http.Handler {
 	})
 }
 
-// Replay reports whether a request would be answered from its record. Call the method Cached first, because it also works while the database is down.
+// Replay reports whether a request would be answered from its record. Call the method Cached first, because Cached also works while the database is
+// down.
 type Replay interface {
-	// Cached reports whether the engine's cache has the answer. It sends nothing to the database.
+	// Cached reports whether the engine's cache has the answer. Cached sends nothing to the database.
 	Cached() bool
 
-	// Stored reports whether the engine's cache or the database has the answer. If the cache does not have it, Stored makes one look-up in the
-	// database, without a transaction. The look-up is cancelled when ctx ends.
+	// Stored reports whether the engine's cache or the database has the answer. If the cache does not have the answer, Stored makes one
+	// look-up in the database, without a transaction. The look-up is cancelled when ctx ends.
 	Stored(ctx context.Context) bool
 }
 
-// Enter implements oncehttp.Gate: it admits r, at once or after a wait, or refuses r. When an admitted request ends, leave must be called, exactly
-// one time.
+// Enter implements oncehttp.Gate: Enter admits r at once or after a wait, or refuses r. When an admitted request ends, leave must be called,
+// exactly one time.
 func (l *Limiter) Enter(r *http.Request, replay Replay) (leave func(), refused *Refusal) {
 	ticket, refused := l.admit(r, replay)
 	if refused != nil {

@@ -15,11 +15,12 @@ type PoolConfig struct {
 	Limit int
 
 	// Acquire is the longest time that a call should wait for a connection of the pool. If more than 1 % of the calls in the last Window have waited
-	// longer than Acquire (p99 above Acquire), Pool reduces the number of slots. If at most 1 % have waited longer than half of Acquire, Pool
-	// increases the number again, up to Limit. Default: 50 ms.
+	// longer than Acquire (p99 above Acquire), Pool reduces the number of slots. If at most 1 % of the calls have waited longer than half of
+	// Acquire, Pool increases the number of slots again, up to Limit. Default: 50 ms.
 	Acquire time.Duration
 
-	// Window is the time over which waits are counted. It is also the shortest time between two increases of the number of slots. Default: 2 s.
+	// Window is the time over which waits are counted. Window is also the shortest time between two increases of the number of slots. Default:
+	// 2 s.
 	Window time.Duration
 
 	// Stat returns how many connections of the pool are in use, and the largest number of connections of the pool (0 means no limit). With Stat, the
@@ -28,15 +29,16 @@ type PoolConfig struct {
 	Stat func() (inUse, most int)
 }
 
-// Pool is a [Capacity] that adapts to a connection pool. It measures how long calls wait for a connection, and how many connections are in use. So
-// new work is refused before the connection pool is overloaded.
+// Pool is a [Capacity] that adapts to a connection pool. A Pool measures how long calls wait for a connection, and how many connections are in
+// use. So new work is refused before the connection pool is overloaded.
 //
 //	pool := limit.NewPool(limit.PoolConfig{})
 //	limiter := limit.New(limit.Config{Capacity: pool})
 //	engine := once.New(s, once.Config{Observer: once.Observers(pool, once.Log(log))})
 //
-// Set the Pool as an observer of the engine, as above: the engine's events say how long calls waited. If Pool is the only observer, the engine still
-// writes its default log. At least one slot always exists, because only a call that uses a connection can show that the pool has recovered.
+// Set the Pool as an observer of the engine, as in the example: the engine's events say how long calls waited. If Pool is the only observer, the
+// engine still writes its default log. At least one slot always exists, because only a call that uses a connection can show that the pool has
+// recovered.
 type Pool struct {
 	cfg   PoolConfig
 	start time.Time
@@ -64,7 +66,7 @@ var (
 	_ once.Observer = (*Pool)(nil)
 )
 
-// NewPool returns a capacity that begins with cfg.Limit slots. It panics if cfg is invalid.
+// NewPool returns a capacity that begins with cfg.Limit slots. NewPool panics if cfg is invalid.
 func NewPool(cfg PoolConfig) *Pool {
 	if cfg.Limit < 0 || cfg.Acquire < 0 || cfg.Window < 0 {
 		panic(fmt.Sprintf("limit: NewPool: Limit %d, Acquire %v and Window %v must not be negative.\nTry: leaving them out.", cfg.Limit, cfg.Acquire, cfg.Window))

@@ -22,8 +22,8 @@ type QuotaConfig struct {
 	// [upkeep.RecordSize] bytes for each operation, until the retention of the operation is over. Required.
 	Bytes int64
 
-	// Every is the time between the beginnings of two counts of the stored bytes of all principals. It should be longer than a count takes, and much
-	// shorter than the retention of operations. Default: one minute.
+	// Every is the time between the beginnings of two counts of the stored bytes of all principals. Every should be longer than a count takes, and
+	// much shorter than the retention of operations. Default: one minute.
 	Every time.Duration
 
 	// Log gets a warning when a count fails, or takes so long that the quota cannot refuse requests all the time. The warning is not repeated until a
@@ -31,9 +31,9 @@ type QuotaConfig struct {
 	Log *slog.Logger
 }
 
-// Quota limits the bytes that each principal of package oncehttp has stored. If a principal is above the limit, its new operations are refused with
-// 429, RATE_LIMIT.stored_bytes, before their handlers run. Replays, undos and operations that have a record are never refused. One Quota may serve
-// any number of routes.
+// Quota limits the bytes that each principal (the owner of keys, usually a tenant: see oncehttp.Config) has stored. If a principal is above the
+// limit, its new operations are refused with 429, RATE_LIMIT.stored_bytes, before their handlers run. Replays, undos and operations that have a
+// record are never refused. One Quota may serve any number of routes.
 //
 //	quota := limit.NewQuota(engine.Store(), limit.QuotaConfig{Bytes: 100 << 20})
 //	go quota.Run(ctx)
@@ -42,7 +42,7 @@ type QuotaConfig struct {
 // A quota adds no statement to the execution of an operation. [Quota.Run] counts in the background, and bytes that this process stores are added to
 // the count at once. A principal can exceed Bytes, because two things are not yet counted: bytes that other processes store between two counts, and
 // the answers of requests that are being served. Bytes that are stored during a count may be counted twice until the next count. A count is valid
-// until three times QuotaConfig.Every after its beginning. Without a valid count no request is refused.
+// for three times QuotaConfig.Every, from the beginning of the count. Without a valid count no request is refused.
 type Quota struct {
 	cfg      QuotaConfig
 	measurer upkeep.Measurer
@@ -68,8 +68,8 @@ const (
 	quotaAdded        = 100_000          // principals that are remembered between two counts
 )
 
-// NewQuota returns a quota for routes whose engine uses the store s. It panics if cfg is invalid, or if s does not implement [upkeep.Measurer], which
-// measures the size of the stored contents. The stores on Redis and DynamoDB do not implement upkeep.Measurer.
+// NewQuota returns a quota for routes whose engine uses the store s. NewQuota panics if cfg is invalid, or if s does not implement [upkeep.Measurer],
+// which measures the size of the stored contents. The stores on Redis and DynamoDB do not implement upkeep.Measurer.
 func NewQuota(s any, cfg QuotaConfig) *Quota {
 	m, ok := dialect.Measurer(s)
 	switch {
@@ -183,9 +183,9 @@ func principalOf(scope string) string {
 	return principal
 }
 
-// Admit reports whether an operation in scope may begin. If ok is false, after is the time after which to try again. Only transports, such as package
-// oncehttp, call Admit. begun reports whether the operation has a record already; such an operation is not refused. begun is called only if the quota
-// is used up.
+// Admit reports whether an operation in scope may begin. If ok is false, after is the time after which the client can try again. Only transports,
+// such as package oncehttp, call Admit. begun reports whether the operation has a record already; an operation with a record is not refused. begun
+// is called only if the quota is used up.
 func (q *Quota) Admit(scope string, begun func() bool) (after time.Duration, ok bool) {
 	after, full := q.full(scope)
 	if !full || begun() {
@@ -241,8 +241,8 @@ func (q *Quota) forgotten() bool {
 	return true
 }
 
-// Gauges implements [gauge.Source]. It returns the bytes of the principal that has stored the most, and the number of requests that were refused. It
-// sends no statement to the database, and does not reveal names of principals.
+// Gauges implements [gauge.Source]. Gauges returns the bytes of the principal that has stored the most, and the number of requests that were
+// refused. Gauges sends no statement to the database, and does not reveal names of principals.
 func (q *Quota) Gauges(context.Context) ([]gauge.Value, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

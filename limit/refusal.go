@@ -26,7 +26,8 @@ type Refusal struct {
 	After  time.Duration // the time after which the client may try again
 }
 
-// Refusals returns the refusals that a [Limiter] can return, for documentation. Their field After is 0.
+// Refusals returns the refusals that a [Limiter] can return, for documentation. The field After of these
+// refusals is 0.
 func Refusals() []Refusal { return []Refusal{exceeded, overloaded} }
 
 var (
@@ -50,7 +51,8 @@ func refusalOf(r fairqueue.Refusal) *Refusal {
 	return &refused
 }
 
-// ServeHTTP implements [http.Handler]. It answers with r as application/problem+json, as package oncehttp does.
+// ServeHTTP implements [http.Handler]. ServeHTTP answers with r as application/problem+json, as package oncehttp
+// does.
 func (r *Refusal) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	body, err := json.Marshal(struct {
 		Type       string `json:"type"`

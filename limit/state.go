@@ -6,10 +6,10 @@ import (
 	"github.com/oncelib/once/internal/base/fairqueue"
 )
 
-// State is a snapshot of a [Limiter]. Its counters begin with 0 at the start of the process.
+// State is a snapshot of a [Limiter]. The counters in State begin with 0 at the start of the process.
 type State struct {
 	Running  int           // requests that are being served
-	Waiting  int           // requests that wait for their turn
+	Waiting  int           // requests that wait for a slot
 	Capacity int           // requests that may be served at the same time
 	Took     time.Duration // how long requests have lately been served, on average
 

@@ -93,7 +93,7 @@ func isHeaderValue(s string) bool {
 }
 
 // IsOfDelivery reports whether a header belongs to the delivery and not to the message, because a publisher or
-// HTTP itself writes this header. name must be in lower case.
+// HTTP itself writes this header. The parameter name must be in lower case.
 func IsOfDelivery(name string) bool {
 	switch name {
 	case "traceparent", "idempotency-key", "host", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade", "expect":

@@ -4,17 +4,18 @@ package message
 
 import "time"
 
-// Limits of a message, in bytes. All databases and brokers can transport a message within these limits.
+// These constants are the limits of a message, in bytes. All databases and brokers can transport a message
+// within these limits.
 const (
 	MaxText            = 255      // limit for each of ID, Source, Topic, Key, Type and Trace
 	MaxHeaders         = 16 << 10 // limit for the names and values of all headers together, in a message that is added to an outbox
-	MaxReceivedHeaders = 64 << 10 // the same limit in a message that an inbox receives; this limit is higher, because the delivery adds headers
+	MaxReceivedHeaders = 64 << 10 // limit for the names and values of all headers together, in a message that an inbox receives; higher than MaxHeaders, because the delivery adds headers
 	MaxPayload         = 1 << 20  // the default of outbox.Config.MaxPayload and inbox.Config.MaxPayload
 )
 
 // HeaderKeyHash is the header with the hash of the idempotency key of the operation that has added the message.
-// Logs contain the same hash (once.KeyHash), so that the logs of a consumer and of the service name the same
-// intent. An outbox writes the header.
+// Logs contain the same hash (once.KeyHash), so that you can find one operation in the logs of the service and
+// in the logs of a consumer. An outbox writes this header.
 const HeaderKeyHash = "idempotency-key-hash"
 
 // KeyHash returns the header [HeaderKeyHash], or "" if the message does not have this header, or if the value
@@ -40,7 +41,7 @@ const hashLen = 16
 // Different packages set the fields: the caller of outbox.Box.Add describes the event; Add and the database
 // set ID, Seq and CreatedAt; a relay sets Delivery; a decoder sets all fields that a received message has.
 type Message struct {
-	// ID identifies the event in every delivery; it is the CloudEvents id. An outbox accepts only UUIDs, and
+	// ID identifies the event in every delivery; ID is the CloudEvents id. An outbox accepts only UUIDs, and
 	// makes one by default. An inbox accepts any text, but not "". Consumers count a second message with the
 	// same Source and ID as a duplicate, or as an error.
 	ID string
@@ -50,7 +51,7 @@ type Message struct {
 	Source string
 
 	// Topic is where the message is sent to, or where it was received: a subject of NATS, a topic of Kafka, a
-	// path of HTTP. An outbox requires it.
+	// path of HTTP. An outbox requires a Topic.
 	Topic string
 
 	// Key orders messages. An outbox delivers the messages of one topic and key in the order in which their
@@ -64,7 +65,7 @@ type Message struct {
 	// the Seq of its argument. 0 means that the message has no number.
 	Seq int64
 
-	// Type names the kind of event, such as "refund.succeeded". An outbox requires it.
+	// Type names the kind of event, such as "refund.succeeded". An outbox requires a Type.
 	Type string
 
 	// Payload is the content of the message. Payload is delivered unchanged.
@@ -74,22 +75,22 @@ type Message struct {
 	// of the payload. An outbox refuses names that belong to the delivery: see [CheckHeaders].
 	Headers map[string]string
 
-	// Trace is the W3C traceparent that is delivered with the message. Default in an outbox: the trace that its
-	// Config.Trace finds in the context. "" means no trace.
+	// Trace is the W3C traceparent that is delivered with the message. Default in an outbox: the trace that
+	// outbox.Config.Trace finds in the context. "" means no trace.
 	Trace string
 
 	// CreatedAt is when the message was added to the outbox, by the clock of the database; in a message from
 	// another sender, it is the time that the sender states. The method Add of the outbox ignores CreatedAt.
-	// Zero means not known.
+	// Zero means that the time is not known.
 	CreatedAt time.Time
 
 	// Delivery is the number of this delivery of the message, 1 for the first delivery. In a message that an
 	// inbox receives, Delivery is the count of the broker. The method Add of the outbox ignores Delivery. 0
-	// means not known.
+	// means that the number is not known.
 	Delivery int
 }
 
 // TypeSkipped is the type of a marker, which replaces a message that a person has skipped in an outbox. The
-// marker has the topic, key, ID and Seq of that message and no payload, so that a consumer which expects every
-// Seq can continue. An inbox runs no handler for a marker.
+// marker has the topic, key, ID and Seq of the skipped message and no payload, so that a consumer which expects
+// every Seq can continue. An inbox runs no handler for a marker.
 const TypeSkipped = "once.skipped"

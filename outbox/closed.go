@@ -7,8 +7,8 @@ import (
 )
 
 // Closed wraps err to say that a [Publisher] can never deliver anything again, because its client library has
-// closed the connection for good, for example after a password was refused. The delivery does not count as an
-// attempt, and [Relay.Run] returns the error. The text of err must name the host and the cause.
+// closed the connection for good, for example after a password was refused. The failed delivery does not count
+// as an attempt, and [Relay.Run] returns the error. The text of err must name the host and the cause.
 func Closed(err error) error { return &closedError{&unavailableError{err}} }
 
 // IsClosed reports whether err, or an error in its chain, was made by [Closed].

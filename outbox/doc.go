@@ -1,6 +1,6 @@
 // Package outbox publishes events that commit together with the business write. A message is stored in the
 // transaction of the user. A [Relay] then delivers the message at least once. The messages of one key are
-// delivered in the order of their commits. Any number of processes can run a relay.
+// delivered in the order in which their transactions commit. Any number of processes can run a relay.
 //
 //	box := outbox.New(s, outbox.Config{})                           // s is the SQL store of the engine
 //	relay := box.Relay(natsbroker.Publisher(js), outbox.RelayConfig{})
@@ -16,6 +16,6 @@
 //	})
 //
 // [Relay.Run] returns nil when ctx ends. An error of Run says that the relay cannot work at all, for example
-// because the tables are missing. After such an error the relay delivers nothing, so the service should end
-// or report the error.
+// because the tables are missing. After an error of Run the relay delivers nothing, so the service should end or
+// report the error.
 package outbox

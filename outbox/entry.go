@@ -39,7 +39,7 @@ type Entry struct {
 	Encrypted    bool
 	PayloadBytes int64 // the length of the payload as it is stored; encryption makes it longer
 
-	OpScope, OpKey string // the scope of the operation that has added the message, as in its record; "" if no operation is known
+	OpScope, OpKey string // the scope and the key of the operation that has added the message, as in the record of the operation; OpScope is "" if no operation is known
 
 	Attempts int       // how many attempts have failed since the last Resume
 	FailedAt time.Time // when the first attempt failed, or the time of the last Resume, if that time is later
@@ -52,7 +52,7 @@ type Entry struct {
 type Filter struct {
 	State State  // default: all states except StateDelivered
 	Topic string // default: all topics
-	Key   string // requires Topic
+	Key   string // a Filter with a Key must also have a Topic
 	After int64  // the result next of the previous List
 	Limit int    // default: 50
 }
@@ -64,10 +64,10 @@ func notFound(id string) error {
 	return fmt.Errorf("outbox: the table has no message with the ID %s: %w. Try: once outbox list", id, ErrNotFound)
 }
 
-// List returns messages, the oldest first. To get the next page, pass next as Filter.After; 0 means that no
-// more messages exist. List needs no Encrypter. On PostgreSQL, List reads the first messages of each part of
-// the outbox, unless the filter has a key. To find blocked messages, List reads all messages of each key
-// that has a failed message.
+// List returns messages, the oldest first. To get the next page, pass next as Filter.After; if next is 0, no
+// more messages exist. List needs no Encrypter. On PostgreSQL, List reads the first messages of each part of the
+// outbox, unless the filter has a key. To find blocked messages, List reads all messages of each key that has a
+// failed message.
 func (b *Box[TX]) List(ctx context.Context, f Filter) (list []Entry, next int64, err error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
@@ -252,8 +252,8 @@ func (b *Box[TX]) behind(ctx context.Context, keys []failedKey) (list []failedKe
 }
 
 // Show returns the message with an ID. Show also finds delivered messages that are kept. If the Payload and
-// Headers of the message cannot be decrypted, Show returns an error, and also an Entry without these fields.
-// Show uses an index to find the message.
+// Headers of the message cannot be decrypted, Show returns an error, and also an Entry without Payload and
+// Headers. Show uses an index to find the message.
 func (b *Box[TX]) Show(ctx context.Context, id string) (Entry, error) {
 	e, s, err := b.find(ctx, id)
 	if err != nil {

@@ -27,17 +27,17 @@ const (
 	EventUnavailable EventType = "unavailable" // the destination of a topic cannot be reached, and the topic waits. If the event has no topic: no destination can be reached, and the relay releases its parts to other processes
 	EventDatabase    EventType = "database"    // the database has failed; the relay waits
 	EventBacklog     EventType = "backlog"     // sent periodically, with the Backlog
-	EventTaken       EventType = "taken"       // this process now has more or fewer parts of the outbox than before
+	EventTaken       EventType = "taken"       // this process now delivers more or fewer of the parts into which the outbox is divided
 )
 
 // Event is one event of a relay.
 type Event struct {
 	Type    EventType
-	Message message.Message // without its payload, and without headers if these cannot be decrypted; set with EventDelivered, EventFailed and EventStopped; EventUnavailable sets only its topic
+	Message message.Message // without its payload, and without headers if these cannot be decrypted; set with EventDelivered, EventFailed and EventStopped; with EventUnavailable, only the topic of Message is set
 	Err     error
 	NextAt  time.Time // the time of the next attempt
 	Backlog Backlog   // set with EventBacklog
-	Parts   int       // with EventTaken: how many parts of the outbox this process has
+	Parts   int       // with EventTaken: the outbox is divided into parts, and Parts is how many of them this process delivers
 }
 
 // Backlog says how many messages wait in the whole outbox, and how old they are.
@@ -68,8 +68,8 @@ func (o observers) Observe(ctx context.Context, e Event) {
 
 // Log returns an observer that writes failures to l. The level is Error if an operator must act, and Warn
 // otherwise. While the database or the destination of a topic cannot be reached, the observer writes the same
-// error at most once a minute, and the end of the outage at level Info. An EventTaken is at level Info as well.
-// If l is nil, the observer writes to the logger that slog.Default() returns at the time of the event.
+// error at most once a minute, and the end of the outage at level Info. An EventTaken is also written at level
+// Info. If l is nil, the observer writes to the logger that slog.Default() returns at the time of the event.
 // docs/logs.md has the names of the attributes.
 func Log(l *slog.Logger) Observer { return logObserver{l, new(outages.Log)} }
 

@@ -12,13 +12,13 @@ import (
 // Forgotten is the result of [Box.Forget].
 type Forgotten struct {
 	Erased  int64 // how many delivered messages had their payload and headers erased by this call
-	Waiting int64 // how many messages still wait for their delivery; these keep their payload and headers
+	Waiting int64 // how many messages still wait for their delivery; waiting messages keep their payload and headers
 }
 
 // Forget erases the payloads and headers of the kept delivered messages with a topic and key: see
-// Config.RetainDelivered. The IDs, numbers and times of the messages stay. Messages that wait for their
-// delivery are not changed, because they would be delivered without content: call Forget again after their
-// delivery, or skip them. Forget erases neither dead letters nor the copies at the broker and its
+// Config.RetainDelivered. The IDs, numbers and times of the messages stay. Messages that wait for their delivery
+// are not changed, because they would be delivered without content: call Forget again after the delivery of
+// these messages, or skip them. Forget erases neither dead letters nor the copies at the broker and its
 // consumers.
 //
 // After an error nothing has changed, unless the error has the kind [store.KindLost]. Forget can be called

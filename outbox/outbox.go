@@ -21,7 +21,7 @@ import (
 
 // Config configures an outbox. The zero value is ready to use.
 type Config struct {
-	// Source is the CloudEvents source, a URI reference, of messages that have no Source themselves. Default:
+	// Source is the CloudEvents source (a URI reference) of messages that are added without a Source. Default:
 	// "once".
 	Source string
 
@@ -56,8 +56,8 @@ type Box[TX any] struct {
 	added  *atomic.Int64 // the time of the last Add, by elapsed; 0 before the first one
 }
 
-// New returns the outbox in the database of s. The [Migrations] must have been run in this database.
-// New panics if cfg is invalid.
+// New returns the outbox in the database of s. You must have run the migrations in [Migrations] in this
+// database. New panics if cfg is invalid.
 func New[TX any](s sqlplane.SQL[TX], cfg Config) *Box[TX] {
 	cfg.Source = cmp.Or(cfg.Source, "once")
 	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, message.MaxPayload)
@@ -80,10 +80,10 @@ func New[TX any](s sqlplane.SQL[TX], cfg Config) *Box[TX] {
 // Add stores messages in tx, which is the transaction of a handler, or a transaction that the user has
 // opened. The messages are delivered if and only if tx commits. Add copies payloads and headers.
 //
-// All messages are checked before the first one is stored. An error that is not a [store.Error] names a message
-// that is invalid: then nothing was stored, and tx can still be used. After a [store.Error], tx can only be
-// rolled back. On pgxstore the messages are sent together with COMMIT, without an additional round trip. So if
-// the database refuses a message, the error comes from the commit and not from Add.
+// Add checks all messages before it stores the first message. An error that is not a [store.Error] names an
+// invalid message: then nothing was stored, and tx can still be used. After a store.Error, roll tx back: no
+// other use of tx is possible. On pgxstore the messages are sent together with COMMIT, without an additional
+// round trip. So on pgxstore, if the database refuses a message, the commit returns the error, and not Add.
 //
 // A message with a key locks the row of its topic and key until tx ends. The rows of one Add, and on pgxstore
 // the rows of a whole operation, are locked in a fixed order, so that transactions do not deadlock. On other
@@ -106,8 +106,8 @@ func (b *Box[TX]) Add(ctx context.Context, tx TX, messages ...message.Message) e
 	return nil
 }
 
-// Declare is [Box.Add] for a batch. After an error nothing was declared. The parameter ctx is
-// passed to Config.Trace.
+// Declare is like [Box.Add], but adds the messages to a batch. If Declare returns an error, no message was added
+// to the batch. The parameter ctx is passed to Config.Trace.
 func (b *Box[TX]) Declare(ctx context.Context, batch *once.Batch, messages ...message.Message) error {
 	statements, err := b.statements(ctx, current.OfBatch(batch), messages)
 	if err != nil {

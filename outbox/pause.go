@@ -25,8 +25,8 @@ type Pause struct {
 }
 
 // Pause stops the delivery of the messages of a topic and key, or of the whole topic if key is "". New messages
-// can still be added. Relays notice the pause within two seconds, and finish the deliveries that are already in
-// flight.
+// of a paused topic or key can still be added to the outbox. Relays notice the pause within two seconds, and
+// finish the deliveries that are already in flight.
 func (b *Box[TX]) Pause(ctx context.Context, topic, key, reason string) error {
 	if err := errors.Join(checkTarget(topic, key), checkReason(reason)); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (b *Box[TX]) Paused(ctx context.Context) (list []Pause, err error) {
 	return list, err
 }
 
-// Resumed is the result of Resume.
+// Resumed is the result of Box.Resume.
 type Resumed struct {
 	Paused   bool  // the topic or key was paused before the call
 	Messages int64 // how many failing and stopped messages will be tried again
@@ -106,7 +106,7 @@ func (b *Box[TX]) Resume(ctx context.Context, topic, key string) (Resumed, error
 // marker is delivered like any other message, so that consumers see no gap. The payload of the message is
 // erased.
 //
-// A delivery that is already in flight is not cancelled. If such a delivery succeeds before Skip writes,
+// A delivery that is already in flight is not cancelled. If a delivery in flight succeeds before Skip writes,
 // Skip returns [ErrNotFound]. A second Skip of the same message changes nothing.
 func (b *Box[TX]) Skip(ctx context.Context, id, reason string) error {
 	if err := checkReason(reason); err != nil {

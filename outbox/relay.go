@@ -152,10 +152,10 @@ func newRelay(db sqlplane.Database, p Publisher, cfg RelayConfig) *Relay {
 	return r
 }
 
-// Run delivers messages until ctx ends. When ctx has ended, Run waits for the deliveries in flight, and
-// releases its share of the messages so that other processes can deliver them. Then Run returns nil.
-// While the database cannot be reached, Run reports the errors to the observer and waits. If Run returns
-// an error, the relay cannot work at all, or the publisher has returned [Closed].
+// Run delivers messages until ctx ends. When ctx has ended, Run waits for the deliveries in flight, and releases
+// its share of the messages so that other processes can deliver them. After that, Run returns nil. While the
+// database cannot be reached, Run reports the errors to the observer and waits. If Run returns an error, the
+// relay cannot work at all, or the publisher has returned [Closed].
 func (r *Relay) Run(ctx context.Context) error {
 	// Two runs would share the board and the finishers of this relay.
 	if !r.running.CompareAndSwap(false, true) {
@@ -299,8 +299,8 @@ const (
 	wakeAgain = 10 * time.Millisecond // between two looks after the same Add: a look finds all earlier commits, and most commits are of other transactions
 )
 
-// Wake makes the relay look for messages immediately. It has an effect only if this process has added
-// messages in the last ten seconds. Set once.Config.AfterCommit to the method Wake.
+// Wake makes the relay look for messages immediately. Wake has an effect only if this process has added messages
+// in the last ten seconds. Set once.Config.AfterCommit to the method Wake.
 func (r *Relay) Wake() {
 	added, now := r.added.Load(), elapsed()
 	switch {

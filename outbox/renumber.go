@@ -15,12 +15,12 @@ import (
 // has changed nothing.
 var ErrBacklog = errors.New("outbox: messages with a key still wait for their delivery. Try: run \"once relay\" until \"once outbox list\" shows no waiting message, and then renumber again")
 
-// Renumber moves the numbers of all keys forward. Call Renumber after the database was restored from a
-// backup. Consumers may already have seen messages that were numbered after the backup. Without Renumber,
-// new messages would get these numbers again, and consumers would treat them as duplicates. The next message
-// of each key gets the number after+1, even if the restored database has no row for the key. The result
-// after is the time of the database in milliseconds, or the greatest existing number if this number is
-// greater than the time. So Renumber returns a greater number after a second restore of the same backup.
+// Renumber moves the numbers of all keys forward. Call Renumber after the database was restored from a backup.
+// Consumers may already have seen messages that were numbered after the backup. Without Renumber, new messages
+// would get the same numbers again, and consumers would treat the new messages as duplicates. The next message
+// of each key gets the number after+1, even if the restored database has no row for the key. The result after is
+// the time of the database in milliseconds, or the greatest existing number if this number is greater than the
+// time. So Renumber returns a greater number after a second restore of the same backup.
 //
 // Consumers with inbox.InOrder wait for the missing numbers until inbox.Inbox.Renumber is called. Call Renumber
 // while the service does not run, after a relay has delivered all waiting messages. The error is [ErrBacklog]
@@ -58,7 +58,7 @@ func (b *Box[TX]) Renumber(ctx context.Context, reason string) (after int64, err
 	return after, err
 }
 
-// Started returns the number that the last [Box.Renumber] has returned, or 0 if Renumber was never
+// Started returns the number that the last call of [Box.Renumber] has returned, or 0 if Renumber was never
 // called.
 func (b *Box[TX]) Started(ctx context.Context) (after int64, err error) {
 	err = b.db.Pool().Query(ctx, b.statement("select seq from once_stream_start where id = 1"), func(row sqlplane.Row) error { return row.Scan(&after) })

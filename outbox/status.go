@@ -24,7 +24,8 @@ const (
 	WaitFailing Wait = "failing" // some messages of the topic are tried again, or wait for a person; later messages of their keys wait
 )
 
-// Waits returns all reasons, in a fixed order: reasons that concern a whole topic come first.
+// Waits returns all reasons why messages of a topic can wait, in a fixed order: reasons that concern a whole
+// topic come first.
 func Waits() []Wait {
 	return []Wait{WaitPaused, WaitDown, WaitHanging, WaitFull, WaitRate, WaitFailing}
 }
@@ -37,7 +38,7 @@ type TopicWait struct {
 	Reason   string    // the reason of the pause, or the error
 	Node     string    // the relay that reports the wait; "" with WaitPaused and WaitFailing
 	Messages int64     // with WaitFailing: the number of failed messages, of which at most 500 are counted; with WaitPaused: the number of paused keys
-	More     bool      // the number may be greater than Messages
+	More     bool      // more messages or keys than Messages may wait
 	Stopped  int64     // with WaitFailing: how many of Messages wait for a person
 }
 
@@ -51,7 +52,7 @@ type Topic struct {
 	Name   string
 	Oldest time.Time   // when the oldest waiting message was added; zero if no message waits
 	Ready  time.Time   // when the oldest message was added that is neither paused nor blocked; zero if no such message waits
-	Waits  []TopicWait // in the order of [Waits]; empty if the messages of the topic are being delivered
+	Waits  []TopicWait // why messages of the topic wait, in the order of the function [Waits]; empty if the messages of the topic are being delivered
 	Now    time.Time   // the time of the database when the state was read
 }
 
@@ -65,9 +66,10 @@ const (
 	mostNoted   = 10_000 // topics that relays have reported
 )
 
-// Topics returns the topics with waiting messages, and the paused topics. For each topic it returns the age of
-// the oldest message, and why this message waits. Topics reads one row for each topic in each part of the
-// outbox, and a few more rows for failing topics. The number of waiting messages does not matter.
+// Topics returns the topics with waiting messages, and the paused topics. For each of these topics, Topics
+// returns the age of the oldest message, and why this message waits. Topics reads one row for each topic in each
+// part of the outbox, and a few more rows for failing topics. How many rows Topics reads does not depend on the
+// number of waiting messages.
 func (b *Box[TX]) Topics(ctx context.Context) ([]Topic, error) {
 	list, _, err := readTopics(ctx, b.db, "", allTopics)
 	return list, err

@@ -22,7 +22,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Defaults of [Config].
+// These are the defaults of [Config].
 const (
 	DefaultBatch         = 100
 	DefaultBatchArchived = 5000 // with Archive; higher than without Archive, because each batch costs a few flushes of the disk, but locks no rows during the flushes
@@ -33,15 +33,16 @@ const (
 // Config configures a [Sweeper]. The zero value is ready to use.
 type Config struct {
 	// Batch is how many rows one transaction deletes at most. While transactions are slow, because the database
-	// is busy, the sweeper uses smaller batches. With Archive, the sweeper begins with small batches, makes them
-	// larger while the archive is quick, and halves them after an error. On SQL databases, such a batch also ends after
-	// 8 MiB, because its rows are in memory. Default 100; with Archive 5,000.
+	// is busy, the sweeper uses smaller batches. With Archive, the sweeper begins with small batches, makes the
+	// batches larger while the archive is quick, and halves the batches after an error. On SQL databases, a
+	// batch for the archive also ends after 8 MiB, because its rows are in memory. Default 100; with Archive
+	// 5,000.
 	Batch int
 
-	// Rate is how many rows are deleted in a second at most. With every Rate, the sweeper pauses for at least
-	// half of the time. If the store reports that other transactions could write during a part of the
-	// sweeper's transaction, this part counts as a pause. Use a lower rate for MariaDB and MySQL servers with
-	// few cores, where deleting a row costs several times as much as on PostgreSQL. Default 10,000.
+	// Rate is how many rows are deleted in a second at most. Whatever Rate is, the sweeper pauses for at least
+	// half of the time. If the store reports that other transactions could write during a part of the sweeper's
+	// transaction, this part counts as a pause. Use a lower rate for MariaDB and MySQL servers with few cores,
+	// where deleting a row costs several times as much as on PostgreSQL. Default 10,000.
 	Rate int
 
 	// Every is how long [Sweeper.Run] pauses when no expired rows are left. The pause varies at random by up to
@@ -49,20 +50,21 @@ type Config struct {
 	// minute.
 	Every time.Duration
 
-	// Archive is called with the rows of a batch before they are deleted; an example is
-	// (*archive.Writer).Write. The rows are deleted only if Archive returns nil. Archive may receive a row
-	// twice, because the process may die before the deletion. Archive and the deletion of a batch have ten minutes
-	// together; after that time the pass ends with an error. Default: rows are deleted without a copy.
+	// Archive is called with the rows of a batch before they are deleted; an example is (*archive.Writer).Write.
+	// The rows are deleted only if Archive returns nil. Archive may receive a row twice, because the process may
+	// die before the deletion. Archive and the deletion of a batch have ten minutes together; after ten minutes
+	// the pass over the expired rows ends with an error. Default: rows are deleted without a copy.
 	Archive func(ctx context.Context, rows []upkeep.Expired) error
 
-	// Observe is called synchronously after each batch and at the end of each pass. Default: no function.
+	// Observe is called synchronously after each batch and at the end of each pass over the expired rows.
+	// Default: no function.
 	Observe func(Pass)
 }
 
-// Pass is the progress of one pass over the expired operations.
+// Pass is the progress of one pass: one search for all expired operations, which deletes them.
 type Pass struct {
 	Rows int           // how many rows were deleted so far
-	Took time.Duration // the time since the pass began, including pauses
+	Took time.Duration // the time since the pass over the expired operations began, including pauses
 	Over bool          // the pass has ended
 	Err  error         // the error with which the pass has ended early, or nil
 }
@@ -74,8 +76,8 @@ type Sweeper struct {
 	kept  atomic.Int64 // with Archive: how many rows the next batch has at most, also in the next pass
 }
 
-// New returns a sweeper of s, which must implement [upkeep.Sweeper] or wrap a store that does. New panics if s
-// does neither, or if cfg is invalid, because each of these is a mistake in the program.
+// New returns a sweeper of s. The store s must implement [upkeep.Sweeper], or wrap a store that implements
+// upkeep.Sweeper. Otherwise, or if cfg is invalid, New panics, because the program has a mistake.
 func New(s store.Operations, cfg Config) *Sweeper {
 	sweeper, ok := store.As[upkeep.Sweeper](s)
 	if !ok {
@@ -102,8 +104,8 @@ func New(s store.Operations, cfg Config) *Sweeper {
 	return created
 }
 
-// Sweep deletes all expired operations and returns how many rows it has deleted. At the first error, or when
-// ctx ends, Sweep returns the number of rows that it has deleted until then.
+// Sweep deletes all expired operations and returns how many rows it has deleted. At the first error, or when ctx
+// ends, Sweep returns the number of rows that it has already deleted.
 func (s *Sweeper) Sweep(ctx context.Context) (rows int, err error) {
 	began := time.Now()
 	p := pace{batch: s.cfg.Batch, most: s.cfg.Batch, rate: s.cfg.Rate, keeps: s.cfg.Archive != nil}

@@ -9,7 +9,8 @@ import (
 // that Allow has returned, with the outcome of the attempt.
 //
 // The TwoStepCircuitBreaker of gobreaker has almost the same methods, but uses another type for the outcome. Package retry/breaker makes a Breaker
-// of it. For failsafe-go's CircuitBreaker, implement Allow with TryAcquirePermit, and return a function that calls RecordSuccess or RecordFailure.
+// of a TwoStepCircuitBreaker. For failsafe-go's CircuitBreaker, implement Allow with TryAcquirePermit, and return a function that calls
+// RecordSuccess or RecordFailure.
 type Breaker interface {
 	// Allow returns an error if no attempt may be made now. If err is nil, the caller must call done exactly once after the attempt. Any goroutine
 	// may call done.

@@ -9,8 +9,8 @@ import "sync/atomic"
 // Timeouts have a stricter rule. After a timeout, the destination may still work on the request, and a retry adds to the load of the destination.
 // So a request that timed out is not retried if at least three other requests have timed out at other times. Requests that timed out earlier count
 // if they timed out after the last success. Requests that were sent later count if none of the later requests has succeeded: see [Budget.Begin].
-// "At other times" means that the two times differ by at least half of this attempt's timeout. So if a server hangs only for a moment, and several
-// requests time out together, these requests are retried as far as the budget allows.
+// "At other times" means that the two times differ by at least half of the timeout of the failed attempt. So if a server hangs only for a moment,
+// and several requests time out together, these requests are retried as far as the budget allows.
 //
 // A rate limit is not an outage. If a server answers with a rate limit and a time, the server expects a retry at that time: see [ClassRateLimited].
 // Retries after a rate limit have a second bucket with five times Burst tokens, and each success puts one token back. So workers that share a quota
@@ -24,7 +24,7 @@ type Budget struct {
 	Percent int
 
 	// Burst is the number of retries that are allowed without a success between them. Choose a small Burst, because in an outage every process
-	// sends this number of additional requests. Default: 10. If Burst is negative, retries are not limited.
+	// sends Burst additional requests. Default: 10. If Burst is negative, retries are not limited.
 	Burst int
 
 	silence
@@ -67,7 +67,7 @@ func giveBack(used *atomic.Int64, n int64) {
 }
 
 // Spend takes the price of another attempt after a failure of class c, and reports whether the budget had enough tokens. [Do] and [Policy.Next] call
-// it. If a program repeats requests without these functions, such as a relay that redelivers messages, the program calls Spend itself.
+// Spend. If a program repeats requests without these functions, such as a relay that redelivers messages, the program calls Spend itself.
 func (b *Budget) Spend(c Class) bool { return b.payFor(c, 0) }
 
 // allow reports whether another attempt may follow the failed attempt f, and takes its price.

@@ -11,8 +11,8 @@ import (
 type Class uint8
 
 const (
-	ClassUnknown     Class = iota // the attempt may have taken effect: a reset connection, a timeout, a 500
-	ClassTransient                // the attempt had no effect, and the next one may succeed: no connection was made
+	ClassUnknown     Class = iota // the attempt may have taken effect, for example after a reset connection, a timeout or a 500
+	ClassTransient                // the attempt had no effect, for example because no connection was made, and the next attempt may succeed
 	ClassThrottled                // the attempt had no effect, because the server is overloaded
 	ClassInFlight                 // an earlier attempt of the same intent is still running
 	ClassUnseen                   // the server has provably not read the request: the first re-send is immediate and costs a tenth of a retry
@@ -118,7 +118,7 @@ func classOf(name string) Class { return Class(max(0, slices.Index(classes[:], n
 
 // Permanent marks err as permanent: another attempt would fail, too. Permanent(nil) returns nil. After a permanent error, [Do] does not try again,
 // and returns err itself. An inbox stores the message as a dead letter at once. An outbox relay does not deliver the message again, and the later
-// messages with its ordering key wait until an operator decides.
+// messages with the same ordering key wait until an operator decides.
 func Permanent(err error) error {
 	if err == nil {
 		return nil

@@ -5,8 +5,8 @@
 //		return charge(ctx, order)
 //	})
 //
-// The function must be safe to repeat: either its work is harmless to repeat, or all attempts have the same idempotency key. Otherwise set
-// [Policy.Unsafe].
+// The function must be safe to repeat: either its work is harmless to repeat, or all attempts have the same idempotency key. If the
+// function is not safe to repeat, set [Policy.Unsafe].
 //
 // A nil or zero [Policy] means: five attempts; random pauses of at most 100 ms, 200 ms, 400 ms, ... up to 2 s; and a budget that limits retries to a
 // tenth of the successes. Retries end 10 s after the first failure; in package retryhttp these 10 s begin with the call. The budget is on by default
@@ -24,10 +24,10 @@
 //	  after time.Duration,         The next attempt is not earlier than after
 //	  causeFirst bool)             true: the class of the cause, if it has one, takes precedence
 //
-// The outermost error in the chain that has one of these methods decides. If no error in the chain has such a method, the class is [ClassUnknown]:
-// the attempt may have taken effect. [Permanent], [After] and [AfterLimit] return errors that have the right methods.
+// The outermost error in the chain that has one of these methods decides. If no error in the chain has one of these methods, the class is
+// [ClassUnknown]: the attempt may have taken effect. [Permanent], [After] and [AfterLimit] return errors that have the right methods.
 //
 // # HTTP
 //
-// Package retryhttp applies these rules to HTTP requests.
+// Package retryhttp applies the rules of package retry to HTTP requests.
 package retry

@@ -8,7 +8,8 @@ import (
 // Policy says how often and for how long a function is tried. The zero value and a nil *Policy are ready to use. A Policy must not be changed while
 // it is in use; any number of calls may share it.
 type Policy struct {
-	// Attempts is the largest number of attempts, including the first one. Default: 5. A negative number means 1.
+	// Attempts is the largest number of attempts, including the first attempt. Default: 5. A negative number
+	// means 1.
 	Attempts int
 
 	// Base is the longest pause after the first failure. The longest pause doubles with every further failure, up to Cap. The pause itself is random
@@ -19,16 +20,16 @@ type Policy struct {
 	// Default: 2 s.
 	Cap time.Duration
 
-	// Total limits the time of all retries together. In [Do] this time begins with the first failure, because Do does not read the clock before. So
-	// only Timeout and the context limit the first attempt. In package retryhttp the time begins with the call. When Total has passed, no retry
-	// begins, and the context of a running retry ends. Default: 10 s. If Total is negative, only the context limits the retries.
+	// Total limits the time of all retries together. In [Do] the time Total begins with the first failure, because Do does not read the clock
+	// before. So only Timeout and the context limit the first attempt. In package retryhttp the time begins with the call. When Total has passed,
+	// no retry begins, and the context of a running retry ends. Default: 10 s. If Total is negative, only the context limits the retries.
 	Total time.Duration
 
 	// Timeout limits each attempt, by its context. Default: 0, no limit.
 	Timeout time.Duration
 
-	// Unsafe says that the function must not take effect twice. Then only failures that prove that the attempt had no effect are retried:
-	// [ClassTransient], [ClassThrottled], [ClassUnseen] and [ClassRateLimited].
+	// Unsafe says that the function must not take effect twice. If Unsafe is set, only failures that prove that the attempt had no effect
+	// are retried: [ClassTransient], [ClassThrottled], [ClassUnseen] and [ClassRateLimited].
 	Unsafe bool
 
 	// Budget limits retries in proportion to successes. Default: all calls of the process without a budget of their own share one budget.
@@ -45,14 +46,14 @@ type Policy struct {
 
 // FailedAttempt is the input of [Policy.Next].
 type FailedAttempt struct {
-	Attempt int // the number of the failed attempt: 1, 2, ......
+	Attempt int // the number of the failed attempt: 1, 2, ...
 	Class   Class
-	After   time.Duration // the pause that the server has asked for; 0 if it has not asked for a pause
+	After   time.Duration // the pause that the server has asked for; 0 if the server has not asked for a pause
 
 	Elapsed  time.Duration // the part of Policy.Total that has passed
 	Deadline time.Duration // when the caller's own time is over, on the same clock as Elapsed; 0 means never
 
-	Silent int64 // the result of Budget.Begin if the attempt was given up without an answer; -1 if it was given up and has no number; 0 if it was not given up
+	Silent int64 // the result of Budget.Begin if the attempt was given up without an answer; -1 if the attempt was given up and has no number; 0 if the attempt was not given up
 
 	Begun, Now time.Duration // the times at which the attempt began and was given up, on the clock of Budget.Begin
 
@@ -60,8 +61,8 @@ type FailedAttempt struct {
 }
 
 // Next decides what follows a failed attempt. If the result stop is "", another attempt follows, after a pause of the length wait. If stop is not "",
-// no attempt follows. Next does not read a clock, generate random numbers or wait. So a simulation can run the same code as production. Next takes
-// the price of the next attempt from the budget. The caller must call [Budget.Succeed] after a success.
+// no attempt follows. Next does not read a clock, generate random numbers or wait. So a simulation can call Next in the same way as a real program.
+// Next takes the price of the next attempt from the budget. The caller must call [Budget.Succeed] after a success.
 func (p *Policy) Next(f FailedAttempt) (wait time.Duration, stop Reason) { return p.next(&f) }
 
 func (p *Policy) next(f *FailedAttempt) (wait time.Duration, stop Reason) {

@@ -33,18 +33,18 @@ type silence struct {
 	givenUp [heed]time.Duration // when the first failing intents were given up
 }
 
-// Begin returns a number for an attempt that is about to be sent. The parameter at is the current time. All users of a budget must read it from the
-// same clock, and any clock will do. Begin is for callers of [Policy.Next] that have a timeout for each attempt, as package retryhttp has. These
-// callers set the fields Silent, Begun and Now of [FailedAttempt], and after a success they call Answered instead of Succeed. The numbers allow the
-// budget to recognise a destination that answers none of many requests. Such a destination gets no retries. [Do] does not number attempts; it
-// recognises timeouts by context.DeadlineExceeded and os.ErrDeadlineExceeded.
+// Begin returns a number for an attempt that is about to be sent. The parameter at is the current time. All users of a budget must read the time
+// from the same clock, and they can choose any clock. Begin is for callers of [Policy.Next] that have a timeout for each attempt, as package
+// retryhttp has. These callers set the fields Silent, Begun and Now of [FailedAttempt], and after a success they call Answered instead of
+// Succeed. The numbers allow the budget to recognise a destination that answers none of many requests, and to refuse retries to this
+// destination. The function [Do] does not number attempts, and recognises timeouts by context.DeadlineExceeded and os.ErrDeadlineExceeded.
 func (b *Budget) Begin(at time.Duration) (number int64) {
 	number = b.begun.Add(1)
 	b.starts[number%heed].Store(int64(at))
 	return number
 }
 
-// Answered is [Budget.Succeed] for an attempt that has a number from [Budget.Begin].
+// Answered is like [Budget.Succeed], but for an attempt that has a number from [Budget.Begin].
 func (b *Budget) Answered(number int64) {
 	// Attempts may be answered in another order than they began, so only a higher number is stored.
 	for latest := b.latest.Load(); latest < number && !b.latest.CompareAndSwap(latest, number); {

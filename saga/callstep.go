@@ -12,14 +12,16 @@ import (
 // CallStep is a step that calls another service: see [Call].
 type CallStep[In, Out any] struct{ *step }
 
-// Call returns a step that calls another service. The intent, with the input, is committed before the call, and
-// the service's answer is committed with the next commit of the saga. Every process that makes this call, at
-// any time, uses the same key and the same input (the parameters key and in of fn).
+// Call returns a step that calls another service. The intent (the note that the call will be made) and the input
+// are committed before the call, and the service's answer is committed with the next commit of the saga. Every
+// process that makes this call, at any time, uses the same key and the same input (the parameters key and in of
+// fn).
 //
 // If fn returns a [once.Failure], the service has refused. If fn returns [Again], the service has answered "not
-// yet". An error of [lease.NotSent] says that the call was not made. After any other error the call may have
-// taken effect: then SafeToRepeat, DedupedFor, Check or Cancel decides how the saga continues. If the step has
-// none of these four, the saga is stuck until a person decides.
+// yet". An error of [lease.NotSent] says that the call was not made. After an error of another kind than
+// once.Failure, Again and lease.NotSent, the call may have taken effect: then SafeToRepeat, DedupedFor, Check or
+// Cancel decides how the saga continues. If the step has none of these four, the saga is stuck until a person
+// decides.
 func Call[In, Out any](name string, fn func(ctx context.Context, key string, in In) (Out, error)) *CallStep[In, Out] {
 	s := newStep(name, kindCall, reflect.TypeFor[Out]())
 	s.call = func(ctx context.Context, key string, in json.RawMessage) (json.RawMessage, error) {
@@ -29,13 +31,13 @@ func Call[In, Out any](name string, fn func(ctx context.Context, key string, in 
 }
 
 // SafeToRepeat says that the call has one effect, however often and however late it is made with the same key.
-// If such a step has no Undo, no intent is committed before the call. Then the input of the step is not stored
-// before the call either: a repeated call gets the input that the flow computes at that time.
+// If a step with SafeToRepeat has no Undo, neither an intent nor the input of the step is stored before the
+// call: a repeated call gets the input that the flow computes at that time.
 func (s *CallStep[In, Out]) SafeToRepeat() *CallStep[In, Out] { s.repeats, s.life = true, 0; return s }
 
 // DedupedFor says that the service deduplicates by the key, and remembers a key for the time life. The call is
-// repeated until nine tenths of life have passed since the intent. After [Again], a new intent is committed
-// before the next attempt.
+// repeated until nine tenths of life have passed since the intent (the note that the call will be made) was
+// committed. If the call returns the error of [Again], a new intent is committed before the next attempt.
 func (s *CallStep[In, Out]) DedupedFor(life time.Duration) *CallStep[In, Out] {
 	s.repeats, s.life = life > 0, life
 	return s
@@ -79,18 +81,18 @@ func (s *CallStep[In, Out]) Cancel(fn func(ctx context.Context, key string, in I
 // Pivot has the same meaning as [TxStep.Pivot].
 func (s *CallStep[In, Out]) Pivot() *CallStep[In, Out] { s.pivot = true; return s }
 
-// Attempts is [TxStep.Attempts].
+// Attempts has the same meaning as [TxStep.Attempts].
 func (s *CallStep[In, Out]) Attempts(n int) *CallStep[In, Out] { s.attempts = n; return s }
 
-// Timeout is [TxStep.Timeout].
+// Timeout has the same meaning as [TxStep.Timeout].
 func (s *CallStep[In, Out]) Timeout(d time.Duration) *CallStep[In, Out] { s.timeout = d; return s }
 
-// Do is [TxStep.Do].
+// Do has the same meaning as [TxStep.Do].
 func (s *CallStep[In, Out]) Do(ctx Context, in In) (Out, error) {
 	return take[In, Out](ctx, s.step, "", in)
 }
 
-// DoKey is [TxStep.DoKey].
+// DoKey has the same meaning as [TxStep.DoKey].
 func (s *CallStep[In, Out]) DoKey(ctx Context, key string, in In) (Out, error) {
 	return take[In, Out](ctx, s.step, key, in)
 }

@@ -21,11 +21,12 @@ import (
 // Action is what a [Decision] does to its saga.
 type Action string
 
-// These are the actions. ActionRetry, ActionSkip and ActionForce are only for a saga that is stuck.
+// These are the actions of a Decision. ActionRetry, ActionSkip and ActionForce are only for a saga that is
+// stuck.
 const (
 	ActionRetry  Action = "retry"  // the saga continues at the same step, with the full number of tries
 	ActionSkip   Action = "skip"   // the saga continues without the undo of Step: a person has undone the step, or its effect stays
-	ActionForce  Action = "force"  // the saga continues with an outcome of the call Step that the person supplies
+	ActionForce  Action = "force"  // the saga continues with the outcome that the person supplies for the call Step
 	ActionCancel Action = "cancel" // the saga begins to undo its steps: see [Runner.Cancel]
 	ActionWake   Action = "wake"   // the wait of the saga ends: see [Runner.Wake]
 )
@@ -38,22 +39,22 @@ type Decision struct {
 	Step string
 
 	// Call, if it is set, is the key, as in [Status], of the call that ActionForce decides about. If the saga
-	// has made another call since, Decide changes nothing.
+	// has made another call since then, Decide changes nothing.
 	Call string
 
-	// Fence, if it is not zero, is the fence of the record that the person has seen. If the saga has continued
-	// since, Decide changes nothing.
+	// Fence, if it is not zero, is the fence (a number that grows with each change) of the record that the
+	// person has seen. If the saga has continued since then, Decide changes nothing.
 	Fence int64
 
-	// Value, with ActionForce, is the result of the call, as JSON: it says that the call has happened.
-	// ActionForce without Value says that the call has not happened and never will. Then the call is made
-	// again under another key, unless the saga has begun to undo its steps.
+	// Value, with ActionForce, is the result of the call, as JSON. Value says that the call has happened.
+	// ActionForce without Value says that the call has not happened and never will. After ActionForce without
+	// Value, the call is made again under another key, unless the saga has begun to undo its steps.
 	Value json.RawMessage
 
-	// Who names the person who decides, and Reason says why. Both are written to the audit (table once_audit
-	// of package operate) in the same commit as the decision. The audit requires a store with SQL tables. If
-	// Who is "", no entry is written. If the decision cancels the saga, Reason is the message of the failure
-	// with which the saga ends.
+	// Who names the person who decides, and Reason says why. Who and Reason are written to the audit (table
+	// once_audit of package operate) in the same commit as the decision. The audit requires a store with SQL
+	// tables. If Who is "", no entry is written to the audit. If the decision cancels the saga, Reason is the
+	// message of the failure with which the saga ends.
 	Who, Reason string
 
 	// Encrypter encrypts Value. Encrypter is required if the saga is encrypted.
@@ -79,12 +80,12 @@ func (d Decision) check() error {
 	return nil
 }
 
-// Decide stores a decision about a saga, and returns the effect of the decision in words. Decide needs only
-// the store of the saga, not the definition of the saga: any node that has the definition then continues the
-// saga. An error with the code [once.CodeMismatch] says that the decision does not fit the state of the saga,
-// and that nothing was changed. For ActionCancel, Decide also returns the errors of [Runner.Cancel]. An error
-// with the code [once.CodeConflict] says that the saga has continued during the call of Decide. The cause is
-// another decision, or this decision if the answer to its commit was lost. Look at the saga's status before
+// Decide stores a decision about a saga, and returns the effect of the decision in words. Decide needs only the
+// store of the saga, not the definition of the saga: any node that has the definition then continues the saga.
+// An error with the code [once.CodeMismatch] says that the decision does not fit the state of the saga, and that
+// nothing was changed. For ActionCancel, Decide also returns the errors of [Runner.Cancel]. An error with the
+// code [once.CodeConflict] says that the saga has continued during the call of Decide. Then another decision was
+// stored, or this decision was stored but the answer to its commit was lost. Look at the saga's status before
 // you decide again.
 func Decide(ctx context.Context, ops store.Operations, id ID, d Decision) (detail string, err error) {
 	if err := d.check(); err != nil {

@@ -22,38 +22,41 @@
 //	go runner.Run(ctx)                                 // on each node: finishes what other nodes have begun
 //	receipt, err := saga.Do(ctx, runner, Orders, saga.ID{Tenant: "acme", Key: "order-42"}, o)
 //
-// A flow is an ordinary Go function. A flow may run many times, and a finished step returns its earlier
-// result. So the code of a flow outside of its steps must depend only on its input and on the results of its
-// steps. If a run does not reach a step that an earlier run has taken, the saga is stuck until a person
-// decides, and does nothing else before that: the program has changed, and the new program would do other work
-// than the saga has begun.
+// A flow is an ordinary Go function. A flow may run many times, and a finished step returns its earlier result.
+// So the code of a flow outside of its steps must depend only on the input of the flow and on the results of the
+// steps. If a run of the flow does not reach a step that an earlier run has taken, the program has changed, and
+// the new program would do other work than the saga has begun. The saga is then stuck: it does nothing until a
+// person decides.
 //
 // # Errors of a step
 //
-//   - a [once.Failure] means "no". The failure is stored, and each run of the flow gets the same failure again.
-//     The flow may take another step instead, or return the failure.
-//   - [Again] means "not yet". The saga waits, and holds neither a lock nor a connection meanwhile.
-//   - after any other error the step is tried again, after a growing pause. If the step is a call, its outcome is not known; see [Call].
+//   - a [once.Failure] means that the answer of the step is "no". The failure is stored, and each run of the
+//     flow gets the same failure again. The flow may take another step instead, or return the failure.
+//   - the error of [Again] means that the answer of the step is "not yet". While the saga waits, it holds
+//     neither a lock nor a connection.
+//   - after an error that is neither a once.Failure nor an error of Again, the step is tried again, after a growing pause. If the step
+//     is a call, its outcome is not known; see [Call].
 //
 // # Compensation and pivot
 //
-// A saga compensates when the flow returns a failure, when a step has used all its tries, when the deadline
-// has passed, or when a caller cancels the saga. To compensate means that the flow does not run again, and
-// that the saga undoes its steps. There is one exception: if the pivot was in flight and turns out to have
-// succeeded, the flow continues. The decision to compensate is stored before the first undo or together with
-// the first undo. The steps are undone in reverse order. The runner finds each undo by the step's name, and
-// passes the step's stored input and result to the undo. A step that has failed has no effect, and is not
-// undone. If a call is in flight, its outcome is found out first: the call is repeated under its key, checked,
-// or cancelled by its key. The effect of a step without an undo stays.
+// A saga compensates when the flow returns a failure, when a step has used all its tries, when the deadline has
+// passed, or when a caller cancels the saga. To compensate means that the flow does not run again, and that the
+// saga undoes its steps. There is one exception: if the pivot (the step after which a saga can no longer be
+// undone) was in flight and turns out to have succeeded, the flow continues. The decision to compensate is
+// stored before the first undo or together with the first undo. The steps are undone in reverse order. The
+// runner finds each undo by the step's name, and passes the step's stored input and result to the undo. A step
+// that has failed has no effect, and is not undone. If a call is in flight, its outcome is found out first: the
+// call is repeated under its key, checked, or cancelled by its key. The effect of a step without an undo stays.
 //
-// A step can be the pivot: after the pivot the saga cannot compensate. If a step after the pivot answers "no",
-// the saga is stuck. A saga is also stuck if an undo has used all its tries, or if nothing can find out the
-// outcome of a call. Then a person decides how the saga continues, with [Decide] or the command `once saga`.
+// A step can be the pivot: after the pivot the saga can no longer compensate (undo its steps). If a step after
+// the pivot answers "no", the saga is stuck. A saga is also stuck if an undo has used all its tries, or if
+// nothing can find out the outcome of a call. If a saga is stuck, a person decides how the saga continues, with
+// the function [Decide] or the command "once saga".
 //
 // # One row
 //
-// A saga is one row of the table of operations, under a lease. The row contains the results of the saga's
-// steps. While the saga waits, it has a second row, in a table of this package ([Migrations]). Each step is
-// one commit, and a call needs one more commit for its intent. With [Do], the start of the saga is part of
-// the commit of its first step.
+// A saga is stored in one row of the table of operations, and the node that runs the saga has a lease on this
+// row. The row contains the results of the saga's steps. While the saga waits, it has a second row, in a table
+// of this package ([Migrations]). Each step needs one commit. A call needs one more commit, for its intent (the
+// note that the call will be made). With [Do], the start of the saga is part of the commit of its first step.
 package saga

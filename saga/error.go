@@ -10,8 +10,8 @@ import (
 )
 
 // Again returns an error for a step or a flow that cannot continue yet. The step or the flow runs again after
-// the time d, or after a [Runner.Wake]. A run that returns this error does not count as a try. Until the next
-// run the saga holds neither a lock nor a connection.
+// the time d, or after a [Runner.Wake]. A run that returns the error of Again does not count as a try. Until the
+// next run the saga holds neither a lock nor a connection.
 func Again(d time.Duration) error { return &againError{d} }
 
 type againError struct{ after time.Duration }
@@ -20,7 +20,7 @@ func (e *againError) Error() string {
 	return fmt.Sprintf("the step or the flow cannot continue yet, and runs again in %v", e.after)
 }
 
-// Codes of failures with which a saga ends although no step has returned "no".
+// These are the codes of the failures with which a saga ends although no step has returned "no".
 const (
 	CodeCancelled = "SAGA.cancelled" // the saga was cancelled by [Runner.Cancel]
 	CodeDeadline  = "SAGA.deadline"  // the time [Definition.Deadline] is over
@@ -33,13 +33,15 @@ var (
 	// [Decide].
 	ErrStuck = errors.New("the saga is stuck until an operator decides")
 
-	// ErrPivot is in the chain of the error when a saga is cancelled after its pivot.
+	// ErrPivot is in the chain of the error when a caller tries to cancel a saga after its pivot (the step after
+	// which a saga can no longer be undone).
 	ErrPivot = errors.New("the saga has passed its pivot, so it cannot be cancelled")
 
 	// ErrEnded is in the chain of the error of a call that tries to change a saga which has ended.
 	ErrEnded = errors.New("the saga has ended")
 
-	// ErrNothing is in the chain of the error if a saga was not started, or if its record has expired.
+	// ErrNothing is in the chain of the error if the saga was not started, or if the stored record of the saga
+	// has expired.
 	ErrNothing = errors.New("there is no such saga")
 )
 

@@ -24,7 +24,7 @@ const (
 	EventStuck       EventType = "stuck"       // a person must decide about a saga; Err says why
 	EventTurned      EventType = "turned"      // the decision to undo the steps of a saga is stored; Err is the cause. [Runner.Cancel] does not cause this event
 	EventRetried     EventType = "retried"     // a step or its undo has failed, and will be tried again
-	EventHanging     EventType = "hanging"     // a step, an undo or a flow has not returned, although its context has ended; its saga gives its place on this node back
+	EventHanging     EventType = "hanging"     // a step, an undo or a flow has not returned, although its context has ended; its saga no longer counts for Config.Concurrency
 	EventTaken       EventType = "taken"       // this node has taken over a saga that waited, or whose node has died
 	EventChanged     EventType = "changed"     // the saga that was taken over was begun by another version of its definition
 	EventLeft        EventType = "left"        // this node cannot run a saga, and leaves it to another node
@@ -41,10 +41,10 @@ type Event struct {
 
 	Step    string // with EventRetried, EventHanging and EventDefined: the name of the step; "the flow" if the event concerns no step
 	StepKey string // the key that was passed to DoKey
-	Undo    bool   // the undo of the step has failed or hangs, and not the step
+	Undo    bool   // true if the undo of the step has failed or hangs, false if the step itself has failed or hangs
 	Tries   int    // how many tries have failed
 
-	Was, Is string // with EventChanged: the fingerprints of both versions
+	Was, Is string // with EventChanged: the fingerprint of the version that has begun the saga, and the fingerprint of the version on this node
 }
 
 // Observers returns an observer that passes each event to each observer of list, in order.
@@ -58,10 +58,10 @@ func (o observers) Observe(ctx context.Context, e Event) {
 	}
 }
 
-// Log returns an observer that writes events to l. Events after which a person must act are at level Error,
-// failures are at level Warn, and an EventChanged is at level Info. The same error of an
-// EventDatabase is written at most once a minute, and the end of the outage at level Info. If l is nil, the observer writes to the logger that slog.Default() returns at the time of the
-// event. docs/logs.md has the names of the attributes.
+// Log returns an observer that writes events to l. Events after which a person must act are written at level Error,
+// failures at level Warn, and an EventChanged at level Info. The same error of an EventDatabase is written at most
+// once a minute, and the end of an outage of the database is written at level Info. If l is nil, the observer writes
+// to the logger that slog.Default() returns at the time of the event. docs/logs.md has the names of the attributes.
 func Log(l *slog.Logger) Observer { return logObserver{l, new(outages.Log)} }
 
 type logObserver struct {

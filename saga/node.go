@@ -32,8 +32,9 @@ const (
 
 // Config configures a [Runner].
 type Config struct {
-	// TTL is how long the lease of a saga is valid after its last renewal. After that time another node can
-	// take the saga over. A running node renews the lease every third of TTL. At least 100 ms. Default 30 s.
+	// TTL is how long the lease of a saga is valid after its last renewal. After the time TTL another node can
+	// take the saga over. The node that runs the saga renews the lease whenever a third of TTL has passed. TTL
+	// must be at least 100 ms. Default: 30 s.
 	TTL time.Duration
 
 	// MaxDuration is how long one node may run a saga without a break. Default 1 h.
@@ -42,12 +43,12 @@ type Config struct {
 	// StepTimeout limits the time of one try of a step or an undo. Default 30 s.
 	StepTimeout time.Duration
 
-	// Attempts is how often a step is tried before the saga begins to undo its steps. UndoAttempts is how
-	// often an undo is tried before the saga is stuck. Defaults 10 and 20.
+	// Attempts is how often a step is tried before the saga begins to undo its steps. UndoAttempts is how often
+	// an undo is tried before the saga is stuck. Default: 10 for Attempts, 20 for UndoAttempts.
 	Attempts, UndoAttempts int
 
-	// Backoff is the pause after the first failed try. The pause doubles with each failed try, up to
-	// MaxBackoff. Defaults 1 s and 1 min.
+	// Backoff is the pause after the first failed try. The pause doubles with each failed try, up to MaxBackoff.
+	// Default: 1 s for Backoff, 1 min for MaxBackoff.
 	Backoff, MaxBackoff time.Duration
 
 	// Timeouts are the timeouts of the transactions of steps. After a COMMIT whose answer was lost, the next
@@ -57,7 +58,7 @@ type Config struct {
 
 	// Encrypter, if it is set, encrypts the inputs and results of steps, the texts of failures, and the result
 	// of the saga. All nodes need the same Encrypter: a node does not run a saga that it cannot decrypt, and
-	// leaves it to other nodes.
+	// leaves this saga to other nodes.
 	Encrypter once.Encrypter
 
 	// KeepData keeps the inputs and results of steps after the end of a saga, for the time Retain. Default:
@@ -69,10 +70,10 @@ type Config struct {
 	Retain time.Duration
 
 	// Concurrency is how many sagas this node runs at the same time in [Runner.Run]. Sagas of one tenant get at
-	// most three quarters of these places, and so do sagas of one definition if the runner has several
-	// definitions: the other places stay free for other sagas. A saga with a step that has not returned one
-	// second after its timeout gives its place back, as long as such sagas are at most half as many as the
-	// places. Default 16.
+	// most three quarters of Concurrency. If the runner has several definitions, sagas of one definition also
+	// get at most three quarters of Concurrency. If a step has not returned one second after its timeout, the
+	// saga of this step no longer counts as running; at most half as many sagas as Concurrency are left out of
+	// the count for this reason. Default: 16.
 	Concurrency int
 
 	// Every is the time between two polls of the node for due sagas. Default 500 ms.

@@ -79,10 +79,10 @@ func NewRunner[TX any](s store.Store[TX], cfg Config, definitions ...AnyDefiniti
 // Stats returns the counts of the runner's events.
 func (r *Runner[TX]) Stats() Stats { return r.stats() }
 
-// Run runs due sagas, and sagas whose node has died, until ctx ends. Then each saga on this node stops after
-// its current step, and Run returns when all these sagas have stopped; other nodes continue them. Run does not
-// wait for a saga that [Do] or [Handle.Result] begins after the end of ctx: such a saga begins no step. Run returns an error immediately if the table of the package is missing, or if Run was called
-// before.
+// Run runs due sagas, and sagas whose node has died, until ctx ends. When ctx has ended, each saga on this node stops
+// after its current step, and Run returns when all these sagas have stopped; other nodes continue them. Run does not
+// wait for a saga that [Do] or [Handle.Result] begins after the end of ctx: such a saga begins no step. Run returns
+// an error immediately if the table of the package is missing, or if Run was called before.
 func (r *Runner[TX]) Run(ctx context.Context) error {
 	if _, err := r.due.look(ctx, 1, 1); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("saga: the runner cannot read the due sagas: %w", err)

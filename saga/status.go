@@ -52,12 +52,12 @@ type Status struct {
 // StepStatus is a step that has begun.
 type StepStatus struct {
 	Step    string          `json:"step"`              // the full name of the step: its name, and its key if it has one
-	State   string          `json:"state"`             // calling, done, failed, undone, kept or skipped
+	State   string          `json:"state"`             // calling, done, failed, undone, kept (the step has no undo, so its effect stays) or skipped
 	Failure string          `json:"failure,omitempty"` // the code of the failure that the step has returned
 	Key     string          `json:"key,omitempty"`     // if the step is a call in flight, the key that the service receives
 	Input   json.RawMessage `json:"input,omitempty"`   // kept as long as an undo may need it
 	Result  json.RawMessage `json:"result,omitempty"`
-	Events  []string        `json:"events,omitempty"` // IDs of the messages that the step's transactions have added to an outbox, and of the webhooks that they have sent
+	Events  []string        `json:"events,omitempty"` // IDs of the messages that the step's transactions have added to an outbox, and of the webhooks that these transactions have sent
 
 	// The following fields describe a call in flight.
 	Repeats bool      `json:"repeats,omitempty"` // the call can be made again under its key

@@ -136,8 +136,8 @@ type TxStep[TX, In, Out any] struct{ *step }
 // JSON.
 //
 // If fn returns a [once.Failure], the step has answered "no": its writes are rolled back, and the flow gets the
-// failure, now and in each later run. [Again] means "not yet". After any other error the step is tried again
-// later.
+// failure, now and in each later run. If fn returns the error of [Again], the step has answered "not yet". After
+// an error that is neither a once.Failure nor an error of Again, the step is tried again later.
 func Tx[TX, In, Out any](name string, fn func(ctx context.Context, tx TX, in In) (Out, error)) *TxStep[TX, In, Out] {
 	s := newStep(name, kindTx, reflect.TypeFor[Out]())
 	s.tx = reflect.TypeFor[TX]()
@@ -171,8 +171,8 @@ func (s *TxStep[TX, In, Out]) Attempts(n int) *TxStep[TX, In, Out] { s.attempts 
 // Timeout limits the time of one try of the step. Default: [Config.StepTimeout].
 func (s *TxStep[TX, In, Out]) Timeout(d time.Duration) *TxStep[TX, In, Out] { s.timeout = d; return s }
 
-// Do takes the step. If the step was taken before, Do returns its earlier result. If Do returns an error that
-// is not a [once.Failure], this run of the flow must end: return the error.
+// Do takes the step. If the step was taken before, Do returns its earlier result. If Do returns an error that is
+// not a [once.Failure], this run of the flow must end: the flow must return the error.
 func (s *TxStep[TX, In, Out]) Do(ctx Context, in In) (Out, error) {
 	return take[In, Out](ctx, s.step, "", in)
 }
@@ -186,9 +186,9 @@ func (s *TxStep[TX, In, Out]) DoKey(ctx Context, key string, in In) (Out, error)
 // BatchStep is a step that only writes: see [Batch].
 type BatchStep[In, Out any] struct{ *step }
 
-// Batch returns a step whose writes and result are known before the step runs. fn only declares the writes.
-// The writes, the result and the fact that the step is done are sent in one round trip if the store supports
-// this. Errors have the same meaning as for [Tx].
+// Batch returns a step whose writes and result are known before the step runs. fn only declares the writes. The
+// writes, the result and the fact that the step is done are sent in one round trip if the store supports this.
+// An error of fn has the same meaning as an error of the function that is passed to [Tx].
 func Batch[In, Out any](name string, fn func(b *once.Batch, in In) (Out, error)) *BatchStep[In, Out] {
 	s := newStep(name, kindBatch, reflect.TypeFor[Out]())
 	s.declare = func(b *once.Batch, in json.RawMessage) (json.RawMessage, error) {
@@ -205,21 +205,21 @@ func (s *BatchStep[In, Out]) Undo(fn func(b *once.Batch, in In, result Out) erro
 	return s
 }
 
-// Pivot is [TxStep.Pivot].
+// Pivot has the same meaning as [TxStep.Pivot].
 func (s *BatchStep[In, Out]) Pivot() *BatchStep[In, Out] { s.pivot = true; return s }
 
-// Last is [TxStep.Last].
+// Last has the same meaning as [TxStep.Last].
 func (s *BatchStep[In, Out]) Last() *BatchStep[In, Out] { s.last = true; return s }
 
-// Attempts is [TxStep.Attempts].
+// Attempts has the same meaning as [TxStep.Attempts].
 func (s *BatchStep[In, Out]) Attempts(n int) *BatchStep[In, Out] { s.attempts = n; return s }
 
-// Do is [TxStep.Do].
+// Do has the same meaning as [TxStep.Do].
 func (s *BatchStep[In, Out]) Do(ctx Context, in In) (Out, error) {
 	return take[In, Out](ctx, s.step, "", in)
 }
 
-// DoKey is [TxStep.DoKey].
+// DoKey has the same meaning as [TxStep.DoKey].
 func (s *BatchStep[In, Out]) DoKey(ctx Context, key string, in In) (Out, error) {
 	return take[In, Out](ctx, s.step, key, in)
 }

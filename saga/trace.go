@@ -11,7 +11,7 @@ import (
 // SpanKind is the kind of work that a span covers.
 type SpanKind string
 
-// Kinds of spans.
+// These are the kinds of spans.
 const (
 	SpanRun    SpanKind = "run"    // a node runs a saga until the saga ends, waits or is stuck
 	SpanStep   SpanKind = "step"   // a step with its commit, or one request of a call
@@ -51,9 +51,9 @@ type Tracer interface {
 	SagaTrace(ctx context.Context) string
 
 	// SagaSpan is called when a span begins. The work of the span runs with the returned context. SagaSpan is
-	// not called for a step that already has a result. The function end is called one time, with one of the
-	// constants that begin with End or with a state of the saga, and with an error if the span ends in a
-	// failure.
+	// not called for a step that already has a result. The function end is called one time. The argument how is
+	// a constant whose name begins with End, or a state of the saga. The argument err is an error if the span
+	// ends in a failure.
 	SagaSpan(ctx context.Context, s Span) (_ context.Context, end func(how string, err error))
 }
 

@@ -13,5 +13,5 @@
 //
 // The methods fill the fields for observers, tracers and logs in the configuration of each part. You can set these fields yourself instead. The
 // package imports neither Prometheus nor OpenTelemetry. The package does not configure gauges: pass a gauge.Watch to the metrics, and add the parts
-// to the Watch. Gauges have no spans, because they belong to no call.
+// to the Watch. Gauges have no spans, because a gauge belongs to no call.
 package telemetry

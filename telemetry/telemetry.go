@@ -15,14 +15,15 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// Metrics counts the work of the engine and of the other parts. *onceprom.Metrics and *onceotel.Telemetry implement it.
+// Metrics counts the work of the engine and of the other parts. *onceprom.Metrics and *onceotel.Telemetry implement
+// Metrics.
 type Metrics interface {
 	once.Observer
 	instrument.Recorder
 }
 
-// Tracer makes the spans of all parts. *onceotel.Telemetry implements it. A Tracer also records metrics, in addition to Telemetry.Metrics. If
-// Telemetry.Tracer and Telemetry.Metrics are the same value, each event is counted only one time.
+// Tracer makes the spans of all parts. *onceotel.Telemetry implements Tracer. A Tracer also records metrics, in addition to
+// Telemetry.Metrics. If Telemetry.Tracer and Telemetry.Metrics are the same value, each event is counted only one time.
 type Tracer interface {
 	Metrics
 	once.Tracer
@@ -36,7 +37,7 @@ type Tracer interface {
 
 // Telemetry has the log, the metrics and the tracer to which the parts of a process report their events. Each method takes the configuration of a
 // part, fills the fields for reporting, and returns the configuration. Fields that are already set are not replaced; an observer that is already set
-// is called before the new ones. The zero value logs warnings and errors to [slog.Default], as parts without any telemetry do.
+// is called before the new observers. The zero value logs warnings and errors to [slog.Default], as parts without any telemetry do.
 type Telemetry struct {
 	Logger  *slog.Logger // gets the log; default: warnings and errors go to slog.Default()
 	Metrics Metrics      // counts the work of all parts; default: nil, no metrics
@@ -116,7 +117,8 @@ func (t Telemetry) Inbox(cfg inbox.Config) inbox.Config {
 	return cfg
 }
 
-// Lease returns cfg with the logger and the tracer of t, for [lease.New]. The engine on the lease store counts the operations.
+// Lease returns cfg with the logger and the tracer of t, for [lease.New]. The engine that uses the lease store counts the
+// operations.
 func (t Telemetry) Lease(cfg lease.Config) lease.Config {
 	if cfg.Log == nil {
 		cfg.Log = t.Logger
@@ -159,8 +161,8 @@ func (t Telemetry) WebhookRelay(cfg webhook.RelayConfig) webhook.RelayConfig {
 	return cfg
 }
 
-// Client returns a copy of the transport with the logger, the metrics and the tracer of t. Its Policy is the result of [Telemetry.Policy]. A nil
-// transport means the zero [retryhttp.Transport].
+// Client returns a copy of the transport with the logger, the metrics and the tracer of t. The Policy of the copy is the result of
+// [Telemetry.Policy]. A nil transport means the zero [retryhttp.Transport].
 func (t Telemetry) Client(of *retryhttp.Transport) *retryhttp.Transport {
 	var own retryhttp.Transport
 	if of != nil {

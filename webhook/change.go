@@ -11,9 +11,9 @@ import (
 )
 
 // Update stores the settings of e that a person can change: URL, Types, Description, Headers, Ordered, Rate and
-// Concurrency. e.Version must be the version that the caller has read. The error is [ErrChanged] if the
-// endpoint was changed after the caller has read it. Other errors are [ErrNotFound], [ErrInvalid], [ErrURL],
-// and errors of the database.
+// Concurrency. e.Version must be the version that the caller has read. The error is [ErrChanged] if the endpoint
+// was changed after the caller has read it. Update can also return [ErrNotFound], [ErrInvalid], [ErrURL], and
+// errors of the database.
 func (es *Endpoints) Update(ctx context.Context, e Endpoint) (Endpoint, error) {
 	e, err := es.cfg.checkedEndpoint(ctx, e)
 	if err != nil {
@@ -44,11 +44,11 @@ func (es *Endpoints) Enable(ctx context.Context, tenant, id string) (Endpoint, e
 	return es.set(ctx, "enable", tenant, id, "disabled_at = null, disabled_by = ''")
 }
 
-// Rotate replaces the secret of an endpoint, and returns the new secret, which cannot be read again. While
-// requests are still signed with the previous secret as well, the error is [ErrRotating], unless to.Overlap is
-// zero. Without this error, a second rotation could end the signatures with the oldest secret, and a receiver
-// that has only the oldest secret could verify nothing. If the endpoint already has to.Secret, Rotate changes
-// nothing.
+// Rotate replaces the secret of an endpoint, and returns the new secret. No method returns the secret of an
+// endpoint a second time. While requests are still signed with the previous secret as well, the error is
+// [ErrRotating], unless to.Overlap is zero. Without ErrRotating, a second rotation could end the signatures with
+// the oldest secret, and a receiver that has only the oldest secret could verify nothing. If to.Secret is
+// already the secret of the endpoint, Rotate changes nothing.
 func (es *Endpoints) Rotate(ctx context.Context, tenant, id string, to Rotation) (Endpoint, string, error) {
 	if to.Secret == "" {
 		to.Secret = NewSecret()

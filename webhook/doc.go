@@ -17,22 +17,22 @@
 //	500                       is not applied: send it again, after Retry-After
 //	503                       is not applied, or it is not known because the database was not reached: send it again
 //
-// Answers other than 200 are problems of RFC 9457. The answers reveal neither the error of the handler
-// nor why a signature is wrong.
+// An answer with a status other than 200 has a problem document (RFC 9457) as its body. No answer reveals the
+// error of the handler, or why a signature is wrong.
 //
 // # Verify without an inbox
 //
 //	m, err := webhook.Standard(secrets...).Verify(r.Header, body)
 //
-// [Standard] verifies Standard Webhooks. The functions [Stripe], [GitHub], [Shopify] and [Slack] return verifiers
-// for the webhooks that these companies send. A [Scheme] verifies any other HMAC signature. The form of a secret does not show its scheme, so you
-// choose the scheme: [Standard] decodes a secret that begins with "whsec_", but [Stripe] uses such a secret as
-// the key without decoding it. The signatures of all secrets are computed for each request, and compared in
-// constant time. A signature covers the raw bytes of the body, and nothing is parsed before the signature is
-// verified.
+// [Standard] verifies Standard Webhooks. The functions [Stripe], [GitHub], [Shopify] and [Slack] return verifiers for
+// the webhooks that these companies send. A [Scheme] verifies the HMAC signatures of other senders. The form of a
+// secret does not show its scheme, so you choose the scheme: [Standard] decodes a secret that begins with "whsec_",
+// but [Stripe] uses such a secret as the key without decoding it. For each request, the verifier computes one
+// signature for each secret, and compares these signatures with the signature of the request in constant time. A
+// signature covers the raw bytes of the body, and nothing is parsed before the signature is verified.
 //
 // If each tenant has its own secret in a database, use httpbroker.ReceiverConfig.Verify, and make the verifier
-// in that function.
+// in the function Verify.
 //
 // # Send
 //
@@ -41,7 +41,7 @@
 //	err = hooks.Send(ctx, tx, webhook.Event{Tenant: "acme", Type: "refund.succeeded", Data: body}) // commits with the refund
 //	mux.Handle("/webhooks/", authenticate(hooks.Handler("/webhooks", tenantOf)))                   // tenants manage their own endpoints
 //
-// Each delivery is signed by the Standard scheme, and has the same ID in all attempts. [NewSigner] signs
-// webhooks that a service sends without [Hooks]. Package ssrf, in this folder, guards an HTTP client whose URLs
-// are chosen by tenants.
+// Each delivery is signed by the scheme of Standard Webhooks, and has the same ID in all attempts. [NewSigner]
+// signs webhooks that a service sends without [Hooks]. Package ssrf, in this folder, guards an HTTP client whose
+// URLs are chosen by tenants.
 package webhook

@@ -23,17 +23,17 @@ type Endpoint struct {
 	Description string
 	Headers     map[string]string // headers of each request; names that begin with "webhook-" are refused
 
-	Ordered     bool    // one delivery at a time, in the order of events; a failing delivery blocks the later ones
+	Ordered     bool    // one delivery at a time, in the order of events; a failing delivery blocks the later deliveries
 	Rate        float64 // deliveries per second; 0 means no limit
 	Concurrency int     // concurrent deliveries, at most 128; 0 means the default of the relay
 
-	// Secret is the secret for an endpoint that is created. Secret begins with "whsec_" for signatures of
-	// version v1, or with "whsk_" for v1a, and continues in base64. Default: a new secret from [NewSecret].
-	// The field is empty in an endpoint that was read from the database.
+	// Secret is the secret of an endpoint that you create. Secret begins with "whsec_" for signatures of version
+	// v1, or with "whsk_" for signatures of version v1a; the rest of Secret is base64. Default: a new secret
+	// from [NewSecret]. The field Secret is empty in an endpoint that was read from the database.
 	Secret string
 
-	// PublicKey is the key with which receivers verify v1a signatures. PublicKey begins with "whpk_" and
-	// continues in base64. PublicKey is set only if the secret is a private key, and only in an endpoint that
+	// PublicKey is the key with which receivers verify v1a signatures. PublicKey begins with "whpk_"; the rest
+	// of PublicKey is base64. PublicKey is set only if the secret is a private key, and only in an endpoint that
 	// was read from the database.
 	PublicKey string
 
@@ -45,7 +45,7 @@ type Endpoint struct {
 	Version        int64 // grows with each change
 }
 
-// Disabled says which person or failure has disabled an endpoint.
+// Disabled says whether a person or a failure has disabled an endpoint.
 type Disabled string
 
 const (
@@ -54,8 +54,8 @@ const (
 	DisabledByFailing Disabled = "failing" // the endpoint has failed for too long: see RelayConfig.DisableAfter
 )
 
-// Event is an event of a tenant. Event is delivered to each endpoint of the tenant that wants its
-// type.
+// Event is an event of a tenant. An event is delivered to each endpoint of its tenant that wants the type of the
+// event.
 type Event struct {
 	ID     string // the header webhook-id of all deliveries; default: a new ID, which begins with "msg_"
 	Tenant string

@@ -14,8 +14,9 @@ import (
 )
 
 // Gauges returns a source of gauges for all tenants in db: waiting deliveries, endpoints with due deliveries,
-// endpoints with an open circuit, disabled endpoints, and running relays. The source reads only the database,
-// so it also works while no relay runs.
+// endpoints with an open circuit (after failures, the relay tries only single deliveries), disabled endpoints,
+// and running relays. The source of gauges reads only the database, so the source also works while no relay
+// runs.
 func Gauges(db sqlplane.Database) gauge.Func {
 	return func(ctx context.Context) (values []gauge.Value, err error) {
 		g := &gauges{ctx: ctx, db: db}

@@ -17,10 +17,10 @@ import (
 
 const maxRequest = 64 << 10
 
-// Handler returns an HTTP API with which tenants manage their own endpoints. Wrap it in your authentication.
-// The function tenantOf returns the tenant of a request. If tenantOf returns "", the answer is 401. For
-// endpoints of other tenants the answer is 404. Bodies are JSON. A POST with the Content-Type of an HTML form
-// is refused, because a form of another site could send it.
+// Handler returns an HTTP API with which tenants manage their own endpoints. Wrap the handler in your
+// authentication. The function tenantOf returns the tenant of a request. If tenantOf returns "", the answer is
+// 401. For endpoints of other tenants the answer is 404. Bodies are JSON. A POST with the Content-Type of an
+// HTML form is refused, because a form on another web site could send such a request.
 //
 //	mux.Handle("/webhooks/", authenticate(hooks.Handler("/webhooks", tenantOf)))
 //
@@ -39,8 +39,8 @@ const maxRequest = 64 << 10
 //	GET    /webhooks/endpoints/{id}/deliveries/{event}
 //	POST   /webhooks/endpoints/{id}/deliveries/{event}/resend
 //
-// Errors are problems of RFC 9457, with a code. Handler panics if prefix does not begin with a slash, or ends
-// with one.
+// The body of an error is a problem document (RFC 9457) with a code. Handler panics if prefix does not begin
+// with a slash, or ends with a slash.
 func (h *Hooks[TX]) Handler(prefix string, tenantOf func(*http.Request) string) http.Handler {
 	if prefix != "" && (prefix[0] != '/' || strings.HasSuffix(prefix, "/") || strings.ContainsAny(prefix, "{}")) {
 		panic(fmt.Sprintf("webhook: Handler: the prefix %q must begin with a slash, and must not end with a slash or contain braces. Try: such as \"/webhooks\"", prefix))

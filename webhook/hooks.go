@@ -36,9 +36,10 @@ type Config struct {
 	// MaxData is the largest size of the data of an event, in bytes. Default: 256 kB.
 	MaxData int
 
-	// Retain is how long an event is kept, with its deliveries and attempts. After this time, stopped
-	// deliveries are deleted, too. Retain must be longer than the sum of all pauses in RelayConfig.Schedule,
-	// because a delivery is tried for that long. Default: 30 days.
+	// Retain is how long an event is kept, with its deliveries and attempts. After the time Retain, deliveries
+	// that have stopped (all attempts have failed) are deleted, too. Retain must be longer than the sum of all
+	// pauses in RelayConfig.Schedule, because a delivery is tried for as long as all these pauses together.
+	// Default: 30 days.
 	Retain time.Duration
 
 	// Archive receives the events and attempts that [Hooks.Sweep] or a relay is about to delete because of
@@ -52,8 +53,9 @@ type Config struct {
 	// Default: no hosts; a tenant sees only the status and the size of answers.
 	ShowAnswersOf []string
 
-	// Trace returns the W3C traceparent of the context of Send, or "" if the context has no trace. The spans of
-	// the attempts link to this trace. onceotel.Trace is such a function. Default: no trace is stored.
+	// Trace returns the W3C traceparent of the context of Send, or "" if the context has no trace. The span of
+	// each attempt links to the trace that Trace returns. You can use the function onceotel.Trace. Default: no
+	// trace is stored.
 	Trace func(context.Context) string
 }
 
@@ -74,8 +76,9 @@ type Hooks[TX any] struct {
 	sent   *atomic.Bool // this process has stored deliveries since its relays last looked
 }
 
-// New returns the [Hooks] in the database of s. The [Migrations] must have been run in this database. New
-// panics if cfg is invalid. New also panics without an Encrypter, unless cfg.PlainSecrets is set.
+// New returns the [Hooks] in the database of s. You must have run the migrations in [Migrations] in this
+// database. New panics if cfg is invalid. New also panics if cfg.Encrypter is nil, unless cfg.PlainSecrets is
+// set.
 func New[TX any](s sqlplane.SQL[TX], cfg Config) *Hooks[TX] {
 	cfg.MaxEndpoints = cmp.Or(cfg.MaxEndpoints, defaultMaxEndpoints)
 	cfg.MaxData = cmp.Or(cfg.MaxData, defaultMaxData)

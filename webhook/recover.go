@@ -20,17 +20,18 @@ type Period struct {
 	Since time.Time // the beginning of the period, by the clock of the database
 	Until time.Time // the end of the period, by the clock of the database; zero means that the period has no end
 
-	// Rate is how many deliveries become due in a second. Default: all become due at once. The endpoint's own
-	// rate and concurrency also apply to the requests.
+	// Rate is how many deliveries become due in a second. Default: all deliveries become due at once. The
+	// endpoint's own rate and concurrency also apply to the requests.
 	Rate float64
 }
 
 const batch = 100 // the maximum number of rows of one transaction
 
-// Recover makes the stopped deliveries of a period due again, and returns the number of these deliveries. Each
-// of them begins its schedule again. Recover uses small transactions. After an error only some of the
-// deliveries are due; call Recover again to make the remaining deliveries due. Each transaction writes to the
-// audit. The error is [ErrNotFound], [ErrDisabled], or an error of the database.
+// Recover makes the stopped deliveries of a period (deliveries whose attempts have all failed) due again, and
+// returns the number of these deliveries. Each recovered delivery begins its schedule again. Recover uses small
+// transactions. After an error only some of the deliveries are due; call Recover again to make the remaining
+// deliveries due. Each transaction writes an entry to the audit. The error is [ErrNotFound], [ErrDisabled], or
+// an error of the database.
 func (es *Endpoints) Recover(ctx context.Context, tenant, id string, p Period) (recovered int64, err error) {
 	defer es.note()
 	endpoint, after, last, err := es.begin(ctx, tenant, id, &p)
@@ -64,7 +65,8 @@ func (es *Endpoints) Recover(ctx context.Context, tenant, id string, p Period) (
 
 // Replay sends the events of a period that have no delivery to the endpoint, because the endpoint was disabled
 // or did not want their types. Replay sends only events whose types the endpoint wants now, and returns the
-// number of these events. Replay uses transactions and returns errors in the same way as [Endpoints.Recover].
+// number of events that it has sent. Replay uses transactions and returns errors in the same way as
+// [Endpoints.Recover].
 func (es *Endpoints) Replay(ctx context.Context, tenant, id string, p Period) (replayed int64, err error) {
 	defer es.note()
 	endpoint, after, last, err := es.begin(ctx, tenant, id, &p)

@@ -24,9 +24,9 @@ const (
 	EventCircuit   RelayEventType = "circuit"   // an endpoint has failed several times in a row; from now on the relay tries only a single delivery from time to time
 	EventDisabled  RelayEventType = "disabled"  // an endpoint is disabled: it has answered 410, or has failed for too long
 	EventOurs      RelayEventType = "ours"      // a request could not be made because of this process or its network; the request does not count as an attempt, and is made again soon
-	EventSealed    RelayEventType = "sealed"    // the endpoint's secrets or the event's data cannot be decrypted: all deliveries to Endpoint wait, or only the delivery of EventID waits; or an answer of the endpoint cannot be encrypted, and the answer is not stored
+	EventSealed    RelayEventType = "sealed"    // decryption or encryption has failed: for the secrets of the endpoint, all deliveries to Endpoint wait; for the data of the event, only the delivery of EventID waits; for an answer of the endpoint, the answer is not stored
 	EventDatabase  RelayEventType = "database"  // the database has failed; the relay waits
-	EventTaken     RelayEventType = "taken"     // this process now has more or fewer parts than before
+	EventTaken     RelayEventType = "taken"     // this process now serves more or fewer of the 64 parts into which the endpoints are divided
 )
 
 // RelayEvent is one event of a relay.
@@ -41,7 +41,7 @@ type RelayEvent struct {
 	Duration  time.Duration // the duration of the attempt
 	NextAt    time.Time     // the time of the next attempt
 	Err       error
-	Parts     int // with EventTaken: how many of the 64 parts this process has
+	Parts     int // with EventTaken: how many of the 64 parts of the endpoints this process serves
 }
 
 // RelayObservers returns an observer that passes each event to each observer of list, in order.
@@ -57,9 +57,10 @@ func (o relayObservers) Observe(ctx context.Context, e RelayEvent) {
 }
 
 // LogRelay returns an observer that writes failures to l: at level Error if a person must act, otherwise at
-// Warn. A single failed attempt is at level Debug, because the endpoints belong to other organizations. The
-// same error of the database is written at most once a minute, and the end of its outage at level Info. If l is
-// nil, the observer writes to the logger that slog.Default() returns at the time of the event.
+// Warn. A single failed attempt is written at level Debug, because the endpoints belong to other organizations.
+// The same error of the database is written at most once a minute, and the end of an outage of the database is
+// written at level Info. If l is nil, the observer writes to the logger that slog.Default() returns at the time
+// of the event.
 func LogRelay(l *slog.Logger) RelayObserver { return logObserver{l, new(outages.Log)} }
 
 type logObserver struct {

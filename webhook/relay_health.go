@@ -13,10 +13,10 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Types of events that the relay sends to the tenant of a failing endpoint, through the endpoints of the tenant
-// that want these types.
+// When an endpoint fails, the relay sends an event of the type EventEndpointFailing or EventEndpointDisabled to
+// each endpoint of the same tenant that wants the type.
 const (
-	EventEndpointFailing  = "webhook.endpoint.failing"  // half, or three quarters, of the time until the endpoint is disabled is over
+	EventEndpointFailing  = "webhook.endpoint.failing"  // the endpoint has failed for half, or for three quarters, of the time after which it is disabled
 	EventEndpointDisabled = "webhook.endpoint.disabled" // the endpoint is disabled; its waiting deliveries are kept
 )
 

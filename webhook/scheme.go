@@ -13,7 +13,7 @@ import (
 // Encoding says how a header contains the bytes of a signature.
 type Encoding uint8
 
-// The encodings.
+// These are the encodings of a signature.
 const (
 	Hex    Encoding = iota // hexadecimal, in lower or upper case
 	Base64                 // base64 with the standard alphabet and padding
@@ -24,8 +24,8 @@ const (
 //	linear := webhook.Scheme{Source: "linear", Header: "Linear-Signature", ID: "Linear-Delivery", Type: ".type"}.Verifier(secret)
 //
 // The fields Timestamp, ID and Type say where a request contains its time, the ID of its event and the type of
-// its event. Each field can be the name of a header. ID and Type can also be a path such as ".event.id" to a
-// string or number in the JSON body.
+// its event. Each of the fields Timestamp, ID and Type can be the name of a header. ID and Type can also be a
+// path such as ".event.id" to a string or number in the JSON body.
 type Scheme struct {
 	// Source names the sender. Source becomes the source and the topic of the sender's messages.
 	// Required.
@@ -65,13 +65,13 @@ type Scheme struct {
 	Type string
 
 	// Redelivery is how long the sender tries to deliver an event. [Receive] panics if the inbox deletes an ID
-	// earlier. Default: not checked.
+	// before the time Redelivery has passed. Default: not checked.
 	Redelivery time.Duration
 }
 
-// Verifier returns a verifier of requests that were signed with any of secrets. The bytes of a secret are the
-// key. Empty secrets are ignored, so that the configuration variable of an old secret may be empty. Verifier
-// panics if all secrets are empty, or if s is invalid.
+// Verifier returns a verifier of requests that were signed with any of secrets. The bytes of the secret are the
+// key of the HMAC. Empty secrets are ignored, so that the configuration variable of an old secret may be empty.
+// Verifier panics if all secrets are empty, or if s is invalid.
 func (s Scheme) Verifier(secrets ...string) *Verifier {
 	f, err := s.form()
 	if err != nil {

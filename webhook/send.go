@@ -15,18 +15,18 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Send stores events in tx, with a delivery for each endpoint of the tenant that is enabled and wants the type.
-// tx is the transaction of a handler, or a transaction that the user has opened. The events are delivered if
-// and only if tx commits. Send copies the data.
+// Send stores events in tx, with a delivery for each endpoint of the tenant that is enabled and wants the type
+// of the event. tx is the transaction of a handler, or a transaction that the user has opened. The events are
+// delivered if and only if tx commits. Send copies the data.
 //
-// All events are checked before the first one is stored. An error that is not a [store.Error] names an invalid
-// event. After this error nothing was stored, and tx can still be used. After a [store.Error], tx can only be
-// rolled back. On pgxstore the events are sent together with COMMIT, without an additional round trip. So an
-// error of the database is returned by the commit, and not by Send. If an ID is already in use, the error is a
-// [store.Error] with [sqlplane.ErrDuplicate].
+// Send checks all events before it stores the first event. An error that is not a [store.Error] names an invalid
+// event. After an error that is not a [store.Error], nothing was stored, and tx can still be used. After a
+// store.Error, roll tx back: no other use of tx is possible. On pgxstore the events are sent together with
+// COMMIT, without an additional round trip. So on pgxstore the commit, and not Send, returns an error of the
+// database. If the ID of an event is already in use, the error is a [store.Error] with [sqlplane.ErrDuplicate].
 //
-// In a handler, pass the handler's context as ctx. Then the record of the operation has the IDs of the events,
-// and the events have the name of the operation.
+// In a handler, pass the handler's context as ctx: the stored record of the operation then contains the IDs of
+// the events, and the events contain the name of the operation.
 //
 // Send reads the endpoints at the isolation level of tx: at REPEATABLE READ, an endpoint that was created after
 // tx began does not get the event. Send locks no row of an endpoint, with one exception: on MySQL at REPEATABLE
@@ -46,8 +46,8 @@ func (h *Hooks[TX]) Send(ctx context.Context, tx TX, events ...Event) error {
 	return nil
 }
 
-// Declare is [Hooks.Send] for a batch. After an error nothing was declared. The parameter ctx is
-// passed to Config.Trace.
+// Declare is like [Hooks.Send], but adds the events to a batch. If Declare returns an error, no event was added
+// to the batch. The parameter ctx is passed to Config.Trace.
 func (h *Hooks[TX]) Declare(ctx context.Context, batch *once.Batch, events ...Event) error {
 	statements, err := h.cfg.statements(ctx, h.db.Dialect(), current.OfBatch(batch), events)
 	if err != nil {

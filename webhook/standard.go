@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Headers of the Standard scheme.
+// These constants are the names of the headers of Standard Webhooks.
 const (
 	HeaderID        = "Webhook-Id"        // the ID of the event, the same in every delivery of the event to an endpoint
 	HeaderTimestamp = "Webhook-Timestamp" // the time of this delivery
@@ -36,7 +36,7 @@ const (
 // signatures of version v1a, a secret is a public key that begins with "whpk_". Empty secrets are ignored.
 // Standard panics if all secrets are empty, or if a secret is invalid.
 //
-// Set [Verifier.Source] if more than one sender with this scheme sends to an inbox.
+// If several senders of Standard Webhooks send to one inbox, set another [Verifier.Source] for each sender.
 func Standard(secrets ...string) *Verifier {
 	f := standardForm()
 	for i, secret := range secrets {
@@ -162,9 +162,9 @@ func (s *Signer) add(secret string) error {
 	return nil
 }
 
-// Sign sets the three headers of a request that delivers body. The parameter id must be the same in every
-// delivery of the event to this endpoint. The parameter at is the time of this delivery. The request must
-// send exactly the bytes of body.
+// Sign sets the headers Webhook-Id, Webhook-Timestamp and Webhook-Signature of a request that delivers body. The
+// parameter id must be the same in every delivery of the event to this endpoint. The parameter at is the time of
+// this delivery. The request must send exactly the bytes of body.
 func (s *Signer) Sign(header http.Header, id string, at time.Time, body []byte) error {
 	if id == "" || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r == '.' || r > '~' }) {
 		return fmt.Errorf("webhook: Sign: the ID %q is empty, or contains a dot, a blank or a character that is not ASCII. Try: a UUID", id)

@@ -9,8 +9,8 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Errors with which [Verifier.Verify] refuses a request. These errors contain no details, and never
-// contain the right signature.
+// [Verifier.Verify] returns one of these errors if it refuses a request. ErrSignature and ErrStale contain no
+// details, and never contain the right signature.
 var (
 	// ErrSignature says that the request was not signed with one of the secrets.
 	ErrSignature = errors.New("webhook: the signature is missing or wrong. " +
@@ -42,21 +42,21 @@ type Verifier struct {
 	Now func() time.Time
 
 	// Refused is called for each request that [Receive] refuses with [ErrSignature] or [ErrStale], for a log or
-	// a counter. The sender does not learn which error it was. Default: no function.
+	// a counter. The answer to the sender does not say which of the two errors it was. Default: no function.
 	Refused func(r *http.Request, err error)
 
 	form form
 }
 
-// Verify verifies the signature of body. The parameter body must contain the bytes as they were received, not
-// a parsed and rewritten copy. Verify returns the message of the request: ID, source, topic, type and
-// payload. ID and Type are empty if the request does not have them. The error is [ErrSignature] or
-// [ErrStale], and then the message is empty. A request with more than 20 signatures is refused. Names in
-// header must be in canonical form, as in [http.Request].
+// Verify verifies the signature of body. The parameter body must contain the bytes as they were received, not a
+// parsed and rewritten copy. Verify returns the message of the request: ID, source, topic, type and payload. The
+// fields ID and Type of the message are empty if the request has no ID or no type. If Verify refuses the
+// request, the error is [ErrSignature] or [ErrStale], and the message is empty. A request with more than 20
+// signatures is refused. Names in header must be in canonical form, as in [http.Request].
 //
-// The ID is the same when the sender sends an event again, and the inbox of [Receive] uses the ID to detect
-// duplicates. Without an inbox, store the ID in the transaction of the effect, so that your code can detect
-// duplicates.
+// When the sender sends an event again, the message has the same ID. The inbox of [Receive] uses the ID to
+// detect duplicates. Without an inbox, store the ID in the transaction of the effect, so that your code can
+// detect duplicates.
 func (v *Verifier) Verify(header http.Header, body []byte) (message.Message, error) {
 	if err := v.authenticate(header, body); err != nil {
 		return message.Message{}, err

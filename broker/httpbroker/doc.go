@@ -1,13 +1,13 @@
-// Package httpbroker delivers messages of an outbox to a service by HTTP. It also receives such messages, and other webhooks, and applies each of
-// them once through an inbox.
+// Package httpbroker delivers messages of an outbox to a service by HTTP. The package also receives messages of an outbox and other webhooks by
+// HTTP, and applies each received message once through an inbox.
 //
 // # Publisher
 //
 // Each message is one POST whose body is the payload. The request is a CloudEvent 1.0 in binary mode. The headers of the request are ce-id, ce-type,
-// ce-source, ce-time, ce-partitionkey (the ordering key), ce-sequence (its number within topic and key), traceparent (the trace) and Once-Topic (the
-// topic). The header Idempotency-Key is the ID of the message. The ID is the same in every delivery, so a receiver with package oncehttp applies each
-// message once. (If an operator has skipped a message, the publisher sends a marker instead of the message: a request whose Idempotency-Key ends with
-// ".skipped".)
+// ce-source, ce-time, ce-partitionkey (the ordering key), ce-sequence (the number of the message within its topic and key), traceparent (the trace)
+// and Once-Topic (the topic). The header Idempotency-Key is the ID of the message. The ID is the same in every delivery, so a receiver with package
+// oncehttp applies each message once. (If an operator has skipped a message, the publisher sends a marker instead of the message: a request whose
+// Idempotency-Key ends with ".skipped".)
 //
 // The publisher sends a request only after the previous request with the same topic and key was answered. Requests with different keys are sent
 // concurrently.
@@ -50,23 +50,24 @@
 //	500                       is not applied: send it again, after Retry-After
 //	503                       is not applied, or the outcome is unknown because the database cannot be reached: send it again
 //
-// Answers with 4xx and 5xx are problems of RFC 9457. The problems do not contain the error of the handler. The observer of the inbox receives that
-// error.
+// The body of an answer with 4xx or 5xx is a problem document (RFC 9457). The problem document does not contain the error of the handler. The
+// observer of the inbox receives the error of the handler.
 //
 // Package webhook receives webhooks of Stripe, GitHub, Shopify, Slack and Standard Webhooks. To receive other webhooks, set [ReceiverConfig.Verify]
 // and [ReceiverConfig.Decode]. Verify checks the signature of the raw body, and Decode converts the raw body to messages. Verify may need a secret
-// from a database that does not answer at present. Then Verify should return an error made by [retry.After]: the receiver answers 503, and the sender
-// tries again.
+// from a database that does not answer at present. In this case Verify should return an error made by [retry.After]: the receiver answers 503, and
+// the sender tries again.
 //
 // If you do not set Verify, put authentication around the receiver, because any sender can fill the table of dead letters. The receiver trusts the
 // source, the ID and the key that the sender has chosen. If several tenants send to the receiver, set [ReceiverConfig.Source] to separate their
-// messages. To limit the number of requests that wait for the database, put the Middleware of a limit.Limiter around the receiver. This middleware
-// answers 429 or 503 with Retry-After. [Publisher] and other senders respect Retry-After. [http.Server.Shutdown] waits for the running requests of a
-// receiver.
+// messages. To limit the number of requests that wait for the database, put the Middleware of a limit.Limiter around the receiver. The middleware
+// of the limiter answers 429 or 503 with Retry-After. [Publisher] and other senders respect Retry-After. [http.Server.Shutdown] waits for the
+// running requests of a receiver.
 //
-// A sender should wait for an answer longer than the handler may take, because the transaction is rolled back when the sender gives up. Allow a relay
-// more attempts than the inbox, so that the inbox decides when a message is given up. After the inbox has given a message up, the later messages of
-// the same key are applied.
+// A sender should wait for the answer longer than a call of the handler may take, because the transaction of the handler is rolled back when the
+// sender gives up. Allow a relay more attempts than the inbox, so that the inbox decides when a message is given up. After the inbox has given a
+// message up, the later messages of the same key are applied.
 //
-// Authorization, signatures, API keys, cookies and headers of proxies do not become headers of the message.
+// Request headers with authorization, signatures, API keys or cookies, and headers of proxies, do not become
+// headers of the message.
 package httpbroker

@@ -18,10 +18,10 @@ type ReceiverConfig struct {
 	Verify func(r *http.Request, body []byte) error
 
 	// Decode converts the body of a request to messages. The parameter body has the whole body, and r.Body is already read. If a body has nothing to
-	// apply, as for a ping, Decode returns an empty list. Each message must have an ID that is the same when the sender sends it again. If the field
-	// Topic or Source of a message is empty, the receiver fills the field as for a CloudEvent without a topic or source. If Decode returns an error,
-	// it may also return one message with the fields that are valid. If this message has an ID, the message becomes a dead letter. Default: the
-	// function [Decode].
+	// apply, as for a ping, Decode returns an empty list. Each message must have an ID that is the same when the sender sends the message again. If
+	// the field Topic or Source of a message is empty, the receiver fills the field as for a CloudEvent without a topic or source. If Decode returns
+	// an error, Decode may also return one message with the fields that are valid. If this message has an ID, the message becomes a dead letter.
+	// Default: the function [Decode].
 	Decode func(r *http.Request, body []byte) ([]message.Message, error)
 
 	// Source returns the source of a message. Two messages with different sources are different messages, even if their IDs are the same. A service
@@ -31,7 +31,7 @@ type ReceiverConfig struct {
 }
 
 // Receiver returns a handler that applies each received message once with fn. One transaction commits the writes of fn, together with the record that
-// the message was applied. The handler answers after this commit. The package documentation has a table of the answers.
+// the message was applied. The HTTP handler answers after this transaction has committed. The package documentation has a table of the answers.
 //
 // The topic of a message is the header Once-Topic, which [Publisher] sends. If the header is missing, the topic is the value of the wildcard {topic}
 // in the pattern of [http.ServeMux]. If the pattern has no such wildcard, the topic is the path of the request.
@@ -50,7 +50,7 @@ func (cfg ReceiverConfig) complete() receiver.Config {
 }
 
 // Decode returns the CloudEvent in a request, in binary mode or in JSON. A request without a CloudEvent must have a header Idempotency-Key, which
-// becomes the ID of the message. If Decode returns an error, it also returns a message with the fields that are valid.
+// becomes the ID of the message. If Decode returns an error, Decode also returns a message with the fields that are valid.
 func Decode(r *http.Request, body []byte) ([]message.Message, error) {
 	m, err := cloudevent.Decode(receiver.Headers(r.Header), cloudevent.HTTP, body)
 	return []message.Message{m}, err

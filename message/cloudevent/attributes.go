@@ -10,9 +10,9 @@ import (
 )
 
 // Attributes returns the attributes of m as a CloudEvent 1.0, by name, without the prefix that a protocol adds
-// to names. The attributes are specversion, id, source, type and time; subject (the key) and datacontenttype,
-// if they are known; and the extensions partitionkey, sequence and traceparent. All values of sequence have the
-// same length, as the specification of that extension requires, so that they sort as text.
+// to names. The attributes are specversion, id, source, type and time; subject (the key) and datacontenttype, if
+// they are known; and the extensions partitionkey, sequence and traceparent. All values of sequence have the
+// same length, as the specification of the extension sequence requires, so that the values sort as text.
 func Attributes(m *message.Message) iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		var created, sequence string

@@ -23,10 +23,10 @@ type Binding struct {
 	bare    bool   // an event in structured mode may have no content type
 }
 
-// The bindings of CloudEvents.
+// These are the bindings of CloudEvents: the ways in which protocols transport an event.
 var (
 	HTTP  = Binding{prefix: "ce-", escaped: true}
-	NATS  = Binding{prefix: "ce-", escaped: true, bare: true} // the NATS binding defines JSON, and no headers
+	NATS  = Binding{prefix: "ce-", escaped: true, bare: true} // the NATS binding of CloudEvents defines only JSON, and no headers
 	Kafka = Binding{prefix: "ce_"}                            // also for Watermill and Redis, which have no binding of their own
 	AMQP  = Binding{prefix: "cloudEvents_"}                   // the binding of AMQP 1.0, to whose properties RabbitMQ maps the headers of AMQP 0.9.1
 )

@@ -1,4 +1,5 @@
-// Package outboxtest checks that an [outbox.Publisher] keeps its contract:
+// Package outboxtest checks that an [outbox.Publisher] keeps its contract (the rules in the documentation of
+// outbox.Publisher):
 //
 //	func TestPublisherKeepsTheContract(t *testing.T) {
 //		outboxtest.Run(t, outboxtest.Destination{
@@ -66,9 +67,9 @@ func Run(t *testing.T, d Destination) {
 	t.Run("Unreachable", d.unreachable)
 }
 
-// Message makes a message from the topic, headers and payload that a destination has received. The headers are
-// a CloudEvent in binary mode, and the names of its attributes begin with prefix. The parameter escaped says
-// whether the values are percent-encoded.
+// Message makes a message from the topic, headers and payload that a destination has received. The headers are a
+// CloudEvent in binary mode, and the names of its attributes begin with prefix. The parameter escaped says
+// whether the values of the headers are percent-encoded.
 func Message(topic, prefix string, escaped bool, headers iterator, payload []byte) (message.Message, error) {
 	m := message.Message{Topic: topic, Payload: payload, Headers: map[string]string{}}
 	for name, value := range headers {

@@ -12,10 +12,10 @@
 // is killed during these steps, no row is lost: a row whose segment was not listed is still in the database, or
 // its segment is listed when the archive is opened again.
 //
-// So a row can be in an archive twice. Rows with the same scope, key and claim are the same operation. Rows
-// with the same scope and key but different claims are two operations: the second operation was executed
-// after the record of the first operation had expired. Two rows of another table are the same row if all
-// their values are equal.
+// After a crash, a row can be in an archive twice. Rows with the same scope, key and claim are the same
+// operation. Rows with the same scope and key but different claims are two operations: the second operation was
+// executed after the record of the first operation had expired. Two rows of another table are the same row if
+// all their values are equal.
 //
 // The files contain the data of the database: answers as they are stored, and requests, which stay encrypted
 // if they are encrypted in the database. Only one process at a time can write an archive, so give each node
@@ -75,8 +75,8 @@ func open(dir string, fs files) (_ *Writer, err error) {
 
 func (w *Writer) path(name string) string { return filepath.Join(w.dir, name) }
 
-// Close ends the exclusive use of the archive, so that another process can write it. Close need not write any
-// rows, because all rows that were passed to Write are on the disk already.
+// Close ends the exclusive use of the archive, so that another process can write to the archive. Close need not
+// write any rows, because all rows that were passed to Write are on the disk already.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

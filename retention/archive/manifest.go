@@ -21,7 +21,7 @@ type Segment struct {
 	Rows    int       `json:"rows"`
 	Bytes   int64     `json:"bytes"`
 	SHA256  string    `json:"sha256"` // the checksum of the file, in hexadecimal
-	First   time.Time `json:"first"`  // the earliest and the latest time at which a row of the segment expired
+	First   time.Time `json:"first"`  // First and Last are the earliest and the latest time at which a row of the segment expired
 	Last    time.Time `json:"last"`
 	Created time.Time `json:"created"`
 }

@@ -33,7 +33,7 @@ const (
 	DefaultMaxBytes = 256 << 20
 )
 
-// File is a [Journal] in a file. Its methods can be called concurrently.
+// File is a [Journal] in a file. The methods of File can be called concurrently.
 type File struct {
 	path   string
 	cfg    Config
@@ -126,8 +126,8 @@ func (f *File) room(r *record) error {
 }
 
 // End implements [Journal]. If End closes an intent, it does not flush this change: the change reaches the disk together with the next intent. If
-// the power fails before, the request is sent one more time, with the same key. If End sets a new expiry of the key or holds the intent for an
-// operator, the change is on the disk when End returns.
+// the power fails before the change is on the disk, the request is sent one more time, with the same key. If End sets a new expiry of the key or
+// holds the intent for an operator, the change is on the disk when End returns.
 func (f *File) End(_ context.Context, in Intent, o Proof) error {
 	note, err := f.end(in, o)
 	if err != nil || note == nil {

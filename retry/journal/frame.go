@@ -87,8 +87,8 @@ func (s salt) frameAt(file []byte, offset int64) (payload []byte, durable, next 
 // Damage describes the part of a file that [Open] has dropped because a crash had left this part
 // incomplete.
 type Damage struct {
-	Offset int64 // the offset of its first record in the file, in bytes
-	Bytes  int64 // its length in bytes
+	Offset int64 // the offset of the first dropped record in the file, in bytes
+	Bytes  int64 // the length of the dropped part, in bytes
 }
 
 var errNone = errors.New("journal: the file is not a journal, or its beginning is damaged. Try: check the path, or use a copy of the journal")

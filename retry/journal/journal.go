@@ -28,13 +28,13 @@ type Intent struct {
 type Proof uint8
 
 const (
-	ProofNone      Proof = iota // they prove nothing: the intent stays open
+	ProofNone      Proof = iota // the attempts prove nothing: the intent stays open
 	ProofUntouched              // no attempt had an effect: the intent is closed, unless an earlier or parallel call may have had an effect
 	ProofAnswered               // the outcome is known: the intent is closed
 	ProofExpired                // the key is too old to be sent again: the intent stays open, held for an operator
 )
 
-// Journal stores intents. [File] and [Table] implement it.
+// Journal stores intents. [File] and [Table] implement Journal.
 type Journal interface {
 	// Begin stores an intent durably and returns it. If an intent with the same key, method and URL is already open, Begin returns the open intent,
 	// with Again set and with its original Since. The rest of the request must then be the same, or Begin fails with [ErrMismatch]. If in.ID is set,
@@ -42,8 +42,8 @@ type Journal interface {
 	// sent.
 	Begin(ctx context.Context, in Intent) (Intent, error)
 
-	// End is called once for each Begin that returned no error, with what the attempts have proved. Its context ends after 5 seconds. If in.Expires
-	// is set, and no earlier expiry is stored, End stores in.Expires as the expiry of the key.
+	// End is called once for each Begin that returned no error, with the Proof that the attempts have given. The context of End ends after
+	// 5 seconds. If in.Expires is set, and no earlier expiry is stored, End stores in.Expires as the expiry of the key.
 	End(ctx context.Context, in Intent, o Proof) error
 
 	// List returns the open intents, the oldest first.

@@ -9,7 +9,8 @@ import (
 //go:embed migrations/*/*.sql
 var migrations embed.FS
 
-// Migrations are the migrations that create the table once_intent of a [Table]. Pass them to the Migrate function of a store:
+// Migrations are the migrations that create the table once_intent of a [Table]. Pass Migrations to the Migrate function of a
+// store:
 //
 //	err := sqlstore.Migrate(ctx, db, journal.Migrations)
 var Migrations = migration.Set{Capability: "journal", Files: migrations}

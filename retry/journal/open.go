@@ -12,8 +12,8 @@ import (
 )
 
 // Open opens the journal at path, or creates the journal; the directory of path must exist. Open fails if another process has the file open, or if
-// flushed records are damaged. On a system without file locks that keep other processes out, Open fails with errors.ErrUnsupported. Call [Resume]
-// for the open intents of the journal.
+// flushed records are damaged. On a system without file locks that keep other processes out, Open fails with errors.ErrUnsupported. After Open,
+// call [Resume] to send the open intents of the journal again.
 func Open(path string, cfg Config) (*File, error) { return open(path, cfg, osDisk{}) }
 
 func open(path string, cfg Config, d disk) (_ *File, err error) {

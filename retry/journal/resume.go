@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// Options configures [Resume]. Its functions may be called concurrently.
+// Options configures [Resume]. The functions in Options may be called concurrently.
 type Options struct {
 	// Prepare adds headers that the journal does not store, such as Authorization. Prepare is called for each request, whatever its host. So choose
 	// the secrets by r.URL.Host, so that no host gets the secrets of another host. If Prepare returns an error, the request is not sent and the

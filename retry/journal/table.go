@@ -31,7 +31,7 @@ import (
 // never sent. [Migrations] creates the table.
 //
 // Any number of processes may share the table. If two processes resume the same intent, the server gets the request twice with the same key, and must
-// apply it only once.
+// apply this request only once.
 type Table struct {
 	db     sqlplane.Database
 	cfg    Config
@@ -39,8 +39,8 @@ type Table struct {
 	counts bool // the number of changed rows shows whether insert has stored the intent
 }
 
-// OpenTable returns the journal in db, a *pgxstore.Store or *sqlstore.Store that was migrated with [Migrations]. OpenTable sends nothing to the
-// database. It fails if cfg is invalid.
+// OpenTable returns the journal in db. The parameter db is a *pgxstore.Store or *sqlstore.Store that was migrated with [Migrations]. OpenTable
+// sends nothing to the database. OpenTable fails if cfg is invalid.
 func OpenTable(db sqlplane.Database, cfg Config) (*Table, error) {
 	t := &Table{db: db, cfg: cfg, counts: db.Dialect() != sqlplane.MySQL} // on MySQL the number depends on the setting clientFoundRows
 	t.insert = t.text("insert into once_intent (" + tableColumns + ") values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) KEEP(calls)")
@@ -57,7 +57,7 @@ const tableColumns = "name, id, KEY, method, url, header, body, since, expires, 
 
 // Insert returns a statement that stores the intent in, and its arguments. Execute the statement in your own transaction. If an intent with the same
 // key, method and URL is already open, the statement changes nothing. If in.Since is zero, Since is the current time; the retention of the key begins
-// at Since. If the request of an inserted intent cannot be sent, the intent stays open. Only an answer or an operator closes it.
+// at Since. If the request of an inserted intent cannot be sent, the intent stays open. Only an answer or an operator closes this intent.
 func (t *Table) Insert(in Intent) (query string, args []any, err error) {
 	args, err = t.fields(&in, 1)
 	return t.insert, args, err

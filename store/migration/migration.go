@@ -1,7 +1,7 @@
 // Package migration contains the database schema of the SQL stores, and of each capability that has tables of
 // its own, as numbered SQL files. There are no down migrations. A program applies the files with the function
-// Migrate of its store, and a person applies them with the command "once migrate up". "once migrate print"
-// prints the files for goose, for Atlas, or for a person with psql.
+// Migrate of its store, and a person applies them with the command "once migrate up". The command "once migrate
+// print" prints the files for goose, for Atlas, or for a person with psql.
 package migration
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Set is the migrations of one capability, such as the attempt log. The migrations of each set have their
+// Set contains the migrations of one capability, such as the attempt log. The migrations of each set have their
 // own numbers, which begin with 1. The files are embedded in the package of the capability:
 //
 //	//go:embed migrations/*/*.sql
@@ -28,7 +28,7 @@ type Set struct {
 //go:embed operation/*/*.sql
 var operation embed.FS
 
-// Operation is the set that every SQL store needs: it creates the table of operations.
+// Operation is the set that every SQL store needs: the migrations of this set create the table of operations.
 var Operation = Set{"operation", operation}
 
 // Migration is one numbered file.
@@ -93,8 +93,8 @@ func (s Set) read(d sqlplane.Dialect) ([]Migration, error) {
 	return list, nil
 }
 
-// Newest returns the newest version of each capability in list, such as "operation 3, journal 1". list must be
-// ordered as [All] orders it.
+// Newest returns the newest version of each capability in list, such as "operation 3, journal 1". The parameter
+// list must be in the order in which [All] returns migrations.
 func Newest(list []Migration) string {
 	var versions []string
 	for i, m := range list {

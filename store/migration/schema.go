@@ -23,8 +23,8 @@ type Tx interface {
 	Query(ctx context.Context, sql string, each func(sqlplane.Row) error) error
 }
 
-// Up applies the migrations of sets that tx's database has not applied yet, and returns them. If every
-// migration was applied, Up writes nothing.
+// Up applies the migrations of sets that tx's database has not applied yet, and returns the migrations that it
+// has applied. If every migration was applied, Up writes nothing.
 func Up(ctx context.Context, d sqlplane.Dialect, tx Tx, sets ...Set) ([]Migration, error) {
 	has, err := readSchema(ctx, d, tx)
 	if err != nil {
@@ -63,8 +63,8 @@ func Up(ctx context.Context, d sqlplane.Dialect, tx Tx, sets ...Set) ([]Migratio
 	return missing, nil
 }
 
-// Read returns every migration of sets, and whether tx's database has applied it. Read writes
-// nothing.
+// Read returns every migration of sets, and says for each migration whether tx's database has applied it. Read
+// writes nothing.
 func Read(ctx context.Context, d sqlplane.Dialect, tx Tx, sets ...Set) ([]Status, error) {
 	has, err := readSchema(ctx, d, tx)
 	if err != nil {

@@ -18,8 +18,9 @@ const (
 
 // Client returns an HTTP client behind the guard. The client follows no redirects: it returns an answer with a
 // status 3xx unchanged, and the caller should treat such an answer as a failure of the receiver. The client
-// verifies certificates, uses no proxy except [Guard.Proxy], and does not decompress answers. The client
-// limits the time, the headers and the body of each answer. Make one client, and use it for all requests.
+// verifies certificates, uses no proxy except [Guard.Proxy], and does not decompress answers. The client limits
+// the time, the headers and the body of each answer. Call the method Client one time, and use the returned
+// client for all requests.
 func (g *Guard) Client() *http.Client {
 	most := cmp.Or(g.MaxAnswer, defaultAnswer)
 	dialer := &net.Dialer{Timeout: dialTimeout, Resolver: g.Resolver, Control: g.Control}

@@ -1,21 +1,21 @@
 // Package ssrf guards an HTTP client whose URLs are chosen by other people, such as the receivers of webhooks.
-// The client connects only to public addresses. So no user can make a service send requests into its own
-// network, or read secrets from the metadata service of its cloud (server-side request forgery).
+// The client connects only to public addresses. So no user can make a service send requests into the network of
+// the service, or read secrets from the metadata service of the cloud (server-side request forgery).
 //
 //	guard := &ssrf.Guard{}
 //	err := guard.CheckURL(ctx, url)         // when an endpoint is created: an early error for the user
 //	resp, err := guard.Client().Do(request) // when the endpoint is used: the check that protects
 //
 // The address is checked after the name is resolved and before the connection is made. So an attacker gains
-// nothing if the attacker changes the address of a name between CheckURL and the request. All IPv4 addresses
-// are allowed, except the addresses in a list of this package. Only the IPv6 addresses in 2000::/3 are allowed,
-// except the addresses in a second list. IPv6 addresses that contain an IPv4 address, and addresses with a
-// zone, are refused. Addresses of metadata services are refused, whatever the settings are.
+// nothing if the attacker changes the address of a name between CheckURL and the request. All IPv4 addresses are
+// allowed, except the addresses in a list of this package. Only the IPv6 addresses in 2000::/3 are allowed,
+// except the addresses in a second list of this package. IPv6 addresses that contain an IPv4 address, and
+// addresses with a zone, are refused. Addresses of metadata services are refused, whatever the settings are.
 //
 // The guard does not know which public addresses belong to you, such as the address of this host. Protect these
-// addresses by a firewall. With [Guard.Proxy], the proxy resolves the names, so the proxy itself must refuse
-// the addresses that a Guard refuses. The text of a refusal contains an address of your resolver: tell a user
-// only that the URL is not allowed.
+// addresses by a firewall. With [Guard.Proxy], the proxy resolves the names, so the proxy itself must refuse the
+// addresses that a Guard refuses. The text of a refusal contains an address that your resolver has returned:
+// tell a user only that the URL is not allowed.
 package ssrf
 
 import (
@@ -65,7 +65,7 @@ type Guard struct {
 	Timeout time.Duration
 
 	// MaxAnswer is how many bytes of the body of an answer can be read; after that, a read returns an
-	// [http.MaxBytesError]. The same limit applies to the headers. Default 64 kB.
+	// [http.MaxBytesError]. MaxAnswer also limits the size of the headers of an answer. Default 64 kB.
 	MaxAnswer int64
 }
 
