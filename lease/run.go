@@ -46,7 +46,7 @@ func newRun(s *Store, opts store.BeginOptions) *Run {
 // Operation returns the scope and the key of the operation, as they are stored.
 func (r *Run) Operation() store.ID { return r.id }
 
-// Phases return these errors. A handler that gets one of these errors must return the error.
+// The functions that run a phase return these errors. A handler that gets one of these errors must return the error.
 var (
 	// ErrLost is in the chain of an error if another owner has taken the operation over, or may have
 	// taken it over.

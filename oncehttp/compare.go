@@ -31,8 +31,8 @@ import (
 // content type, cannot be parsed, or has none of the named values. JSON does not fit if a member on the path to a named value exists twice.
 //
 // After you change the Compare of a route, answers that were stored before the change are replayed without any comparison until their retention ends.
-// An answer that was stored before the change has a fingerprint (a hash of the compared parts) of the old Compare, which says nothing about a
-// fingerprint of the new Compare. A comparison of the two fingerprints would refuse every retry whose first attempt came before the change.
+// The fingerprint of such an answer (a hash of the compared parts) was made with the old Compare. A comparison with a fingerprint of the new Compare
+// would refuse every retry whose first attempt came before the change.
 type Compare struct {
 	// Headers are the names of the compared request headers, in addition to Content-Type. All lines of a header are compared, in their order.
 	// Default: only Content-Type.

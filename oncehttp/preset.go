@@ -37,7 +37,7 @@ type Preset struct {
 	// key are the same key, see the section Headers of the package documentation.
 	OpaqueKeys bool
 
-	// Verdicts are the verdicts by the status of the handler's answer. A key of the map is a status (200 to 999) or a class (2 to 9); a class, such
+	// Verdicts maps the status of the handler's answer to a verdict: whether the writes are committed and the answer is stored. A key of the map is a status (200 to 999) or a class (2 to 9); a class, such
 	// as 4 for 400 to 499, applies to its statuses that are not in the map themselves. For all other statuses the verdict is [VerdictDiscard].
 	Verdicts map[int]Verdict
 

@@ -26,7 +26,7 @@ func checkType(t string) error {
 	}
 	segments := strings.Split(t, ".")
 	if len(t) > maxType || len(segments) > maxSegments || slices.ContainsFunc(segments, func(s string) bool { return !isSegment(s) }) {
-		return fmt.Errorf("the type %q is not valid. Try: at most %d words of letters, digits, _ and -, separated by dots, with at most %d bytes, such as \"refund.succeeded\"",
+		return fmt.Errorf("the type %q is not valid. Try: at most %d words of letters, digits, _ and -, separated by dots, and at most %d bytes together, such as \"refund.succeeded\"",
 			printable.Short(t), maxSegments, maxType)
 	}
 	return nil

@@ -132,7 +132,7 @@ func classify(m *message.Message, err error) error {
 	told := fmt.Errorf("natsbroker: subject %s: %w", m.Topic, err)
 	switch {
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
-		return outbox.Unavailable(fmt.Errorf("%w. Try: create a stream for this subject, or wait until its leader is back", told))
+		return outbox.Unavailable(fmt.Errorf("%w. Try: create a stream for this subject; or, if the stream exists, wait until it has a leader again", told))
 	case errors.Is(err, nats.ErrMaxPayload):
 		return retry.Permanent(fmt.Errorf("%w. Try: set a larger max_payload on the server, or send a smaller message", told))
 	case isRefusal && (refusal.ErrorCode == codeMessageTooLarge || refusal.ErrorCode == codeHeaderTooLarge):

@@ -69,7 +69,7 @@
 //
 // If a handler changes its session (SET, USE, GET_LOCK, a temporary table, EXECUTE), the store closes the
 // connection afterwards, so that no other operation gets the session. After SET STATEMENT, and after the use
-// of user variables, the store keeps the connection.
+// of user variables, the store does not close the connection: the connection goes back to the pool.
 //
 // The package is tested with MariaDB 10.11 and MySQL 9.7.
 //

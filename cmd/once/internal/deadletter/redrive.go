@@ -26,7 +26,7 @@ With --canary one dead letter is tried first, and the other dead letters are tri
 applied. --rate limits how many dead letters are tried per second. With --wait the command prints the progress until
 each dead letter was tried; without --wait the command ends when all dead letters are marked. Messages whose first
 failure is more than 7 days ago are not marked, because receivers may have forgotten the IDs of these messages and could
-apply the messages twice. --beyond-retention also marks the messages with an older first failure.
+apply the messages twice. --beyond-retention also marks the messages whose first failure is more than 7 days ago.
 
 --resume continues a redrive that was killed. --cancel ends a redrive: the dead letters that were not tried yet stay in
 the database until an operator redrives or discards these dead letters. Without --yes nothing is changed: the command

@@ -144,7 +144,7 @@ func (s *Storm) charge(ctx context.Context) error {
 			return err
 		}
 		if ids[i] = resultID(a); ids[i] == "" {
-			return fmt.Errorf("the service made no charge: %d %s", a.status, a.body)
+			return fmt.Errorf("the service made no charge, and answered with status %d and the body %s", a.status, a.body)
 		}
 	}
 	for _, o := range s.orders {
