@@ -74,9 +74,9 @@ var observersThatLog = map[string]func(context.Context, *slog.Logger){
 func outage(fail, work func()) {
 	for range 100 {
 		fail()
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 	}
-	time.Sleep(10 * time.Second)
+	<-time.After(10 * time.Second)
 	work()
 }
 

@@ -184,7 +184,7 @@ type taken struct {
 
 func (b *taken) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF { //nolint:errorlint // a Reader returns io.EOF itself
+	if err != nil && err != io.EOF {
 		b.broken.Store(true)
 	}
 	return n, err

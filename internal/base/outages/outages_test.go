@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	begin = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	down  = errors.New("connection refused")
+	begin   = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	errDown = errors.New("connection refused")
 )
 
 // TestEachErrorIsWrittenOnceAMinute: the first line is written immediately, and each later line says how many lines were omitted before it.
@@ -19,7 +19,7 @@ func TestEachErrorIsWrittenOnceAMinute(t *testing.T) {
 	var log outages.Log
 	written, omitted := 0, 0
 	for i := range 180 { // each second for three minutes
-		attrs, ok := log.Fails("database", down, begin.Add(time.Duration(i)*time.Second))
+		attrs, ok := log.Fails("database", errDown, begin.Add(time.Duration(i)*time.Second))
 		if ok {
 			written++
 		}
@@ -43,7 +43,7 @@ func TestAnErrorDoesNotHideAnother(t *testing.T) {
 	for _, c := range []struct {
 		subject string
 		err     error
-	}{{"database", down}, {"database", errors.New("permission denied")}, {"topic refunds", down}, {"topic orders", nil}} {
+	}{{"database", errDown}, {"database", errors.New("permission denied")}, {"topic refunds", errDown}, {"topic orders", nil}} {
 		if _, ok := log.Fails(c.subject, c.err, begin); !ok {
 			t.Errorf("%q of %s was omitted", c.err, c.subject)
 		}
@@ -58,7 +58,7 @@ func TestErrorsThatNeverRepeat(t *testing.T) {
 			return ok
 		},
 		"subjects": func(l *outages.Log, i int, now time.Time) bool {
-			_, ok := l.Fails("topic "+strconv.Itoa(i), down, now)
+			_, ok := l.Fails("topic "+strconv.Itoa(i), errDown, now)
 			return ok
 		},
 	} {
@@ -83,12 +83,12 @@ func TestTheEndOfAnOutage(t *testing.T) {
 	if _, over := log.Works("database", at(0)); over {
 		t.Error("an outage has ended that never began")
 	}
-	log.Fails("database", down, at(0))
+	log.Fails("database", errDown, at(0))
 	if _, over := log.Works("database", at(1)); over {
 		t.Error("the outage was over between two failures")
 	}
-	log.Fails("database", down, at(30))
-	log.Fails("topic orders", down, at(30))
+	log.Fails("database", errDown, at(30))
+	log.Fails("topic orders", errDown, at(30))
 	lasted, over := log.Works("database", at(40))
 	if !over || lasted.Key != "lasted" || lasted.Value.Duration() != 30*time.Second {
 		t.Errorf("over: %v, %v; want the outage of 30 s to be over", over, lasted)
@@ -99,7 +99,7 @@ func TestTheEndOfAnOutage(t *testing.T) {
 	if _, over := log.Works("topic orders", at(41)); !over {
 		t.Error("the outage of the topic has not ended")
 	}
-	if _, ok := log.Fails("database", down, at(42)); !ok {
+	if _, ok := log.Fails("database", errDown, at(42)); !ok {
 		t.Error("the first error of a new outage was omitted")
 	}
 }
