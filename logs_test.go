@@ -113,6 +113,28 @@ func TestLogAttributesAreThoseOfTheTable(t *testing.T) {
 	}
 }
 
+// TestLogMessagesAreThoseOfTheTable: docs/logs.md has each message at level Info and above.
+func TestLogMessagesAreThoseOfTheTable(t *testing.T) {
+	page, err := os.ReadFile("docs/logs.md")
+	must(t, err)
+	written := 0
+	for _, observe := range observersThatLog {
+		synctest.Test(t, func(t *testing.T) {
+			observe(t.Context(), slog.New(slog.NewTextHandler(new(bytes.Buffer), &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+				if a.Key == slog.MessageKey {
+					if written++; !strings.Contains(string(page), "`"+a.Value.String()+"`") {
+						t.Errorf("the table has no message %q", a.Value)
+					}
+				}
+				return a
+			}})))
+		})
+	}
+	if written < 20 {
+		t.Errorf("only %d messages were written", written)
+	}
+}
+
 // keyOfClient is the key in the errors of filled events.
 const keyOfClient = "a-key-of-a-client"
 
