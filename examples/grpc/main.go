@@ -6,8 +6,8 @@ import (
 	"context"
 	"database/sql"
 	"log/slog"
-	"os"
 	"net"
+	"os"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
