@@ -19,7 +19,8 @@ var wholesome = map[string]string{
 	"lock_timeout":                        "10s",
 }
 
-func startWholesome(t *testing.T) (*testenv.Postgres, string) {
+// startWholesome starts such a server, and applies the migrations that flags choose.
+func startWholesome(t *testing.T, flags ...string) (*testenv.Postgres, string) {
 	t.Helper()
 	testenv.Need(t, "postgresql")
 	pg, err := testenv.StartPostgres(t.Context(), testenv.PostgresConfig{Settings: wholesome})
@@ -28,7 +29,7 @@ func startWholesome(t *testing.T) (*testenv.Postgres, string) {
 	}
 	t.Cleanup(func() { _ = pg.Close() })
 	db := pg.URL("postgres")
-	run(t, "migrate", "up", "--db", db).want(t, 0)
+	run(t, append([]string{"migrate", "up", "--db", db}, flags...)...).want(t, 0)
 	return pg, db
 }
 
@@ -184,14 +185,7 @@ func TestDoctorClaims(t *testing.T) {
 // catalog, so that the log of the server has no errors that an operator would have to explain.
 func TestMissingTablesAreNoErrorsOfPostgreSQL(t *testing.T) {
 	t.Parallel()
-	testenv.Need(t, "postgresql")
-	pg, err := testenv.StartPostgres(t.Context(), testenv.PostgresConfig{Settings: wholesome})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = pg.Close() })
-	db := pg.URL("postgres")
-	run(t, "migrate", "up", "--only", "operation", "--db", db).want(t, 0)
+	pg, db := startWholesome(t, "--only", "operation")
 	errorsSoFar := func() int {
 		text, err := os.ReadFile(pg.LogPath())
 		if err != nil {

@@ -13,15 +13,22 @@ import (
 	"github.com/oncelib/once/outbox"
 )
 
-// TestRelayRedis: once relay delivers to a stream of Redis, and once doctor asks the server and the groups of inboxes.
-func TestRelayRedis(t *testing.T) {
-	t.Parallel()
+// startStreams starts a Redis server that keeps its data and flushes it once a second.
+func startStreams(t *testing.T) *testenv.Redis {
+	t.Helper()
 	testenv.Need(t, "redis-server")
 	server, err := testenv.StartRedis(t.Context(), testenv.RedisConfig{Lines: "appendonly yes\n"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
+	return server
+}
+
+// TestRelayRedis: once relay delivers to a stream of Redis, and once doctor asks the server and the groups of inboxes.
+func TestRelayRedis(t *testing.T) {
+	t.Parallel()
+	server := startStreams(t)
 	rdb := goredis.NewClient(&goredis.Options{Addr: server.Addr()})
 	defer func() { _ = rdb.Close() }()
 	to := "redis://" + server.Addr()
@@ -70,12 +77,7 @@ func TestRelayRedis(t *testing.T) {
 // TestDoctorChecksTopicsBeforeTheFirstMessage: a deployment asks about topics that have had no message yet, and --strict ends with exit code 1 after a warning.
 func TestDoctorChecksTopicsBeforeTheFirstMessage(t *testing.T) {
 	t.Parallel()
-	testenv.Need(t, "redis-server")
-	server, err := testenv.StartRedis(t.Context(), testenv.RedisConfig{Lines: "appendonly yes\n"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Close() })
+	server := startStreams(t)
 	to, db := "redis://"+server.Addr(), sqliteURL(t)
 	run(t, "migrate", "up", "--db", db).want(t, 0)
 	examined(t, db, "--to", to)["outbox_destination"].want(t, "no topic", warn, "were not checked")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -181,8 +182,8 @@ func testAMQPServerIsKilled(t *testing.T, kind string) {
 	conn := dialAMQP(t, strings.Replace(r.URL(), r.Addr(), proxy.Addr(), 1))
 	cfg := amqpConfig
 	cfg.Batch, cfg.Prefetch = 8, 20 // what a process has goes on without the server
-	var log outageLog
-	cfg.Log = log.logger()
+	var log lines
+	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 	var handled atomic.Int64
 	resumed := make(chan struct{}, len(list)*100)
 	start(t, func(ctx context.Context) error {
@@ -204,7 +205,7 @@ func testAMQPServerIsKilled(t *testing.T, kind string) {
 	g.waitFor(t, len(list))
 	r.waitDone(t)
 	g.check(t, len(list), 10)
-	log.check(t, "the consumer gets no messages")
+	log.checkOutage(t, "the consumer gets no messages")
 	testenv.Reportf(t, "%d messages, RabbitMQ killed %d times, %d connections cut, %d calls of the handler", len(list), kills, cuts, handled.Load())
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -265,8 +266,8 @@ func TestNATSServerIsKilled(t *testing.T) {
 	js := connect(t, "nats://"+proxy.Addr())
 	cfg := natsConfig
 	cfg.AckWait, cfg.Batch = time.Second, 8
-	var log outageLog
-	cfg.Log = log.logger()
+	var log lines
+	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 	var handled atomic.Int64
 	resumed := make(chan struct{}, len(list)*100)
 	start(t, func(ctx context.Context) error {
@@ -289,7 +290,7 @@ func TestNATSServerIsKilled(t *testing.T) {
 	g.waitFor(t, len(list))
 	n.waitDone(t)
 	g.check(t, len(list), 10)
-	log.check(t, "the consumer gets no messages")
+	log.checkOutage(t, "the consumer gets no messages")
 	testenv.Count("messages", len(list))
 	testenv.Reportf(t, "%d messages, nats-server killed %d times, %d connections cut, %d calls of the handler", len(list), kills, cuts, handled.Load())
 }
