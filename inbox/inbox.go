@@ -72,8 +72,8 @@ type Config struct {
 	// Retain, or a value of RetainOf, is shorter than Redelivery. Default: not checked.
 	Redelivery time.Duration
 
-	// ReportSameBody makes the inbox compare payloads. If a message with the same payload but another ID was
-	// applied before, the observer receives an [EventSameBody], and the new message is applied nevertheless. A
+	// ReportSameBody makes the inbox compare the payloads of messages with different IDs. If a message with the
+	// same payload but another ID was applied before, the observer receives an [EventSameBody], and the new message is applied nevertheless. A
 	// message is compared only with messages of the same consumer and source whose IDs are still kept. The usual
 	// reason is a sender that gives an event a new ID when it sends the event again. ReportSameBody costs a row
 	// for each message with a payload, and a look-up after each commit. If two messages with the same payload

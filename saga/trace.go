@@ -32,8 +32,8 @@ type Span struct {
 	Background bool   // with SpanRun: [Runner.Run] has found the saga, and no caller waits for it
 }
 
-// These are the ways in which a span ends. A span of the kind SpanRun can also end with a state of
-// its saga ([StateOf]).
+// These are the ways in which a span ends. A span of the kind SpanRun can also end with the state that
+// its saga has reached, such as [StateCompleted].
 const (
 	EndDone        = "done"        // the step, undo or check has succeeded
 	EndNo          = "no"          // the step has returned a [once.Failure]

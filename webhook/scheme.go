@@ -51,7 +51,7 @@ type Scheme struct {
 	Signed string
 
 	// Timestamp says where the request contains the time at which it was sent, in seconds since 1970 or as in
-	// RFC 3339. Timestamp is the name of a header, or a prefix that ends with an equals sign, such as "t=".
+	// RFC 3339. Timestamp is the name of a header; or, if the time is a part of the signature header, the prefix of this part, such as "t=".
 	// With a prefix, the time follows this prefix in the header that the field Header names. Signed must
 	// contain {timestamp}, because a time that is not signed proves nothing. Default: no timestamp; then a copy
 	// of a request is accepted at any later time.
