@@ -18,6 +18,11 @@ var outboxMutants = []Mutant{
 		Tests: []Killer{{Module: ".", Test: "TestAnOutageIsLoggedOnceAMinute"}},
 	},
 	{
+		Name:  "subjects that failed long ago take the places of new ones",
+		Edits: []Edit{{In: "outages.(*Log).Fails", Old: "return now.Sub(f.last) >= every", New: "return now.Sub(f.last) < 0"}},
+		Tests: in("internal/base/outages", "TestErrorsThatNeverRepeat"),
+	},
+	{
 		Name:  "a line about an outage hides another",
 		Edits: []Edit{{In: "outages.(*Log).Fails", Old: "old, known := f.errors[text]\n\tif", New: "text = \"\"\n\told, known := f.errors[text]\n\tif"}},
 		Tests: in("internal/base/outages", "TestAnErrorDoesNotHideAnother"),

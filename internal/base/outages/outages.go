@@ -3,6 +3,7 @@ package outages
 
 import (
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,7 +46,11 @@ func (l *Log) Fails(subject string, err error, now time.Time) (omitted []slog.At
 		l.fails = map[string]*failing{}
 	}
 	if l.fails[subject] == nil && len(l.fails) >= most {
-		subject = ""
+		// A subject that failed long ago, such as a topic without further messages, must not take the place of this one.
+		maps.DeleteFunc(l.fails, func(_ string, f *failing) bool { return now.Sub(f.last) >= every })
+		if len(l.fails) >= most {
+			subject = ""
+		}
 	}
 	f := l.fails[subject]
 	if f == nil {

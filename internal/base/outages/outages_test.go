@@ -72,6 +72,12 @@ func TestErrorsThatNeverRepeat(t *testing.T) {
 		if written == 0 || written > 100 {
 			t.Errorf("%s: %d of %d lines were written", name, written, total)
 		}
+		// An hour later, none of them takes the place of new ones.
+		for _, subject := range []string{"topic new", "topic newer"} {
+			if _, ok := log.Fails(subject, errDown, begin.Add(time.Hour)); !ok {
+				t.Errorf("%s: an hour later the first line of %s was omitted", name, subject)
+			}
+		}
 	}
 }
 
