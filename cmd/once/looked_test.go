@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"net/url"
 	"strings"
 	"testing"
@@ -92,7 +93,7 @@ func reader(t *testing.T, db opened, at string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := "reader_" + strings.TrimPrefix(u.Path, "/")
+	name := "reader" + strings.ToLower(rand.Text())[:8] // MySQL allows 32 characters
 	u.User = url.User(name)
 	if db.dialect == sqlplane.PostgreSQL {
 		exec("create role " + name + " login")

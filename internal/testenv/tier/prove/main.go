@@ -22,7 +22,7 @@ import (
 
 func main() {
 	list := flag.Bool("n", false, "print the tests of make prove, one on each line, and run none")
-	all := flag.Bool("all", false, "run all of them, however long it takes; the mutants are left to make mutants")
+	all := flag.Bool("all", false, "run all of them, each on all its databases and at all its points, however long it takes; the mutants are left to make mutants")
 	budget := flag.Duration("budget", 15*time.Minute, "how long to begin new tests")
 	flag.Parse()
 	tests, err := tier.Read(".")
@@ -54,7 +54,11 @@ func run(ctx context.Context, p plan, budget time.Duration, all bool) error {
 		return fmt.Errorf("git rev-parse: %w", err)
 	}
 	tree := strings.TrimSpace(string(head))
-	r, err := newRunner(tree)
+	sample := tree
+	if all {
+		sample = "" // every cell and every point
+	}
+	r, err := newRunner(sample)
 	if err != nil {
 		return err
 	}
@@ -82,6 +86,6 @@ func fail(err error) {
 }
 
 // environment returns the environment for the tests of make prove.
-func environment(tree, proved string) []string {
-	return append(os.Environ(), testenv.TierVariable+"="+string(testenv.InProve), testenv.SampleVariable+"="+tree, testenv.ProvedVariable+"="+proved)
+func environment(sample, proved string) []string {
+	return append(os.Environ(), testenv.TierVariable+"="+string(testenv.InProve), testenv.SampleVariable+"="+sample, testenv.ProvedVariable+"="+proved)
 }

@@ -18,16 +18,16 @@ import (
 // runner runs draws, and remembers which of them have failed.
 type runner struct {
 	temp     string
-	tree     string
+	sample   string // the tree that chooses samples; "" runs tests completely
 	binaries *tier.Binaries
 
 	mu     sync.Mutex
 	failed []string
 }
 
-func newRunner(tree string) (*runner, error) {
+func newRunner(sample string) (*runner, error) {
 	temp, err := os.MkdirTemp("", "prove")
-	return &runner{temp: temp, tree: tree, binaries: tier.NewBinaries(temp)}, err
+	return &runner{temp: temp, sample: sample, binaries: tier.NewBinaries(temp)}, err
 }
 
 func (r *runner) close() { _ = os.RemoveAll(r.temp) }
@@ -101,7 +101,7 @@ func (r *runner) start(ctx context.Context, d draw, env []string) ([]byte, error
 	}
 	_ = proved.Close()
 	cmd := exec.CommandContext(ctx, binary, "-test.count=1", "-test.timeout=2h", "-test.run=^("+strings.Join(d.names, "|")+")$")
-	cmd.Dir, cmd.Env = d.dir, append(environment(r.tree, proved.Name()), env...)
+	cmd.Dir, cmd.Env = d.dir, append(environment(r.sample, proved.Name()), env...)
 	cmd.WaitDelay = time.Second // a server that the test has started may hold its output
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return out, err
