@@ -17,8 +17,8 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Archive is a directory of files. Before a sweep (package retention) deletes expired operations and expired rows of other tables, the sweep writes
-// these rows to the files of the Archive.
+// Archive is a directory of files. A sweep (a run of package retention) deletes expired operations and expired rows of other tables. Before the
+// deletion, the sweep writes the expired operations and rows to the files of the Archive.
 type Archive struct{ dir string }
 
 // OpenArchive opens the archive in the directory dir.
@@ -43,13 +43,13 @@ type Verified struct {
 	Damaged  []DamagedSegment `json:"damaged"`
 }
 
-// DamagedSegment is a file of an archive that is missing or differs from the manifest.
+// DamagedSegment is a file of an archive that is missing or differs from the manifest, the archive's list of files.
 type DamagedSegment struct {
 	File  string `json:"file"`
 	Error string `json:"error"`
 }
 
-// Verify compares each file (segment) of the archive with the manifest: its size, its SHA-256 and its number of rows.
+// Verify compares the size, the SHA-256 and the number of rows of each file (segment) with the manifest, the archive's list of files.
 func (a *Archive) Verify(ctx context.Context) (Verified, error) {
 	list, damaged, err := archive.Verify(ctx, a.dir)
 	v := Verified{Segments: len(list), Damaged: convert(damaged, func(d archive.Damage) DamagedSegment { return DamagedSegment{d.File, d.Err.Error()} })}
@@ -62,8 +62,8 @@ func (a *Archive) Verify(ctx context.Context) (Verified, error) {
 // StateArchived is the [Operation].State of an operation that [Archive.Find] has found in an archive.
 const StateArchived = "archived"
 
-// Find returns the archived operations with this key, or with the hash of this key, in scope. If scope is "", Find searches every scope. If a key was
-// executed again after its expiry, Find returns several operations.
+// Find returns the archived operations of the parameter scope whose stored key is the parameter key or the hash of this key. If scope is "", Find
+// searches every scope. If a key was used again after its retention, Find returns several operations.
 func (a *Archive) Find(ctx context.Context, scope, key string) ([]Operation, error) {
 	names := map[string]bool{key: true, keyname.Hashed(key): true}
 	// The quotes around a key may belong to the header syntax, or to the key.
@@ -84,7 +84,8 @@ func (a *Archive) Find(ctx context.Context, scope, key string) ([]Operation, err
 	return found, nil
 }
 
-// ArchivedRow is an archived row of a table other than the table of operations: a delivered message, a receipt, or an event or attempt of webhooks.
+// ArchivedRow is an archived row of a table other than the table of operations: a delivered message, a receipt, an event of webhooks, or an attempt
+// to send a webhook.
 type ArchivedRow struct {
 	Table     string          `json:"table"`
 	Scope     string          `json:"scope,omitempty"` // in a row of a message: the topic of the message
@@ -93,8 +94,9 @@ type ArchivedRow struct {
 	Row       json.RawMessage `json:"row"` // the columns of the row; bytes are in base64
 }
 
-// FindRows returns the archived rows of a table with this key in scope. If scope is "", FindRows searches every scope. If a row has changed between
-// two sweeps, FindRows returns one ArchivedRow for each version of the row.
+// FindRows returns the archived rows that have the given table, scope and key. If scope is "", FindRows searches every scope. If the archive has
+// several versions of a row, because the row has changed between two sweeps (runs of package retention), FindRows returns one ArchivedRow for each
+// version.
 func (a *Archive) FindRows(ctx context.Context, table, scope, key string) ([]ArchivedRow, error) {
 	found := []ArchivedRow{}
 	seen := map[string]bool{}
@@ -126,7 +128,7 @@ type Pass struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// PassOf returns p in the form that scripts read as JSON.
+// PassOf converts the result of a run of a sweeper into the form that scripts read as JSON.
 func PassOf(p retention.Pass) Pass {
 	pass := Pass{Rows: p.Rows, Millis: p.Took.Milliseconds()}
 	if p.Err != nil {

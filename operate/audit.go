@@ -14,7 +14,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Entry is a row of the audit table: one act of an operator. If the act has changed something, the row was committed together with the change.
+// Entry is a row of the audit table: one act of an operator. If the operator has changed something, the change and the row in the audit table were
+// committed together.
 type Entry struct {
 	ID      int64     `json:"id"` // a later entry has a greater ID; there are gaps, because a preview uses an ID too
 	At      time.Time `json:"at"`
@@ -26,15 +27,16 @@ type Entry struct {
 	Detail  string    `json:"detail"` // the object that was changed or read
 }
 
-// Access describes a read of stored operations, for the audit. Reads are audited because keys and scopes may contain data about customers.
+// Access describes which stored operations an operator has read, for the audit table. Reads are written to the audit table because keys and scopes
+// may contain data about customers.
 type Access struct {
 	Scope, Key string // "" means all scopes or keys
 	Detail     string // the objects that were read
 	Shown      bool   // true if one object was shown, also one without a Key; false if a list was read
 }
 
-// Looked writes to the audit that an operator (the parameter by) has read stored operations; by.Reason may be empty. Looked returns an error if
-// the database user may not write. After this error the caller decides whether the read is allowed.
+// Looked writes to the audit table that an operator (the parameter by) has read stored operations; by.Reason may be empty. Looked returns an error if
+// the database user has no right to write. If Looked returns an error, the caller decides whether the operator may see the operations.
 func (a *Keys) Looked(ctx context.Context, by By, access Access) error {
 	if by.Who == "" {
 		return errors.New("operate: By.Who is empty. Try: the name of the person or service that reads the audit")
@@ -56,7 +58,7 @@ func (a *Keys) Looked(ctx context.Context, by By, access Access) error {
 
 const auditColumns = "select id, at, who, action, scope, key_hash, reason, detail from once_audit where "
 
-// AuditFilter chooses entries of the audit. The zero value chooses all entries.
+// AuditFilter chooses entries of the audit. The zero value of AuditFilter chooses all entries of the audit.
 type AuditFilter struct {
 	Window
 
@@ -95,7 +97,7 @@ func scanEntry(row sqlplane.Row) (e Entry, err error) {
 	return e, err
 }
 
-// HasAudit reports whether the database has the table of the audit. If the table does not exist, all methods that change something fail.
+// HasAudit reports whether the database has the audit table. If the audit table does not exist, all methods that change something fail.
 func (a *Keys) HasAudit(ctx context.Context) (bool, error) { return a.has(ctx, "once_audit") }
 
 // has reports whether the database has a table.

@@ -20,7 +20,7 @@ type Decided struct {
 	Operation      *Operation `json:"operation"` // the operation as it is now
 }
 
-// Progress returns the progress of a leased operation. The result is empty if the operation is not leased work of package lease.
+// Progress returns the progress of a leased operation. If the operation is not leased work of package lease, the progress is empty.
 func (a *Keys) Progress(ctx context.Context, id store.ID) (p lease.Progress, err error) {
 	ops, ok := store.As[store.Operations](a.db)
 	if !ok {
@@ -36,8 +36,8 @@ func (a *Keys) Progress(ctx context.Context, id store.ID) (p lease.Progress, err
 	return p, nil
 }
 
-// Decide writes the decision d about an operation whose outcome is unknown, and its entry of the audit, in one commit: see [lease.Resolve]. If the
-// same decision was written before, nothing changes. The parameter by replaces the fields Who and Reason of d.
+// Decide writes the decision d about an operation whose outcome is unknown and, in the same commit, an entry of the audit table: see [lease.Resolve].
+// If the same decision was written before, nothing changes. The parameter by replaces the fields Who and Reason of d.
 func (a *Keys) Decide(ctx context.Context, by By, id store.ID, d lease.Resolution) error {
 	if err := by.check(); err != nil {
 		return err
@@ -85,7 +85,7 @@ func checkValue(ctx context.Context, ops store.Operations, id store.ID, d lease.
 
 var errForward = errors.New("the call is a request that a gateway has forwarded, so the decision must contain the answer of the service. Try: --result FILE --status 201")
 
-// Record returns the stored record of an operation. If no record exists, its State is [store.StateAbsent].
+// Record returns the stored record of an operation. If no record exists, the State of the result is [store.StateAbsent].
 func (a *Keys) Record(ctx context.Context, id store.ID) (store.Record, error) {
 	ops, err := a.operations()
 	if err != nil {

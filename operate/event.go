@@ -50,7 +50,7 @@ const (
 	EventGone      = "gone"      // the event is no longer stored: it was delivered or skipped
 )
 
-// OperationName names the operation that has added an event. Links use Scope and Key, logs use KeyHash.
+// OperationName names the operation that has added an event. Links contain the fields Scope and Key, and logs contain the field KeyHash.
 type OperationName struct {
 	Scope   string `json:"scope"`
 	Key     string `json:"key"`      // the key as it is stored
@@ -73,16 +73,16 @@ type InboxEvent struct {
 	Error    string    `json:"error,omitempty"` // why the last attempt has failed
 }
 
-// Trail has the effects of an operation: its events, and the steps of a saga.
+// Trail has the effects of an operation: its events, and, if the operation is a saga, the steps of the saga.
 type Trail struct {
 	Events []Event           `json:"events"`
 	Cut    bool              `json:"events_cut,omitempty"` // true if the operation may have added more events, because its record names only the first 64 events
 	Steps  []saga.StepStatus `json:"steps,omitempty"`      // the steps of a saga, without inputs and results
 }
 
-// Trail returns the effects of an operation: its events with their states in the outbox and the inboxes of this database, and the steps of a saga.
-// The record of the operation has the IDs of its events, so each event is looked up by an index. If the database has neither an outbox nor an inbox,
-// no events are returned.
+// Trail returns the effects of an operation: its events with their states in the outbox and the inboxes of this database, and, if the operation is a
+// saga, the steps of the saga. The record of the operation has the IDs of its events, so each event is looked up by an index. If the database has
+// neither an outbox nor an inbox, no events are returned.
 func (o *Operator) Trail(ctx context.Context, id store.ID) (t Trail, err error) {
 	t.Events = []Event{}
 	rec, err := o.Keys.Record(ctx, id)
@@ -222,7 +222,7 @@ func (a *Keys) letterOf(ctx context.Context, m message.Message) (uid string, err
 	return uid, err
 }
 
-// Find returns the states of events in all inboxes of the database. [inbox.Find] explains the result.
+// Find returns the states of the given events in all inboxes of the database. The documentation of [inbox.Find] explains the result.
 func (i *Inboxes) Find(ctx context.Context, events ...message.Message) ([]InboxEvent, error) {
 	list, err := inbox.Find(ctx, i.db, events...)
 	return convert(list, func(s inbox.Sighting) InboxEvent {

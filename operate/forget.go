@@ -23,8 +23,8 @@ type ForgetRequest struct {
 	Preview bool
 }
 
-// The method [Keys.Forget] returns these errors. After ErrCache the data is erased from the database; after ErrNothing, ErrRunning and ErrUnknown
-// nothing has changed.
+// The method [Keys.Forget] returns the errors ErrNothing, ErrRunning, ErrCache and ErrUnknown. After ErrCache the data of the operation is erased
+// from the database; after ErrNothing, ErrRunning and ErrUnknown nothing has changed.
 var (
 	ErrNothing = errors.New("operate: the scope has no operation with this key. Try: Keys.Find, which searches all scopes")
 	ErrRunning = errors.New("operate: the operation has not ended, and its owner still needs the stored data. Try: forget the operation after its end")
@@ -33,15 +33,16 @@ var (
 )
 
 // Forget erases the stored data of a finished operation: its answer, its captured request, its trace, the data that its finished phases have saved
-// (recovery points), and the request and correlation ids of its attempts so far. The state, scope, key and fingerprint of the operation are kept
-// until its retention is over. So a retry is not executed: the retry gets [once.CodeNoResult] (409 over HTTP). Forget returns a text that names the
-// erased data; the audit gets the same text in the same commit.
+// (recovery points), and the request and correlation ids of its attempts so far. The state, scope, key and fingerprint (hash of the request) of the
+// operation are kept until its retention is over. So a retry of a forgotten operation is not executed: the retry gets the error [once.CodeNoResult]
+// (409 over HTTP). Forget returns a text that names the erased data, and writes the same text to the audit table in the same commit.
 //
-// The key stays even if it is personal data, because only the key prevents the execution of a retry; set [once.Config].HashKeys to store hashes of
-// keys. Copies inside the database are not erased either: dead rows until they are vacuumed, write-ahead logs, replicas and backups.
+// Forget does not erase the key, even if the key is personal data, because only the key prevents the execution of a retry; to store hashes instead of
+// keys, set [once.Config].HashKeys. Forget does not erase copies of the data in dead rows (until the next vacuum), write-ahead logs, replicas and
+// backups.
 //
-// After an error nothing has changed, with two exceptions: [store.KindLost], where the answer to COMMIT was lost, and [ErrCache]. Forget may be
-// called again after any error.
+// If Forget returns an error, nothing has changed, except after two errors: [store.KindLost] (the answer of the database to COMMIT was lost) and
+// [ErrCache]. Forget may be called again after any error.
 func (a *Keys) Forget(ctx context.Context, by By, o ForgetRequest) (detail string, err error) {
 	if err := errors.Join(by.check(), o.complete()); err != nil {
 		return "", err

@@ -16,7 +16,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Inboxes has the inboxes of all consumers of a database.
+// Inboxes gives access to the inboxes of all consumers in a database.
 type Inboxes struct {
 	db       sqlplane.Database
 	consumer func(name string) (order, error)
@@ -31,7 +31,7 @@ type order interface {
 	Place(ctx context.Context, source, topic, key string, seq int64) (inbox.Place, error)
 }
 
-// Gap is an ordering key of a consumer whose next message is missing. The later messages of the key wait.
+// Gap is an ordering key for which the next message has not reached a consumer. The later messages of this ordering key wait for the missing message.
 type Gap struct {
 	Consumer string    `json:"consumer"`
 	Source   string    `json:"source"`
@@ -45,7 +45,7 @@ type Gap struct {
 	Failing
 }
 
-// Failing describes a message that was received and whose attempts fail. The zero value means that no attempt is known.
+// Failing describes the failed attempts to apply a received message. The zero value of Failing means that no failed attempt is known.
 type Failing struct {
 	EventID  string    `json:"event_id,omitempty"`
 	Attempts int64     `json:"failed_attempts,omitempty"`
@@ -57,10 +57,10 @@ func failingOf(f inbox.Failing) Failing {
 	return Failing{f.EventID, f.Attempts, utc(f.LastAt), f.Error}
 }
 
-// Failure returns a text that says how often the missing message has failed, and why.
+// Failure returns a text that says how many attempts to apply the missing message have failed, and why.
 func (g Gap) Failure() string { return inbox.Failing(g.Failing).String() }
 
-// What returns the state of the missing message in words: "missing", "failing" or "a dead letter".
+// What is a method that returns the state of the missing message in words: "missing", "failing" or "a dead letter".
 func (g Gap) What() string {
 	switch {
 	case g.Dead:
@@ -71,7 +71,7 @@ func (g Gap) What() string {
 	return "missing"
 }
 
-// InboxChange describes the change that [Inboxes.Skip] or [Inboxes.StartAt] makes to a key.
+// InboxChange describes the change that [Inboxes.Skip] or [Inboxes.StartAt] makes to an ordering key.
 type InboxChange struct {
 	InboxMessage
 
@@ -82,19 +82,19 @@ type InboxChange struct {
 	Changed bool  `json:"changed"` // true if the change was made; false in a preview
 }
 
-// GapFilter chooses which ordering keys, of the keys that wait for a missing message, are listed. The zero value of GapFilter chooses all ordering
-// keys that wait for a missing message.
+// GapFilter chooses ordering keys that wait for a missing message. The zero value of GapFilter chooses all ordering keys that wait for a missing
+// message.
 type GapFilter struct {
 	Window
 
 	Consumer string // default: all consumers
 
-	// Most limits the number of keys that are read; a list that this limit ends has Page.Cut. Most requires Consumer. Default: 0, no limit: all
-	// waiting keys are read, and the list has the 1000 keys that have waited the longest.
+	// Most limits the number of ordering keys that are read from the database; if Most ends the list, Page.Cut is true. If Consumer is "", Most has no
+	// effect. Default: 0, no limit: all waiting keys are read, and the list has the 1000 keys that have waited the longest.
 	Most int
 }
 
-// InboxSummary is the state of an inbox. Only a limited number of ordering keys of the inbox is read; see More.
+// InboxSummary is the state of an inbox. Only a limited number of ordering keys of the inbox is read; see the field More.
 type InboxSummary struct {
 	Consumer string    `json:"consumer"`
 	Topics   []string  `json:"topics"` // the topics of the waiting keys
@@ -105,7 +105,7 @@ type InboxSummary struct {
 	More     bool      `json:"more,omitempty"` // true if not all keys were read, so that the real values of Keys, Dead and Parked may be greater
 }
 
-// ParkedMessage is a message that was received and waits for an earlier message of its key.
+// ParkedMessage is a received message that waits for an earlier message of its ordering key.
 type ParkedMessage struct {
 	Seq      int64     `json:"seq"`
 	EventID  string    `json:"event_id"`
@@ -123,8 +123,8 @@ type InboxMessage struct {
 	Seq      int64  `json:"seq"`
 }
 
-// List returns the keys that wait for a message, the longest wait first. List returns at most 1000 keys of each consumer, of at most 10,000
-// consumers. Each page reads the whole list from the database.
+// List returns the ordering keys that wait for a missing message; the key that has waited the longest is first. List returns at most 1000 keys of
+// each consumer, and reads at most 10,000 consumers. For each page, List reads the whole list from the database.
 func (i *Inboxes) List(ctx context.Context, f GapFilter) (p Page[Gap], err error) {
 	// The whole list is read, so its cursor is a position in the list.
 	skip := 0
@@ -212,8 +212,8 @@ func (i *Inboxes) Summaries(ctx context.Context, w Window, most int) (p Page[Inb
 	return p, nil
 }
 
-// Parked returns the parked messages of the key that m names, in their order. A parked message waits for an earlier message of its key. Parked
-// ignores m.Seq.
+// Parked returns the parked messages of the ordering key that m names, in the order of their numbers. A parked message waits for an earlier message
+// of its ordering key. Parked ignores m.Seq.
 func (i *Inboxes) Parked(ctx context.Context, m InboxMessage, w Window) (p Page[ParkedMessage], err error) {
 	after := int64(0)
 	if w.After != "" {
@@ -229,13 +229,14 @@ func (i *Inboxes) Parked(ctx context.Context, m InboxMessage, w Window) (p Page[
 	return pageOf(convert(list, of), w, func(p ParkedMessage) string { return strconv.FormatInt(p.Seq, 10) }), err //nolint:wrapcheck // likewise
 }
 
-// Consumers returns the names of the consumers that have an inbox, at most 10,000.
+// Consumers returns the names of the consumers that have an inbox, at most 10,000 names.
 func (i *Inboxes) Consumers(ctx context.Context) ([]string, error) {
 	const most = 10_000
 	return inbox.Consumers(ctx, i.db, "", most) //nolint:wrapcheck // it is of package inbox
 }
 
-// Place returns the position of the key that m names, and its parked messages.
+// Place returns the number of the last message that was applied or skipped for the ordering key that m names, and how many messages of this key are
+// parked.
 func (i *Inboxes) Place(ctx context.Context, m InboxMessage) (inbox.Place, error) {
 	in, err := i.consumer(m.Consumer)
 	if err != nil {
@@ -244,8 +245,8 @@ func (i *Inboxes) Place(ctx context.Context, m InboxMessage) (inbox.Place, error
 	return in.Place(ctx, m.Source, m.Topic, m.Key, m.Seq) //nolint:wrapcheck // likewise
 }
 
-// Skip gives up the message that a key waits for, so that the later messages are applied. Skip returns an error if the message was received and
-// its attempts fail: see [inbox.Inbox.Skip].
+// Skip gives up the message that an ordering key waits for, so that the later messages of this key are applied. Skip returns an error if the message
+// was received and the attempts to apply it fail: see [inbox.Inbox.Skip].
 func (i *Inboxes) Skip(ctx context.Context, by By, m InboxMessage) error {
 	in, err := i.signed(by, m)
 	if err != nil {
@@ -254,7 +255,7 @@ func (i *Inboxes) Skip(ctx context.Context, by By, m InboxMessage) error {
 	return in.Skip(ctx, m.Source, m.Topic, m.Key, m.Seq, by.Who, by.Reason) //nolint:wrapcheck // likewise
 }
 
-// StartAt makes a key begin at the message m: earlier messages are never expected. See [inbox.Inbox.StartAt].
+// StartAt makes an ordering key begin at the message m: the inbox does not wait for earlier messages of this key. See [inbox.Inbox.StartAt].
 func (i *Inboxes) StartAt(ctx context.Context, by By, m InboxMessage) error {
 	in, err := i.signed(by, m)
 	if err != nil {
@@ -263,9 +264,8 @@ func (i *Inboxes) StartAt(ctx context.Context, by By, m InboxMessage) error {
 	return in.StartAt(ctx, m.Source, m.Topic, m.Key, m.Seq, by.Who, by.Reason) //nolint:wrapcheck // likewise
 }
 
-// Renumber prepares the inbox of a consumer for a source that was restored from a backup: in all ordering keys of the source, the source continues
-// with numbers greater than the parameter after. Renumber returns the number of ordering keys that had waited for a Renumber. See
-// [inbox.Inbox.Renumber].
+// Renumber prepares the inbox of a consumer for a source that was restored from a backup: for every ordering key, the source continues with message
+// numbers greater than the parameter after. Renumber returns how many ordering keys had waited for a call of Renumber. See [inbox.Inbox.Renumber].
 func (i *Inboxes) Renumber(ctx context.Context, by By, consumer, source string, after int64) (keys int, err error) {
 	in, err := i.signed(by, InboxMessage{Consumer: consumer})
 	if err != nil {

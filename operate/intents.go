@@ -17,7 +17,7 @@ import (
 	"github.com/oncelib/once/retry/retryhttp"
 )
 
-// Intents has the open requests in the journal of an HTTP client (package retry/journal).
+// Intents gives access to the open requests (requests without a known outcome) in the journal of an HTTP client (package retry/journal).
 type Intents struct{ journal ClientJournal }
 
 // ClientJournal is a journal in which an operator can close intents (stored requests): a *journal.File or *journal.Table.
@@ -29,7 +29,7 @@ type ClientJournal interface {
 // NewIntents returns the Intents (the open requests) of the journal j.
 func NewIntents(j ClientJournal) *Intents { return &Intents{j} }
 
-// Intent is a stored request whose outcome is not known. An Intent does not have the body of the request.
+// Intent is a stored request whose outcome is not known. An Intent does not contain the body of the request.
 type Intent struct {
 	Key       string     `json:"key"`
 	Method    string     `json:"method"`
@@ -43,7 +43,7 @@ type Intent struct {
 	ID string `json:"-"` // the ID of the intent in its journal
 }
 
-// IntentsOf converts intents (stored requests) that [journal.Read] has returned.
+// IntentsOf converts intents (stored requests) that [journal.Read] has returned into values of the type Intent.
 func IntentsOf(list []journal.Intent) []Intent { return convert(list, intentOf) }
 
 func intentOf(in journal.Intent) Intent {
@@ -75,12 +75,13 @@ func (s *Intents) Find(ctx context.Context, key, url string) ([]Intent, error) {
 	}), err
 }
 
-// Resolve closes the intent (the stored request) with this ID, after an operator has found out its outcome.
+// Resolve closes the intent (the stored request) with this ID, after an operator has found out the outcome of the request.
 func (s *Intents) Resolve(ctx context.Context, id string) error {
 	return s.journal.Resolve(ctx, id) //nolint:wrapcheck // likewise
 }
 
-// Hosts returns the hosts of the intents (stored requests) that can be sent again. An expired or held intent cannot be sent again.
+// Hosts returns the hosts of the intents (stored requests) that can be sent again. The library does not send an intent again if the intent has
+// expired or is held (waits for an operator).
 func (s *Intents) Hosts(ctx context.Context) ([]string, error) {
 	list, err := s.journal.List(ctx)
 	hosts := map[string]bool{}
@@ -101,14 +102,15 @@ func hostOf(in journal.Intent) string {
 	return hostname.Canonical(u.Host)
 }
 
-// ResumeRequest says which intents [Intents.Resume] sends again, and how. The zero value sends all intents again.
+// ResumeRequest says which intents [Intents.Resume] sends again, and how. With the zero value of ResumeRequest, Intents.Resume sends all intents
+// again.
 type ResumeRequest struct {
 	Host   string        // only intents of this host are sent, and the host is written as in a URL; "" means all hosts
 	Header http.Header   // header lines to add to all requests, such as secrets, which a journal does not have; the header lines are sent to one host only
 	Retain time.Duration // how long the server keeps a key; 0 means the time in the journal, or 24 hours
 }
 
-// Resumed is the result of [Intents.Resume]. Closed, Open, Left and Held are numbers of intents (stored requests). See [journal.Resumed].
+// Resumed is the result of [Intents.Resume]. The fields Closed, Open, Left and Held count intents (stored requests). See [journal.Resumed].
 type Resumed struct {
 	Closed  int            `json:"closed"`
 	Open    int            `json:"open"`
@@ -117,15 +119,16 @@ type Resumed struct {
 	Answers []ResumeAnswer `json:"answers"`
 }
 
-// ResumeAnswer is the last answer to an intent (a stored request) that was sent again. The intent may still be open, for example if the answer is a
-// 500, or is the login page to which a redirect has led. [Intents.List] returns the intents that are still open.
+// ResumeAnswer is the last answer to an intent (a stored request) that was sent again. The intent may still be open, for example if the answer has
+// the status 500, or if it is a login page after a redirect. [Intents.List] returns the intents that are still open.
 type ResumeAnswer struct {
 	Key    string `json:"key"`
 	URL    string `json:"url"`
 	Status int    `json:"status"`
 }
 
-// HostsError is returned if ResumeRequest.Header is set, ResumeRequest.Host is empty, and the intents (stored requests) are for several hosts.
+// HostsError is the error of Intents.Resume if ResumeRequest.Header is set, ResumeRequest.Host is empty, and the intents (stored requests) are for
+// several hosts.
 type HostsError struct{ Hosts []string }
 
 func (e *HostsError) Error() string {

@@ -6,10 +6,10 @@ import (
 	"github.com/oncelib/once/deadletter"
 )
 
-// Letters has the dead letters of a database: messages whose delivery was given up.
+// Letters gives access to the dead letters of a database: messages whose delivery was given up.
 type Letters struct{ letters *deadletter.Letters }
 
-// LetterFilter chooses dead letters. The zero value chooses all dead letters.
+// LetterFilter chooses dead letters. The zero value of LetterFilter chooses all dead letters.
 type LetterFilter struct {
 	Window
 	deadletter.Filter // the fields After and Limit of the Window replace the fields After and Limit of the Filter
@@ -32,7 +32,7 @@ func (l *Letters) Causes(ctx context.Context, f LetterFilter) ([]LetterCause, er
 	return convert(list, causeOf), err //nolint:wrapcheck // likewise
 }
 
-// Count returns the number of dead letters that match f. If more is true, the count stopped at f.Most, and more dead letters may match.
+// Count returns the number of dead letters that match f. If the result more is true, Count has stopped at f.Most, and more dead letters may match f.
 func (l *Letters) Count(ctx context.Context, f LetterFilter) (n int64, more bool, err error) {
 	return l.letters.Count(ctx, f.asked()) //nolint:wrapcheck // likewise
 }
@@ -60,25 +60,26 @@ func (l *Letters) Redrive(ctx context.Context, by By, f LetterFilter, o deadlett
 	return redriveOf(r), err //nolint:wrapcheck // likewise
 }
 
-// Redrives returns the redrives that have not ended.
+// Redrives returns the redrives (new deliveries of chosen dead letters) that have not ended.
 func (l *Letters) Redrives(ctx context.Context) ([]Redrive, error) {
 	list, err := l.letters.Redrives(ctx)
 	return convert(list, redriveOf), err //nolint:wrapcheck // likewise
 }
 
-// Continue finishes the choice of the dead letters of a redrive, if a process was killed while it made this choice.
+// Continue chooses the remaining dead letters of a redrive (a new delivery of chosen dead letters). Call Continue if a process was killed while it
+// chose the dead letters of the redrive.
 func (l *Letters) Continue(ctx context.Context, uid string) (Redrive, error) {
 	r, err := l.letters.Resume(ctx, uid)
 	return redriveOf(r), err //nolint:wrapcheck // likewise
 }
 
-// Progress returns the redrive with this UID and its progress.
+// Progress returns the redrive (the new delivery of chosen dead letters) with this UID, and its progress.
 func (l *Letters) Progress(ctx context.Context, uid string) (Redrive, error) {
 	r, err := l.letters.Progress(ctx, uid)
 	return redriveOf(r), err //nolint:wrapcheck // likewise
 }
 
-// Cancel ends a redrive, the delivery of chosen dead letters. Letters of the redrive that were not tried yet become dead letters again.
+// Cancel ends a redrive (a new delivery of chosen dead letters). The chosen letters that were not tried yet become dead letters again.
 func (l *Letters) Cancel(ctx context.Context, by By, uid string) (Redrive, error) {
 	if err := by.check(); err != nil {
 		return Redrive{}, err

@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// KeyFilter chooses operations. The zero value chooses all operations.
+// KeyFilter chooses operations. The zero value of KeyFilter chooses all operations.
 type KeyFilter struct {
 	Window
 
@@ -24,15 +24,15 @@ type KeyFilter struct {
 	Since       time.Time // operations that began at this time or later; operations without a lease that ended at this time or later
 	Before      time.Time // operations that began before this time
 
-	// Most limits the number of operations that are read to fill the page; a page that this limit ends has Page.Cut. 0 means no limit.
+	// Most limits the number of operations that are read from the database to fill the page; if Most ends the page, Page.Cut is true. 0 means no limit.
 	Most int
 
 	is string // replaces the condition of State; only sagas set it
 }
 
-// List returns the operations that match f, sorted by scope and key. Each page shows the table at the time of its call; an operation that exists
-// during all calls is listed exactly once. The states of unfinished operations and the filters on the scope use an index. Every other filter reads
-// the whole table, up to f.Most operations.
+// List returns the operations that match f, sorted by scope and key. Each call reads one page, as the table is at the time of the call; an operation
+// that exists during all calls is on exactly one page. If f filters by a state of unfinished operations or by the scope, List uses an index of the
+// database. With every other filter, List reads the whole table, up to f.Most operations.
 func (a *Keys) List(ctx context.Context, f KeyFilter) (p Page[Operation], err error) {
 	in, err := a.within(f)
 	if err != nil {
@@ -76,8 +76,9 @@ func (a *Keys) end(ctx context.Context, f KeyFilter, in conditions) (end *cursor
 	return end, err
 }
 
-// Search returns the operations with this key, or with the hash of this key, in scopes that begin with f.ScopePrefix. Search looks into at most
-// f.Most scopes (default: 1000), by the index of scope and key. f.After is Page.Next of the previous page. Search ignores the other fields of f.
+// Search returns the operations whose scope begins with f.ScopePrefix and whose stored key is the parameter key or the hash of this key. Search looks
+// into at most f.Most scopes (default: 1000), by the index of scope and key. To get the next page, set f.After to the Page.Next of the previous page.
+// Search uses only the fields ScopePrefix, Most and After of f.
 func (a *Keys) Search(ctx context.Context, key string, f KeyFilter) (p Page[Operation], err error) {
 	const atOnce = 200 // scopes
 	most := f.Most
@@ -145,8 +146,8 @@ func (a *Keys) scopes(ctx context.Context, f KeyFilter, most int) ([]string, err
 	})
 }
 
-// FindHash returns all operations that match f and whose key has the hash that the parameter hash contains. Logs show the hashes of keys. No index
-// contains the hash, so set f.Scope or f.Since to limit the rows that are read.
+// FindHash returns all operations that match f and whose key has the given hash. Logs show the hashes of keys. No index of the database contains the
+// hashes of keys, so set f.Scope or f.Since to limit the rows that FindHash reads.
 func (a *Keys) FindHash(ctx context.Context, hash string, f KeyFilter) (found []Operation, err error) {
 	const read = 1000 // at once
 	for f.Limit, f.After = read, ""; ; {

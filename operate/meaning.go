@@ -6,8 +6,8 @@ import (
 	"github.com/oncelib/once/lease"
 )
 
-// Meaning returns sentences that explain the state of the operation to an operator who was alerted: the events so far, and the effect of a retry.
-// The parameter p is the progress of the operation, from [Keys.Progress].
+// Meaning returns sentences that explain the state of the operation to an operator who was alerted: the history of the operation so far, and the
+// effect of a retry. The parameter p is the progress of the operation, as [Keys.Progress] returns it.
 func (op Operation) Meaning(p lease.Progress) string {
 	decides := "no retry repeats the call, and an operator must decide its outcome"
 	if p.Call != nil && p.Call.Checked {

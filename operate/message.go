@@ -79,7 +79,7 @@ type TopicWait struct {
 	Now time.Time `json:"-"` // the time of the database's clock when this value was read
 }
 
-// String returns the reason in a few words, for people.
+// String describes in a few words, for people, why the messages wait.
 func (w TopicWait) String() string {
 	switch w.For {
 	case outbox.WaitDown:

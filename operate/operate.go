@@ -9,9 +9,9 @@
 //	err = op.Keys.Decide(ctx, by, page.Items[0].ID(), lease.Resolution{CallID: id, RunAgain: true})
 //	err = op.Outbox.Pause(ctx, by, "refunds", "")
 //
-// Each method that changes something takes a [By], which is written to the audit in the same commit. A list that may be long is returned
-// in pages of the type [Page]. An error of the database has the type [*store.Error]. The package opens no connections itself: it uses the
-// connections of the store.
+// Each method that changes something takes a [By] (who makes the change, and why), and writes the By to the audit table in the commit of the change.
+// A list that may be long is returned in pages of the type [Page]. An error of the database has the type [*store.Error]. The package opens no
+// connections itself: it uses the connections of the store.
 package operate
 
 import (
@@ -30,7 +30,8 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// By names the person or service that acts, and the reason. Who and Reason are required, and both are written to the audit.
+// By names the person or service that changes or reads data, and the reason. The fields Who and Reason are required, and both are written to the
+// audit table.
 type By struct{ Who, Reason string }
 
 // check returns an error that names a missing field.
@@ -44,7 +45,7 @@ func (by By) check() error {
 	return nil
 }
 
-// Window chooses the page of a list that a call returns. The zero value chooses the first page.
+// Window chooses the page of a list that a call returns. The zero value of Window chooses the first page of a list.
 type Window struct {
 	After string // Page.Next of the previous page; "" for the first page
 	Limit int    // the largest number of items; default: DefaultLimit
@@ -79,11 +80,12 @@ func pageOf[T any](list []T, w Window, next func(T) string) Page[T] {
 
 // Config configures an [Operator].
 type Config struct {
-	// Encrypter decrypts payloads, headers and inputs. Set Encrypter if the service encrypts them. Default: nil.
+	// Encrypter decrypts payloads and headers of messages, and inputs of sagas. Set Encrypter if the service encrypts payloads, headers and inputs.
+	// Default: nil.
 	Encrypter once.Encrypter
 
-	// Caches are the caches of this process; a *once.Engine is a Cache. [Keys.Forget] removes the answers of forgotten operations from Caches. Caches
-	// of other processes may replay a forgotten answer for up to [once.Config].CacheFor.
+	// Caches are the caches of this process; a *once.Engine is a Cache. [Keys.Forget] removes the answers of forgotten operations from Caches. Caches of
+	// other processes may still return a forgotten answer for up to the time [once.Config].CacheFor.
 	Caches []Cache
 }
 
@@ -98,8 +100,8 @@ type DB[TX any] interface {
 	store.Store[TX]
 }
 
-// Operator gives access to all data that this library stores in a database; each field has one kind of data. The methods of an Operator can be called
-// concurrently.
+// Operator gives access to all data that this library stores in a database; each field of Operator gives access to one kind of data. The methods of
+// an Operator can be called concurrently.
 type Operator struct {
 	Keys    *Keys
 	Outbox  *Outbox
@@ -109,7 +111,7 @@ type Operator struct {
 	Hooks   *Webhooks
 }
 
-// New returns the Operator of the store s, whose tables must be migrated. New sends nothing to the database.
+// New returns the Operator of the store s. Run the migrations of the store before you call New. New sends nothing to the database.
 func New[TX any](s DB[TX], cfg Config) *Operator {
 	box := outbox.New(s, outbox.Config{Encrypter: cfg.Encrypter})
 	consumer := func(name string) (order, error) {
@@ -133,13 +135,13 @@ func New[TX any](s DB[TX], cfg Config) *Operator {
 	}
 }
 
-// Keys has the operations of a database, which are found by their idempotency keys, and the audit.
+// Keys gives access to the operations of a database by their idempotency keys, and to the audit table, in which the acts of operators are stored.
 type Keys struct {
 	db     sqlplane.Database
 	caches []Cache
 }
 
-// NewKeys returns Keys for a database, without the other fields of an [Operator]. Use NewKeys if the store is known only as an interface.
+// NewKeys returns the Keys of a database without an [Operator]. Use NewKeys if your program has the store only as an interface.
 func NewKeys(db sqlplane.Database, caches ...Cache) *Keys { return &Keys{db, caches} }
 
 // Now returns the time of the database's clock, from which all ages are computed.

@@ -13,8 +13,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// StateExpired is the state of an operation whose retention is over and whose row still exists. The engine treats an expired operation as absent.
-// The names of all other states are the words of [store.State].
+// StateExpired is the state of an operation whose retention is over and whose row still exists. The engine handles a request for an expired operation
+// as if the operation did not exist. The other states of an operation have the names that the type [store.State] defines.
 const StateExpired = "expired"
 
 // Operation is a stored operation, in the form that people and scripts read. An Operation does not have the request and the answer, because request
@@ -50,7 +50,7 @@ func operationsIn(index string) string { return selectOperation + index + " wher
 const selectOperation = `select scope, KEY, state, since, expires_at, lease_until, fence, fingerprint, kind, status,
  head, coalesce(length(body), 0), request is not null, coalesce(point, ''), calling, coalesce(trace, ''), coalesce(name, ''), NOW from once_operation`
 
-// Find returns the operations of all scopes whose key, or hash of the key, is the parameter key.
+// Find searches all scopes, and returns the operations whose stored key is the parameter key or the hash of this key.
 func (a *Keys) Find(ctx context.Context, key string) ([]Operation, error) {
 	return collect(ctx, a.db.Pool(), a.statement(operationColumns+"KEY in (?, ?) order by scope, KEY", key, keyname.Hashed(key)), scanOperation)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/outbox"
 )
 
-// Outbox has the messages of the outbox of a database.
+// Outbox gives access to the messages in the outbox of a database.
 type Outbox struct {
 	now func(context.Context) (time.Time, error)
 	box readBox
@@ -41,7 +41,7 @@ type signedBox interface {
 	Renumber(ctx context.Context, reason string) (int64, error)
 }
 
-// MessageFilter chooses messages. The zero value chooses all messages that are not delivered.
+// MessageFilter chooses messages. The zero value of MessageFilter chooses all messages that are not delivered.
 type MessageFilter struct {
 	Window
 
@@ -49,9 +49,8 @@ type MessageFilter struct {
 	Topic string       // default: all topics
 	Key   string       // the ordering key; requires Topic; default: all keys
 
-	// Most limits the number of rows that are read to find blocked messages; for messages of other states Most has no effect. With Most, blocked
-	// messages are sorted by topic and key, at most 25 messages of each key are returned, and a page that the limit ends has Page.Cut. 0 means no
-	// limit.
+	// Most limits the number of rows that are read to find blocked messages; for messages of other states Most has no effect. If Most is set, blocked
+	// messages are sorted by topic and key, and at most 25 messages of each key are returned; if Most ends the page, Page.Cut is true. 0 means no limit.
 	Most int
 }
 
@@ -86,7 +85,7 @@ func (o *Outbox) Show(ctx context.Context, id string) (Message, error) {
 	return messageOf(e), err //nolint:wrapcheck // it is of package outbox
 }
 
-// Pauses returns the paused topics and keys.
+// Pauses returns the paused topics and the paused ordering keys.
 func (o *Outbox) Pauses(ctx context.Context) ([]Pause, error) {
 	list, err := o.box.Paused(ctx)
 	return convert(list, func(p outbox.Pause) Pause { return Pause{p.Topic, p.Key, p.Reason, utc(p.PausedAt)} }), err //nolint:wrapcheck // likewise
@@ -102,8 +101,8 @@ func (o *Outbox) Topics(ctx context.Context) ([]outbox.Topic, error) {
 	return o.box.Topics(ctx) //nolint:wrapcheck // likewise
 }
 
-// TopicsUpTo returns a page of Topics: the topics whose names come after the parameter after. The parameter most is approximately the number of
-// rows that TopicsUpTo reads. Page.Next is the last topic of the page. See [outbox.Box.TopicsUpTo].
+// TopicsUpTo returns one page of the list of topics: topics whose names are greater than the parameter after. The parameter most is approximately the
+// number of rows that TopicsUpTo reads. Page.Next is the name of the last topic of the page. See [outbox.Box.TopicsUpTo].
 func (o *Outbox) TopicsUpTo(ctx context.Context, after string, most int) (p Page[outbox.Topic], err error) {
 	p.Items, p.Next, err = o.box.TopicsUpTo(ctx, after, most)
 	return p, err //nolint:wrapcheck // likewise
@@ -122,7 +121,7 @@ func (o *Outbox) Waits(ctx context.Context, topic string) ([]TopicWait, error) {
 	return list, err
 }
 
-// WaitsOf returns the reasons why messages of the topic t wait, without pauses.
+// WaitsOf returns the reasons why messages of the topic t wait. WaitsOf does not return pauses.
 func WaitsOf(t outbox.Topic) (list []TopicWait) {
 	for _, w := range t.Waits {
 		if w.For != outbox.WaitPaused {
@@ -132,8 +131,8 @@ func WaitsOf(t outbox.Topic) (list []TopicWait) {
 	return list
 }
 
-// Known reports whether a message of this topic and key was ever added; key "" means any key. Call Known before Pause: if Known returns false,
-// topic or key may be misspelled.
+// Known reports whether a message of this topic and key was ever added to the outbox; key "" means any key. Call Known before Pause: if Known returns
+// false, topic or key may be misspelled.
 func (o *Outbox) Known(ctx context.Context, topic, key string) (bool, error) {
 	return o.box.Known(ctx, topic, key) //nolint:wrapcheck // likewise
 }
@@ -146,7 +145,7 @@ func (o *Outbox) Pause(ctx context.Context, by By, topic, key string) error {
 	return o.by(by).Pause(ctx, topic, key, by.String()) //nolint:wrapcheck // likewise
 }
 
-// Resume ends a pause, and makes the failed messages of the topic or the key due again at once.
+// Resume ends the pause of a topic or an ordering key, and makes its failed messages due again at once.
 func (o *Outbox) Resume(ctx context.Context, by By, topic, key string) (outbox.Resumed, error) {
 	if err := by.check(); err != nil {
 		return outbox.Resumed{}, err
@@ -163,7 +162,8 @@ func (o *Outbox) Skip(ctx context.Context, by By, id string) error {
 	return o.by(by).Skip(ctx, id, by.String()) //nolint:wrapcheck // likewise
 }
 
-// Resend makes a delivered message due again, so that a relay delivers it again. The message must still be stored. See [outbox.Box.Resend].
+// Resend makes a delivered message due again, so that a relay delivers it again. Resend fails if the outbox no longer stores the message. See
+// [outbox.Box.Resend].
 func (o *Outbox) Resend(ctx context.Context, by By, id string) error {
 	if err := by.check(); err != nil {
 		return err
@@ -177,9 +177,9 @@ type Since struct {
 	Topic string
 }
 
-// ResendSince makes the messages that s chooses due again, so that a relay delivers them again. ResendSince returns the number of messages that
-// are due again. Use ResendSince for consumers that were restored from a backup. Messages whose payload was erased are left out. ResendSince may
-// be called again, for example after an error; consumers then receive duplicates.
+// ResendSince makes the messages that s chooses due again, so that a relay delivers them again. ResendSince returns the number of messages that are
+// due again. Use ResendSince for consumers that were restored from a backup. Messages whose payload was erased are not sent again. ResendSince may be
+// called again, for example after an error; consumers then receive duplicates.
 func (o *Outbox) ResendSince(ctx context.Context, by By, s Since) (n int, err error) {
 	err = o.since(ctx, s, func(m Message) error {
 		err := o.Resend(ctx, by, m.ID)
@@ -236,8 +236,8 @@ func (o *Outbox) Forget(ctx context.Context, by By, topic, key string) (outbox.F
 	return o.by(by).Forget(ctx, topic, key, by.Reason) //nolint:wrapcheck // likewise
 }
 
-// Renumber makes all ordering keys continue after a high number, so that no number is used twice after the database was restored from a backup.
-// Renumber returns the high number. See [outbox.Box.Renumber].
+// Renumber makes the message numbers of all ordering keys continue after a high number, so that no message number is used twice after a restore of
+// the database from a backup. Renumber returns the high number. See [outbox.Box.Renumber].
 func (o *Outbox) Renumber(ctx context.Context, by By) (after int64, err error) {
 	if err := by.check(); err != nil {
 		return 0, err
@@ -250,5 +250,5 @@ func (o *Outbox) Started(ctx context.Context) (after int64, err error) {
 	return o.box.Started(ctx) //nolint:wrapcheck // likewise
 }
 
-// String returns "who: reason", for tables that have one column for both.
+// String returns "who: reason", for tables that have one column for the name and the reason together.
 func (by By) String() string { return by.Who + ": " + by.Reason }

@@ -48,7 +48,7 @@ type Attempts struct {
 	Since     time.Time
 }
 
-// Endpoints counts the endpoints of webhooks that receive nothing now.
+// Endpoints counts the webhook endpoints to which nothing is sent now.
 type Endpoints struct {
 	Number   int  // the number of endpoints that were read
 	More     bool // true if more endpoints may exist

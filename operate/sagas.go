@@ -14,15 +14,15 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Sagas has the sagas of a database, of all programs that use this database. An operator can decide about a saga in a process that does not have the
-// saga's definition. A node that has the definition then continues the saga.
+// Sagas gives access to the sagas of a database, of all programs that use this database. An operator can decide about a saga in a process that does
+// not have the saga's definition. After the decision, a process that has the saga's definition continues the saga.
 type Sagas struct {
 	keys      *Keys
 	ops       store.Operations // nil if the store keeps no operations
 	encrypter once.Encrypter
 }
 
-// Saga is one saga of a list.
+// Saga describes one saga in a list of sagas.
 type Saga struct {
 	Tenant     string     `json:"tenant"`
 	Key        string     `json:"key"`
@@ -55,7 +55,7 @@ func (v SagaView) WithoutBody() SagaView {
 	return v
 }
 
-// Meaning returns sentences that explain the state of the saga to an operator who was alerted. For a stuck saga the sentences give the reason.
+// Meaning returns sentences that explain the state of the saga to an operator who was alerted. If the saga is stuck, the result of Meaning says why.
 func (v SagaView) Meaning() string {
 	switch v.State {
 	case saga.StateRunning:
@@ -106,7 +106,7 @@ func (v SagaView) Choices() (list []saga.Decision) {
 	return list
 }
 
-// SagaFilter chooses sagas. The zero value chooses all sagas that have not expired.
+// SagaFilter chooses sagas. The zero value of SagaFilter chooses all sagas that have not expired.
 type SagaFilter struct {
 	Window
 
@@ -116,7 +116,7 @@ type SagaFilter struct {
 	Since      time.Time // sagas that began or ended at this time or later
 	Before     time.Time // sagas that began or ended before this time
 
-	// Most limits the number of sagas that are read to fill the page; a page that this limit ends has Page.Cut. 0 means no limit.
+	// Most limits the number of sagas that are read from the database to fill the page; if Most ends the page, Page.Cut is true. 0 means no limit.
 	Most int
 }
 
@@ -181,8 +181,8 @@ func sagaOf(op Operation) Saga {
 	return one
 }
 
-// Show returns all stored facts about a saga, with the inputs of its steps if they can be decrypted. The error is [saga.ErrNothing] if no such saga
-// exists.
+// Show returns all stored facts about a saga, with the inputs of its steps if they can be decrypted. If the saga does not exist, Show returns
+// [saga.ErrNothing].
 func (s *Sagas) Show(ctx context.Context, id saga.ID) (v SagaView, err error) {
 	list, err := collect(ctx, s.keys.db.Pool(), s.keys.statement(operationColumns+"scope = ? and KEY = ?", string(owner.Saga)+id.Tenant, id.Key), scanOperation)
 	switch {
@@ -200,8 +200,8 @@ func (s *Sagas) Show(ctx context.Context, id saga.ID) (v SagaView, err error) {
 	return v, err //nolint:wrapcheck // it is of package saga
 }
 
-// Decide writes the decision d about a saga, and its entry of the audit, in one commit: see [saga.Decide]. Decide returns a text that describes
-// the decision. Decide ignores the fields Who, Reason and Encrypter of d.
+// Decide writes the decision d about a saga and, in the same commit, an entry of the audit table: see [saga.Decide]. Decide returns a text that
+// describes the decision. Decide ignores the fields Who, Reason and Encrypter of d.
 func (s *Sagas) Decide(ctx context.Context, by By, id saga.ID, d saga.Decision) (detail string, err error) {
 	if err := errors.Join(by.check(), s.none()); err != nil {
 		return "", err
@@ -211,8 +211,9 @@ func (s *Sagas) Decide(ctx context.Context, by By, id saga.ID, d saga.Decision) 
 }
 
 // Forget erases the stored data of a saga that has ended: its outcome, the states of its steps, and the inputs of its steps, if
-// [saga.Config].KeepData has kept these inputs. The state, the tenant and the key of the saga are kept until its retention is over. So a second
-// start with the same key does nothing, and gets [once.CodeNoResult]. If preview is true, all changes are rolled back. See [Keys.Forget].
+// [saga.Config].KeepData has kept these inputs. The state, the tenant and the key of the saga are kept until its retention is over. So a second start
+// of a forgotten saga with the same key does nothing, and gets the error [once.CodeNoResult]. If preview is true, Forget rolls all its changes back.
+// See [Keys.Forget].
 func (s *Sagas) Forget(ctx context.Context, by By, id saga.ID, preview bool) (detail string, err error) {
 	scope := string(owner.Saga) + id.Tenant
 	return s.keys.Forget(owner.Enter(ctx, owner.Saga), by, ForgetRequest{Scope: scope, Key: id.Key, Preview: preview})

@@ -14,7 +14,7 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// Sent has the deliveries of an event that was sent as a webhook, one for each endpoint.
+// Sent has the deliveries of an event that was sent as a webhook, one delivery for each endpoint.
 type Sent struct {
 	Tenant     string         `json:"tenant"`
 	Deliveries []SentDelivery `json:"deliveries"`

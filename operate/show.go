@@ -17,7 +17,7 @@ type KeyQuery struct {
 	Attempts int    // how many of the last attempts to return
 }
 
-// KeyView has all stored facts about a key, in the form that people and scripts read.
+// KeyView has all stored facts about an idempotency key, in the form that people and scripts read.
 type KeyView struct {
 	Found         bool       `json:"found"`
 	Ambiguous     bool       `json:"ambiguous"` // several scopes have the key, and KeyQuery.Scope is ""
@@ -33,7 +33,7 @@ type KeyView struct {
 }
 
 // Show returns all stored facts about a key: its operation, the operation's progress, its last attempts, and the acts of operators on it. If the
-// database has no attempt log, the list of attempts is empty. If the database has no audit, the list of acts is empty.
+// database has no attempt log, the list of attempts is empty. If the database has no audit table, the list of the acts of operators is empty.
 func (a *Keys) Show(ctx context.Context, q KeyQuery) (v KeyView, err error) {
 	v = KeyView{Key: q.Key, Scope: q.Scope, ScopesWithKey: []string{}, Timeline: Timeline{Attempts: []Attempt{}, Audit: []Entry{}}}
 	if q.Only {

@@ -31,7 +31,7 @@ type Attempt struct {
 	Total         time.Duration `json:"total_ns"`
 }
 
-// Timeline has the attempts at one key, and the acts of operators on the operation with this key, the oldest first.
+// Timeline has the attempts with one idempotency key, and the acts of operators on the operation with this key; both lists begin with the oldest.
 type Timeline struct {
 	Attempts []Attempt `json:"attempts"`         // the last attempts
 	Total    int       `json:"attempts_total"`   // how many attempts the log has
@@ -39,8 +39,8 @@ type Timeline struct {
 	Audit    []Entry   `json:"audit"`
 }
 
-// Timeline returns the last attempts at key (at most limit attempts), and the changes that operators have made to the operation with this key. To
-// list what operators have read, use [Keys.Audit]. Scope "" means all scopes.
+// Timeline returns the last attempts with the given key (at most limit attempts), and the changes that operators have made to the operation with this
+// key. To list the reads of operators, use [Keys.Audit]. Scope "" means all scopes.
 func (a *Keys) Timeline(ctx context.Context, scope, key string, limit int) (tl Timeline, err error) {
 	if tl, err = a.attempts(ctx, scope, key, limit); err == nil {
 		tl.Audit, err = a.acts(ctx, scope, key)

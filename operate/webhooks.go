@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// Webhooks has the endpoints to which services send webhooks, of all tenants, and the deliveries to these endpoints.
+// Webhooks gives access to the webhook endpoints of all tenants, and to the deliveries to these endpoints.
 type Webhooks struct {
 	db sqlplane.Database
 	of func(By) *webhook.Endpoints
@@ -49,15 +49,15 @@ const (
 // of an endpoint is open, nothing is sent to the endpoint.
 const EndpointOpen = "open"
 
-// EndpointFilter chooses endpoints. The zero value chooses all endpoints.
+// EndpointFilter chooses endpoints. The zero value of EndpointFilter chooses all endpoints.
 type EndpointFilter struct {
 	Window
 
 	State  string // one of active, failing, open and disabled; "" means all states
 	Tenant string // endpoints of this tenant; "" means all tenants
 
-	// Most limits the number of endpoints that are read to fill the page, unless Tenant is set; a page that this limit ends has Page.Cut. 0 means no
-	// limit.
+	// If Tenant is "", Most limits the number of endpoints that are read from the database to fill the page; if Most ends the page, Page.Cut is true. 0
+	// means no limit.
 	Most int
 }
 
@@ -154,7 +154,7 @@ func (w *Webhooks) list(ctx context.Context, where string, args ...any) (list []
 	return list, err
 }
 
-// Delivery is the delivery of one event to one endpoint, with all its attempts.
+// Delivery describes the delivery of one event to one endpoint: the state of the delivery, and its last attempt.
 type Delivery struct {
 	Event     string           `json:"event"`
 	Type      string           `json:"type"`
@@ -166,7 +166,7 @@ type Delivery struct {
 	Operation *OperationName   `json:"operation,omitempty"` // the operation that has sent the event; set only by the method Delivery
 }
 
-// DeliveryAttempt is one request to an endpoint.
+// DeliveryAttempt is one HTTP request that sends an event to an endpoint.
 type DeliveryAttempt struct {
 	At      time.Time `json:"at"`
 	Seconds float64   `json:"seconds"`
@@ -177,17 +177,18 @@ type DeliveryAttempt struct {
 	Cause   string    `json:"cause,omitempty"`  // one of resend, recover, replay and test; "" for an ordinary attempt
 }
 
-// DeliveryFilter chooses deliveries of an endpoint. The zero value chooses all deliveries.
+// DeliveryFilter chooses deliveries of an endpoint. The zero value of DeliveryFilter chooses all deliveries.
 type DeliveryFilter struct {
 	Window
 
 	State string // one of waiting, stopped and delivered
 
-	// Most limits the number of deliveries or attempts that are read to fill the page; a page that this limit ends has Page.Cut. 0 means no limit.
+	// Most limits the number of deliveries or attempts that are read from the database to fill the page; if Most ends the page, Page.Cut is true. 0
+	// means no limit.
 	Most int
 }
 
-// Deliveries returns the deliveries of an endpoint that match f, the latest event first.
+// Deliveries returns the deliveries of an endpoint that match f; the delivery of the latest event is first.
 func (w *Webhooks) Deliveries(ctx context.Context, endpoint string, f DeliveryFilter) (p Page[Delivery], err error) {
 	switch state := webhook.DeliveryState(f.State); state {
 	case "", webhook.DeliveryWaiting, webhook.DeliveryStopped, webhook.DeliveryDelivered:
@@ -276,8 +277,8 @@ func (w *Webhooks) Data(ctx context.Context, endpoint, event string) ([]byte, er
 	return w.of(By{}).Data(ctx, e.Tenant, event) //nolint:wrapcheck // it is of package webhook
 }
 
-// Preview returns the number of deliveries that Recover would make due. If missed is true, Preview returns the number of deliveries that Replay would
-// make. If the result more is true, there may be more deliveries than n. See [webhook.Endpoints.Preview].
+// If missed is false, Preview returns the number of deliveries that Recover would make due. If missed is true, Preview returns the number of
+// deliveries that Replay would make. If the result more is true, there may be more deliveries than n. See [webhook.Endpoints.Preview].
 func (w *Webhooks) Preview(ctx context.Context, endpoint string, p webhook.Period, missed bool) (n int64, more bool, err error) {
 	e, err := w.Endpoint(ctx, endpoint)
 	if err != nil {
@@ -311,7 +312,7 @@ func (w *Webhooks) Replay(ctx context.Context, by By, endpoint string, p webhook
 	return replayed, err
 }
 
-// Enable makes a disabled endpoint active: it receives new events and its waiting deliveries again. See [webhook.Endpoints.Enable].
+// Enable makes a disabled endpoint active: new events and the events that have waited are sent to the endpoint again. See [webhook.Endpoints.Enable].
 func (w *Webhooks) Enable(ctx context.Context, by By, endpoint string) error {
 	return w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) error {
 		_, err := es.Enable(ctx, tenant, endpoint)

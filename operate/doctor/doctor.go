@@ -22,8 +22,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Config says which database [Examine] examines. Set Name. Also set either DB and Dialect, or Store. If a function is nil, the checks that need this
-// function are left out.
+// Config says which database [Examine] examines. Set Name. Also set either DB and Dialect, or Store. If a function of Config is nil, Examine leaves
+// out the checks that need this function.
 type Config struct {
 	// Store is a store without SQL, such as a redisstore or a dynamostore. The checks find out whether the store works, and which data the store may
 	// lose.
@@ -43,22 +43,22 @@ type Config struct {
 	// which an operator must examine after a restore.
 	RestoredTo time.Time
 
-	// Status returns the migrations of all parts of the library, and which of them the database has applied, as sqlstore.Status and pgxstore.Status
-	// do.
+	// Status returns all migrations of the library, and says for each migration whether it was applied to the database. The functions sqlstore.Status
+	// and pgxstore.Status return such a list.
 	Status func(ctx context.Context) ([]migration.Status, error)
 
 	// Operator returns an [operate.Operator] of the database, and a function that Examine calls when it no longer needs the Operator.
 	Operator func(ctx context.Context) (*operate.Operator, func(), error)
 
-	// StoreError returns the error with which a store on this database refuses to start, or nil. StoreError is called only for MySQL and MariaDB,
-	// whose sessions must have certain settings.
+	// StoreError returns the error with which a store on this database refuses to start, or nil if the store can start. StoreError is called only for
+	// MySQL and MariaDB, whose sessions must have certain settings.
 	StoreError func(ctx context.Context) error
 
-	// Rehearse runs the migrations in a session of MySQL or MariaDB in which the variable named readOnly is 1, so that nothing is written. Rehearse
-	// returns the error of the migrations.
+	// Rehearse runs the migrations in a session of MySQL or MariaDB, and sets the server variable that the parameter readOnly names to 1, so that
+	// nothing is written. Rehearse returns the error with which the migrations fail.
 	Rehearse func(ctx context.Context, readOnly string) error
 
-	// BackendPID returns the process ID that PostgreSQL has sent to the driver when it connected.
+	// BackendPID returns the process ID that PostgreSQL has sent to the driver when the driver connected.
 	BackendPID func(ctx context.Context) (uint32, error)
 
 	// BouncerSettings returns the result of "show config" on the console of PgBouncer.
@@ -67,8 +67,8 @@ type Config struct {
 	// Broker opens the message broker of the outbox and of the inboxes.
 	Broker func() (*Broker, error)
 
-	// Topics are topics of the outbox whose settings at the broker are checked, in addition to the topics that have had a message with a key. Set
-	// Topics to check a broker before the first message.
+	// Topics are topics of the outbox whose settings at the broker are checked, in addition to the topics that have had a message with an ordering key.
+	// Set Topics to check a broker before the outbox has its first message.
 	Topics []string
 }
 
@@ -76,13 +76,13 @@ type Config struct {
 type Broker struct {
 	Name string // the name for people, without a password
 
-	// Check returns one sentence for each setting of the broker that can break a promise of the outbox for these topics. Leave Check nil if the
-	// broker has no such settings.
+	// Check returns one sentence for each setting of the broker that can break a promise of the outbox for the given topics. If no setting of the broker
+	// can break a promise, leave Check nil.
 	Check func(ctx context.Context, topics []string) ([]string, error)
 
-	// CheckConsumers returns one sentence for each setting of a consumer that can break a promise of the library. It checks the consumers at the
-	// broker whose names are in the parameter names. The result found is the number of these consumers. Leave CheckConsumers nil if the broker stores
-	// no settings of consumers.
+	// CheckConsumers returns one sentence for each setting of a consumer that can break a promise of the library. CheckConsumers checks only the
+	// consumers that the broker knows and that the parameter names lists. The result found is the number of checked consumers. Leave CheckConsumers nil
+	// if the broker stores no settings of consumers.
 	CheckConsumers func(ctx context.Context, names []string) (found int, findings []string, err error)
 
 	Close func()

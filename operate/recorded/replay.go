@@ -29,7 +29,8 @@ const (
 	answerTime = time.Minute
 )
 
-// ReplayConfig says how often and with which headers [Request.Replay] sends a request. The zero value sends the request one time.
+// ReplayConfig says how often and with which headers [Request.Replay] sends a request. With the zero value of ReplayConfig, Request.Replay sends the
+// request one time.
 type ReplayConfig struct {
 	Concurrency int         // the number of requests that are sent at the same time; default 1
 	Times       int         // the number of rounds of Concurrency requests; default 1
@@ -50,7 +51,7 @@ type Report struct {
 	Answers     []Answer `json:"answers"`
 }
 
-// Answer is one answer of a service.
+// Answer is one answer of a service to a recorded request.
 type Answer struct {
 	Round      int    `json:"round"`
 	Status     int    `json:"status,omitempty"`

@@ -1,5 +1,5 @@
-// Package recorded reads and writes files with one recorded request. A recorded request was exported from one service, to be sent to another service,
-// for example for a test.
+// Package recorded reads and writes files that contain one recorded HTTP request each. A recorded request was exported from one service, to be sent
+// to another service, for example for a test.
 //
 // The file is a JSON object:
 //
@@ -38,7 +38,8 @@ const (
 	version = 1
 )
 
-// Request is a request that a service has stored with its operation (oncehttp.Config.CaptureRequest). The package documentation explains the fields.
+// Request is a request that a service has stored with its operation (oncehttp.Config.CaptureRequest). The package documentation explains the fields
+// of Request.
 type Request struct {
 	Format     string      `json:"format"`
 	Version    int         `json:"version"`
@@ -53,7 +54,8 @@ type Request struct {
 	Body       []byte      `json:"body"`
 }
 
-// Operation has some fields of the operation to which the request belongs, as the service has stored them.
+// Operation has some fields of the operation to which the recorded request belongs. The values of the fields are the values that the service has
+// stored.
 type Operation struct {
 	Scope       string    `json:"scope"`
 	Key         string    `json:"key"` // the key as it is stored

@@ -12,11 +12,12 @@ import (
 	"strings"
 )
 
-// ReplayHeader is the name of a header that every replay has. The value of this header is Request.ID.
+// ReplayHeader is the name of a header that every replay (a recorded request that is sent again) has. The value of the header ReplayHeader is
+// Request.ID.
 const ReplayHeader = "Once-Replay-Of"
 
-// HTTP returns r as an [http.Request] to the service at target. The path of target is put before the path of the request. Each header in the
-// parameter changed replaces the recorded header of the same name; a header with an empty value removes the recorded header.
+// HTTP returns r as an [http.Request] to the service at target. The URL of the result has the path of target, followed by the recorded path. Each
+// header in the parameter changed replaces the recorded header of the same name; a header with an empty value removes the recorded header.
 func (r *Request) HTTP(ctx context.Context, target *url.URL, changed http.Header) (*http.Request, error) {
 	u, err := exactly(strings.TrimSuffix(target.EscapedPath(), "/") + r.Path)
 	if err != nil {
@@ -76,8 +77,8 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// CameFrom reports whether target may be the server that recorded the request. CameFrom returns true if the host name of target is the recorded host
-// name, at any port, or if target has an IP address of the recorded host and the same port. If resolver cannot resolve the recorded host, CameFrom
+// CameFrom reports whether target may be the server that recorded the request. CameFrom returns true in two cases: target has the recorded host name
+// (the ports may differ), or target has an IP address and the port of the recorded host. If resolver cannot resolve the recorded host, CameFrom
 // compares only the host names.
 func (r *Request) CameFrom(ctx context.Context, target *url.URL, resolver Resolver) bool {
 	recorded, err := url.Parse("//" + r.Host)
