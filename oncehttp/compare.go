@@ -28,11 +28,12 @@ import (
 // must name every part of the request on which the effect of the request depends.
 //
 // If a body does not fit its Compare, the whole body is compared, as without a Compare. A body does not fit its Compare if the body has another
-// content type, cannot be parsed, or has none of the named values. JSON does not fit if a member on the path to a named value exists twice.
+// content type, cannot be parsed, or has none of the named values. A JSON body also does not fit its Compare if a member on the path to a named value
+// exists twice.
 //
 // After you change the Compare of a route, answers that were stored before the change are replayed without any comparison until their retention ends.
-// The fingerprint of such an answer (a hash of the compared parts) was made with the old Compare. A comparison with a fingerprint of the new Compare
-// would refuse every retry whose first attempt came before the change.
+// The fingerprint (a hash of the compared parts) of an answer that was stored before the change was made with the old Compare. A comparison with a
+// fingerprint of the new Compare would refuse every retry whose first attempt came before the change.
 type Compare struct {
 	// Headers are the names of the compared request headers, in addition to Content-Type. All lines of a header are compared, in their order.
 	// Default: only Content-Type.
@@ -42,13 +43,13 @@ type Compare struct {
 	// order. Default: the whole query, as it was sent.
 	Query []string
 
-	// JSON are JSON Pointers (RFC 6901) to the compared values, such as "/amount", of a body with a JSON content type. Differences in white space, in
-	// the order of members and in escapes are ignored. Numbers are compared as they are written (1.0 is not 1), and a missing value differs from
-	// null. Default: the whole body.
+	// JSON lists JSON Pointers (RFC 6901), such as "/amount", to the compared values of a body with a JSON content type. Differences in white space, in
+	// the order of members and in escapes are ignored. Numbers are compared as they are written (1.0 is not 1), and a missing value differs from null.
+	// Default: the whole body.
 	JSON []string
 
-	// JSONExcept are JSON Pointers to values that are not compared, such as "/sent_at". The rest of the body is compared, and also whether each
-	// value of JSONExcept exists. JSON and JSONExcept cannot be set together.
+	// JSONExcept lists JSON Pointers, such as "/sent_at", to values that are not compared. The rest of the body is compared, and also whether each value
+	// that JSONExcept lists exists in the body. Set at most one of the fields JSON and JSONExcept.
 	JSONExcept []string
 
 	// Form are the names of the compared fields of an urlencoded form. Fields may come in any order, but the values of one field must come in the

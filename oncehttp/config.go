@@ -16,7 +16,7 @@ const (
 	defaultMaxStored   = 1 << 20
 )
 
-// Config says how a route is protected. Only Principal must be set.
+// Config says how a route is protected. Only the field Principal is required.
 type Config struct {
 	// Principal returns the caller of a request: the tenant or account that was authenticated before this middleware. Each principal has its own
 	// keys: the same key of two principals names two operations. If Principal returns "", the answer is 401 and nothing is stored. If Principal is
@@ -37,8 +37,8 @@ type Config struct {
 	//	func(r *http.Request) string { return r.Method + " " + r.Host + r.URL.Path }
 	Route func(*http.Request) string
 
-	// Undoes is the name of another route, such as "POST /deposits", whose operations this route undoes. The name of a route is the result of Route.
-	// Set all other fields to the same values as in the Config of the other route. The section Undo of the package documentation explains routes
+	// Undoes is the name of another route, such as "POST /deposits", whose operations this route undoes. The name of a route is the result of Route. Set
+	// all other fields to the same values as in the Config of the route that is undone. The section Undo of the package documentation explains routes
 	// that undo. Default: "", the route undoes nothing.
 	Undoes string
 
@@ -49,14 +49,14 @@ type Config struct {
 	// answer has "Idempotency-Status: ignored". Default: a request without a key is answered with 400.
 	Optional bool
 
-	// FormField is the name of a field of an HTML form, urlencoded or multipart. The key is read from the field FormField if no header has a key. If
-	// the field is hidden and filled by the server, a form that an impatient user sends twice takes effect once. Default: "", keys are not read from
-	// forms.
+	// FormField is the name of a field of an HTML form, urlencoded or multipart. If no header has a key, the key is read from this form field. If the
+	// server fills the form field and the field is hidden, a form that an impatient user sends twice takes effect only one time. Default: "", keys are
+	// not read from forms.
 	FormField string
 
-	// Key returns the key of a request. If Key is set, no key is read from the headers or from FormField. Key may read the body of the request. The
-	// result "" means that the request has no key. After an error the answer is 400, and the client receives the text of the error. Default: the key
-	// is read from the headers, then from FormField.
+	// Key returns the key of a request. If Key is set, no key is read from the headers or from FormField. Key may read the body of the request. If Key
+	// returns "", the request has no key. If Key returns an error, the answer is 400, and the client receives the text of the error. Default: the key is
+	// read from the headers, then from FormField.
 	Key func(*http.Request) (string, error)
 
 	// KeyFormat is the form that keys must have. Default: any text of 1 to 255 bytes.
@@ -79,34 +79,34 @@ type Config struct {
 	// Default: no time is read from keys.
 	KeyTime bool
 
-	// Optimistic sets [once.Operation].Optimistic: the handler begins before the database was asked whether the operation is done. If the operation
-	// is done already, the handler is stopped at its first statement. Use Optimistic only for handlers that do nothing outside of the transaction
-	// before their first statement. Optimistic has no effect on a request whose first sending time is known, so do not combine Optimistic with
-	// KeyTime.
+	// Optimistic sets [once.Operation].Optimistic: the handler begins before the database was asked whether the operation is done. If the operation is
+	// done already, the handler is stopped at its first SQL statement. Use Optimistic only for handlers that do nothing outside of the transaction
+	// before their first SQL statement. Optimistic has no effect on a request whose time of the first attempt is known, so do not combine Optimistic
+	// with KeyTime.
 	Optimistic bool
 
 	// Isolation is the isolation level of this route's transactions. Default: the default of the database.
 	Isolation store.Isolation
 
-	// Timeouts are the time limits of this route's transactions. Config.Timeouts of a route overrides Config.Timeouts of the engine.
+	// Timeouts are the time limits of this route's transactions. Timeouts of a route overrides [once.Config].Timeouts of the engine.
 	Timeouts store.Timeouts
 
 	// MaxRequest is the largest accepted request body, in bytes. A request with a larger body is answered with 413 and not executed. Default: 1 MiB.
 	MaxRequest int64
 
 	// MaxMemory is the largest request body that is held in memory, in bytes. A longer body, up to MaxRequest, is written to a temporary file in
-	// [os.TempDir]. The file saves memory only if the directory [os.TempDir] is on a disk. The temporary file has no name, so it disappears with the
-	// process (on Windows the file has a name until the end of the request). CaptureRequest, FormField and Preset.Body need the whole body in memory.
-	// Default: MaxRequest.
+	// [os.TempDir]. The temporary file saves memory only if the directory [os.TempDir] is on a disk. The temporary file has no name, so it disappears
+	// with the process (on Windows the file has a name until the end of the request). CaptureRequest, FormField and Preset.Body need the whole body in
+	// memory. Default: MaxRequest.
 	MaxMemory int64
 
 	// MaxResponse is the largest answer, in bytes, that a handler may write; the answer is held in memory until the commit. If an answer is larger,
 	// the handler's writes are rolled back and the client gets 500. Default: 8 MiB.
 	MaxResponse int64
 
-	// MaxStored is the largest answer that is stored, in bytes, including its headers. If an answer is larger, the handler's writes are committed,
-	// and the answer is sent only once, with "Idempotency-Status: omitted". If the answer was not stored because it is larger than MaxStored, a
-	// retry gets 409 and is never executed. Default: 1 MiB.
+	// MaxStored is the largest answer that is stored, in bytes, including its headers. If an answer is larger, the handler's writes are committed, and
+	// the answer is sent only one time, with "Idempotency-Status: omitted". If the answer was not stored because it is larger than MaxStored, a retry
+	// gets 409 and is never executed. Default: 1 MiB.
 	MaxStored int64
 
 	// Headers are the names of answer headers that are stored in addition to Content-Type, Content-Encoding, Content-Language, Content-Disposition,
@@ -115,16 +115,17 @@ type Config struct {
 	// further headers.
 	Headers []string
 
-	// Redact are JSON Pointers (RFC 6901) to values of an answer's body that are not stored, such as "/card/token". The first answer contains all
+	// Redact lists JSON Pointers (RFC 6901), such as "/card/token", to values of an answer's body that are not stored. The first answer contains all
 	// values, also the values that Redact names. In a replay each redacted value is null, every other byte is as in the first answer, and the header
 	// Idempotency-Redacted names the redacted values: "/card/token", "/cvc". If Redact is set, an answer whose body is not JSON is not stored: the
-	// answer has "Idempotency-Status: omitted", as MaxStored explains. An undo gets the answer as it is stored, without the redacted values.
-	// Default: all values are stored.
+	// answer has "Idempotency-Status: omitted", as the comment of MaxStored explains. The handler of an undo gets the stored answer, without the
+	// redacted values. Default: all values are stored.
 	Redact []string
 
-	// OnReplay is called before a stored answer is sent again. rec is the record of the operation, and OnReplay must not change rec. OnReplay may add
-	// lines to header, which are sent, too. OnReplay cannot add stored headers, or headers of this package such as Idempotency-Status. OnReplay must
-	// be fast. OnReplay may be called for a client that has disconnected. Default: nil, nothing is called.
+	// OnReplay is called before a stored answer is sent again. The parameter rec is the record of the operation, and OnReplay must not change rec.
+	// OnReplay may add lines to the parameter header, and these lines are sent, too. If OnReplay adds a stored header, or a header of this package such
+	// as Idempotency-Status, the added lines are ignored. OnReplay must be fast. OnReplay may be called for a client that has disconnected. Default:
+	// nil, nothing is called.
 	OnReplay func(r *http.Request, rec store.Record, header http.Header)
 
 	// RequestID returns the request id that outer middleware has put into the context of the request. The engine's observer receives the result

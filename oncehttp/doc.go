@@ -1,5 +1,5 @@
-// Package oncehttp makes HTTP handlers take effect once per idempotency key. The writes of the handler, the key and the answer are committed in one
-// transaction. A retry with the same key gets the same answer again, byte for byte.
+// Package oncehttp makes HTTP handlers take effect only one time for each idempotency key. The writes of the handler, the key and the answer are
+// committed in one transaction. A retry with the same key gets the same answer again, byte for byte.
 //
 //	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 //	protect := oncehttp.Middleware(engine, oncehttp.Config{Principal: account})
@@ -10,21 +10,22 @@
 //			... write through tx, answer to w as usual ...
 //		}))))
 //
-// Use [Handler] for a handler that takes the transaction as an argument, and [BatchHandler] for a handler that reads nothing between its writes.
+// Use [Handler] for a handler that takes the transaction as an argument, and [BatchHandler] for a handler that reads nothing from the database
+// between its writes.
 //
 // # What a handler can rely on
 //
-// The client receives nothing before the commit. The answer of the handler is held in memory until the commit. Flush therefore does nothing, and
-// 1xx answers and trailers are dropped. Calls that cannot be delayed (Hijack, server-sent events, deadlines of [http.ResponseController]) are
-// refused. The body of the request has been read before the handler begins.
+// The client receives nothing before the commit. The answer of the handler is held in memory until the commit. Therefore the method Flush of
+// http.Flusher does nothing, and 1xx answers and trailers are dropped. Calls that cannot wait for the commit (Hijack, server-sent events, deadlines
+// of [http.ResponseController]) are refused. The whole body of the request is read before the handler begins.
 //
-// The status of the answer decides about the transaction. With 2xx and 3xx the writes are committed and the answer is stored. With a definitive 4xx
-// the writes are rolled back and the answer is stored. With any other status the writes are rolled back, and the answer is sent but not stored.
-// [DefaultPreset] has the list of statuses, [Decide] overrides the list for one answer, and [Fail] reports an error. After a panic the transaction is
-// rolled back, and the panic continues in the server.
+// The status of the answer decides about the transaction. If the status is 2xx or 3xx, the writes are committed and the answer is stored. If the
+// status is a definitive 4xx (such as 404 or 422), the writes are rolled back and the answer is stored. With any other status the writes are rolled
+// back, and the answer is sent but not stored. [DefaultPreset] has the list of statuses, [Decide] overrides the list for one answer, and [Fail]
+// reports an error. After a panic of the handler the transaction is rolled back, and the panic continues in the server.
 //
-// A handler can run more than once before one run commits. Each run has the body of the request from its beginning, and an empty answer. A run must
-// not use results of an earlier run, and must not change the header of the request.
+// A handler can run several times before one run commits. Each run reads the body of the request from the first byte, and begins with an empty
+// answer. A run must not use results of an earlier run, and must not change the header of the request.
 //
 // # Order of middleware
 //
@@ -35,16 +36,16 @@
 // Put middleware that reads the body or the form inside of this middleware. If outer middleware has read the body, or has parsed a multipart form (as
 // CSRF middleware does when it calls FormValue), this middleware can no longer compare the body, and answers the request with 500.
 //
-// Put recovery from panics, compression, logging and [http.TimeoutHandler] outside of this middleware, too. docs/middleware.md has the whole order
-// and its reasons.
+// Put recovery from panics, compression, logging and [http.TimeoutHandler] outside of this middleware, too. The page docs/middleware.md has the whole
+// order of middleware, and the reasons for the order.
 //
-// If [http.TimeoutHandler] is outside of this middleware, its 503 does not say whether the operation was executed, and a retry with the same key
-// gets the outcome. If [http.TimeoutHandler] is inside of this middleware, its 503 rolls the transaction back while the handler still runs. Later
-// statements of the handler then fail, and pgxstore closes the connection if a statement is running.
+// If [http.TimeoutHandler] is outside of this middleware, its 503 does not say whether the operation was executed, and a retry with the same key gets
+// the outcome. If [http.TimeoutHandler] is inside of this middleware, its 503 rolls the transaction back while the handler still runs. After this
+// rollback the later SQL statements of the handler fail, and pgxstore closes the database connection if a statement is running.
 //
-// The handler sees the answer headers that outer middleware has set. A header that outer middleware has set is stored with the answer if it is
-// one of the stored headers (Config.Headers) and is not Content-Encoding. A replay has the same status, the same body and the same stored headers
-// as the first answer. Other headers of the handler (Set-Cookie, Date, ...) are in the first answer only.
+// The handler sees the answer headers that outer middleware has set. A header that outer middleware has set is stored with the answer if it is one of
+// the stored headers (Config.Headers) and is not Content-Encoding. A replay has the same status, the same body and the same stored headers as the
+// first answer. Headers of the handler that are not stored (Set-Cookie, Date, ...) are in the first answer only.
 //
 // # Headers
 //
@@ -53,7 +54,7 @@
 //	Once-Attempt           request   1 for the first attempt, 2 for the next, ...; with 1, the server saves a look-up
 //	Once-First-Sent        request   the time of the first attempt, the same in every attempt: 1767225600000
 //	                                 (milliseconds since 1970), 2026-01-01T00:00:00Z
-//	Once-Undoes            request   instead of Idempotency-Key, on a route that undoes: the key of the request to undo
+//	Once-Undoes            request   instead of Idempotency-Key, on a route that undoes: the key of the request that is undone
 //	Traceparent            request   W3C Trace Context: [once.Operation].Trace; a malformed one is ignored
 //	X-Request-Id, X-Correlation-Id   request   for the observer; without X-Correlation-Id, the id of the trace is used
 //	Idempotency-Status     answer    stored; replayed; omitted (executed, but too large to be stored: a retry is
@@ -66,39 +67,40 @@
 //	Idempotency-Redacted   answer    on a replay: JSON Pointers to the values that are not stored and are null here ([Config].Redact)
 //	Idempotency-Retention  answer    for how many seconds after its execution the answer is replayed
 //
-// The key has 1 to 255 bytes. A key in quotation marks is a String of RFC 9651, whose parameters are ignored. A key without quotation marks is
-// printable ASCII without quotation marks, commas and semicolons, because these could mean that there are two keys or parameters. A request is
-// refused if it has two different keys, or two lines of one key header.
+// The key has 1 to 255 bytes. A key in quotation marks is a String of RFC 9651, and parameters after the String are ignored. A key without quotation
+// marks is printable ASCII without quotation marks, commas and semicolons, because a comma could separate two keys, and a semicolon could begin a
+// parameter. A request is refused if it has two different keys, or two lines of one key header.
 //
 // A route may require keys of one form ([KeyFormat]), and may choose the parts of a request that are compared between two requests with the same key
 // ([Compare]).
 //
 // Metrics and logs name an operation by [once.Operation].Name: the method and the pattern of the route, such as "POST /refunds/{id}". If the
-// middleware is outside of the router, [http.Request.Pattern] is not set, and the name is the method alone. A path is never the name, because a
-// metric cannot have a label with so many values.
+// middleware is outside of the router, [http.Request.Pattern] is not set, and the name of an operation is only the HTTP method. The path of a request
+// is never used as the name of an operation, because the label of a metric must have few different values.
 //
-// Idempotency-Retention is a number of seconds, like Retry-After and max-age. The value of Idempotency-Retention is the whole retention, counted from
-// the execution, and not the time that remains, because only the clock of the database can measure the remaining time.
+// The value of the header Idempotency-Retention is a number of seconds, like Retry-After and max-age. The value of Idempotency-Retention is the whole
+// retention, counted from the execution, and not the time that remains, because only the clock of the database can measure the remaining time.
 //
 // # Retries after the retention
 //
-// A key is deleted after its retention, and a later retry with this key would be executed again. A client that sends Once-First-Sent with its retries
-// gets 412 after the retention, and nothing is executed: the first attempt may have been executed and its record deleted. If the answer is still
-// stored, the client gets the answer. After a 412 a new key is not safe, because the operation may be done: the client must read the data that it
-// wanted to change. If a client sends Once-First-Sent with its first attempt too, the client is also protected against copies of the first attempt
-// that arrive days late. The protection by Once-First-Sent costs one look-up in the database. The clocks of client and server may differ by
-// [once.Config].Skew.
+// A key is deleted after its retention, and a later retry with this key would be executed again. If a client sends the header Once-First-Sent with
+// its retries, a retry after the retention gets 412 and is not executed, because the first attempt may have been executed and its record may have
+// been deleted. If the answer to the first attempt is still stored, the client gets this answer instead of 412. After a 412 a new key is not safe,
+// because the first attempt may have been executed: the client must read the data that it wanted to change. If a client sends Once-First-Sent with
+// its first attempt too, the client is also protected against copies of the first attempt that arrive days late. The protection by Once-First-Sent
+// costs one look-up in the database. The clocks of client and server may differ by at most [once.Config].Skew.
 //
 // # Work under leases
 //
 // With an engine of package lease the handler gets a *lease.Run instead of a transaction, and does its writes and calls in phases, each with its own
 // commit. The handler's context does not end with the context of the request. If a client disconnects, the work goes on, and a retry on any node
-// waits for the end of the work. A duplicate waits for Config.Wait, and then gets 409 with Retry-After. If Config.StatusURL is set, the answer with
-// 409 contains the URL of the operation's state, which [StatusHandler] serves.
+// waits for the end of the work. A duplicate request waits for at most the time Config.Wait, and then gets 409 with the header Retry-After. If
+// Config.StatusURL is set, the answer with 409 contains the URL of the operation's state, which [StatusHandler] serves.
 //
-// After a failure all finished phases stay committed, and the retry continues after the last finished phase. [Resume] finishes the work of a
-// request without the client that has sent the request. Every request needs a key: Middleware panics if Config.Optional is set, and a [Handler]
-// accepts only the methods that carry keys (Preset.Methods). BatchHandler panics, because a batch has no phases.
+// After a failure all finished phases stay committed, and a retry continues after the last finished phase. The function [Resume] finishes the work of
+// a request without the client that has sent the request. With an engine of package lease every request needs a key: Middleware panics if
+// Config.Optional is set, and a [Handler] accepts only the methods that carry keys (Preset.Methods). BatchHandler panics with an engine of package
+// lease, because a batch has no phases.
 //
 // # Undo
 //
@@ -111,17 +113,20 @@
 //	mux.Handle("POST /deposits", authenticate(oncehttp.Handler(engine, deposits, deposit)))
 //	mux.Handle("POST /deposits/undo", authenticate(oncehttp.Handler(engine, undos, takeBack)))
 //
-// A request to the route that undoes has the header Once-Undoes, whose value is the key of the request to undo. The request to undo may arrive
-// later than the request that undoes it. The undo is an operation with its own scope and key, which are derived from the scope and key of the
-// undone operation. So the undo of an operation happens once, even if many clients request the undo. An Idempotency-Key of the undo request is
-// ignored. Two undo requests for one operation are compared with each other, and not with the operation that they undo.
+// A request to the route that undoes has the header Once-Undoes. The value of Once-Undoes is the key of the original request, which is undone. The
+// original request may arrive later than the request that undoes it. The undo is an operation with its own scope and key, which are derived from the
+// scope and key of the undone operation. So the undo of an operation happens only one time, even if many clients request the undo. If an undo request
+// has the header Idempotency-Key, this header is ignored. Two undo requests for one operation are compared with each other, and not with the
+// operation that they undo.
 //
-//   - If the deposit was made, the handler of the undo runs once. The [http.Request.Response] of the undo's request is the stored answer to the
-//     deposit. The answer to the undo has "Idempotency-Status: undone", on a replay as well; if the handler writes no answer, the status is 204.
-//   - If the deposit was not made, the answer is 204 with "Idempotency-Status: nothing". After this undo the deposit can never be made: a request
-//     for the deposit that arrives late gets 409, CONFLICT.idempotency.undone. The answer is the same 204 if the deposit has a stored 4xx, because
-//     a deposit that was answered with 4xx had no effect.
-//   - If the deposit is in flight, the undo waits for Config.Wait, and then the answer is 409 with Retry-After.
+//   - If the deposit of the example was made, the handler of the undo runs one time. The [http.Request.Response] of the undo's request is the stored
+//     answer to the deposit. The answer to the undo has the header "Idempotency-Status: undone", on a replay as well; if the handler of the undo
+//     writes no answer, the HTTP status is 204.
+//   - If the deposit of the example was not made, the answer to the undo is 204 with "Idempotency-Status: nothing". After this undo the deposit can
+//     never be made: a request for the deposit that arrives late gets 409, CONFLICT.idempotency.undone. If the stored answer to the deposit is a 4xx,
+//     the answer to the undo is also 204 with "Idempotency-Status: nothing", because a deposit that was answered with 4xx had no effect.
+//   - If the deposit of the example is being executed, the undo waits for at most the time Config.Wait. If the deposit has not ended then, the answer
+//     to the undo is 409 with the header Retry-After.
 //
 // # Programs that are not handlers
 //
@@ -166,26 +171,27 @@
 //	INTERNAL.form_parsed                       500  no         no
 //	INTERNAL.body_consumed                     500  no         no
 //
-// A Gate adds its own codes. The gates of package limit add RATE_LIMIT.exceeded (429) and TRANSIENT.overloaded (503); both codes have retryable yes
-// and safe_new_key no.
+// A Gate (a limit on requests) adds its own codes. The gates of package limit add RATE_LIMIT.exceeded (429) and TRANSIENT.overloaded (503); both
+// codes have retryable yes and safe_new_key no.
 //
-// If [Fail] is called outside of the middleware, nothing is rolled back, and the problem has the code INTERNAL.handler_failed with retryable no.
+// If [Fail] is called outside of the middleware, nothing is rolled back, and the client gets a problem with the code INTERNAL.handler_failed with
+// retryable no.
 //
 // The value of retryable is yes if the same request with the same key may succeed later. CONFLICT.idempotency.unknown is retryable, with a
 // Retry-After, if the called service can be asked for the outcome (lease.Check).
 //
 // The value of safe_new_key is yes if nothing was applied under the key of the request and nothing can be applied under it later. If safe_new_key is
-// yes, a new attempt under another key repeats no effect. The value is rarely yes:
+// yes, a new attempt under another key repeats no effect. The value of safe_new_key is rarely yes:
 //
 //   - After a rollback, or while the database cannot be reached, an earlier or delayed copy of the request may have been applied or may be applied
 //     later. A retry with the same key is safe, a retry with another key is not.
-//   - A request that was refused before its key was looked up (401, 413) says nothing about earlier attempts.
+//   - If a request was refused before its key was looked up (401, 413), the refusal says nothing about earlier attempts with the key.
 //   - A mismatch means that the key was used before with another request. If the client itself has changed its request between two attempts, a new
 //     key would repeat the effect of its first attempt. Only the programmer of the client knows whether the client changes requests between
 //     attempts.
-//   - A stale retry (412) may repeat a finished operation whose record was deleted.
+//   - A stale retry (a retry after the retention, 412) may repeat a finished operation whose record was deleted.
 //   - An operation that was undone before its request arrived must not be executed under another key either.
-//   - A missing or malformed key has never named an operation, so after this error a new key is safe. But if the key in one place, such as a
-//     header, is malformed, another place, such as a form field, may hold a key that was used.
+//   - A missing or malformed key has never named an operation, so a new key is safe if the key of the request is missing or malformed. But if a
+//     header has a malformed key, a form field of the same request may have a valid key that was used before.
 //   - A stored 4xx of a handler is final: the handler can set Problem.SafeNewKey in its own problem.
 package oncehttp

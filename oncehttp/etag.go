@@ -6,8 +6,8 @@ import (
 )
 
 // IfMatch evaluates the header If-Match of r (RFC 9110, section 13.1.1) against etag. etag is the current ETag of the resource with its quotation
-// marks, such as `"v7"`, or "" if the resource does not exist. present reports whether r has the header. If present is true and ok is false, answer
-// with 412 and change nothing. A weak tag and a malformed header match nothing.
+// marks, such as `"v7"`, or "" if the resource does not exist. The result present reports whether r has the header If-Match. If present is true and
+// ok is false, answer with 412 and change nothing. A weak ETag and a malformed If-Match header match nothing.
 //
 // Read the current version in the transaction that writes the next version, and make the write conditional on the current version, as in UPDATE ...
 // WHERE version = 7. If-Match says only which version the client has seen; only the write can check that this version is still the latest.

@@ -12,14 +12,14 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Middleware returns a function that protects an ordinary [http.Handler]. The handler gets its transaction from [Tx]. A request whose method does not
-// carry keys (Preset.Methods), such as GET, is passed to the handler without a transaction.
+// Middleware returns a function that protects an ordinary [http.Handler]. The handler gets its transaction from the function [Tx]. A request whose
+// method does not carry keys (Preset.Methods), such as GET, is passed to the handler without a transaction.
 //
-// If Middleware is nested in a Middleware, [Handler] or [BatchHandler] of the same engine, the inner Middleware does nothing. The reason is that a
-// request with the context of a running operation is a part of this operation. The Config of the inner Middleware has no effect. If the inner
-// Config differs from the Config of the outer middleware, the inner Middleware panics at the first request. A request that a handler sends to its
-// own process with the handler's context is also a part of the handler's operation, whatever its key and route are. To make a request that a
-// handler sends to its own process a separate operation, give the request another context, and do not wait for its answer in the handler.
+// If Middleware is nested in a Middleware, [Handler] or [BatchHandler] of the same engine, the inner Middleware does nothing. A request with the
+// context of a running operation is a part of the running operation. The Config of the inner Middleware has no effect. If the inner Config differs
+// from the Config of the outer middleware, the inner Middleware panics at the first request. A request that a handler sends to its own process with
+// the handler's context is also a part of the handler's operation, whatever its key and route are. To make a request that a handler sends to its own
+// process a separate operation, give the request another context, and do not wait for its answer in the handler.
 //
 // Middleware panics if cfg is invalid.
 func Middleware[TX any](e *once.Engine[TX], cfg Config) func(http.Handler) http.Handler {
@@ -32,20 +32,22 @@ func Middleware[TX any](e *once.Engine[TX], cfg Config) func(http.Handler) http.
 	}
 }
 
-// Handler is [Middleware] for a handler that takes its transaction as an argument. The handler gets a transaction for every method. Even for a method
-// that does not carry keys, the answer is held back until the commit. For a method that does not carry keys, a retry is executed again.
+// Handler is like [Middleware], but for a handler that takes its transaction as an argument. The handler gets a transaction for every HTTP method.
+// Even for a method that does not carry keys, the answer is held back until the commit. For a method that does not carry keys, a retry is executed
+// again.
 func Handler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter, r *http.Request, tx TX)) http.Handler {
 	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h(w, r, Tx[TX](r.Context())) })
 	return &server[TX]{Route: NewRoute(e, cfg), engine: e, next: next, everyMethod: true}
 }
 
-// BatchHandler is [Handler] for a handler that reads nothing between its writes: the handler declares its writes on the batch, writes its answer, and
-// returns. A store that supports batches (pgxstore) then sends key, writes, answer and COMMIT to the database in one round trip, see [once.DoBatch].
+// BatchHandler is like [Handler], but for a handler that reads nothing from the database between its writes: the handler declares its writes on the
+// batch, writes its answer, and returns. If the store supports batches (pgxstore), the key, the writes, the answer and COMMIT are sent to the
+// database in one round trip, see [once.DoBatch].
 //
-// The handler runs before the database is asked whether a stored answer exists. So the handler also runs for a retry. Such a retry then gets the
-// stored answer, and the answer of the handler is dropped. Therefore the handler must do nothing but declare writes and write its answer. If a
-// write fails, the answer of the handler is not sent: the client gets a [Problem], and a retry is executed. If the answer depends on the results
-// of writes, use [Handler].
+// The handler runs before the database is asked whether a stored answer exists. So the handler also runs for a retry. A retry then gets the stored
+// answer, and the answer that the handler has written for the retry is dropped. Therefore the handler must do nothing but declare writes and write
+// its answer. If a write fails, the answer of the handler is not sent: the client gets a [Problem], and a retry is executed. If the answer depends on
+// the results of writes, use [Handler].
 //
 // BatchHandler panics if the engine comes from package lease, because work under a lease writes in phases and not in a batch. BatchHandler also
 // panics if cfg is invalid.
@@ -122,14 +124,15 @@ func (s *server[TX]) nested(r *http.Request, batch bool) {
 	}
 }
 
-// Gate limits the requests that are executed. [limit.Limiter] is a Gate. Package oncehttp/openapi documents the problem codes of [limit.Limiter]
-// for every Gate.
+// Gate limits the requests that are executed. [limit.Limiter] is a Gate. The documents of package oncehttp/openapi contain the problem codes of
+// [limit.Limiter] for every Gate.
 type Gate interface {
-	// Enter admits r, at once or after a wait, or refuses r. If r is admitted, refused is nil, and leave is called exactly once when r ends.
+	// Enter admits the request r, at once or after a wait, or refuses r. If r is admitted, refused is nil, and the caller calls leave exactly one time
+	// when r ends.
 	//
-	// A gate that is full can call replay, which says whether r would be answered with a stored answer, and may then admit r anyway. The
-	// parameter replay is nil if r is certainly no retry, or if r cannot be looked up: r has no key, its key is in the body, or r is declared to
-	// be a first attempt (Once-Attempt: 1).
+	// A gate that is full can ask the parameter replay whether r would be answered with a stored answer, and may then admit r anyway. The parameter
+	// replay is nil if r is certainly no retry, or if r cannot be looked up: r has no key, its key is in the body, or r is declared to be a first
+	// attempt (Once-Attempt: 1).
 	Enter(r *http.Request, replay limit.Replay) (leave func(), refused *limit.Refusal)
 }
 

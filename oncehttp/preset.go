@@ -67,7 +67,8 @@ type Preset struct {
 	// the default of Config.Route.
 	Route func(*http.Request) string
 
-	// Scope lists the values within which a key is unique, as words for documentation. Default: "caller" and "route", or "custom" if Route is set.
+	// Scope names, for documentation, the values that together with the key identify an operation. Default: "caller" and "route", or "custom" if Route
+	// is set.
 	Scope []string
 
 	// Body returns the bytes that are compared, instead of the body of the request, if a key is used again. Default: all bytes of the body, as they
@@ -84,9 +85,9 @@ type Preset struct {
 	WriteProblem func(http.ResponseWriter, Problem)
 }
 
-// DefaultPreset returns the preset that is used if Config.Preset is nil. Requests with POST and PATCH carry keys. Answers with 2xx, 3xx and
-// definitive 4xx are stored; the writes of a 4xx are rolled back. A status that another attempt may change (401, 403, 408, 409, 423, 425, 429, 5xx)
-// is never stored.
+// DefaultPreset returns the preset that is used if Config.Preset is nil. Requests with POST and PATCH carry keys. Answers with a status 2xx, 3xx or
+// definitive 4xx are stored; the writes of a 4xx are rolled back. An answer with a status that another attempt may change (401, 403, 408, 409, 423,
+// 425, 429, 5xx) is never stored.
 func DefaultPreset() *Preset {
 	return &Preset{
 		Name:       "default",

@@ -53,8 +53,8 @@ type Problem struct {
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
 
-	// Instance is a URI that names this occurrence of the problem. A problem about a key has "urn:once:key:" followed by the hash of the key.
-	// Logs, the console and the command "once keys list --hash" identify the operation by the hash of its key, too.
+	// Instance is a URI that names this occurrence of the problem. The Instance of a problem about a key is "urn:once:key:" followed by the hash of the
+	// key. Logs, the console and the command "once keys list --hash" identify the operation by the hash of its key, too.
 	Instance string `json:"instance,omitempty"`
 
 	Code ProblemCode `json:"code,omitempty"`
@@ -68,7 +68,7 @@ type Problem struct {
 
 	Errors []FieldError `json:"errors,omitempty"`
 
-	// Extra are further members of the JSON object. A member of Extra cannot replace a member that another field of Problem has.
+	// Extra are further members of the JSON object. If Extra has a member with the name of another member of Problem, the member in Extra is ignored.
 	Extra map[string]any `json:"-"`
 
 	// RetryAfter is sent as the header Retry-After, in whole seconds. If RetryAfter is 0, the header is not sent.
@@ -106,9 +106,9 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 
 var members = []string{"type", "title", "status", "detail", "instance", "code", "retryable", "safe_new_key", "errors"}
 
-// WriteProblem answers with p as application/problem+json. Status 0 means 500; an empty Title becomes the text of the status. Use WriteProblem for a
-// handler's own errors, so that these errors look like the errors of the middleware. If p.Type is the address of a page, the address is also sent in
-// a Link header with rel="help". WriteProblem panics if Extra cannot be encoded as JSON.
+// WriteProblem answers with p as application/problem+json. If p.Status is 0, the status is 500; if p.Title is empty, the title is the text of the
+// status. Use WriteProblem for a handler's own errors, so that these errors look like the errors of the middleware. If p.Type is the address of a
+// page, the address is also sent in a Link header with rel="help". WriteProblem panics if p.Extra cannot be encoded as JSON.
 func WriteProblem(w http.ResponseWriter, p Problem) {
 	if p.Status == 0 {
 		p.Status = http.StatusInternalServerError

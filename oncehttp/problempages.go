@@ -13,9 +13,9 @@ import (
 //go:embed problems.md
 var problemsText string
 
-// ProblemPages returns a handler that serves a page for each type of problem. The text of the pages is [oncehttp/problems.md]. A page explains the
-// problem, says whether it is safe to send the request again, and what to do. The path of a page is the part of the problem's type after
-// Preset.ProblemBase; the path / lists all pages.
+// ProblemPages returns a handler that serves a page for each type of problem. The text of the pages comes from the file [oncehttp/problems.md]. Each
+// page explains one problem, says whether it is safe to send the request again, and says what the client can do. The path of a page is the part of
+// the problem's type after Preset.ProblemBase; the path / lists all pages.
 //
 //	preset.ProblemBase = "https://api.example.com/problems/"
 //	mux.Handle("GET /problems/", http.StripPrefix("/problems", oncehttp.ProblemPages()))

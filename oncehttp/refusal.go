@@ -28,7 +28,7 @@ var (
 	errStreamed = &refusal{problemStreaming, "a protected handler cannot stream, because its answer is sent only after the commit"}
 )
 
-// WriteProblem answers the request with p, as the Preset of the route writes problems.
+// WriteProblem answers the request with p, in the form that the Preset of the route gives to problems.
 func (x *Exchange) WriteProblem(p Problem) {
 	if name := x.plan.preset.KeyHeader; name != "" && x.key != "" {
 		x.w.Header()[name] = []string{x.key}

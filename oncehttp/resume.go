@@ -25,9 +25,10 @@ import (
 // is called. The principal is taken from the scope of the operation. So a handler that may be resumed must call the function [Principal], and must
 // not use values that authentication puts into the context. The answer of the handler is stored, and the client's retry gets the stored answer.
 //
-// The scope of the operation has the pattern of the route, from which Resume sets [http.Request.Pattern] and [http.Request.PathValue]. If
-// Config.Route is set, or if the pattern is not a pattern of [http.ServeMux], the request has no pattern. If the request has no pattern, h should
-// pass the request to a router. If several routes have the same name, as with a router inside of the middleware, use [Routes].
+// The scope of the operation contains the pattern of the route. Resume sets [http.Request.Pattern] and the values of [http.Request.PathValue] from
+// the pattern of the route. If Config.Route is set, or if the pattern is not a pattern of [http.ServeMux], the request has no pattern. If the request
+// has no pattern, h should pass the request to a router. If several routes have the same name, as with a router inside of the middleware, use
+// [Routes].
 //
 // Resume panics if cfg is invalid or does not set CaptureRequest, or if the engine does not come from package lease, has no Encrypter, or hashes its
 // keys.
@@ -57,9 +58,9 @@ func Resume[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter
 }
 
 // Routes resumes operations of several routes that have the same [once.Operation].Name. With a router inside of the middleware, the name of an
-// operation is only its method, and only the scope has the route. The keys of the map are the names of the routes, as the scopes of the operations
-// have them: the results of Config.Route, or by default the method and the pattern or path. The values of the map are results of the function
-// [Resume].
+// operation is only its HTTP method, and only the scope of the operation contains the route. The keys of the map are the names of the routes, as the
+// scopes of the operations contain them: the results of Config.Route, or by default the method and the pattern or path. The values of the map are
+// results of the function [Resume].
 //
 //	lease.Handlers{"POST": oncehttp.Routes{
 //		"orders":  oncehttp.Resume(engine, cfg, order),

@@ -99,7 +99,7 @@ func (rt *Route) Read(w http.ResponseWriter, r *http.Request) (x *Exchange, ok b
 
 // Config returns the Config of the route with all defaults filled in, including the defaults of the Preset and of the engine. The field Headers of
 // the result has all stored headers. The field Preset.WriteProblem of the result is nil if problems are sent as application/problem+json. The caller
-// must not change the maps of the result.
+// must not change the maps in the result.
 func (rt *Route) Config() Config {
 	cfg, preset := rt.plan.Config, rt.plan.preset
 	preset.Scope, preset.WriteProblem = rt.plan.scope, cfg.Preset.WriteProblem

@@ -98,9 +98,9 @@ func (r *run) answerNotStored() bool {
 	return r.recorder.handlerReturned && r.recorder.refused == nil && r.verdict == VerdictDiscard
 }
 
-// Tx returns the transaction of the operation that ctx belongs to. The handler must do its writes in this transaction, which is committed together
-// with the key and the answer. Tx panics if ctx has no transaction or a transaction of another type, because the handler's writes would then not be
-// protected against repetition.
+// Tx returns the transaction of the operation that ctx belongs to. The handler must do its writes in the transaction that Tx returns, which is
+// committed together with the key and the answer. Tx panics if ctx has no transaction or a transaction of another type, because the handler's writes
+// would then not be protected against repetition.
 //
 // If the middleware of two engines is nested, Tx returns the transaction of the inner middleware. [once.Engine.Tx] returns the transaction of a given
 // engine.
@@ -140,9 +140,9 @@ func Principal(ctx context.Context) (principal string, ok bool) {
 	return r.principal, r.principal != ""
 }
 
-// Decide overrides the verdict of the Preset on the answer of this run of the handler. For example, [VerdictCommit] keeps the writes of a 402,
-// [VerdictAnswerOnly] stores a 409 as the final answer, and [VerdictDiscard] lets a retry execute again after a 200. Outside of the middleware Decide
-// does nothing. Decide panics if v is not one of the three verdicts.
+// Decide overrides, for the answer of this run of the handler, the verdict of the Preset: whether the writes are committed and the answer is stored.
+// For example, [VerdictCommit] keeps the writes of a 402, [VerdictAnswerOnly] stores a 409 as the final answer, and [VerdictDiscard] lets a retry
+// execute again after a 200. Outside of the middleware Decide does nothing. Decide panics if v is not one of the three verdicts.
 func Decide(ctx context.Context, v Verdict) {
 	if v > VerdictCommit {
 		panic(fmt.Sprintf("oncehttp: Decide: the verdict %d does not exist. Try: VerdictDiscard, VerdictAnswerOnly or VerdictCommit", v))
@@ -167,12 +167,12 @@ func (r *run) note(do func()) {
 // The answer with status 422 is stored and replayed. The writes of the handler are rolled back, unless Failure.CommitWrites is set; finished phases
 // of work under a lease stay committed. To answer with another status than 422, call [WriteProblem] instead of Fail.
 //
-// With any other err the transaction is rolled back and nothing is stored. After a serialization failure or a deadlock the handler runs again, up to
-// the engine's limit of runs ([once.Config].Runs), and after the last run the client gets 503. After any other error the client gets 500. The
-// engine's observer receives err, the client does not. Call Fail once, and return from the handler.
+// If the chain of err has no Failure, the transaction is rolled back and nothing is stored. After a serialization failure or a deadlock the handler
+// runs again, up to the engine's limit of runs ([once.Config].Runs), and after the last run the client gets 503. After any other error the client
+// gets 500. The engine's observer receives err, the client does not. Call Fail only one time, and then return from the handler.
 //
-// Outside of the middleware, and for methods that the middleware passes on without a transaction, Fail can roll nothing back. The client then gets
-// 500, which does not say whether writes were applied, and err is logged by [slog.Default].
+// Outside of the middleware, and for methods that the middleware passes on without a transaction, Fail can roll nothing back. If Fail can roll
+// nothing back, the client gets 500, which does not say whether writes were applied, and err is logged by [slog.Default].
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	if err == nil {
 		err = errors.New("oncehttp: Fail was called with a nil error")

@@ -17,8 +17,8 @@ import (
 const problemNotFound ProblemCode = "NOT_FOUND.operation"
 
 // StatusHandler returns a handler for the URLs of Config.StatusURL: it serves the state of an operation, for a client whose operation is in flight or
-// whose outcome is unknown. cfg is the Config of the route that executes the operations. The parameter of is a function that returns which operation
-// a request asks for: the name of its route (Config.Route; by default method and pattern) and its key.
+// whose outcome is unknown. cfg is the Config of the route that executes the operations. The parameter "of" is a function that returns which
+// operation a request asks for: the name of its route (Config.Route; by default method and pattern) and its key.
 //
 //	mux.Handle("POST /refunds", authenticate(oncehttp.Handler(engine, cfg, refund)))
 //	mux.Handle("GET /refunds/status/{key}", authenticate(oncehttp.StatusHandler(engine, cfg,
@@ -31,15 +31,16 @@ const problemNotFound ProblemCode = "NOT_FOUND.operation"
 //	{"state": "done", "since": "2026-01-31T12:00:00Z",
 //	 "result": {"status": 201, "headers": {"Content-Type": ["application/json"]}, "body": {"id": 7}}}
 //
-// A body that is not JSON is in "text" instead of "body", or in "base64" if it is not UTF-8. If a done operation has no "result", its result was not
-// stored. An answer with the state "running" has a Retry-After. The state is also "running" if the operation has failed after a phase, or if its
-// process has died: the operation continues when a client sends the request again, or when a lease.Completer runs.
+// A stored body that is not JSON is in the member "text" instead of "body", or in the member "base64" if the body is not UTF-8. If a done operation
+// has no "result", its result was not stored. An answer with the state "running" has the header Retry-After. The state is also "running" if the
+// operation has failed after a phase, or if its process has died: the operation continues when a client sends the request again, or when a
+// lease.Completer runs.
 //
-// An operation belongs to the principal that has requested it. The answer to other principals is 404. The answer is also 404 if the operation
-// does not exist. With an engine without leases, the answer is 404 while the operation is being executed, because its record is visible only
-// after the commit.
+// An operation belongs to the principal that has requested it. If another principal asks for the state of the operation, the answer is 404. If the
+// operation does not exist, the answer is also 404. With an engine without leases, the answer is 404 while the operation is being executed, because
+// its record is visible only after the commit.
 //
-// StatusHandler panics if cfg is invalid or if the parameter of is nil.
+// StatusHandler panics if cfg is invalid or if the parameter "of" is nil.
 func StatusHandler[TX any](e *once.Engine[TX], cfg Config, of func(r *http.Request) (route, key string)) http.Handler {
 	p := compile(cfg, e.Config().Retain)
 	if of == nil {

@@ -13,10 +13,11 @@ const (
 	maxParameterDepth = 32
 )
 
-// Form is a Preset.Body of package oncehttp. It returns the same bytes for two forms (application/x-www-form-urlencoded) with the same parameters.
-// Differences in the order of parameters and in the escaping of characters are removed. The order within a list is kept, as in a[]=1&a[]=2. The order
-// is also kept in a[][x]=1&a[][y]=2, because in such a list the order says which values belong to one element. Form returns a body unchanged if the
-// body cannot be parsed, uses one name in two ways (a=1&a[b]=2), has more than 10000 parameters, or has names with more than 32 levels.
+// Form is a Preset.Body of package oncehttp. Form returns the same bytes for two forms (application/x-www-form-urlencoded) with the same parameters.
+// Differences in the order of parameters and in the escaping of characters are removed. The order of the values of a list is kept, as in a[]=1&a[]=2.
+// The order is also kept in a[][x]=1&a[][y]=2, because in such a list the order says which values belong to one element. Form returns a body
+// unchanged if the body cannot be parsed, uses one name in two ways (a=1&a[b]=2), has more than 10000 parameters, or has names with more than 32
+// levels.
 func Form(contentType string, body []byte) []byte {
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	if err != nil || mediaType != "application/x-www-form-urlencoded" {

@@ -14,11 +14,11 @@ import (
 // maxDepth limits the nesting of values, because sorting may move each value once for each level.
 const maxDepth = 100
 
-// JSON is a Preset.Body of package oncehttp. It returns the same bytes for two JSON bodies with the same meaning. Differences in white space, in the
-// order of members and in the escaping of characters are removed. Numbers stay as they are written, because JSON parsers disagree about the values of
-// 9007199254740993 and 1.10. JSON returns a body unchanged if the body is not valid JSON, has two members of one name in an object, has half of a
-// surrogate pair, or nests values more than 100 deep. The memory that JSON uses is a small multiple of the size of the body, however deep the values
-// are nested.
+// JSON is a Preset.Body of package oncehttp. JSON returns the same bytes for two JSON bodies with the same meaning. Differences in white space, in
+// the order of members and in the escaping of characters are removed. Numbers stay as they are written, because JSON parsers disagree about the
+// values of 9007199254740993 and 1.10. JSON returns a body unchanged if the body is not valid JSON, has two members of one name in an object, has
+// half of a surrogate pair, or nests values more than 100 deep. The memory that JSON uses is a small multiple of the size of the body, however deep
+// the values are nested.
 func JSON(contentType string, body []byte) []byte {
 	// Parsers read bytes that are not UTF-8 in different ways.
 	if !isJSON(contentType) || !utf8.Valid(body) || !json.Valid(body) {

@@ -17,8 +17,8 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Document is an OpenAPI 3.1 document of routes that package oncehttp protects. You can merge its parts into the document of your service. Document
-// is an [http.Handler] that serves the document as JSON. Package fmt prints it as JSON too, which is also valid YAML.
+// Document is an OpenAPI 3.1 document of routes that package oncehttp protects. You can merge the parts of a Document into the OpenAPI document of
+// your service. Document is an [http.Handler] that serves the document as JSON. Package fmt prints a Document as JSON too; JSON is also valid YAML.
 //
 //	doc := openapi.New(engine, map[string]oncehttp.Config{"POST /refunds": cfg})
 //	mux.Handle("GET /idempotency.json", doc)
@@ -32,17 +32,17 @@ type Document struct {
 // object is a JSON object.
 type object = map[string]any
 
-// New returns the document of routes. The keys of the map are patterns as in [http.ServeMux]. A pattern without a method stands for every method in
-// Preset.Methods that has no pattern of its own for this path. New panics if a Config is invalid, as [oncehttp.Middleware] does, or if the method of
-// a pattern is not in Preset.Methods. New also panics if two patterns differ only in their host, because the document has no hosts: make one document
-// for each host.
+// New returns the document of routes. The keys of the map routes are patterns as in [http.ServeMux]. A pattern without a method stands for every
+// method in Preset.Methods that has no pattern of its own for the same path. New panics if a Config is invalid, as [oncehttp.Middleware] does, or if
+// the method of a pattern is not in Preset.Methods. New also panics if two patterns differ only in their host, because the document has no hosts:
+// make one document for each host.
 //
 // Patterns that differ only in the names of their wildcards become one path of the document, with the wildcard names of the first pattern. OpenAPI
-// 3.1 supports only the standard methods of HTTP. The operations of other methods are in the member x-additional-operations of their path.
+// 3.1 supports only the standard methods of HTTP. Operations with other HTTP methods are in the member x-additional-operations of their path.
 //
 // Each operation has the parameters and the answers of the middleware, the problem codes of each status (x-problems), and an x-idempotency object.
 // The x-idempotency object says which form a key must have, which parts of a request are compared, which answers are stored and for how long, and
-// which values are not stored. If the store is an [upkeep.Volatile], the object also says which data the store may lose (may_be_lost).
+// which values are not stored. If the store may lose data (it is an [upkeep.Volatile]), the x-idempotency object also says which data (may_be_lost).
 func New[TX any](e *once.Engine[TX], routes map[string]oncehttp.Config) *Document {
 	d := &Document{Title: "Operations that take effect once", Version: "1", paths: object{}}
 	from := map[string]string{}  // patterns, by method and path

@@ -10,8 +10,9 @@ import (
 )
 
 // Preset returns the dialect of refund services behind several gateways. Requests with DELETE carry keys too, because a reversal is a DELETE. A
-// mismatch is answered with 409, like an operation in flight; the header error_code, which every problem has, distinguishes the two. JSON bodies are
-// compared by their meaning ([canonical.JSON]), because clients encode the body again for every attempt.
+// mismatch (one key with two different requests) is answered with 409, like an operation in flight; the header error_code, which every problem has,
+// distinguishes a mismatch from an operation in flight. JSON bodies are compared by their meaning ([canonical.JSON]), because clients encode the body
+// again for every attempt.
 //
 // Problems have the codes of the playbook, and a member "hint" with advice for the caller. If the playbook has no code for a problem, the problem has
 // the code of package oncehttp.
@@ -26,8 +27,8 @@ import (
 //	TRANSIENT.*                               503  yes
 //	PROVIDER.duplicate                        409  no
 //
-// A handler reports its own errors with Preset.WriteProblem. The handler needs to set only a code of the table: WriteProblem then sets the status (if
-// Problem.Status is 0), retryable and the hint.
+// A handler reports its own errors with Preset.WriteProblem. The handler needs to set only a code of the table above: WriteProblem then sets the
+// status (if Problem.Status is 0), retryable and the hint.
 //
 //	playbook.WriteProblem(w, oncehttp.Problem{Code: "PROVIDER.duplicate"})
 //

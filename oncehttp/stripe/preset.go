@@ -13,14 +13,15 @@ import (
 	"github.com/oncelib/once/oncehttp/canonical"
 )
 
-// V1 returns the dialect of Stripe's API v1. Keys belong to the account and not to a route, so a key that is used at another endpoint is a mismatch,
-// which is answered with 400. The answers of handlers are stored for 24 hours, also answers with status 500, but not answers with the statuses 401,
-// 403, 408, 409, 423, 425 and 429. Errors have the JSON of Stripe's errors, and Stripe's messages where programs compare messages. The header
-// Stripe-Should-Retry says whether a retry may succeed. Forms are compared by their parameters ([canonical.Form]).
+// V1 returns the dialect of Stripe's API v1. Keys belong to the account and not to a route, so the use of one key at two endpoints is a mismatch, and
+// the second request is answered with 400. The answers of handlers are stored for 24 hours, also answers with status 500, but not answers with the
+// statuses 401, 403, 408, 409, 423, 425 and 429. Errors have the JSON of Stripe's errors. If client programs compare the message of an error, the
+// error also has Stripe's message. The header Stripe-Should-Retry says whether a retry may succeed. Forms are compared by their parameters
+// ([canonical.Form]).
 //
 // If a handler refuses a request before the handler has begun to work, the handler can leave the key unused with oncehttp.Decide(ctx,
-// oncehttp.VerdictDiscard). The errors of oncehttp itself are not stored. Stripe also accepts requests without a key. To accept them too, set
-// oncehttp.Config.Optional. Stripe's Go client, stripe-go, does not retry a 409 that has a body. Set oncehttp.Config.Wait, so that a 409 is rare.
+// oncehttp.VerdictDiscard). The errors of oncehttp itself are not stored. To accept requests without a key, as Stripe does, set
+// [oncehttp.Config].Optional. Stripe's Go client, stripe-go, does not retry a 409 that has a body. Set oncehttp.Config.Wait, so that a 409 is rare.
 func V1() *oncehttp.Preset {
 	return &oncehttp.Preset{
 		Name:       "stripe-v1",
@@ -43,8 +44,8 @@ func V1() *oncehttp.Preset {
 	}
 }
 
-// V2 returns the dialect of Stripe's API v2. It differs from V1 in three points: requests with DELETE carry keys as well, successful answers are
-// stored for 30 days, and failures are not stored, so that a retry executes.
+// V2 returns the dialect of Stripe's API v2. The dialect of v2 differs from the dialect of v1 in three points: requests with DELETE carry keys as
+// well, successful answers are stored for 30 days, and failures are not stored, so that a retry is executed.
 func V2() *oncehttp.Preset {
 	p := V1()
 	p.Name = "stripe-v2"
