@@ -7,17 +7,17 @@
 //
 // The log has one row for each call of the engine with an operation. The row has the outcome of the call, the states of the operation before and
 // after the call, the duration of the call, and the client and the node that made the call. The row has a hash of the key ([once.KeyHash]), and a
-// short code instead of the text of an error. So the log contains neither data of clients nor error messages of the database, which may contain
-// such data. The command "once keys show KEY" prints the rows of a key.
+// short code instead of the text of an error. So the log contains neither data of clients nor error messages of the database, because such a message
+// may contain data of clients. The command "once keys show KEY" prints the rows of a key.
 //
-// The log never delays a request. The log writes attempts in batches, after the requests and outside of their transactions. The log uses at most
-// one connection at a time. SQLite allows only one writer at a time, so on SQLite a batch waits until other writers have finished. While the
-// database cannot be reached, attempts stay in memory. When the buffer is full, new attempts are dropped, and the log later writes a row with
-// the outcome "dropped", which says how many attempts were dropped, and when.
+// The log never delays a request. The log writes attempts in batches, after the requests and outside of their transactions. The log uses at most one
+// connection at a time. SQLite allows only one writer at a time, so on SQLite a batch waits until other writers have finished. While the database
+// cannot be reached, attempts stay in memory. When the buffer in memory is full, new attempts are dropped. The log later writes a row with the
+// outcome "dropped", which says how many attempts were dropped, and when.
 //
-// If a process is killed, its attempts that are not written yet are lost. If the database is fast enough, at most the attempts of one
-// Config.Interval are lost. In every case, at most Config.Buffer attempts are lost. So a missing row does not prove that no attempt was
-// made. Only the record of the operation proves an effect, because the record and the effect are committed together.
+// If a process is killed, its attempts that are not written yet are lost. If the database is fast enough, a killed process loses at most the attempts
+// of one Config.Interval. A killed process never loses more than Config.Buffer attempts. So a missing row does not prove that no attempt was made.
+// Only the record of the operation proves an effect, because the record and the effect are committed together.
 //
 // Requests that never become an operation are not logged: HTTP requests that are refused before their key is accepted (401, a missing or malformed
 // key, a body that is too large), and requests without a key.
@@ -38,7 +38,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// These are the defaults of [Config].
+// The constants are the defaults of the fields of [Config].
 const (
 	DefaultBatch    = 256
 	DefaultBuffer   = 8192 // so many attempts need about 2 MiB of memory, plus the memory for their texts
@@ -53,14 +53,13 @@ const OutcomeDropped = "dropped"
 // writeTimeout bounds each statement of the log.
 const writeTimeout = 5 * time.Second
 
-// Config configures a [Log]. The zero value is ready to use.
+// Config configures a [Log]. The zero value of Config is ready to use.
 type Config struct {
 	// Batch is the largest number of attempts that one statement writes. As soon as this number of attempts waits, the log writes these attempts,
 	// even before Interval has passed. Default: 256.
 	Batch int
 
-	// Interval is how long an attempt waits at most, so that the log can write several attempts together.
-	// Default: 1 s.
+	// Interval is the longest time that an attempt waits in memory, so that the log can write several attempts together. Default: 1 s.
 	Interval time.Duration
 
 	// Buffer is the largest number of attempts that are kept in memory while they cannot be written. Default: 8192.
@@ -149,8 +148,7 @@ func newLog(journal journal, cfg Config) *Log {
 	return l
 }
 
-// Observe implements [once.Observer]. Observe stores the end of a call in memory, and never
-// waits.
+// Observe implements [once.Observer]. Observe stores the event of a finished call of the engine in memory, and never waits.
 func (l *Log) Observe(_ context.Context, e once.Event) {
 	if e.Type != once.EventFinished || e.KeyHash == "" {
 		return

@@ -8,9 +8,9 @@
 // Long lists are divided into pages. A page reads at most a few thousand rows from the database, and shows a note if the page could not show
 // everything.
 //
-// All changes are made by package operate, which the command "once" uses too. Each change needs a reason, and is written to the audit with the name
-// of the user. Keys, payloads and stored answers are hidden. An operator can make these values visible, and each such read is written to the audit as
-// well.
+// All changes are made by package operate, which the command "once" uses too. Each change needs a reason, and is written to the audit table with the
+// name of the user. Keys, payloads and stored answers are hidden. An operator can make a hidden value visible, and the audit table then gets a row
+// with the name of the operator.
 //
 // If [Config].User is nil, users cannot change anything on the pages. Without Config.User, the pages answer only requests that come over the loopback
 // interface and whose host is localhost or a loopback address.
@@ -32,8 +32,8 @@ type Config struct {
 	// Operate reads and changes the data of the pages. Required.
 	Operate *operate.Operator
 
-	// Stores are other stores of the service, such as a redisstore; the keys of the map are the names that the pages show. If a store is an
-	// [upkeep.Volatile], the overview says which data the store may lose. Default: nil.
+	// Stores are other stores of the service, such as a redisstore; the keys of the map are the names that the pages show. If a store may lose data (it
+	// is an [upkeep.Volatile]), the overview page says which data. Default: nil.
 	Stores map[string]any
 
 	// Prefix is the beginning of the paths of the pages, such as "/once/". If a proxy removes the prefix from the paths of requests, the pages also
@@ -54,9 +54,9 @@ type User struct {
 	Name string // the name for the audit; required if Role is RoleOperator
 	Role Role
 
-	// Tenants are the tenants whose data the user may see; nil means all data. The tenant of an operation is the beginning of its scope up to the
-	// first blank. In a scope of package oncehttp the text before the first blank is the principal. For sagas and endpoints of webhooks, the
-	// tenant is the field Tenant. Outbox, inboxes, dead letters and audit have no tenant, so a user with Tenants cannot see them.
+	// Tenants are the tenants whose data the user may see; nil means all data. The tenant of an operation is the beginning of its scope up to the first
+	// blank. In a scope of package oncehttp the text before the first blank is the principal. For sagas and endpoints of webhooks, the tenant is the
+	// field Tenant. Outbox, inboxes, dead letters and audit have no tenant, so the console does not show them to a user with Tenants.
 	Tenants []string
 }
 

@@ -6,5 +6,5 @@
 //
 // A [Source] may query a database. A scrape (a request of Prometheus for metrics) must not query a database, because scrapes may come often, from
 // several servers, and while the database is slow. So a [Watch] calls each source in the background, with a time limit, and a scrape gets the last
-// values. Packages onceprom and onceotel export the last values.
+// values of the sources. Packages onceprom and onceotel export the last values of a Watch.
 package gauge

@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Operations returns a source that counts the unfinished operations of s.
+// Operations returns a source that counts the unfinished operations in the store s.
 func Operations(s upkeep.Backlogger) Func {
 	return func(ctx context.Context) ([]Value, error) {
 		b, err := s.Backlog(ctx)
@@ -33,9 +33,9 @@ func Operations(s upkeep.Backlogger) Func {
 	}
 }
 
-// Pool returns a source that reports the numbers of connections of the pool of s. The source reads only the
-// counters of the pool, so the source also works while no connection is free. If the pool has no limit, the
-// gauge once_pool_max_connections is missing.
+// Pool returns a source that reports how many connections the connection pool of the store s has. The source
+// reads only the counters of the pool, so the source also works while no connection is free. If the pool has
+// no limit, the gauge once_pool_max_connections is missing.
 func Pool(s upkeep.Pooled) Func {
 	return func(context.Context) ([]Value, error) {
 		c := s.Connections()

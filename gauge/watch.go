@@ -25,7 +25,7 @@ type Config struct {
 	// Every is the time between two calls of each source. Default: 15 s, the interval of most scrapes.
 	Every time.Duration
 
-	// Timeout limits one call of a source. Default: 5 s. Timeout is never longer than Every.
+	// Timeout is the longest time that one call of a source may take. Default: 5 s. If Timeout is longer than Every, Every is the longest time.
 	Timeout time.Duration
 
 	// Log gets a warning when a source fails. While the source continues to fail, the warning is not repeated. Default: [slog.Default].
@@ -55,7 +55,7 @@ type watched struct {
 	failing bool
 }
 
-// NewWatch returns a watch of these sources. NewWatch calls no source before [Watch.Run] runs.
+// NewWatch returns a Watch that calls the given sources. The Watch calls no source before [Watch.Run] runs.
 func NewWatch(cfg Config, sources ...Source) *Watch {
 	if cfg.Every < 0 || cfg.Timeout < 0 {
 		panic("gauge: NewWatch: Every " + cfg.Every.String() + " and Timeout " + cfg.Timeout.String() + " must not be negative")

@@ -11,23 +11,23 @@
 //
 // Put [Limiter.Middleware] outside of all handlers and middleware that do expensive work. Put the middleware inside of authentication if
 // authentication determines the tenant of a request. For a handler that oncehttp protects, set the limiter as oncehttp.Config.Gate, and do not put
-// the middleware around the handler. If the limiter is full, oncehttp then still answers retries of executed requests from their records (the
-// stored answers), and refuses only new work. One limiter may serve both kinds of handlers; use one limiter if the handlers use the same
-// connection pool.
+// Limiter.Middleware around the handler. If the limiter of a Gate is full, oncehttp still answers retries of executed requests from their records
+// (the stored answers), and refuses only new work. One limiter may serve several handlers, with and without oncehttp; use one limiter if the handlers
+// use the same connection pool.
 //
 // # Which requests are refused
 //
 // At most Config.Limit requests are served at the same time; each running request occupies one slot. Up to Config.Queue more requests wait for a
 // slot. A request waits only if it will probably get a slot within Config.Wait, and if its answer will probably be ready before the client gives up
-// (the header X-Request-Timeout, or the deadline of the request's context). All other requests are refused at once, without reading their bodies:
+// (the header X-Request-Timeout, or the deadline of the request's context). All other requests are refused at once, before their bodies are read:
 //
 //	RATE_LIMIT.exceeded     429  this tenant has more waiting requests than its share of the queue
 //	TRANSIENT.overloaded    503  the queue is full, or the answer would come too late
 //
 // After a refusal with 429 or 503, the client may send the same request with the same key again, after the time in Retry-After. The limiter computes
 // the time in Retry-After from how long requests have taken lately, how many requests wait, and how long ago the last request has ended. The time in
-// Retry-After is at most a minute. Requests that are refused at the same time get different times, so that clients send the requests again at the
-// rate at which the server can serve them.
+// Retry-After is at most a minute. Requests that are refused at the same time get different values of Retry-After, so that clients send the requests
+// again at the rate at which the server can serve the requests.
 //
 // # Tenants
 //
@@ -39,8 +39,8 @@
 // # The number of slots
 //
 // Use Config.Limit if only the limited handlers use the connection pool. If other code uses the pool too, or if the database is behind a proxy such
-// as PgBouncer, use a [Pool] as Config.Capacity: a Pool offers as many slots as the connection pool has connections available. If the bottleneck is a
-// processor or another service, use package limit/adaptive, which computes the number of slots from how long requests take.
+// as PgBouncer, use a [Pool] as Config.Capacity: the Pool then offers as many slots as the connection pool has connections for the limited handlers.
+// If the bottleneck is a processor or another service, use package limit/adaptive, which computes the number of slots from how long requests take.
 //
 // # Limits of this package
 //

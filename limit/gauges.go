@@ -7,7 +7,7 @@ import (
 	"github.com/oncelib/once/internal/base/gaugename"
 )
 
-// Gauges implements [gauge.Source]. Gauges returns the numbers of [Limiter.State].
+// Gauges implements [gauge.Source]. Gauges returns the numbers in the result of [Limiter.State], as gauges.
 func (l *Limiter) Gauges(context.Context) ([]gauge.Value, error) {
 	s := l.State()
 	refused := func(reason string, n uint64) gauge.Value {

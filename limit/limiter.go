@@ -30,22 +30,22 @@ type Config struct {
 	// Tenant returns the tenant of a request. Default: nil, all requests belong to one tenant.
 	Tenant func(*http.Request) string
 
-	// Replays is the number of extra slots for retries that come while all other slots are taken. In an extra slot, a request is only looked up,
-	// and answered if it has a record. The same number of further slots is for answers from the engine's cache. If Tenant is set, a tenant may take
-	// a slot of one of these two kinds only while more slots of this kind are free than the tenant holds. So a single tenant gets half of the slots
-	// of each kind. Default: a quarter of Limit, or 16 with a Capacity, but at least 1, and at least 2 if Tenant is set. If Replays is negative,
-	// there are no extra slots.
+	// Replays is the number of extra slots for retries that come while all other slots are taken. In an extra slot, a request is only looked up, and
+	// answered if it has a record (a stored answer). In addition, there are as many extra slots again for answers from the engine's cache. If Tenant is
+	// set, a tenant may take an extra slot of one kind only while more extra slots of this kind are free than the tenant holds. So a single tenant gets
+	// half of the extra slots of each kind. Default: a quarter of Limit, or 16 with a Capacity, but at least 1, and at least 2 if Tenant is set. If
+	// Replays is negative, there are no extra slots.
 	Replays int
 }
 
 // Capacity is a limit that changes at run time. A [Limiter] calls the methods of Capacity while the Limiter holds a lock, so the methods must
 // not block or call the Limiter.
 type Capacity interface {
-	// Acquire takes a slot if a slot is free. ok reports whether Acquire has taken a slot. release gives the slot back. useful is true if the request
-	// ran to its end, so that its duration may be used as a measurement.
+	// Acquire takes a slot if a slot is free. The result ok reports whether Acquire has taken a slot. The function release gives the slot back. The
+	// parameter useful of release is true if the request ran to its end, so that its duration may be used as a measurement.
 	Acquire() (release func(useful bool), ok bool)
 
-	// Limit returns the current number of slots, free or taken.
+	// Limit returns the current number of all slots, both free and taken slots.
 	Limit() int
 }
 
@@ -111,16 +111,16 @@ func (l *Limiter) Middleware(next http.Handler) http.Handler {
 // Replay reports whether a request would be answered from its record. Call the method Cached first, because Cached also works while the database is
 // down.
 type Replay interface {
-	// Cached reports whether the engine's cache has the answer. Cached sends nothing to the database.
+	// Cached reports whether the engine's cache has the stored answer. Cached sends nothing to the database.
 	Cached() bool
 
-	// Stored reports whether the engine's cache or the database has the answer. If the cache does not have the answer, Stored makes one
-	// look-up in the database, without a transaction. The look-up is cancelled when ctx ends.
+	// Stored reports whether the engine's cache or the database has the stored answer. If the cache does not have the answer, Stored makes one look-up
+	// in the database, without a transaction. The look-up is cancelled when ctx ends.
 	Stored(ctx context.Context) bool
 }
 
-// Enter implements oncehttp.Gate: Enter admits r at once or after a wait, or refuses r. When an admitted request ends, leave must be called,
-// exactly one time.
+// Enter implements oncehttp.Gate: Enter admits the request r at once or after a wait, or refuses r. When an admitted request ends, the caller must
+// call leave exactly one time.
 func (l *Limiter) Enter(r *http.Request, replay Replay) (leave func(), refused *Refusal) {
 	ticket, refused := l.admit(r, replay)
 	if refused != nil {

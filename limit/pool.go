@@ -24,13 +24,14 @@ type PoolConfig struct {
 	Window time.Duration
 
 	// Stat returns how many connections of the pool are in use, and the largest number of connections of the pool (0 means no limit). With Stat, the
-	// number of slots is at most the number of connections that other code does not use. Stat is called for each request, and about ten times for
-	// a request that waits, while a lock is held, so it must be fast. Default: nil, the number of slots depends only on the waits.
+	// number of slots is at most the number of connections that other code does not use. Stat must be fast, because the Limiter holds a lock while it
+	// calls Stat. Stat is called one time for each request, and about ten times for a request that waits. Default: nil, the number of slots depends only
+	// on the waits.
 	Stat func() (inUse, most int)
 }
 
-// Pool is a [Capacity] that adapts to a connection pool. A Pool measures how long calls wait for a connection, and how many connections are in
-// use. So new work is refused before the connection pool is overloaded.
+// Pool is a [Capacity] that adapts to a connection pool. A Pool measures how long calls wait for a connection, and how many connections are in use.
+// So a Limiter with a Pool refuses new work before the connection pool is overloaded.
 //
 //	pool := limit.NewPool(limit.PoolConfig{})
 //	limiter := limit.New(limit.Config{Capacity: pool})

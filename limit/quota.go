@@ -32,17 +32,18 @@ type QuotaConfig struct {
 }
 
 // Quota limits the bytes that each principal (the owner of keys, usually a tenant: see oncehttp.Config) has stored. If a principal is above the
-// limit, its new operations are refused with 429, RATE_LIMIT.stored_bytes, before their handlers run. Replays, undos and operations that have a
-// record are never refused. One Quota may serve any number of routes.
+// limit, its new operations are refused with 429, RATE_LIMIT.stored_bytes, before their handlers run. A Quota never refuses replays, undos and
+// operations that have a record. One Quota may serve any number of routes.
 //
 //	quota := limit.NewQuota(engine.Store(), limit.QuotaConfig{Bytes: 100 << 20})
 //	go quota.Run(ctx)
 //	cfg := oncehttp.Config{Principal: account, Quota: quota}
 //
-// A quota adds no statement to the execution of an operation. [Quota.Run] counts in the background, and bytes that this process stores are added to
-// the count at once. A principal can exceed Bytes, because two things are not yet counted: bytes that other processes store between two counts, and
-// the answers of requests that are being served. Bytes that are stored during a count may be counted twice until the next count. A count is valid
-// for three times QuotaConfig.Every, from the beginning of the count. Without a valid count no request is refused.
+// A quota adds no SQL statement to the execution of an operation. [Quota.Run] counts the stored bytes in the background, and bytes that this process
+// stores are added to the count at once. A principal can exceed the limit QuotaConfig.Bytes, because the count does not yet contain two things: bytes
+// that other processes store between two counts, and the answers of requests that are being served. Bytes that are stored during a count may be
+// counted twice until the next count. A count is valid for three times QuotaConfig.Every, from the beginning of the count. Without a valid count no
+// request is refused.
 type Quota struct {
 	cfg      QuotaConfig
 	measurer upkeep.Measurer
@@ -184,8 +185,8 @@ func principalOf(scope string) string {
 }
 
 // Admit reports whether an operation in scope may begin. If ok is false, after is the time after which the client can try again. Only transports,
-// such as package oncehttp, call Admit. begun reports whether the operation has a record already; an operation with a record is not refused. begun
-// is called only if the quota is used up.
+// such as package oncehttp, call Admit. The function begun reports whether the operation has a record already; an operation with a record is not
+// refused. Admit calls begun only if the quota is used up.
 func (q *Quota) Admit(scope string, begun func() bool) (after time.Duration, ok bool) {
 	after, full := q.full(scope)
 	if !full || begun() {
@@ -214,8 +215,8 @@ func (q *Quota) full(scope string) (after time.Duration, full bool) {
 	return max(q.due.Sub(now), time.Second), true
 }
 
-// Add records that an operation in scope has stored this number of bytes. Add itself also counts [upkeep.RecordSize] for the operation. Only
-// transports, such as package oncehttp, call Add.
+// Add records that an operation in scope has stored the given number of bytes. In addition, Add counts [upkeep.RecordSize] bytes for the operation.
+// Only transports, such as package oncehttp, call Add.
 func (q *Quota) Add(ctx context.Context, scope string, bytes int) {
 	if q.forgotten() {
 		q.log().WarnContext(ctx, "limit: the quota does not count the stored bytes of the principals, and refuses no requests. Try: go quota.Run(ctx)")
@@ -241,8 +242,8 @@ func (q *Quota) forgotten() bool {
 	return true
 }
 
-// Gauges implements [gauge.Source]. Gauges returns the bytes of the principal that has stored the most, and the number of requests that were
-// refused. Gauges sends no statement to the database, and does not reveal names of principals.
+// Gauges implements [gauge.Source]. Gauges returns how many bytes the principal with the most bytes has stored, and how many requests were refused.
+// Gauges sends no statement to the database, and does not reveal names of principals.
 func (q *Quota) Gauges(context.Context) ([]gauge.Value, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// These are the codes of a [Refusal].
+// The constants are the codes of a [Refusal].
 const (
 	CodeExceeded   = "RATE_LIMIT.exceeded"  // 429: this tenant has more waiting requests than its share of the queue
 	CodeOverloaded = "TRANSIENT.overloaded" // 503: the queue is full, or the answer would come too late
@@ -26,8 +26,7 @@ type Refusal struct {
 	After  time.Duration // the time after which the client may try again
 }
 
-// Refusals returns the refusals that a [Limiter] can return, for documentation. The field After of these
-// refusals is 0.
+// Refusals returns the refusals that a [Limiter] can return, for documentation. The field After of the returned refusals is 0.
 func Refusals() []Refusal { return []Refusal{exceeded, overloaded} }
 
 var (

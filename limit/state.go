@@ -6,7 +6,8 @@ import (
 	"github.com/oncelib/once/internal/base/fairqueue"
 )
 
-// State is a snapshot of a [Limiter]. The counters in State begin with 0 at the start of the process.
+// State is the state of a [Limiter] at one moment. The counters in State begin with 0 at the start of the
+// process.
 type State struct {
 	Running  int           // requests that are being served
 	Waiting  int           // requests that wait for a slot

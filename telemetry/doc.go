@@ -11,7 +11,7 @@
 //	hooks := webhook.New(s, tel.Webhook(webhook.Config{}))
 //	client := retryhttp.NewClient(tel.Client(&retryhttp.Transport{Keys: true}))
 //
-// The methods fill the fields for observers, tracers and logs in the configuration of each part. You can set these fields yourself instead. The
-// package imports neither Prometheus nor OpenTelemetry. The package does not configure gauges: pass a gauge.Watch to the metrics, and add the parts
-// to the Watch. Gauges have no spans, because a gauge belongs to no call.
+// The methods of Telemetry fill the fields for observers, tracers and logs in the configuration of each part. You can set the fields for observers,
+// tracers and logs yourself instead. The package imports neither Prometheus nor OpenTelemetry. The package does not configure gauges: pass a
+// gauge.Watch to the metrics, and add the parts to the Watch. Gauges have no spans, because a gauge belongs to no call.
 package telemetry

@@ -35,9 +35,10 @@ type Tracer interface {
 	retryhttp.Tracer
 }
 
-// Telemetry has the log, the metrics and the tracer to which the parts of a process report their events. Each method takes the configuration of a
-// part, fills the fields for reporting, and returns the configuration. Fields that are already set are not replaced; an observer that is already set
-// is called before the new observers. The zero value logs warnings and errors to [slog.Default], as parts without any telemetry do.
+// Telemetry has the log, the metrics and the tracer to which the parts of a process report their events. Each method of Telemetry takes the
+// configuration of a part, fills the fields for reporting, and returns the configuration. Fields that are already set are not replaced; an observer
+// that is already set is called before the new observers. With the zero value of Telemetry, the parts log warnings and errors to [slog.Default], as
+// parts without any telemetry do.
 type Telemetry struct {
 	Logger  *slog.Logger // gets the log; default: warnings and errors go to slog.Default()
 	Metrics Metrics      // counts the work of all parts; default: nil, no metrics
