@@ -5,8 +5,8 @@
 //	defer attempts.Close(ctx)
 //	engine := once.New(s, once.Config{Observer: once.Observers(once.Log(slog.Default()), attempts)})
 //
-// The log has one row for each call of the engine with an operation. The row has the outcome of the call, the states of the operation before and
-// after the call, the duration of the call, and the client and the node that made the call. The row has a hash of the key ([once.KeyHash]), and a
+// The log has one row for each call of the engine with an operation. Each row has the outcome of the call, the states of the operation before and
+// after the call, the duration of the call, and the client and the node that made the call. Each row has a hash of the key ([once.KeyHash]), and a
 // short code instead of the text of an error. So the log contains neither data of clients nor error messages of the database, because such a message
 // may contain data of clients. The command "once keys show KEY" prints the rows of a key.
 //
@@ -69,7 +69,7 @@ type Config struct {
 	// negative, attempts are kept for ever. Default: 30 days.
 	Retain time.Duration
 
-	// Node is the name of this process in its rows. Default: the name of the host.
+	// Node is the name of this process in the rows that this process writes. Default: the name of the host.
 	Node string
 
 	// Failed is called with the error if attempts cannot be written or deleted, one time for each outage. Failed must not block. Default: the error

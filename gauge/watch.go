@@ -25,7 +25,7 @@ type Config struct {
 	// Every is the time between two calls of each source. Default: 15 s, the interval of most scrapes.
 	Every time.Duration
 
-	// Timeout is the longest time that one call of a source may take. Default: 5 s. If Timeout is longer than Every, Every is the longest time.
+	// Timeout is the longest time that one call of a source may take. Default: 5 s. If Timeout is longer than Every, the value of Every applies instead.
 	Timeout time.Duration
 
 	// Log gets a warning when a source fails. While the source continues to fail, the warning is not repeated. Default: [slog.Default].

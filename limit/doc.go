@@ -9,7 +9,7 @@
 //		Gate:      l,
 //	})(refunds)))
 //
-// Put [Limiter.Middleware] outside of all handlers and middleware that do expensive work. Put the middleware inside of authentication if
+// Put [Limiter.Middleware] outside of all handlers and middleware that do expensive work. Put Limiter.Middleware inside of authentication if
 // authentication determines the tenant of a request. For a handler that oncehttp protects, set the limiter as oncehttp.Config.Gate, and do not put
 // Limiter.Middleware around the handler. If the limiter of a Gate is full, oncehttp still answers retries of executed requests from their records
 // (the stored answers), and refuses only new work. One limiter may serve several handlers, with and without oncehttp; use one limiter if the handlers
@@ -19,7 +19,8 @@
 //
 // At most Config.Limit requests are served at the same time; each running request occupies one slot. Up to Config.Queue more requests wait for a
 // slot. A request waits only if it will probably get a slot within Config.Wait, and if its answer will probably be ready before the client gives up
-// (the header X-Request-Timeout, or the deadline of the request's context). All other requests are refused at once, before their bodies are read:
+// (the header X-Request-Timeout, or the deadline of the request's context). If a request gets no slot and does not wait, it is refused at once,
+// before its body is read:
 //
 //	RATE_LIMIT.exceeded     429  this tenant has more waiting requests than its share of the queue
 //	TRANSIENT.overloaded    503  the queue is full, or the answer would come too late

@@ -21,7 +21,7 @@ type Config struct {
 	Capacity Capacity
 
 	// Queue is the largest number of requests that wait for a slot (the right to run). Keep Queue small, because clients give up requests that wait
-	// long. Default: the value of Limit, or 64 with a Capacity. If Queue is negative, no request waits.
+	// long. Default: the value of Limit, or 64 if Capacity is set. If Queue is negative, no request waits.
 	Queue int
 
 	// Wait is the longest time that a request waits for a slot (the right to run). Default: 1 s.
@@ -31,10 +31,10 @@ type Config struct {
 	Tenant func(*http.Request) string
 
 	// Replays is the number of extra slots for retries that come while all other slots are taken. In an extra slot, a request is only looked up, and
-	// answered if it has a record (a stored answer). In addition, there are as many extra slots again for answers from the engine's cache. If Tenant is
-	// set, a tenant may take an extra slot of one kind only while more extra slots of this kind are free than the tenant holds. So a single tenant gets
-	// half of the extra slots of each kind. Default: a quarter of Limit, or 16 with a Capacity, but at least 1, and at least 2 if Tenant is set. If
-	// Replays is negative, there are no extra slots.
+	// answered if it has a record (a stored answer). Replays is also the number of separate extra slots for answers from the engine's cache. If Tenant
+	// is set, a tenant may take an extra slot of one kind only while more extra slots of this kind are free than the tenant holds. So a single tenant
+	// gets half of the extra slots of each kind. Default: a quarter of Limit, or 16 if Capacity is set, but at least 1, and at least 2 if Tenant is set.
+	// If Replays is negative, there are no extra slots.
 	Replays int
 }
 

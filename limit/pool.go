@@ -11,7 +11,7 @@ import (
 
 // PoolConfig configures a [Pool].
 type PoolConfig struct {
-	// Limit is the largest number of slots: requests that are served at the same time. Default: 64.
+	// Limit is the largest number of slots; each running request occupies one slot. Default: 64.
 	Limit int
 
 	// Acquire is the longest time that a call should wait for a connection of the pool. If more than 1 % of the calls in the last Window have waited
@@ -37,9 +37,9 @@ type PoolConfig struct {
 //	limiter := limit.New(limit.Config{Capacity: pool})
 //	engine := once.New(s, once.Config{Observer: once.Observers(pool, once.Log(log))})
 //
-// Set the Pool as an observer of the engine, as in the example: the engine's events say how long calls waited. If Pool is the only observer, the
-// engine still writes its default log. At least one slot always exists, because only a call that uses a connection can show that the pool has
-// recovered.
+// Set the Pool as an observer of the engine, as in the example: the engine's events say how long calls waited for a connection. If Pool is the only
+// observer, the engine still writes its default log. At least one slot always exists, because only a call that uses a connection can show that the
+// pool has recovered.
 type Pool struct {
 	cfg   PoolConfig
 	start time.Time

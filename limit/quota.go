@@ -26,7 +26,7 @@ type QuotaConfig struct {
 	// much shorter than the retention of operations. Default: one minute.
 	Every time.Duration
 
-	// Log gets a warning when a count fails, or takes so long that the quota cannot refuse requests all the time. The warning is not repeated until a
+	// Log gets a warning when a count fails, or when a count takes so long that for some time no count is valid. The warning is not repeated until a
 	// count has succeeded in time. Default: [slog.Default].
 	Log *slog.Logger
 }
@@ -42,8 +42,8 @@ type QuotaConfig struct {
 // A quota adds no SQL statement to the execution of an operation. [Quota.Run] counts the stored bytes in the background, and bytes that this process
 // stores are added to the count at once. A principal can exceed the limit QuotaConfig.Bytes, because the count does not yet contain two things: bytes
 // that other processes store between two counts, and the answers of requests that are being served. Bytes that are stored during a count may be
-// counted twice until the next count. A count is valid for three times QuotaConfig.Every, from the beginning of the count. Without a valid count no
-// request is refused.
+// counted twice until the next count. A count is valid for three times QuotaConfig.Every, from the beginning of the count. Without a valid count a
+// Quota refuses no request.
 type Quota struct {
 	cfg      QuotaConfig
 	measurer upkeep.Measurer

@@ -23,9 +23,9 @@ type Config struct {
 	// nil, the middleware panics at start-up; for an API that really has only one caller, write [SharedPrincipal]().
 	Principal func(*http.Request) string
 
-	// Route returns the name of the route. Keys are unique per principal and route. Default: the method and the pattern of the route if the
-	// middleware is inside of the router, where [http.Request.Pattern] is set; otherwise the method and the path. If you rename a route, keys that
-	// are stored under its old name are no longer found.
+	// Route returns the name of the route. Keys are unique per principal and route: the same key on two routes names two operations. Default: the method
+	// and the pattern of the route if the middleware is inside of the router, where [http.Request.Pattern] is set; otherwise the method and the path. If
+	// you rename a route, keys that are stored under its old name are no longer found.
 	//
 	// Inside of [http.StripPrefix] the pattern is the pattern in the inner router, so requests under two prefixes share their keys. The path,
 	// however, is compared as the client sent it. If one key is sent under both prefixes, the second request is therefore refused as a mismatch,
@@ -49,9 +49,9 @@ type Config struct {
 	// answer has "Idempotency-Status: ignored". Default: a request without a key is answered with 400.
 	Optional bool
 
-	// FormField is the name of a field of an HTML form, urlencoded or multipart. If no header has a key, the key is read from this form field. If the
-	// server fills the form field and the field is hidden, a form that an impatient user sends twice takes effect only one time. Default: "", keys are
-	// not read from forms.
+	// FormField is the name of a field of an HTML form, urlencoded or multipart. If no header has a key, the key is read from the form field that
+	// FormField names. If the server fills the form field and the field is hidden, a form that an impatient user sends twice takes effect only one time.
+	// Default: "", keys are not read from forms.
 	FormField string
 
 	// Key returns the key of a request. If Key is set, no key is read from the headers or from FormField. Key may read the body of the request. If Key
@@ -65,8 +65,9 @@ type Config struct {
 	// Compare chooses the parts of a request that must be the same as in the first request with the same key. Default: all parts except headers.
 	Compare Compare
 
-	// Wait is how long a duplicate waits while another request with its key is in flight, before the answer is 409. A waiting request holds no
-	// database connection. The wait ends earlier if the time in the client's X-Request-Timeout has passed. Default: 0, the answer is 409 at once.
+	// Wait is how long a duplicate request waits while another request with the same key is in flight; after this time the answer is 409. A waiting
+	// request holds no database connection. The wait ends earlier if the time in the client's header X-Request-Timeout has passed. Default: 0, the
+	// answer is 409 at once.
 	Wait time.Duration
 
 	// Retain is how long the answers of this route are kept and replayed; [once.Forever] means without end. Default: Preset.Retain, or, if
@@ -88,7 +89,7 @@ type Config struct {
 	// Isolation is the isolation level of this route's transactions. Default: the default of the database.
 	Isolation store.Isolation
 
-	// Timeouts are the time limits of this route's transactions. Timeouts of a route overrides [once.Config].Timeouts of the engine.
+	// Timeouts are the time limits of this route's transactions. The Timeouts of a route override the Timeouts of the engine ([once.Config]).
 	Timeouts store.Timeouts
 
 	// MaxRequest is the largest accepted request body, in bytes. A request with a larger body is answered with 413 and not executed. Default: 1 MiB.
@@ -137,7 +138,7 @@ type Config struct {
 	// operation have the result of StatusURL in their member status_url. Default: problems have no status_url.
 	StatusURL func(r *http.Request, key string) string
 
-	// Gate decides whether a request may be executed, before the request's body is read. A full gate still lets a replay pass if the key of the
+	// Gate decides, before the body of a request is read, whether the request may be executed. A full gate still lets a replay pass if the key of the
 	// replay is in a header. If the key is in the body, the gate cannot recognise a replay, and refuses the replay like new work. Default: nil, every
 	// request is executed.
 	Gate Gate

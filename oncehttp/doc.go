@@ -19,10 +19,11 @@
 // http.Flusher does nothing, and 1xx answers and trailers are dropped. Calls that cannot wait for the commit (Hijack, server-sent events, deadlines
 // of [http.ResponseController]) are refused. The whole body of the request is read before the handler begins.
 //
-// The status of the answer decides about the transaction. If the status is 2xx or 3xx, the writes are committed and the answer is stored. If the
-// status is a definitive 4xx (such as 404 or 422), the writes are rolled back and the answer is stored. With any other status the writes are rolled
-// back, and the answer is sent but not stored. [DefaultPreset] has the list of statuses, [Decide] overrides the list for one answer, and [Fail]
-// reports an error. After a panic of the handler the transaction is rolled back, and the panic continues in the server.
+// The status of the handler's answer decides whether the transaction is committed. If the status is 2xx or 3xx, the writes are committed and the
+// answer is stored. If the status is a definitive 4xx (such as 404 or 422), the writes are rolled back and the answer is stored. With a status that
+// is neither 2xx, 3xx nor a definitive 4xx, the writes are rolled back, and the answer is sent but not stored. [DefaultPreset] has the rule for each
+// status, [Decide] overrides the rule for one answer, and [Fail] reports an error of the handler. After a panic of the handler the transaction is
+// rolled back, and the panic continues in the server.
 //
 // A handler can run several times before one run commits. Each run reads the body of the request from the first byte, and begins with an empty
 // answer. A run must not use results of an earlier run, and must not change the header of the request.
@@ -30,18 +31,20 @@
 // # Order of middleware
 //
 // Put authentication outside of this middleware, so that authentication runs first. Authentication then decides about each request, including
-// retries, and its answers with 401 and 403 are never stored. A client that has lost its access does not get a stored answer either. Put rate limits
-// outside of this middleware as well. To limit concurrent requests, set [Config].Gate, which lets replays pass.
+// retries, and its answers with 401 and 403 are never stored. Because authentication runs first, a client that has lost its access gets no stored
+// answer. Put rate limits outside of this middleware as well. To limit concurrent requests, set [Config].Gate: a Gate lets replays (requests with a
+// stored answer) pass.
 //
-// Put middleware that reads the body or the form inside of this middleware. If outer middleware has read the body, or has parsed a multipart form (as
-// CSRF middleware does when it calls FormValue), this middleware can no longer compare the body, and answers the request with 500.
+// Put other middleware that reads the body or the form of a request inside of this middleware. If outer middleware has read the body, or has parsed a
+// multipart form (as CSRF middleware does when it calls FormValue), this middleware can no longer compare the body, and answers the request with 500.
 //
 // Put recovery from panics, compression, logging and [http.TimeoutHandler] outside of this middleware, too. The page docs/middleware.md has the whole
 // order of middleware, and the reasons for the order.
 //
 // If [http.TimeoutHandler] is outside of this middleware, its 503 does not say whether the operation was executed, and a retry with the same key gets
-// the outcome. If [http.TimeoutHandler] is inside of this middleware, its 503 rolls the transaction back while the handler still runs. After this
-// rollback the later SQL statements of the handler fail, and pgxstore closes the database connection if a statement is running.
+// the outcome. If [http.TimeoutHandler] is inside of this middleware, its 503 rolls the transaction back while the handler still runs. After a
+// rollback by [http.TimeoutHandler] the later SQL statements of the handler fail, and pgxstore closes the database connection if a statement is
+// running.
 //
 // The handler sees the answer headers that outer middleware has set. A header that outer middleware has set is stored with the answer if it is one of
 // the stored headers (Config.Headers) and is not Content-Encoding. A replay has the same status, the same body and the same stored headers as the
@@ -97,15 +100,15 @@
 // waits for the end of the work. A duplicate request waits for at most the time Config.Wait, and then gets 409 with the header Retry-After. If
 // Config.StatusURL is set, the answer with 409 contains the URL of the operation's state, which [StatusHandler] serves.
 //
-// After a failure all finished phases stay committed, and a retry continues after the last finished phase. The function [Resume] finishes the work of
-// a request without the client that has sent the request. With an engine of package lease every request needs a key: Middleware panics if
-// Config.Optional is set, and a [Handler] accepts only the methods that carry keys (Preset.Methods). BatchHandler panics with an engine of package
-// lease, because a batch has no phases.
+// If work under a lease fails, all its finished phases stay committed, and a retry continues after the last finished phase. The function [Resume]
+// finishes the work of a request without the client that has sent the request. With an engine of package lease every request needs a key: Middleware
+// panics if Config.Optional is set, and a [Handler] accepts only the methods that carry keys (Preset.Methods). BatchHandler panics with an engine of
+// package lease, because a batch has no phases.
 //
 // # Undo
 //
 // A service that takes part in the saga of another service has, for each of its routes, a second route that undoes the operations of the first route.
-// To make a route that undoes, set Config.Undoes. A route that undoes is [once.Undo] over HTTP.
+// To make a route that undoes, set Config.Undoes. A route that undoes offers the function [once.Undo] over HTTP.
 //
 //	deposits := oncehttp.Config{Principal: account}
 //	undos := deposits
@@ -122,11 +125,11 @@
 //   - If the deposit of the example was made, the handler of the undo runs one time. The [http.Request.Response] of the undo's request is the stored
 //     answer to the deposit. The answer to the undo has the header "Idempotency-Status: undone", on a replay as well; if the handler of the undo
 //     writes no answer, the HTTP status is 204.
-//   - If the deposit of the example was not made, the answer to the undo is 204 with "Idempotency-Status: nothing". After this undo the deposit can
-//     never be made: a request for the deposit that arrives late gets 409, CONFLICT.idempotency.undone. If the stored answer to the deposit is a 4xx,
-//     the answer to the undo is also 204 with "Idempotency-Status: nothing", because a deposit that was answered with 4xx had no effect.
-//   - If the deposit of the example is being executed, the undo waits for at most the time Config.Wait. If the deposit has not ended then, the answer
-//     to the undo is 409 with the header Retry-After.
+//   - If the deposit of the example was not made, the answer to the undo is 204 with "Idempotency-Status: nothing". After the undo, a request for the
+//     deposit that arrives late is never executed: it gets 409, CONFLICT.idempotency.undone. If the stored answer to the deposit is a 4xx, the answer
+//     to the undo is also 204 with "Idempotency-Status: nothing", because a deposit that was answered with 4xx had no effect.
+//   - If the deposit of the example is being executed, the undo waits for at most the time Config.Wait. If the deposit is still being executed after
+//     Config.Wait, the answer to the undo is 409 with the header Retry-After.
 //
 // # Programs that are not handlers
 //
@@ -141,9 +144,9 @@
 //
 // # Problems
 //
-// Errors are sent as application/problem+json ([Problem]). The type of a problem is a URI: Preset.ProblemBase (default
+// Errors are sent as application/problem+json (the type [Problem]). The type of a problem is a URI: Preset.ProblemBase (default
 // https://oncelib.dev/problems/), followed by the code in lower case with slashes and hyphens, such as .../conflict/idempotency/in-flight.
-// [ProblemPages] serves a page for each type.
+// [ProblemPages] serves a page for each type of problem.
 //
 //	code                                    status  retryable  safe_new_key
 //	AUTH.unauthenticated                       401  no         no
@@ -177,8 +180,8 @@
 // If [Fail] is called outside of the middleware, nothing is rolled back, and the client gets a problem with the code INTERNAL.handler_failed with
 // retryable no.
 //
-// The value of retryable is yes if the same request with the same key may succeed later. CONFLICT.idempotency.unknown is retryable, with a
-// Retry-After, if the called service can be asked for the outcome (lease.Check).
+// The value of retryable is yes if the same request with the same key may succeed later. The problem CONFLICT.idempotency.unknown is retryable, and
+// has the header Retry-After, if the library can ask the called service for the outcome (lease.Check).
 //
 // The value of safe_new_key is yes if nothing was applied under the key of the request and nothing can be applied under it later. If safe_new_key is
 // yes, a new attempt under another key repeats no effect. The value of safe_new_key is rarely yes:
@@ -186,11 +189,11 @@
 //   - After a rollback, or while the database cannot be reached, an earlier or delayed copy of the request may have been applied or may be applied
 //     later. A retry with the same key is safe, a retry with another key is not.
 //   - If a request was refused before its key was looked up (401, 413), the refusal says nothing about earlier attempts with the key.
-//   - A mismatch means that the key was used before with another request. If the client itself has changed its request between two attempts, a new
-//     key would repeat the effect of its first attempt. Only the programmer of the client knows whether the client changes requests between
-//     attempts.
+//   - A mismatch means that the key was used before with another request. If the client itself has changed its request between two attempts, an
+//     attempt with a new key would repeat the effect of the first attempt. Only the programmer of the client knows whether the client changes
+//     requests between attempts.
 //   - A stale retry (a retry after the retention, 412) may repeat a finished operation whose record was deleted.
-//   - An operation that was undone before its request arrived must not be executed under another key either.
+//   - If an operation was undone before its request arrived, the request must not be executed under another key.
 //   - A missing or malformed key has never named an operation, so a new key is safe if the key of the request is missing or malformed. But if a
 //     header has a malformed key, a form field of the same request may have a valid key that was used before.
 //   - A stored 4xx of a handler is final: the handler can set Problem.SafeNewKey in its own problem.

@@ -9,8 +9,8 @@ import (
 // marks, such as `"v7"`, or "" if the resource does not exist. The result present reports whether r has the header If-Match. If present is true and
 // ok is false, answer with 412 and change nothing. A weak ETag and a malformed If-Match header match nothing.
 //
-// Read the current version in the transaction that writes the next version, and make the write conditional on the current version, as in UPDATE ...
-// WHERE version = 7. If-Match says only which version the client has seen; only the write can check that this version is still the latest.
+// Read the current version in the transaction that writes the next version, and make the write conditional on the current version, as in "update ...
+// where version = 7". If-Match says only which version the client has seen; only the write can check that this version is still the latest.
 func IfMatch(r *http.Request, etag string) (ok, present bool) {
 	lines := r.Header["If-Match"]
 	if len(lines) == 0 {

@@ -28,8 +28,8 @@ type KeyFormat struct {
 	// MinLength and MaxLength are the smallest and the largest length of a key, in bytes. Default: 1 and 255.
 	MinLength, MaxLength int
 
-	// Check returns an error if a key does not have the form that your program requires. The client receives the text of the error. Default: nil, no
-	// further check.
+	// Check returns an error if a key does not have the form that your program requires. The client receives the text of the error of Check. Default:
+	// nil, no further check.
 	Check func(key string) error
 }
 

@@ -16,10 +16,10 @@ import (
 // method does not carry keys (Preset.Methods), such as GET, is passed to the handler without a transaction.
 //
 // If Middleware is nested in a Middleware, [Handler] or [BatchHandler] of the same engine, the inner Middleware does nothing. A request with the
-// context of a running operation is a part of the running operation. The Config of the inner Middleware has no effect. If the inner Config differs
-// from the Config of the outer middleware, the inner Middleware panics at the first request. A request that a handler sends to its own process with
-// the handler's context is also a part of the handler's operation, whatever its key and route are. To make a request that a handler sends to its own
-// process a separate operation, give the request another context, and do not wait for its answer in the handler.
+// context of a running operation is a part of the running operation. The Config of an inner (nested) Middleware has no effect. If the inner Config
+// differs from the Config of the outer middleware, the inner Middleware panics at the first request. A request that a handler sends to its own
+// process with the handler's context is also a part of the handler's operation, whatever its key and route are. To make a request that a handler
+// sends to its own process a separate operation, give the request another context, and do not wait for its answer in the handler.
 //
 // Middleware panics if cfg is invalid.
 func Middleware[TX any](e *once.Engine[TX], cfg Config) func(http.Handler) http.Handler {
@@ -44,10 +44,10 @@ func Handler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWrite
 // batch, writes its answer, and returns. If the store supports batches (pgxstore), the key, the writes, the answer and COMMIT are sent to the
 // database in one round trip, see [once.DoBatch].
 //
-// The handler runs before the database is asked whether a stored answer exists. So the handler also runs for a retry. A retry then gets the stored
-// answer, and the answer that the handler has written for the retry is dropped. Therefore the handler must do nothing but declare writes and write
-// its answer. If a write fails, the answer of the handler is not sent: the client gets a [Problem], and a retry is executed. If the answer depends on
-// the results of writes, use [Handler].
+// The handler of a BatchHandler runs before the database is asked whether a stored answer exists. So the handler of a BatchHandler also runs for a
+// retry. The client gets the stored answer, and the answer that the handler has written for the retry is dropped. Therefore the handler must only
+// declare writes and write its answer, and must do nothing else. If a write fails, the answer of the handler is not sent: the client gets a
+// [Problem], and a retry is executed. If the answer depends on the results of writes, use [Handler].
 //
 // BatchHandler panics if the engine comes from package lease, because work under a lease writes in phases and not in a batch. BatchHandler also
 // panics if cfg is invalid.

@@ -22,11 +22,11 @@ type Preset struct {
 	// Name is the name of the dialect, for documentation.
 	Name string
 
-	// Methods are the HTTP methods whose requests carry a key. HEAD, OPTIONS, TRACE and CONNECT cannot be listed.
+	// Methods are the HTTP methods whose requests carry a key. Methods must not contain HEAD, OPTIONS, TRACE or CONNECT.
 	Methods []string
 
-	// KeyHeaders are the names of the request headers that carry the key; documentation shows the first of these names. If KeyHeaders is empty,
-	// keys come only from Config.FormField or Config.Key.
+	// KeyHeaders are the names of the request headers that carry the key; documentation shows only the first name. If KeyHeaders is empty, keys come
+	// only from Config.FormField or Config.Key.
 	KeyHeaders []string
 
 	// QuotedKeys accepts a key header only in its quoted form: "8e03978e", not 8e03978e. Default: false, a key with quotation marks and a key
@@ -37,8 +37,9 @@ type Preset struct {
 	// key are the same key, see the section Headers of the package documentation.
 	OpaqueKeys bool
 
-	// Verdicts maps the status of the handler's answer to a verdict: whether the writes are committed and the answer is stored. A key of the map is a status (200 to 999) or a class (2 to 9); a class, such
-	// as 4 for 400 to 499, applies to its statuses that are not in the map themselves. For all other statuses the verdict is [VerdictDiscard].
+	// Verdicts maps the status of the handler's answer to a verdict: whether the writes are committed and the answer is stored. A key of the map is a
+	// status (200 to 999) or a class (2 to 9); a class, such as 4 for 400 to 499, applies to its statuses that are not in the map themselves. For a
+	// status that is not in Verdicts, the verdict is [VerdictDiscard].
 	Verdicts map[int]Verdict
 
 	// Problems changes the HTTP statuses of codes such as [ProblemMismatch]. A code that is not in the map has the status in the table of the
@@ -63,18 +64,18 @@ type Preset struct {
 	// Retain is how long answers are kept if Config.Retain is 0. Default: the retention of the engine.
 	Retain time.Duration
 
-	// Route returns the name of the route, which follows the principal in the scope of a key. Preset.Route is used if Config.Route is nil. Default:
-	// the default of Config.Route.
+	// Route returns the name of the route. The scope of a key is the principal, followed by the name of the route. Preset.Route is used if Config.Route
+	// is nil. Default: the default of Config.Route.
 	Route func(*http.Request) string
 
 	// Scope names, for documentation, the values that together with the key identify an operation. Default: "caller" and "route", or "custom" if Route
 	// is set.
 	Scope []string
 
-	// Body returns the bytes that are compared, instead of the body of the request, if a key is used again. Default: all bytes of the body, as they
-	// are. Package oncehttp/canonical has two such functions. Body is not called for multipart bodies: they are compared without their boundary,
-	// because clients choose a new boundary for each attempt. Body is also not called for a form that outer middleware has parsed; a parsed form is
-	// compared by its values.
+	// Body returns the bytes that are compared, instead of the body of the request, if a key is used again. Default: all bytes of the body, as they are.
+	// Package oncehttp/canonical has two functions that can be used as Body. Body is not called for multipart bodies: they are compared without their
+	// boundary, because clients choose a new boundary for each attempt. Body is also not called for a form that outer middleware has parsed; a parsed
+	// form is compared by its values.
 	Body func(contentType string, body []byte) []byte
 
 	// Challenge is the value of the header WWW-Authenticate in this package's 401, if no other middleware has set that header. HTTP requires the

@@ -21,14 +21,15 @@ import (
 //		"POST /orders": oncehttp.Resume(engine, cfg, order),
 //	}}
 //
-// The handler gets the captured request (Config.CaptureRequest), which has no credentials. Neither Config.Principal nor middleware around the route
-// is called. The principal is taken from the scope of the operation. So a handler that may be resumed must call the function [Principal], and must
-// not use values that authentication puts into the context. The answer of the handler is stored, and the client's retry gets the stored answer.
+// The handler gets the captured request (Config.CaptureRequest), which has no credentials. For a resumed request neither Config.Principal nor
+// middleware around the route is called. The principal of a resumed request is taken from the scope of the operation. So a handler that may be
+// resumed must call the function [Principal], and must not use values that authentication puts into the context. The answer of the handler is stored,
+// and the client's retry gets the stored answer.
 //
 // The scope of the operation contains the pattern of the route. Resume sets [http.Request.Pattern] and the values of [http.Request.PathValue] from
-// the pattern of the route. If Config.Route is set, or if the pattern is not a pattern of [http.ServeMux], the request has no pattern. If the request
-// has no pattern, h should pass the request to a router. If several routes have the same name, as with a router inside of the middleware, use
-// [Routes].
+// the pattern of the route. If Config.Route is set, or if the pattern is not a pattern of [http.ServeMux], the resumed request has no pattern. If the
+// resumed request has no pattern, the handler h should pass the request to a router. If several routes have the same name, as with a router inside of
+// the middleware, use the type [Routes].
 //
 // Resume panics if cfg is invalid or does not set CaptureRequest, or if the engine does not come from package lease, has no Encrypter, or hashes its
 // keys.

@@ -168,11 +168,12 @@ func (r *run) note(do func()) {
 // of work under a lease stay committed. To answer with another status than 422, call [WriteProblem] instead of Fail.
 //
 // If the chain of err has no Failure, the transaction is rolled back and nothing is stored. After a serialization failure or a deadlock the handler
-// runs again, up to the engine's limit of runs ([once.Config].Runs), and after the last run the client gets 503. After any other error the client
-// gets 500. The engine's observer receives err, the client does not. Call Fail only one time, and then return from the handler.
+// runs again, up to the engine's limit of runs ([once.Config].Runs), and after the last run the client gets 503. After an error that is neither a
+// Failure, a serialization failure nor a deadlock, the client gets 500. The engine's observer receives err, and the client does not receive err. Call
+// Fail only one time, and then return from the handler.
 //
-// Outside of the middleware, and for methods that the middleware passes on without a transaction, Fail can roll nothing back. If Fail can roll
-// nothing back, the client gets 500, which does not say whether writes were applied, and err is logged by [slog.Default].
+// Fail can roll nothing back outside of the middleware, and for requests whose method (such as GET) the middleware passes on without a transaction.
+// If Fail can roll nothing back, the client gets 500, which does not say whether writes were applied, and err is logged by [slog.Default].
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	if err == nil {
 		err = errors.New("oncehttp: Fail was called with a nil error")

@@ -24,17 +24,17 @@ const problemNotFound ProblemCode = "NOT_FOUND.operation"
 //	mux.Handle("GET /refunds/status/{key}", authenticate(oncehttp.StatusHandler(engine, cfg,
 //		func(r *http.Request) (route, key string) { return "POST /refunds", r.PathValue("key") })))
 //
-// The answer to a GET is JSON:
+// The answer of the StatusHandler to a GET is JSON:
 //
 //	{"state": "running", "since": "2026-01-31T12:00:00Z"}
 //	{"state": "unknown", "since": "2026-01-31T12:00:00Z"}
 //	{"state": "done", "since": "2026-01-31T12:00:00Z",
 //	 "result": {"status": 201, "headers": {"Content-Type": ["application/json"]}, "body": {"id": 7}}}
 //
-// A stored body that is not JSON is in the member "text" instead of "body", or in the member "base64" if the body is not UTF-8. If a done operation
-// has no "result", its result was not stored. An answer with the state "running" has the header Retry-After. The state is also "running" if the
-// operation has failed after a phase, or if its process has died: the operation continues when a client sends the request again, or when a
-// lease.Completer runs.
+// A stored body that is not JSON is in the member "text" instead of "body", or in the member "base64" if the body is not UTF-8. If the answer about a
+// done operation has no member "result", the result of the operation was not stored. An answer with the state "running" has the header Retry-After.
+// The state is also "running" if the operation has failed after a phase, or if its process has died: the operation continues when a client sends the
+// request again, or when a lease.Completer runs.
 //
 // An operation belongs to the principal that has requested it. If another principal asks for the state of the operation, the answer is 404. If the
 // operation does not exist, the answer is also 404. With an engine without leases, the answer is 404 while the operation is being executed, because

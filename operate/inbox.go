@@ -31,7 +31,8 @@ type order interface {
 	Place(ctx context.Context, source, topic, key string, seq int64) (inbox.Place, error)
 }
 
-// Gap is an ordering key for which the next message has not reached a consumer. The later messages of this ordering key wait for the missing message.
+// Gap is an ordering key for which a consumer has not applied the next message: this message is missing, its attempts fail, or it is a dead letter.
+// The later messages of this ordering key wait for the missing message.
 type Gap struct {
 	Consumer string    `json:"consumer"`
 	Source   string    `json:"source"`
@@ -60,7 +61,7 @@ func failingOf(f inbox.Failing) Failing {
 // Failure returns a text that says how many attempts to apply the missing message have failed, and why.
 func (g Gap) Failure() string { return inbox.Failing(g.Failing).String() }
 
-// What is a method that returns the state of the missing message in words: "missing", "failing" or "a dead letter".
+// What returns the state of the missing message in words: "missing", "failing" or "a dead letter".
 func (g Gap) What() string {
 	switch {
 	case g.Dead:
@@ -89,8 +90,8 @@ type GapFilter struct {
 
 	Consumer string // default: all consumers
 
-	// Most limits the number of ordering keys that are read from the database; if Most ends the list, Page.Cut is true. If Consumer is "", Most has no
-	// effect. Default: 0, no limit: all waiting keys are read, and the list has the 1000 keys that have waited the longest.
+	// Most limits the number of ordering keys that are read from the database; if the limit has ended the list, Page.Cut is true. If Consumer is "",
+	// Most has no effect. Default: 0, no limit: all waiting keys are read, and the list has the 1000 keys that have waited the longest.
 	Most int
 }
 

@@ -24,7 +24,8 @@ type KeyFilter struct {
 	Since       time.Time // operations that began at this time or later; operations without a lease that ended at this time or later
 	Before      time.Time // operations that began before this time
 
-	// Most limits the number of operations that are read from the database to fill the page; if Most ends the page, Page.Cut is true. 0 means no limit.
+	// Most limits the number of operations that are read from the database to fill the page; if the limit has ended the page, Page.Cut is true. 0 means
+	// no limit.
 	Most int
 
 	is string // replaces the condition of State; only sagas set it

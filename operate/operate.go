@@ -10,8 +10,8 @@
 //	err = op.Outbox.Pause(ctx, by, "refunds", "")
 //
 // Each method that changes something takes a [By] (who makes the change, and why), and writes the By to the audit table in the commit of the change.
-// A list that may be long is returned in pages of the type [Page]. An error of the database has the type [*store.Error]. The package opens no
-// connections itself: it uses the connections of the store.
+// A method that returns a long list returns one page of the list (type [Page]) for each call. An error of the database has the type [*store.Error].
+// The package opens no connections itself: it uses the connections of the store.
 package operate
 
 import (

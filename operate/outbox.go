@@ -50,7 +50,8 @@ type MessageFilter struct {
 	Key   string       // the ordering key; requires Topic; default: all keys
 
 	// Most limits the number of rows that are read to find blocked messages; for messages of other states Most has no effect. If Most is set, blocked
-	// messages are sorted by topic and key, and at most 25 messages of each key are returned; if Most ends the page, Page.Cut is true. 0 means no limit.
+	// messages are sorted by topic and key, and at most 25 messages of each key are returned; if the limit has ended the page, Page.Cut is true. 0 means
+	// no limit.
 	Most int
 }
 

@@ -116,7 +116,8 @@ type SagaFilter struct {
 	Since      time.Time // sagas that began or ended at this time or later
 	Before     time.Time // sagas that began or ended before this time
 
-	// Most limits the number of sagas that are read from the database to fill the page; if Most ends the page, Page.Cut is true. 0 means no limit.
+	// Most limits the number of sagas that are read from the database to fill the page; if the limit has ended the page, Page.Cut is true. 0 means no
+	// limit.
 	Most int
 }
 

@@ -56,8 +56,8 @@ type EndpointFilter struct {
 	State  string // one of active, failing, open and disabled; "" means all states
 	Tenant string // endpoints of this tenant; "" means all tenants
 
-	// If Tenant is "", Most limits the number of endpoints that are read from the database to fill the page; if Most ends the page, Page.Cut is true. 0
-	// means no limit.
+	// If Tenant is "", Most limits the number of endpoints that are read from the database to fill the page; if the limit has ended the page, Page.Cut
+	// is true. 0 means no limit.
 	Most int
 }
 
@@ -183,8 +183,8 @@ type DeliveryFilter struct {
 
 	State string // one of waiting, stopped and delivered
 
-	// Most limits the number of deliveries or attempts that are read from the database to fill the page; if Most ends the page, Page.Cut is true. 0
-	// means no limit.
+	// Most limits the number of deliveries or attempts that are read from the database to fill the page; if the limit has ended the page, Page.Cut is
+	// true. 0 means no limit.
 	Most int
 }
 

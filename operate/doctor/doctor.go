@@ -3,7 +3,7 @@
 //
 //	report, err := doctor.Examine(ctx, doctor.Config{DB: db, Dialect: sqlplane.PostgreSQL, Name: "orders", Operator: operator})
 //
-// The command "once doctor" prints the report.
+// The command "once doctor" prints the report of Examine.
 package doctor
 
 import (
