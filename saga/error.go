@@ -9,9 +9,9 @@ import (
 	"github.com/oncelib/once"
 )
 
-// Again returns an error for a step or a flow that cannot continue yet. The step or the flow runs again after
-// the time d, or after a [Runner.Wake]. A run that returns the error of Again does not count as a try. Until the
-// next run the saga holds neither a lock nor a connection.
+// Again returns an error for a step or a flow that cannot continue yet. The step or the flow runs again after the
+// time d, or after a [Runner.Wake]. A run that returns an error of Again does not count as a try (see
+// [Config].Attempts). Until the next run the saga holds neither a lock nor a connection.
 func Again(d time.Duration) error { return &againError{d} }
 
 type againError struct{ after time.Duration }
@@ -29,8 +29,8 @@ const (
 )
 
 var (
-	// ErrStuck is in the chain of the error of a saga that cannot continue until a person decides. See
-	// [Decide].
+	// ErrStuck is in the chain of the error if the saga is stuck: the saga does not continue before a person has
+	// decided. See [Decide].
 	ErrStuck = errors.New("the saga is stuck until an operator decides")
 
 	// ErrPivot is in the chain of the error when a caller tries to cancel a saga after its pivot (the step after

@@ -18,7 +18,7 @@ type Observer interface {
 type EventType string
 
 const (
-	EventDefined     EventType = "defined"     // a runner was made for a definition, or for a step of a definition: then Step is the name of the step
+	EventDefined     EventType = "defined"     // a runner was made; the event is sent one time for each definition, with an empty Step, and one time for each step of each definition
 	EventCompleted   EventType = "completed"   // a saga has ended with all its effects; the event is not sent if the answer to the last commit of the saga was lost
 	EventCompensated EventType = "compensated" // a saga has ended, and its effects are undone; the event is not sent if the answer to the last commit of the saga was lost
 	EventStuck       EventType = "stuck"       // a person must decide about a saga; Err says why

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Encoding says how a header contains the bytes of a signature.
+// Encoding says how the bytes of a signature are written in a header.
 type Encoding uint8
 
 // These are the encodings of a signature.
@@ -50,11 +50,11 @@ type Scheme struct {
 	// Default: "{body}".
 	Signed string
 
-	// Timestamp says where the request contains the time at which it was sent, in seconds since 1970 or as in
-	// RFC 3339. Timestamp is the name of a header; or, if the time is a part of the signature header, the prefix of this part, such as "t=".
-	// With a prefix, the time follows this prefix in the header that the field Header names. Signed must
-	// contain {timestamp}, because a time that is not signed proves nothing. Default: no timestamp; then a copy
-	// of a request is accepted at any later time.
+	// Timestamp says where the request contains the time at which it was sent, in seconds since 1970 or as in RFC 3339. Timestamp is the
+	// name of a header; or, if the time is a part of the signature header, the prefix of this part, such as "t=". If Timestamp is a prefix,
+	// the time follows the prefix in the header that the field Header names. If Timestamp is set, the field Signed must contain {timestamp},
+	// because an attacker could change a time that is not signed. Default: no timestamp; then a copy of a request is accepted at any later
+	// time.
 	Timestamp string
 
 	// ID is the name of the header, or the path in the JSON body, with the ID of an event. The ID of an

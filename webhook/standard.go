@@ -90,8 +90,8 @@ func secretBytes(secret string) ([]byte, error) {
 	return bytes, nil
 }
 
-// NewSecret returns a secret of 32 random bytes for signatures of version v1; the text begins with "whsec_".
-// Make a new secret for each endpoint.
+// NewSecret returns a secret of 32 random bytes for signatures of version v1 (HMAC with SHA-256); the text begins
+// with "whsec_". Make a new secret for each endpoint.
 func NewSecret() string {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // crypto/rand never returns an error
@@ -108,8 +108,8 @@ func publicKeyOf(secret string) string {
 	return publicKeyName + base64.StdEncoding.EncodeToString(bytes[ed25519.SeedSize:])
 }
 
-// NewKeyPair returns a private key ("whsk_") for signatures of version v1a, and the public key ("whpk_") for
-// the receivers.
+// NewKeyPair returns a private key ("whsk_") for signatures of version v1a (Ed25519), and the public key
+// ("whpk_") for the receivers.
 func NewKeyPair() (private, public string) {
 	pub, priv, err := ed25519.GenerateKey(nil)
 	if err != nil {
