@@ -28,10 +28,9 @@ const (
 // Run works in the background until ctx ends. Run applies dead letters that an operator has redriven (made due
 // for another try). Run applies parked messages whose earlier messages are applied, and parked messages that are
 // due again after a failure. Run reports gaps, and deletes the IDs of messages after their retention. Any number
-// of processes can call Run at the same time. When ctx has ended, Run waits until the handlers that it has
-// called have returned, or have used up their time limit. After that, Run returns nil. While the database fails,
-// Run reports the errors to the observer and waits. If the tables do not exist when Run begins, Run returns an
-// error at once.
+// of processes can call Run at the same time. When ctx has ended, Run waits until the handlers that it has called
+// have returned or have used up their time limit, and then returns nil. While the database fails, Run reports the
+// errors to the observer and waits. If the tables do not exist when Run begins, Run returns an error at once.
 func (in *Inbox[TX]) Run(ctx context.Context, fn Handler[TX]) error {
 	// Without the tables no retry would help, so the service learns of it at once.
 	if err := in.checkTables(ctx); err != nil {

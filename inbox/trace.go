@@ -7,7 +7,7 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Span describes the handling of a message for a [Tracer].
+// Span describes, for a [Tracer], how a message is handled.
 type Span struct {
 	Consumer string
 	Message  message.Message // the message, without its payload
