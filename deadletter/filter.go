@@ -24,14 +24,14 @@ type Filter struct {
 	Key      string `json:"key,omitempty"`
 	Type     string `json:"type,omitempty"`
 	Class    string `json:"class,omitempty"`
-	Cause    string `json:"cause,omitempty"` // a cause from Groups
+	Cause    string `json:"cause,omitempty"` // the Cause of a [Group], as [Letters.Groups] returns it
 
 	Since  time.Time `json:"since,omitzero"`  // letters that became dead at this time or later
 	Before time.Time `json:"before,omitzero"` // letters that became dead before this time
 
 	State State  `json:"-"` // default: StateDead. Redrive and Discard always select letters in StateDead
 	After string `json:"-"` // for List: the result next of the previous page
-	Limit int    `json:"-"` // for List and Groups: the length of the result; default 50
+	Limit int    `json:"-"` // for List and Groups: the largest length of the result; default 50
 	Most  int    `json:"-"` // for List, Count, Groups and a dry run: how many letters of the state are read at most, the oldest first; 0 means all
 }
 
