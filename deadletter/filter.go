@@ -80,7 +80,7 @@ func (f Filter) table() (text string, args []any) {
 		[]any{string(f.State), int64(f.Most)}
 }
 
-// String describes the filter in words, for the entries of the audit.
+// String describes the filter in words, for the entries in the audit (the table once_audit).
 func (f Filter) String() string {
 	b, err := json.Marshal(f)
 	if err != nil || string(b) == "{}" {

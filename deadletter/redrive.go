@@ -223,7 +223,7 @@ func (l *Letters) Progress(ctx context.Context, uid string) (Redrive, error) {
 	return l.counted(ctx, list[0])
 }
 
-// Redrives returns the redrives that are not complete. To continue one of these redrives, call Resume.
+// Redrives returns the redrives that are not complete. To continue a redrive, call Resume.
 func (l *Letters) Redrives(ctx context.Context) ([]Redrive, error) {
 	return l.redrives(ctx, "state = 'running'")
 }

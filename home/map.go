@@ -80,8 +80,8 @@ func (m *Map) ask(ctx context.Context, tenant string) Pin {
 	return m.Home(tenant)
 }
 
-// ReadFile reads the pins from the file name, and stores the pins in the map. The command "once home move --pins"
-// writes such a file.
+// ReadFile reads a file that the command "once home move --pins" has written, and stores the pins of the file in
+// the map.
 func (m *Map) ReadFile(name string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {

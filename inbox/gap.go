@@ -105,14 +105,15 @@ var ErrNotNext = errors.New("inbox: the message cannot be skipped, because its k
 // dead letter. Later messages of the key are applied when they are delivered, and parked messages are applied
 // when Run looks for due messages the next time. If the skipped message is a dead letter, the dead letter
 // remains. A later redrive (another try) does not apply this dead letter, because the key has already continued
-// with later messages. Skip writes the operator and the reason to the audit in the same commit, so Skip also
-// needs the migrations of package operate. A second Skip of the same message changes nothing.
+// with later messages. Skip writes the operator and the reason to the audit (the table once_audit) in the same
+// commit, so Skip also needs the migrations of package operate. A second Skip of the same message changes
+// nothing.
 //
 // The error is ErrNotNext in three cases: the key waits for another message than seq; the message seq is parked
 // and is being tried; or the message seq has arrived and its attempts fail. If the message seq is being tried or
-// its attempts fail, wait until this message is a dead letter. The reason for this rule: after a Skip, a
-// redelivery of the message would count as a duplicate, and the message would be lost. If the broker has lost a
-// message whose attempts fail, call StartAt to give the message up.
+// its attempts fail, wait until this message is a dead letter. Skip does not give up a message whose attempts
+// fail, because a redelivery of the message would then count as a duplicate, and the message would be lost. If
+// the broker has lost a message whose attempts fail, call StartAt to give the message up.
 func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq int64, who, reason string) error {
 	s, err := in.target(source, topic, key, seq)
 	if err != nil {
@@ -163,7 +164,8 @@ func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq in
 // StartAt makes a key begin at seq: the message with this Seq becomes the next message to apply. Use StartAt for
 // a consumer that is added when earlier messages no longer exist. Earlier messages count as duplicates, and
 // earlier parked messages are dropped. StartAt does not move a key back: if the key is already after seq, StartAt
-// returns an error and changes nothing. Like Skip, StartAt writes the operator and the reason to the audit.
+// returns an error and changes nothing. Like Skip, StartAt writes the operator and the reason to the audit (the
+// table once_audit).
 func (in *Inbox[TX]) StartAt(ctx context.Context, source, topic, key string, seq int64, who, reason string) error {
 	s, err := in.target(source, topic, key, seq)
 	if err != nil {

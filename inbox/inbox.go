@@ -89,9 +89,9 @@ type Config struct {
 	MaxJump int64
 
 	// GapAlarm is how long a key waits for a missing message before the observer gets an EventGap. A message that
-	// has arrived and whose attempts fail does not count as missing. But if the message is not tried again for an
-	// hour, the message counts as missing. If GapAlarm, or twice the longest pause of Policy, is longer than an
-	// hour, the longest of these times replaces the hour. Default 1 minute.
+	// has arrived and whose attempts fail does not count as missing. But a message whose attempts fail also
+	// counts as missing if the message is not tried again for an hour. If GapAlarm, or twice the longest pause of
+	// Policy, is longer than an hour, the longest of these times replaces the hour. Default 1 minute.
 	GapAlarm time.Duration
 
 	// MaxPayload is the largest length of a payload, in bytes. A message with a longer payload becomes a dead

@@ -79,9 +79,9 @@ func ParkedOf(ctx context.Context, db sqlplane.Database, consumer, source, topic
 	return list, err
 }
 
-// Consumers returns the names of the consumers of a database in sorted order. The parameter after begins a page:
-// the list contains only names that sort after the value of this parameter. The parameter most limits the number
-// of names. Consumers finds each name by two look-ups in indexes.
+// Consumers returns the names of the consumers of a database in sorted order. The list begins with the first name
+// that sorts after the value of the parameter after. The parameter most limits the number of names. Consumers
+// finds each name by two look-ups in indexes.
 func Consumers(ctx context.Context, db sqlplane.Database, after string, most int) (list []string, err error) {
 	query := dialect.Text(db.Dialect(), "select min(c) from (select min(consumer) c from once_inbox_position where consumer > ? union all select min(consumer) from once_inbox where consumer > ?) x")
 	// One look-up for each name, because "distinct" would read the whole index.

@@ -20,8 +20,8 @@ import (
 // Before the call, apply all messages that the sender has sent, or accept their loss: a message with a smaller
 // number that arrives later counts as a duplicate. If an earlier message of a key is parked (stored until earlier
 // messages are applied) or is a dead letter, the key keeps waiting until a person decides. Like Skip, Renumber
-// writes the operator and the reason to the audit. You can call Renumber again: then keys that have begun to wait
-// since the first call also continue.
+// writes the operator and the reason to the audit (the table once_audit). You can call Renumber again: then keys
+// that have begun to wait since the first call also continue.
 func (in *Inbox[TX]) Renumber(ctx context.Context, source string, after int64, who, reason string) (keys int, err error) {
 	s, err := in.target(source, "", "-", after)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 type CallStep[In, Out any] struct{ *step }
 
 // Call returns a step that calls another service. The intent (the note that the call will be made) and the input
-// are committed before the call, and the service's answer is committed with the next commit of the saga. Every
-// process that makes this call, at any time, uses the same key and the same input (the parameters key and in of
-// fn).
+// are committed before the call, and the service's answer is committed with the next commit of the saga. If the
+// call is repeated later or by another process, the key and the input (the parameters key and in of fn) are the
+// same as in the first call.
 //
 // If fn returns a [once.Failure], the service has refused the call. If fn returns [Again], the service has
 // answered "not yet". An error that [lease.NotSent] has made says that the call was not made. After an error of

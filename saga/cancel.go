@@ -11,10 +11,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Wake ends the wait of a saga together with the commit of tx, in which the caller writes the data that the
-// saga waits for. If a node is running the saga at the time of the commit, the next wait of the saga ends at
-// once. On a store without tables, Wake has an effect only on a saga that is already waiting. If the saga
-// does not exist or has ended, Wake does nothing.
+// Wake ends the wait of a saga together with the commit of tx, in which the caller writes the data that the saga
+// waits for. If a node is running the saga at the time of the commit, the next wait of the saga ends at once. On
+// a store without SQL tables, Wake has an effect only on a saga that is already waiting. If the saga does not
+// exist or has ended, Wake does nothing.
 func (r *Runner[TX]) Wake(ctx context.Context, tx TX, id ID) error {
 	rec, err := r.ops.Read(ctx, id.store())
 	if err != nil || rec.State != store.StateRunning && rec.State != store.StateWaiting {

@@ -46,10 +46,11 @@
 // saga undoes its steps. Exception: if the pivot (the step after which a saga can no longer be undone) was in
 // flight at the time of the decision to compensate, and turns out to have succeeded, the flow continues. The
 // decision to compensate is stored before the first undo or together with the first undo. The steps are undone in
-// reverse order. The runner finds each undo by the step's name, and passes the step's stored input and result to
-// the undo. A step that has failed has no effect, and is not undone. If a call is in flight, the runner finds out
-// the outcome of the call before the first undo: the runner repeats the call with the same key, asks the service
-// for the outcome, or cancels the call by its key. The effect of a step without an undo stays.
+// reverse order. The runner finds the undo of a step by the name of the step, and passes the stored input and the
+// stored result of the step to the undo. A step that has failed has no effect, and is not undone. If a call is in
+// flight, the runner finds out the outcome of the call before the first undo: the runner repeats the call with
+// the same key, asks the service for the outcome, or cancels the call by its key. The effect of a step without an
+// undo stays.
 //
 // A step can be the pivot: after the pivot the saga can no longer compensate (undo its steps). If a step after
 // the pivot answers "no", the saga is stuck: it waits for the decision of a person. A saga is also stuck if an

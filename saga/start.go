@@ -15,9 +15,9 @@ import (
 
 // Start starts a saga in a transaction of the caller: the saga is started if and only if tx commits. After the
 // commit any node may run the saga; [Handle.Result] runs the saga in this process. If the saga was already
-// started with the same input, Start changes nothing and returns a handle of this saga. If the saga was already
-// started with another input, the error has the code [once.CodeMismatch]. If another transaction is starting the
-// same saga, Start waits for the end of that transaction.
+// started with the same input, Start changes nothing and returns a handle of the started saga. If the saga was
+// already started with another input, the error has the code [once.CodeMismatch]. If another transaction is
+// starting the same saga, Start waits for the end of that transaction.
 func Start[TX, In, Out any](ctx context.Context, r *Runner[TX], tx TX, d *Definition[In, Out], id ID, in In) (*Handle[Out], error) {
 	h, err := handleOf[TX](r, d, id, in)
 	if err != nil {

@@ -189,7 +189,7 @@ type BatchStep[In, Out any] struct{ *step }
 
 // Batch returns a step whose writes and result are known before the step runs. The function fn does not execute
 // the writes, but only adds them to the batch b. The writes, the result and the fact that the step is done are
-// sent in one round trip if the store supports this. An error of fn has the same meaning as an error of the
+// sent in one round trip if the store supports batches. An error of fn has the same meaning as an error of the
 // function that is passed to [Tx].
 func Batch[In, Out any](name string, fn func(b *once.Batch, in In) (Out, error)) *BatchStep[In, Out] {
 	s := newStep(name, kindBatch, reflect.TypeFor[Out]())

@@ -43,8 +43,8 @@ const (
 	EndInterrupted = "interrupted" // with SpanRun: the run has ended because the node could not write to the store
 )
 
-// Tracer starts a span for each run of a saga, and within this span one span for each step, undo and check
-// that runs.
+// Tracer starts a span for each run of a saga, and within the span of the run one span for each step, undo and
+// check that runs.
 type Tracer interface {
 	// SagaTrace returns the W3C traceparent of the span in ctx, in which a saga is started. The traceparent is
 	// stored with the saga. "" means no trace.

@@ -11,9 +11,9 @@ import (
 )
 
 // Update stores the settings of e that a person can change: URL, Types, Description, Headers, Ordered, Rate and
-// Concurrency. e.Version must be the version that the caller has read. The error is [ErrChanged] if the endpoint
-// was changed after the caller has read it. Update can also return [ErrNotFound], [ErrInvalid], [ErrURL], and
-// errors of the database.
+// Concurrency. e.Version must be the version that the caller has read. If the endpoint was changed after the
+// caller has read it, Update returns [ErrChanged]. Update can also return [ErrNotFound], [ErrInvalid], [ErrURL],
+// and errors of the database.
 func (es *Endpoints) Update(ctx context.Context, e Endpoint) (Endpoint, error) {
 	e, err := es.cfg.checkedEndpoint(ctx, e)
 	if err != nil {
@@ -36,8 +36,8 @@ func (es *Endpoints) Disable(ctx context.Context, tenant, id string) (Endpoint, 
 	return es.set(ctx, "disable", tenant, id, "disabled_at = coalesce(disabled_at, NOW), disabled_by = 'person'")
 }
 
-// Enable enables an endpoint, so that the endpoint gets new events and its waiting deliveries again. Earlier
-// failures of the endpoint no longer count.
+// Enable enables an endpoint, so that the endpoint gets new events and its waiting deliveries again. Failures of
+// the endpoint before Enable no longer count.
 func (es *Endpoints) Enable(ctx context.Context, tenant, id string) (Endpoint, error) {
 	// The waiting deliveries may be due now.
 	defer es.note()

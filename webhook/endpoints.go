@@ -14,9 +14,9 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Endpoints manages the endpoints of tenants and their deliveries. The methods of Endpoints can be called
-// concurrently. An error that is neither an error of this package nor a [store.Error] is an error of the
-// Encrypter. After a [store.Error] of the kind [store.KindLost], it is not known whether the change was made.
+// Endpoints manages the endpoints of tenants, and the deliveries to these endpoints. The methods of Endpoints can
+// be called concurrently. An error that is neither an error of this package nor a [store.Error] is an error of
+// the Encrypter. After a [store.Error] of the kind [store.KindLost], it is not known whether the change was made.
 type Endpoints struct {
 	db          sqlplane.Database
 	cfg         *Config
@@ -31,7 +31,7 @@ func (h *Hooks[TX]) Endpoints() *Endpoints {
 
 // By returns a copy of h for changes by a person or a service with the name who. If you change data through the
 // Endpoints of the copy, or through the method Forget of the copy, an entry with who and reason is written to the
-// audit (the table once_audit). The entry of the audit is written in the same transaction as the change. The
+// audit (the table once_audit). The entry in the audit commits in the same transaction as the change. The
 // database needs the tables of operate.Migrations. Without By, nothing is written to the audit.
 func (h *Hooks[TX]) By(who, reason string) *Hooks[TX] {
 	audited := *h

@@ -20,8 +20,8 @@ var (
 	// ErrTooMany says that the tenant already has Config.MaxEndpoints endpoints.
 	ErrTooMany = errors.New("webhook: the tenant has too many endpoints")
 
-	// ErrChanged says that another caller has changed the endpoint since this caller has read the endpoint, so
-	// that the endpoint now has another Version.
+	// ErrChanged says that the endpoint now has another Version than the Version that the caller has read,
+	// because another caller has changed the endpoint.
 	ErrChanged = errors.New("webhook: another caller has changed the endpoint at the same time. Try: read the endpoint, and change it again")
 
 	// ErrRotating says that the secret cannot be replaced yet, because requests are still signed with the

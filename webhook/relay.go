@@ -131,9 +131,9 @@ func (h *Hooks[TX]) Relay(cfg RelayConfig) *Relay {
 }
 
 // Run delivers webhooks until ctx ends. When ctx has ended, Run waits for the deliveries in flight, but not
-// longer than RelayConfig.TTL. After this wait, Run releases the endpoints of this process to other processes,
-// and returns nil. While the database cannot be reached, Run reports the errors to the observer and waits. Run
-// returns an error only if the relay cannot work at all, for example if another Run of the same relay is active.
+// longer than RelayConfig.TTL, then releases the endpoints of this process to other processes, and returns nil.
+// While the database cannot be reached, Run reports the errors to the observer and waits. Run returns an error
+// only if the relay cannot work at all, for example if another Run of the same relay is active.
 func (r *Relay) Run(ctx context.Context) error {
 	// Two runs would share the board and the settlers of this relay.
 	if !r.running.CompareAndSwap(false, true) {

@@ -31,8 +31,8 @@ type Scheme struct {
 	// Required.
 	Source string
 
-	// Header is the name of the header with the signature. The header may contain several signatures,
-	// separated by commas, semicolons or blanks. A request may also have several such headers. Required.
+	// Header is the name of the header with the signature. The header may contain several signatures, separated
+	// by commas, semicolons or blanks. A request may also have several headers with this name. Required.
 	Header string
 
 	// Prefix is the text before each signature, such as "sha256=". A part of the header without the prefix is

@@ -22,8 +22,9 @@ import (
 // Send checks all events before it stores the first event. An error that is not a [store.Error] names an invalid
 // event. After an error that is not a [store.Error], nothing was stored, and tx can still be used. After a
 // store.Error, roll tx back: no other use of tx is possible. On pgxstore the events are sent together with
-// COMMIT, without an additional round trip. So on pgxstore the commit, and not Send, returns an error of the
-// database. If the ID of an event is already in use, the error is a [store.Error] with [sqlplane.ErrDuplicate].
+// COMMIT, without an additional round trip. So on pgxstore an error of the database is returned by the commit of
+// tx, and not by Send. If the ID of an event is already in use, the error is a [store.Error] with
+// [sqlplane.ErrDuplicate].
 //
 // In a handler, pass the handler's context as ctx: the stored record of the operation then contains the IDs of
 // the events, and the events contain the name of the operation.

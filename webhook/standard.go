@@ -163,7 +163,7 @@ func (s *Signer) add(secret string) error {
 }
 
 // Sign sets the headers Webhook-Id, Webhook-Timestamp and Webhook-Signature of a request that delivers body. The
-// parameter id must be the same in every delivery of the event to this endpoint. The parameter at is the time of
+// parameter id must be the same in every delivery of an event to one endpoint. The parameter at is the time of
 // this delivery. The request must send exactly the bytes of body.
 func (s *Signer) Sign(header http.Header, id string, at time.Time, body []byte) error {
 	if id == "" || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r == '.' || r > '~' }) {
