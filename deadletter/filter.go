@@ -32,7 +32,7 @@ type Filter struct {
 	State State  `json:"-"` // default: StateDead. Redrive and Discard always select letters in StateDead
 	After string `json:"-"` // for List: the result next of the previous page
 	Limit int    `json:"-"` // for List and Groups: the largest length of the result; default 50
-	Most  int    `json:"-"` // for List, Count, Groups and a dry run: how many letters of the state are read at most, the oldest first; 0 means all
+	Most  int    `json:"-"` // for List, Count, Groups and a dry run: the largest number of letters in State that are read, the oldest letter first; 0 means that all letters are read
 }
 
 // where returns the condition of f on once_deadletter, and its arguments.

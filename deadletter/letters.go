@@ -90,7 +90,7 @@ type Attempt struct {
 	Trace  string
 }
 
-// Group is the set of letters with the same cause.
+// Group describes the letters that have the same cause.
 type Group struct {
 	Origin, Consumer, Topic, Class, Cause string
 

@@ -68,9 +68,10 @@ type Redrive struct {
 	chosen bool // no letter is left that could be chosen
 }
 
-// Redrive makes letters due again for the processes that handle them: [Inbox.Run] and relays. Redrive returns
-// as soon as it has chosen all letters, which takes a short time. With a canary (one letter that is tried
-// first), Redrive waits until the canary was applied or has failed. The method Progress returns the results.
+// Redrive makes letters due again for the processes that handle them: [Inbox.Run] and relays. Redrive returns as
+// soon as it has chosen all letters, which takes a short time. If RedriveOptions.Canary is set, Redrive waits
+// until the canary (the letter that is tried first) was applied or has failed. The method Progress returns the
+// results.
 //
 // After an error, or if the process was killed, call Resume to continue the redrive. A second call of Redrive
 // chooses only letters that no redrive has chosen yet. RedriveOptions.Rate says how fast letters become due. If

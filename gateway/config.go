@@ -43,7 +43,7 @@ const (
 	PolicyStop           Policy = "stop"             // the request is not forwarded again until an operator decides: the client gets 409
 	PolicyCheck          Policy = "check"            // the gateway reads the receipt to find out the outcome: see [Receipts]; until the gateway has seen a receipt of the route, PolicyCheck works like PolicyStop
 	PolicyForwardSameKey Policy = "forward_same_key" // the service itself remembers the client's key, so the gateway forwards the request again, until the time Route.UpstreamKeepsKeys is over
-	PolicyRetry          Policy = "retry"            // the owner of the route declares that a second forward does no harm
+	PolicyRetry          Policy = "retry"            // the gateway forwards the request again, because the owner of the route declares that a second forward does no harm
 	PolicyFail           Policy = "fail"             // the gateway works like PolicyStop until Route.FailAfter has passed, and then stores the final answer that the outcome is unknown
 )
 
@@ -102,9 +102,9 @@ type Config struct {
 
 	// Hidden are prefixes of paths for which clients get 404, in any letter case and in any spelling. If a path has
 	// ".." or a parameter such as ";x=1", services read the path in different ways. A client gets 404 for a path
-	// with ".." or a parameter if all segments of a prefix are in the path, in the order of the prefix. Hide the
-	// path under which the service serves receipts, because a client that reaches this path can read stored answers
-	// and can prevent operations from committing.
+	// with ".." or a parameter if the path contains all segments of one prefix, in the same order as the prefix.
+	// Hide the path under which the service serves receipts, because a client that reaches this path can read
+	// stored answers and can prevent operations from committing.
 	Hidden []string
 
 	// Idle is how long an unused connection to the service is kept open. Idle must be shorter than the
@@ -168,15 +168,16 @@ type Route struct {
 	// If the first attempt of a request is so old that the record of the request may already be deleted, the request is refused.
 	KeyTime bool
 
-	// UUIDKeys accepts only keys that are UUIDs in lower case: see [oncehttp.KeyFormat]. A request with another key is refused and not forwarded.
+	// UUIDKeys accepts only keys that are UUIDs in lower case: see [oncehttp.KeyFormat]. A request whose key is not a UUID in lower case is
+	// refused and not forwarded.
 	UUIDKeys bool
 
-	// MaxRequest is the largest accepted request body, in bytes. A request with a larger body is answered with 413. A body of more than 256 KiB is
-	// held in a file. Default: 64 MiB.
+	// MaxRequest is the largest accepted request body, in bytes. A request whose body is larger than MaxRequest is answered with 413. A body of
+	// more than 256 KiB is held in a file. Default: 64 MiB.
 	MaxRequest int64
 
-	// MaxStored is the largest answer that is stored, in bytes. A larger answer is streamed to the first caller, and a retry gets 409. Default: 1
-	// MiB.
+	// MaxStored is the largest answer that is stored, in bytes. An answer that is larger than MaxStored is streamed to the first caller, and a
+	// retry gets 409. Default: 1 MiB.
 	MaxStored int64
 
 	// Headers are the names of answer headers that are stored in addition to the headers that [oncehttp.Config] stores by default.

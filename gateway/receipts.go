@@ -44,7 +44,7 @@ type Receipts interface {
 	// If no receipt exists, Settle writes a tombstone, a row that prevents the service from writing a receipt.
 	// Then Settle reads the receipt or the tombstone. The result of Settle is final: either the receipt or the
 	// tombstone. Settle waits for a transaction of the service that has inserted the receipt and has not
-	// committed. If ctx ends while Settle waits, or if anything else fails, Settle returns an error. After an
-	// error the outcome is still unknown, and a tombstone may exist.
+	// committed. If ctx ends while Settle waits, or if anything else fails, Settle returns an error. If Settle
+	// has returned an error, the outcome is still unknown, and a tombstone may exist.
 	Settle(ctx context.Context, operation string) (Receipt, error)
 }

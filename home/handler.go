@@ -41,9 +41,9 @@ type Config struct {
 	Timeout time.Duration
 
 	// MaxBody is the size in bytes of the largest body of a forwarded request, and of the largest body of an
-	// answer to a forwarded request. A request with a larger body is answered with 413. If the answer has a
-	// larger body, the client gets 503, as if the answer were incomplete. The bodies of the request and of
-	// the answer are held in memory. Default: 16 MiB.
+	// answer to a forwarded request. A request whose body is larger than MaxBody is answered with 413. If the
+	// body of an answer is larger than MaxBody, the client gets 503, as if the answer were incomplete. The bodies
+	// of the request and of the answer are held in memory. Default: 16 MiB.
 	MaxBody int64
 }
 

@@ -115,8 +115,8 @@ func (s *Store[TX]) under(c store.Change) store.Change {
 	return c
 }
 
-// NotHomeError is returned if the region does not own a tenant, or is moving the tenant to another region. Nothing was applied, and the request may
-// be sent again with the same key.
+// NotHomeError is returned if the region does not own a tenant, or is moving the tenant to another region. If an operation returns NotHomeError,
+// nothing was applied, and the request may be sent again with the same key.
 type NotHomeError struct {
 	Tenant string
 	Pin    // the home of the tenant, as far as the database knows; zero if the database does not contain the home

@@ -27,7 +27,7 @@ type Sighting struct {
 
 	Letter string // Letter is the UID of the newest dead letter of the event; "" if the event has no dead letter.
 
-	Failing Failing // Failing has the failed attempts, with StateFailing and StateParked. The message may have been applied after these attempts, if its ID was deleted after Config.Retain.
+	Failing Failing // With StateFailing and StateParked, Failing contains the failed attempts of the message. If the ID of the message was deleted after Config.Retain, the message may have been applied after the attempts in Failing.
 }
 
 // mostInboxes limits the number of pairs of consumer and source that Find searches.

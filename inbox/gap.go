@@ -162,10 +162,10 @@ func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq in
 }
 
 // StartAt makes a key begin at seq: the message with this Seq becomes the next message to apply. Use StartAt for
-// a consumer that is added when earlier messages no longer exist. Earlier messages count as duplicates, and
-// earlier parked messages are dropped. StartAt does not move a key back: if the key is already after seq, StartAt
-// returns an error and changes nothing. Like Skip, StartAt writes the operator and the reason to the audit (the
-// table once_audit).
+// a consumer that is added when earlier messages no longer exist. Messages of the key with a smaller Seq than seq
+// count as duplicates, and parked messages with a smaller Seq than seq are dropped. StartAt does not move a key
+// back: if the key is already after seq, StartAt returns an error and changes nothing. Like Skip, StartAt writes
+// the operator and the reason to the audit (the table once_audit).
 func (in *Inbox[TX]) StartAt(ctx context.Context, source, topic, key string, seq int64, who, reason string) error {
 	s, err := in.target(source, topic, key, seq)
 	if err != nil {

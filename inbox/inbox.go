@@ -94,10 +94,10 @@ type Config struct {
 	// Policy, is longer than an hour, the longest of these times replaces the hour. Default 1 minute.
 	GapAlarm time.Duration
 
-	// MaxPayload is the largest length of a payload, in bytes. A message with a longer payload becomes a dead
-	// letter without its payload. With InOrder, a message with a longer payload becomes a dead letter only when
-	// it is the next message of its key. While earlier messages of its key are missing, a message with a longer
-	// payload is refused with [ErrTooFarAhead]. Default [message.MaxPayload].
+	// MaxPayload is the largest length of a payload, in bytes. A message whose payload is longer than MaxPayload
+	// becomes a dead letter, which does not contain the payload. With InOrder, a message whose payload is longer
+	// than MaxPayload becomes a dead letter only when it is the next message of its key; while earlier messages
+	// of its key are missing, the message is refused with [ErrTooFarAhead]. Default [message.MaxPayload].
 	MaxPayload int
 
 	// Isolation is the isolation level of the transactions. READ COMMITTED is recommended: at higher levels,

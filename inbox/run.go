@@ -267,9 +267,9 @@ func (in *Inbox[TX]) tellGaps(ctx context.Context, told map[Gap]bool) (map[Gap]b
 }
 
 // Sweep deletes the IDs of applied messages after their retention, by the clock of the database. [Inbox.Run]
-// calls Sweep. The ID of a message with a waiting dead letter is kept. Sweep also deletes attempts and resolved
-// dead letters that are older than 30 days and also older than Config.Retain, at most 1,000 attempts and 1,000
-// dead letters in each call.
+// calls Sweep. Sweep does not delete the ID of a message whose dead letter still waits for the decision of a
+// person. Sweep also deletes attempts and resolved (applied or discarded) dead letters that are older than 30
+// days and also older than Config.Retain, at most 1,000 attempts and 1,000 dead letters in each call.
 func (in *Inbox[TX]) Sweep(ctx context.Context) error {
 	if err := in.sweepSources(ctx, "once_inbox", sweep[in.db.Dialect()]); err != nil {
 		return err

@@ -7,7 +7,7 @@ import "time"
 // These constants are the limits of a message, in bytes. All databases and brokers can transport a message
 // within these limits.
 const (
-	MaxText            = 255      // limit for each of ID, Source, Topic, Key, Type and Trace
+	MaxText            = 255      // the limit of each of the fields ID, Source, Topic, Key, Type and Trace
 	MaxHeaders         = 16 << 10 // limit for the names and values of all headers together, in a message that is added to an outbox
 	MaxReceivedHeaders = 64 << 10 // limit for the names and values of all headers together, in a message that an inbox receives; higher than MaxHeaders, because the delivery adds headers
 	MaxPayload         = 1 << 20  // the default of outbox.Config.MaxPayload and inbox.Config.MaxPayload

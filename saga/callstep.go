@@ -35,9 +35,10 @@ func Call[In, Out any](name string, fn func(ctx context.Context, key string, in 
 // call: a repeated call gets the input that the flow computes at that time.
 func (s *CallStep[In, Out]) SafeToRepeat() *CallStep[In, Out] { s.repeats, s.life = true, 0; return s }
 
-// DedupedFor says that the service deduplicates by the key, and remembers a key for the time life. The call is
-// repeated until nine tenths of life have passed since the intent (the note that the call will be made) was
-// committed. If the call returns the error of [Again], a new intent is committed before the next attempt.
+// DedupedFor says that the service deduplicates by the key, and remembers a key for the time life. While the
+// outcome of the call is unknown, the call is repeated, but only until nine tenths of life have passed since the
+// intent (the note that the call will be made) was committed. If the call returns the error of [Again], a new
+// intent is committed before the next attempt.
 func (s *CallStep[In, Out]) DedupedFor(life time.Duration) *CallStep[In, Out] {
 	s.repeats, s.life = life > 0, life
 	return s

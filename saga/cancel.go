@@ -33,10 +33,10 @@ func (r *Runner[TX]) Wake(ctx context.Context, tx TX, id ID) error {
 }
 
 // Cancel tells a saga to undo its steps (to compensate). Cancel takes effect when tx commits. The caller that has
-// started the saga gets a failure with [CodeCancelled]. After the commit, a node that still runs the flow of the
-// saga can commit nothing more. If the pivot is running, the outcome of the pivot decides whether the saga is
-// cancelled. If the saga has passed its pivot, Cancel returns [ErrPivot]. If the saga has ended, Cancel returns
-// [ErrEnded]. If the outcome of a call of the saga is not known yet, the error of Cancel has the code
+// started the saga gets a failure with [CodeCancelled]. After the commit of tx, a node that still runs the flow
+// of the saga can commit no further step. If the pivot is running, the outcome of the pivot decides whether the
+// saga is cancelled. If the saga has passed its pivot, Cancel returns [ErrPivot]. If the saga has ended, Cancel
+// returns [ErrEnded]. If the outcome of a call of the saga is not known yet, the error of Cancel has the code
 // [once.CodeInFlight]: call Cancel again later.
 func (r *Runner[TX]) Cancel(ctx context.Context, tx TX, id ID, reason string) error {
 	return r.changeIn(ctx, tx, id, func(rec store.Record, s *saved) (bool, error) { return cancel(id.store(), rec, s, reason) })

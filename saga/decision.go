@@ -24,7 +24,7 @@ type Action string
 // These are the actions of a Decision. ActionRetry, ActionSkip and ActionForce are only for a saga that is
 // stuck.
 const (
-	ActionRetry  Action = "retry"  // the saga continues at the same step, with the full number of tries
+	ActionRetry  Action = "retry"  // the saga continues at the same step, and the count of failed tries begins again at 0
 	ActionSkip   Action = "skip"   // the saga continues without running the undo of the step that Decision.Step names: a person has undone the step, or the effect of the step stays
 	ActionForce  Action = "force"  // the saga continues with the outcome that the person supplies for the call that Decision.Step names
 	ActionCancel Action = "cancel" // the saga begins to undo its steps: see [Runner.Cancel]

@@ -64,10 +64,10 @@ type definition struct {
 
 func (d *definition) core() *definition { return d }
 
-// New returns the definition of a saga: a flow, and the steps that the flow may run. The flow is ordinary Go
-// code that must depend only on its input and the results of its steps. The flow runs again from its
-// beginning whenever the saga continues, and a finished step then returns its earlier result. New panics if
-// names are invalid or not unique.
+// New returns the definition of a saga: a flow, and the steps that the flow may run. The flow is ordinary Go code
+// that must depend only on its input and the results of its steps. The flow runs again from its beginning
+// whenever the saga continues, and a step that an earlier run has finished returns its stored result. New panics
+// if names are invalid or not unique.
 func New[In, Out any](name string, flow func(ctx Context, in In) (Out, error), steps ...Step) *Definition[In, Out] {
 	if err := checkName(name); err != nil {
 		panic("saga: New: " + err.Error())

@@ -23,7 +23,7 @@ func (e *againError) Error() string {
 // These are the codes of the failures with which a saga ends although no step has returned "no".
 const (
 	CodeCancelled = "SAGA.cancelled" // the saga was cancelled by [Runner.Cancel]
-	CodeDeadline  = "SAGA.deadline"  // the time [Definition.Deadline] is over
+	CodeDeadline  = "SAGA.deadline"  // the saga has reached its deadline: see [Definition.Deadline]
 	CodeExhausted = "SAGA.exhausted" // a step has failed the maximum number of times
 	CodeUnknown   = "SAGA.unknown"   // the outcome of a call is unknown, and the call was cancelled at its service
 )
@@ -37,7 +37,7 @@ var (
 	// which a saga can no longer be undone).
 	ErrPivot = errors.New("the saga has passed its pivot, so it cannot be cancelled")
 
-	// ErrEnded is in the chain of the error of a call that tries to change a saga which has ended.
+	// ErrEnded is in the chain of the error when a caller tries to change a saga that has already ended.
 	ErrEnded = errors.New("the saga has ended")
 
 	// ErrNothing is in the chain of the error if the saga was not started, or if the stored record of the saga

@@ -26,9 +26,9 @@ const (
 	EventRetried     EventType = "retried"     // a step or its undo has failed, and will be tried again
 	EventHanging     EventType = "hanging"     // a step, an undo or a flow has not returned, although its context has ended; its saga no longer counts for Config.Concurrency
 	EventTaken       EventType = "taken"       // this node has taken over a saga that waited, or whose node has died
-	EventChanged     EventType = "changed"     // the saga that was taken over was begun by another version of its definition
+	EventChanged     EventType = "changed"     // this node has taken over a saga that another version of its definition has begun
 	EventLeft        EventType = "left"        // this node cannot run a saga, and leaves it to another node
-	EventInterrupted EventType = "interrupted" // a run of a saga on this node was interrupted, because the node cannot write or another node has taken the saga over
+	EventInterrupted EventType = "interrupted" // a run of a saga on this node was interrupted, because the node cannot write to the store, or because another node has taken the saga over
 	EventDatabase    EventType = "database"    // the database has failed while the runner looked for due sagas
 )
 

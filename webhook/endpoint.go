@@ -27,9 +27,10 @@ type Endpoint struct {
 	Rate        float64 // the largest number of deliveries per second; 0 means no limit
 	Concurrency int     // the largest number of concurrent deliveries, at most 128; 0 means RelayConfig.Concurrency
 
-	// Secret is the secret of an endpoint that you create. Secret begins with "whsec_" for signatures of version
-	// v1, or with "whsk_" for signatures of version v1a; the rest of Secret is base64. Default: a new secret
-	// from [NewSecret]. The field Secret is empty in an endpoint that was read from the database.
+	// Secret is the secret with which requests are signed. Set Secret only in an endpoint that you create. Secret
+	// begins with "whsec_" for signatures of version v1, or with "whsk_" for signatures of version v1a; the rest
+	// of Secret is base64. Default: a new secret from [NewSecret]. The field Secret is empty in an endpoint that
+	// was read from the database.
 	Secret string
 
 	// PublicKey is the key with which receivers verify v1a signatures. PublicKey begins with "whpk_"; the rest
@@ -67,7 +68,7 @@ type Event struct {
 type Cause string
 
 const (
-	CauseSchedule Cause = ""        // the schedule: a delivery is attempted when it is due
+	CauseSchedule Cause = ""        // the schedule: the delivery was attempted because it was due
 	CauseResend   Cause = "resend"  // a person has called [Endpoints.Resend]
 	CauseRecover  Cause = "recover" // a person has called [Endpoints.Recover]
 	CauseReplay   Cause = "replay"  // a person has called [Endpoints.Replay]

@@ -194,7 +194,7 @@ type Rotation struct {
 	// set Secret, so that you can repeat the rotation.
 	Secret string
 
-	// Overlap is how long requests are also signed with the previous secret. Zero means that requests are no
+	// Overlap is how long requests are also signed with the previous secret. If Overlap is zero, requests are no
 	// longer signed with the previous secret. Set Overlap to zero if the previous secret has leaked.
 	Overlap time.Duration
 }

@@ -29,9 +29,9 @@ const batch = 100 // the maximum number of rows of one transaction
 
 // Recover makes the stopped deliveries of a period (deliveries whose attempts have all failed) due again, and
 // returns the number of these deliveries. Each recovered delivery begins its schedule again. Recover uses small
-// transactions. After an error only some of the deliveries are due; call Recover again to make the remaining
-// deliveries due. If the Endpoints were made with [Hooks.By], each transaction also writes an entry to the audit
-// (the table once_audit). Recover returns [ErrNotFound], [ErrDisabled], or an error of the database.
+// transactions. If Recover returns an error, only a part of the deliveries may be due: call Recover again to make
+// the remaining deliveries due. If the Endpoints were made with [Hooks.By], each transaction also writes an entry
+// to the audit (the table once_audit). Recover returns [ErrNotFound], [ErrDisabled], or an error of the database.
 func (es *Endpoints) Recover(ctx context.Context, tenant, id string, p Period) (recovered int64, err error) {
 	defer es.note()
 	endpoint, after, last, err := es.begin(ctx, tenant, id, &p)

@@ -42,8 +42,9 @@ type RelayConfig struct {
 	// is negative, no endpoint is disabled because of its failures. Default: 5 days.
 	DisableAfter time.Duration
 
-	// MaxBytes limits the size of the data of all deliveries in flight. Deliveries that take longer than a
-	// second may use one half of MaxBytes, and all other deliveries may use the other half. Default: 128 MB.
+	// MaxBytes limits the size of the data of all deliveries in flight. The data of deliveries that take longer
+	// than a second may fill one half of MaxBytes, and the data of all other deliveries may fill the other half.
+	// Default: 128 MB.
 	MaxBytes int64
 
 	// If this process dies, other processes take over its endpoints when TTL has passed. Processes may have

@@ -35,8 +35,8 @@ type Scheme struct {
 	// by commas, semicolons or blanks. A request may also have several headers with this name. Required.
 	Header string
 
-	// Prefix is the text before each signature, such as "sha256=". A part of the header without the prefix is
-	// ignored.
+	// Prefix is the text before each signature, such as "sha256=". A part of the header that does not begin with
+	// Prefix is ignored.
 	Prefix string
 
 	// Encoding is the encoding of a signature. Default: [Hex].
@@ -57,11 +57,12 @@ type Scheme struct {
 	// time.
 	Timestamp string
 
-	// ID is the name of the header, or the path in the JSON body, with the ID of an event. The ID of an
-	// event must be the same when the sender sends the event again. [Receive] requires ID.
+	// ID says where a request contains the ID of its event: ID is the name of a header, or a path in the JSON
+	// body. The ID of an event must be the same when the sender sends the event again. [Receive] requires ID.
 	ID string
 
-	// Type is the name of the header, or the path in the JSON body, with the type of an event.
+	// Type says where a request contains the type of its event: Type is the name of a header, or a path in the
+	// JSON body.
 	Type string
 
 	// Redelivery is how long the sender tries to deliver an event. [Receive] panics if the inbox deletes an ID

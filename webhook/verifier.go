@@ -55,9 +55,9 @@ type Verifier struct {
 // request, the error is [ErrSignature] or [ErrStale], and the message is empty. A request with more than 20
 // signatures is refused. Names in header must be in canonical form, as in [http.Request].
 //
-// When the sender sends an event again, the message has the same ID. The inbox of [Receive] uses the ID to
-// detect duplicates. Without an inbox, store the ID in the transaction of the effect, so that your code can
-// detect duplicates.
+// When the sender sends an event again, the message has the same ID. The inbox of [Receive] uses the ID to detect
+// duplicates. If you do not use an inbox, store the ID of the message in the transaction in which you apply the
+// event, so that your code can detect duplicates.
 func (v *Verifier) Verify(header http.Header, body []byte) (message.Message, error) {
 	if err := v.authenticate(header, body); err != nil {
 		return message.Message{}, err

@@ -24,8 +24,8 @@ type Config struct {
 	// On MySQL and MariaDB, Wait is rounded up to full seconds. Default 5 s.
 	Wait time.Duration
 
-	// MaxBody is the size in bytes of the largest body that Table reads. For a receipt with a larger body,
-	// Table returns an error. Default 16 MiB.
+	// MaxBody is the size in bytes of the largest body that Table reads. If the body of a receipt is larger than
+	// MaxBody, Table returns an error. Default 16 MiB.
 	MaxBody int
 
 	// Archive receives the rows that [Table.Sweep] is about to delete. The method (*archive.Writer).Write can be

@@ -88,8 +88,8 @@ func (g *Guard) Control(network, address string, _ syscall.RawConn) error {
 }
 
 // CheckURL returns an error if the guard does not allow connections to a URL. CheckURL checks the form and the
-// port of the URL, and all addresses that its host name has now. An error that is not [ErrRefused] is an error
-// of the resolver.
+// port of the URL, and all addresses that its host name has now. If the error of CheckURL does not match
+// [ErrRefused], it is an error of the DNS resolver.
 func (g *Guard) CheckURL(ctx context.Context, text string) error {
 	u, err := url.Parse(text)
 	if err != nil {
