@@ -11,12 +11,13 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Discard gives up the dead letters that f selects, and returns the number of discarded letters. The headers
-// and payloads of these letters are erased. If the message of a letter has a position in an order, Discard also
-// gives up this position, so that later messages of the key can be handled. An inbox continues with the next
-// message. An outbox delivers a marker of the type "once.skipped" at this position, with the reason.
+// Discard gives up the dead letters that f selects, and returns the number of discarded letters. Discard erases
+// the headers and payloads of the discarded letters. If the message of a letter has a Seq (a position in the
+// order of its key), Discard also gives up this position, so that later messages of the key can be handled. An
+// inbox continues with the next message of the key. After Discard, an outbox delivers a marker of the type
+// "once.skipped", with the reason, at the position of the discarded message.
 //
-// Discard can be called again. If a redrive tries a letter at the same time, the letter is either
+// It is safe to call Discard again. If a redrive tries a letter during the call of Discard, the letter is either
 // applied or discarded, never both.
 func (l *Letters) Discard(ctx context.Context, f Filter, who, reason string) (discarded int64, err error) {
 	if err := checkSigned(who, reason); err != nil {

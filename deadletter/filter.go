@@ -24,15 +24,15 @@ type Filter struct {
 	Key      string `json:"key,omitempty"`
 	Type     string `json:"type,omitempty"`
 	Class    string `json:"class,omitempty"`
-	Cause    string `json:"cause,omitempty"` // a cause from Groups
+	Cause    string `json:"cause,omitempty"` // the Cause of a [Group], as [Letters.Groups] returns it
 
 	Since  time.Time `json:"since,omitzero"`  // letters that became dead at this time or later
 	Before time.Time `json:"before,omitzero"` // letters that became dead before this time
 
 	State State  `json:"-"` // default: StateDead. Redrive and Discard always select letters in StateDead
 	After string `json:"-"` // for List: the result next of the previous page
-	Limit int    `json:"-"` // for List and Groups: the length of the result; default 50
-	Most  int    `json:"-"` // for List, Count, Groups and a dry run: how many letters of the state are read at most, the oldest first; 0 means all
+	Limit int    `json:"-"` // for List and Groups: the largest length of the result; default 50
+	Most  int    `json:"-"` // for List, Count, Groups and a dry run: the largest number of letters in State that are read, the oldest letter first; 0 means that all letters are read
 }
 
 // where returns the condition of f on once_deadletter, and its arguments.
@@ -80,7 +80,7 @@ func (f Filter) table() (text string, args []any) {
 		[]any{string(f.State), int64(f.Most)}
 }
 
-// String describes the filter in words, for the entries of the audit.
+// String describes the filter in words, for the entries in the audit (the table once_audit).
 func (f Filter) String() string {
 	b, err := json.Marshal(f)
 	if err != nil || string(b) == "{}" {

@@ -29,8 +29,8 @@ type Letters struct {
 	cfg Config
 }
 
-// New returns the [Letters] of the database db. You must have run the migrations in [Migrations] in this
-// database. New does not contact the database.
+// New returns the [Letters] of the database db. Run the migrations in [Migrations] in this database before you
+// use the Letters. New does not contact the database.
 func New(db sqlplane.Database, cfg Config) *Letters { return &Letters{db, cfg} }
 
 // A call that returns ErrNotFound or ErrNoRun has changed nothing, and has returned no letters.
@@ -53,7 +53,7 @@ type Letter struct {
 
 	Headers   map[string]string // set by Show only
 	Payload   []byte            // set by Show only. Payload is erased when the dead letter is resolved (applied, stale or discarded); for Origin "outbox", Payload is read from the message in the outbox
-	Encrypted bool              // Headers and Payload could not be decrypted
+	Encrypted bool              // true if Headers and Payload could not be decrypted
 	Trace     string
 	CreatedAt time.Time // zero if the time is not known
 
@@ -90,7 +90,7 @@ type Attempt struct {
 	Trace  string
 }
 
-// Group is the set of letters with the same cause.
+// Group describes the letters that have the same cause.
 type Group struct {
 	Origin, Consumer, Topic, Class, Cause string
 

@@ -9,8 +9,8 @@ import (
 //go:embed migrations/*/*.sql
 var migrations embed.FS
 
-// Migrations contains the migrations of the tables of dead letters, for the Migrate function of a store.
-// Changes by operators are written to the audit, which needs [operate.Migrations] as well:
+// Migrations contains the migrations of the tables of dead letters, for the Migrate function of a store. Changes
+// by operators are written to the audit (the table once_audit), which needs operate.Migrations as well:
 //
 //	err := pgxstore.Migrate(ctx, pool, operate.Migrations, deadletter.Migrations)
 //

@@ -23,8 +23,8 @@ type RedriveOptions struct {
 	Who, Reason string
 
 	Rate   float64 // how many letters become due in a second, at least 0.0001; 0 means that all letters become due at once
-	Canary bool    // one letter is tried first; the remaining letters become due only after this letter was applied
-	DryRun bool    // only count the letters
+	Canary bool    // if Canary is true, one letter is tried first, and the remaining letters become due only after this letter was applied
+	DryRun bool    // if DryRun is true, Redrive only counts the letters that it would choose
 
 	// Retain is how long the receivers remember the IDs of messages. If the first failure of a message was
 	// longer ago than Retain, the message may have been applied, and the receiver may have deleted its ID.
@@ -61,20 +61,22 @@ type Redrive struct {
 	Applied   int64 // how many letters were resolved: applied, or stale
 	Failed    int64 // how many letters have failed, and are dead again
 	Discarded int64
-	Left      int64  // how many letters were not chosen because they are beyond the retention; set only by a dry run and by Letters.Redrive
+	Left      int64  // how many letters were not chosen because their first failure was longer ago than RedriveOptions.Retain; set only by a dry run and by Letters.Redrive
 	More      bool   // in a dry run: Filter.Most has ended the count, so that Total and Left may be greater
 	Canary    string // the UID of the letter that is tried first; the remaining letters wait until this letter is applied
 
 	chosen bool // no letter is left that could be chosen
 }
 
-// Redrive makes letters due again for the processes that handle them: [Inbox.Run] and relays. Redrive returns
-// as soon as it has chosen all letters, which takes a short time. With a canary (one letter that is tried
-// first), Redrive waits until the canary was applied or has failed. The method Progress returns the results.
+// Redrive makes letters due again for the processes that handle them: [Inbox.Run] and relays. Redrive returns as
+// soon as it has chosen all letters, which takes a short time. If RedriveOptions.Canary is set, Redrive waits
+// until the canary (the letter that is tried first) was applied or has failed. The method Progress returns the
+// results.
 //
 // After an error, or if the process was killed, call Resume to continue the redrive. A second call of Redrive
 // chooses only letters that no redrive has chosen yet. RedriveOptions.Rate says how fast letters become due. If
-// letters become due while no process runs, the next process tries these letters without a limit of the rate.
+// letters become due while no process handles messages, the next process that starts tries these letters without
+// the limit Rate.
 //
 // [Inbox.Run]: https://pkg.go.dev/github.com/oncelib/once/inbox#Inbox.Run
 func (l *Letters) Redrive(ctx context.Context, f Filter, o RedriveOptions) (Redrive, error) {
@@ -209,7 +211,8 @@ func (l *Letters) create(ctx context.Context, uid string, p plan, o RedriveOptio
 // scopeOf returns the scope of a change in the audit.
 func scopeOf(f Filter) string { return strings.TrimSpace("deadletter " + f.Origin + " " + f.Consumer) }
 
-// Progress returns a redrive, with the numbers of its letters by result.
+// Progress returns the redrive with the given UID. For each result, the returned Redrive contains the number of
+// its letters with this result.
 func (l *Letters) Progress(ctx context.Context, uid string) (Redrive, error) {
 	list, err := l.redrives(ctx, "uid = ?", uid)
 	if err == nil && len(list) == 0 {
@@ -221,7 +224,7 @@ func (l *Letters) Progress(ctx context.Context, uid string) (Redrive, error) {
 	return l.counted(ctx, list[0])
 }
 
-// Redrives returns the redrives that are not complete. To continue one of these redrives, call Resume.
+// Redrives returns the redrives that are not complete. To continue a redrive, call Resume.
 func (l *Letters) Redrives(ctx context.Context) ([]Redrive, error) {
 	return l.redrives(ctx, "state = 'running'")
 }
@@ -339,7 +342,7 @@ func (l *Letters) locked(ctx context.Context, r sqlplane.Runner, where string, a
 }
 
 // Resume continues a redrive until all of its letters are chosen or its canary has failed. Several calls of
-// Resume may run at the same time.
+// Resume for one redrive may run at the same time.
 func (l *Letters) Resume(ctx context.Context, uid string) (Redrive, error) {
 	for waits := 0; ; {
 		var is step

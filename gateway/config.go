@@ -19,7 +19,7 @@ import (
 	"github.com/oncelib/once/oncehttp"
 )
 
-// The constants are the defaults of fields of [Config] and [Route].
+// These constants are the defaults of fields of [Config] and [Route].
 const (
 	DefaultIdle       = time.Second
 	DefaultTimeout    = 30 * time.Second
@@ -38,12 +38,12 @@ const (
 // Policy says what a gateway does if the outcome of a forwarded request is unknown.
 type Policy string
 
-// The constants are the policies of a [Route].
+// These constants are the policies of a [Route].
 const (
 	PolicyStop           Policy = "stop"             // the request is not forwarded again until an operator decides: the client gets 409
 	PolicyCheck          Policy = "check"            // the gateway reads the receipt to find out the outcome: see [Receipts]; until the gateway has seen a receipt of the route, PolicyCheck works like PolicyStop
 	PolicyForwardSameKey Policy = "forward_same_key" // the service itself remembers the client's key, so the gateway forwards the request again, until the time Route.UpstreamKeepsKeys is over
-	PolicyRetry          Policy = "retry"            // the owner of the route declares that a second forward does no harm
+	PolicyRetry          Policy = "retry"            // the gateway forwards the request again, because the owner of the route declares that a second forward does no harm
 	PolicyFail           Policy = "fail"             // the gateway works like PolicyStop until Route.FailAfter has passed, and then stores the final answer that the outcome is unknown
 )
 
@@ -68,10 +68,10 @@ type Config struct {
 	// Receipts reads the commit receipts of the service. Receipts is required if a route has PolicyCheck, or if Store is nil.
 	Receipts Receipts
 
-	// ReceiptsKept is how long the service keeps receipts. ReceiptsKept must not be longer than the retention
-	// with which any process sweeps receipts. A missing receipt proves that a forward had no effect only
-	// until nine tenths of ReceiptsKept have passed since the forward. After nine tenths of ReceiptsKept a
-	// sweep may have deleted the receipt, so the outcome is unknown until an operator decides. Default:
+	// ReceiptsKept is how long the service keeps receipts. ReceiptsKept must not be longer than the retention of
+	// any process that sweeps (deletes) receipts. A missing receipt proves that a forward had no effect only
+	// until nine tenths of ReceiptsKept have passed since the forward. After nine tenths of ReceiptsKept a sweep
+	// may have deleted the receipt, so the outcome is unknown until an operator decides. Default:
 	// DefaultReceiptsKept. If receipts are never swept, set [once.Forever].
 	ReceiptsKept time.Duration
 
@@ -83,11 +83,12 @@ type Config struct {
 	// routes delay the other routes: each call of a blocked route takes up to 5 s. Default 16.
 	ReceiptsAtOnce int
 
-	// Principal returns the caller of a request, for routes with keys: see [HeaderPrincipal] and [oncehttp.SharedPrincipal]. Required.
+	// Principal returns the name of the caller of a request, for routes with keys: see [HeaderPrincipal] and
+	// [oncehttp.SharedPrincipal]. Required.
 	Principal func(*http.Request) string
 
-	// Quota limits the bytes that are stored for each principal, over all routes. If a principal is above the limit, the gateway answers the
-	// principal's new requests with 429 and does not forward them. Quota requires Store. Default: nil, no limit.
+	// Quota limits the bytes that are stored for each principal (caller), in all routes together. If a principal is above the limit, the
+	// gateway answers the principal's new requests with 429 and does not forward them. Quota requires Store. Default: nil, no limit.
 	Quota *limit.Quota
 
 	// TrustedProxies are the networks of proxies that may set X-Forwarded-For, X-Forwarded-Proto and
@@ -95,14 +96,15 @@ type Config struct {
 	// X-Forwarded-Proto and X-Forwarded-Host. Default: no proxy is trusted.
 	TrustedProxies []netip.Prefix
 
-	// Routes are the kinds of requests that have keys. All other requests are forwarded without a key.
+	// Routes are the kinds of requests that have keys. A request that matches no route is forwarded each time
+	// that it arrives, even if it has a key.
 	Routes []Route
 
 	// Hidden are prefixes of paths for which clients get 404, in any letter case and in any spelling. If a path has
 	// ".." or a parameter such as ";x=1", services read the path in different ways. A client gets 404 for a path
-	// with ".." or a parameter if all segments of a prefix are in the path, in the order of the prefix. Hide the
-	// endpoint under which the service serves receipts: this endpoint shows stored answers, and can prevent
-	// operations from committing.
+	// with ".." or a parameter if the path contains all segments of one prefix, in the same order as the prefix.
+	// Hide the path under which the service serves receipts, because a client that reaches this path can read
+	// stored answers and can prevent operations from committing.
 	Hidden []string
 
 	// Idle is how long an unused connection to the service is kept open. Idle must be shorter than the
@@ -135,11 +137,11 @@ type Route struct {
 	// PolicyForwardSameKey, and is not used by any other policy.
 	UpstreamKeepsKeys time.Duration
 
-	// PolicyFail applies when FailAfter has passed since the request was forwarded. If the outcome is
-	// still unknown after FailAfter, the gateway stores a final answer which says that the outcome is
-	// unknown. The database sets the time of the forward, and the gateway compares this time with its
-	// own clock. So choose a FailAfter that is much longer than the two clocks can differ. Default:
-	// 24 h.
+	// PolicyFail applies when FailAfter has passed since the request was forwarded. If the outcome is still
+	// unknown after FailAfter, the gateway stores a final answer which says that the outcome is unknown. The
+	// database sets the time of the forward, and the gateway compares this time with its own clock. So choose a
+	// FailAfter that is much longer than the largest possible difference between the clock of the database and
+	// the clock of the gateway. Default: 24 h.
 	FailAfter time.Duration
 
 	// If Optional is true, requests without a key are forwarded. Default: false, a request without a
@@ -154,8 +156,8 @@ type Route struct {
 	// limit of Gate. Default: 30 s.
 	BodyTimeout time.Duration
 
-	// Wait is how long a duplicate waits for the answer to another request with the same key, which is in flight. Default: 0, the duplicate gets
-	// 409 at once.
+	// If another request with the same key is in flight, Wait is how long a duplicate waits for the answer to the other request. Default: 0, the
+	// duplicate gets 409 at once.
 	Wait time.Duration
 
 	// Retain is how long answers are kept. Default: the retention of the engine, or Config.ReceiptsKept
@@ -163,18 +165,19 @@ type Route struct {
 	Retain time.Duration
 
 	// If KeyTime is true and a key is a UUID of version 7, the time in the key counts as the time of the first attempt: see [oncehttp.Config].
-	// If the first attempt of a request is so old that its record may be deleted, the request is refused.
+	// If the first attempt of a request is so old that the record of the request may already be deleted, the request is refused.
 	KeyTime bool
 
-	// UUIDKeys accepts only keys that are UUIDs in lower case: see [oncehttp.KeyFormat]. A request with another key is refused and not forwarded.
+	// UUIDKeys accepts only keys that are UUIDs in lower case: see [oncehttp.KeyFormat]. A request whose key is not a UUID in lower case is
+	// refused and not forwarded.
 	UUIDKeys bool
 
-	// MaxRequest is the largest accepted request body, in bytes. A request with a larger body is answered with 413. A body of more than 256 KiB is
-	// held in a file. Default: 64 MiB.
+	// MaxRequest is the largest accepted request body, in bytes. A request whose body is larger than MaxRequest is answered with 413. A body of
+	// more than 256 KiB is held in a file. Default: 64 MiB.
 	MaxRequest int64
 
-	// MaxStored is the largest answer that is stored, in bytes. A larger answer is streamed to the first caller, and a retry gets 409. Default: 1
-	// MiB.
+	// MaxStored is the largest answer that is stored, in bytes. An answer that is larger than MaxStored is streamed to the first caller, and a
+	// retry gets 409. Default: 1 MiB.
 	MaxStored int64
 
 	// Headers are the names of answer headers that are stored in addition to the headers that [oncehttp.Config] stores by default.
@@ -187,21 +190,22 @@ type Route struct {
 	// Begin is called before each forward. The parameter again is true if a gateway may have forwarded the same
 	// request before (for this attempt or for an earlier attempt of the client), and the earlier forward can no
 	// longer take effect. If Begin returns an error, the request is not forwarded, and its key can be used again.
-	// The function done is called with the result of the forward. Default: nil, nothing is called.
+	// The returned function done is called with the result of the forward. Default: nil, nothing is called.
 	Begin func(again bool) (done func(Forwarded), err error)
 }
 
-// Forwarded is the result of a forward, as the function done of [Route].Begin receives it.
+// Forwarded is the result of a forward. The function done that Route.Begin has returned receives a Forwarded.
 type Forwarded struct {
-	Class     string      // one of not_sent, refused, completed, unknown_body and unknown
+	Class     string      // the kind of the result: not_sent, refused, completed, unknown_body or unknown; docs/gateway.md describes these kinds
 	Status    int         // the status of the answer, or the HTTP status that corresponds to its grpc-status; 0 means no answer
 	Header    http.Header // the header of the answer; the function done must not change the header
 	Took      time.Duration
 	Abandoned bool // true if the caller of the gateway has ended the forward, so that the result proves nothing about the service
 }
 
-// HeaderPrincipal returns a Config.Principal that reads the principal from a header of requests from the trusted networks. A request from any other
-// address has no principal, and gets 401 on a route with keys.
+// HeaderPrincipal returns a function for Config.Principal. The function reads the principal (the name of the caller) from a header of the request,
+// but only if the request comes from one of the trusted networks. A request from any other address has no principal, and gets 401 on a route with
+// keys.
 func HeaderPrincipal(header string, trusted ...netip.Prefix) func(*http.Request) string {
 	name := http.CanonicalHeaderKey(header)
 	return func(r *http.Request) string {

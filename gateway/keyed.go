@@ -373,8 +373,9 @@ func (f *forward) ownReceipt(ctx context.Context) bool {
 	return true
 }
 
-// Handlers returns the handlers for a [lease.Completer] with AskOnly. On routes with PolicyCheck, the handlers
-// look for the receipts of operations whose outcome is unknown, even if no client sends the request again.
+// Handlers returns the handlers for a [lease.Completer] whose field AskOnly is true. On routes with PolicyCheck,
+// the handlers look for the receipts of operations whose outcome is unknown, even if no client sends the request
+// of the operation again.
 func (g *Gateway) Handlers() lease.Handlers {
 	handlers := lease.Handlers{}
 	for _, rt := range g.routes {

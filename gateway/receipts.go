@@ -6,8 +6,8 @@ import (
 )
 
 // The gateway sets the headers OperationHeader and FingerprintHeader in each request that it forwards. The
-// service writes the values of both headers into the receipt. If a client sends one of these headers, the
-// gateway does not forward the client's value.
+// service writes the values of both headers into the receipt. If a client sends the header OperationHeader or
+// FingerprintHeader, the gateway does not forward the value that the client has sent.
 const (
 	OperationHeader   = "Once-Operation"   // a UUID: the primary key of the receipt
 	FingerprintHeader = "Once-Fingerprint" // the fingerprint of the request, in hexadecimal
@@ -21,9 +21,9 @@ const (
 	OutcomeNotExecuted = "not-executed"
 )
 
-// Receipt is a row that a service has committed in the transaction in which it did the work of an operation. If
-// a receipt exists, the work is done. If a tombstone (a row that Settle has written in place of the receipt)
-// exists, the transaction of the service cannot commit any more.
+// Receipt is a row that a service has committed in the transaction in which the service did the work of an
+// operation. If a receipt exists, the work is done. If a tombstone (a row that Settle has written in place of the
+// receipt) exists, the transaction of the service cannot commit any more.
 type Receipt struct {
 	Operation   string      // the value of OperationHeader
 	Fingerprint string      // the value of FingerprintHeader; "" if the service has not stored the fingerprint; the gateway then does not compare fingerprints
@@ -44,7 +44,7 @@ type Receipts interface {
 	// If no receipt exists, Settle writes a tombstone, a row that prevents the service from writing a receipt.
 	// Then Settle reads the receipt or the tombstone. The result of Settle is final: either the receipt or the
 	// tombstone. Settle waits for a transaction of the service that has inserted the receipt and has not
-	// committed. If ctx ends while Settle waits, or if anything else fails, Settle returns an error. After an
-	// error the outcome is still unknown, and a tombstone may exist.
+	// committed. If ctx ends while Settle waits, or if anything else fails, Settle returns an error. If Settle
+	// has returned an error, the outcome is still unknown, and a tombstone may exist.
 	Settle(ctx context.Context, operation string) (Receipt, error)
 }

@@ -13,7 +13,7 @@ import (
 // of the region that has forwarded the request.
 const HopHeader = "Once-Home-Hop"
 
-// The constants are the codes of the problems of [Handler].
+// These constants are the codes in the problem documents (RFC 9457) with which [Handler] answers.
 const (
 	ProblemUnavailable oncehttp.ProblemCode = "TRANSIENT.home_unavailable"  // 503: the home of the tenant (the region that executes its operations) cannot be reached, or the answer of the home was lost
 	ProblemMisdirected oncehttp.ProblemCode = "TRANSIENT.home_elsewhere"    // 421: two regions disagree about the home of the tenant
@@ -41,22 +41,22 @@ type Config struct {
 	Timeout time.Duration
 
 	// MaxBody is the size in bytes of the largest body of a forwarded request, and of the largest body of an
-	// answer to a forwarded request. A request with a larger body is answered with 413. If the answer has a
-	// larger body, the client gets 503, as if the answer were incomplete. The bodies of the request and of
-	// the answer are held in memory. Default: 16 MiB.
+	// answer to a forwarded request. A request whose body is larger than MaxBody is answered with 413. If the
+	// body of an answer is larger than MaxBody, the client gets 503, as if the answer were incomplete. The bodies
+	// of the request and of the answer are held in memory. Default: 16 MiB.
 	MaxBody int64
 }
 
-// Handler returns a handler that serves requests of this region's tenants with next, and forwards each other
-// request to the home of its tenant (the region that executes the tenant's operations). The returned handler
-// reads the whole request before it forwards the request, and sends the answer only after it has received the
-// whole answer. If a forwarded request arrives and the home of its tenant is another region, the answer is 421
-// and names the other region. The region that has forwarded the request learns the home from the answer with
-// 421, and sends the request to the home, or serves the request with next if it is the home itself. Only the
-// region that has received a request from the client forwards the request, at most three times. So a request
-// never circulates between regions whose maps differ. Before a region answers 421, and after a forward that has
-// failed or was answered with 503, the region reads the home of the tenant in its own database, if a [Store] has
-// the same Map. Handler panics if cfg is invalid.
+// Handler returns a handler that serves the requests of this region's tenants with next, and forwards each
+// request of another tenant to the home of the tenant (the region that executes the tenant's operations). The
+// returned handler reads the whole request before it forwards the request, and sends the answer only after it has
+// received the whole answer. If a region receives a forwarded request of a tenant whose home is another region,
+// the region answers 421, and the answer names the home. The region that has forwarded the request learns the
+// home from the answer with 421, and sends the request to the home, or serves the request with next if it is the
+// home itself. Only the region that has received a request from the client forwards the request, at most three
+// times. So a request never circulates between regions whose maps differ. Before a region answers 421, and after
+// a forward that has failed or was answered with 503, the region reads the home of the tenant in its own
+// database, if a [Store] uses the same Map as the Handler. Handler panics if cfg is invalid.
 func Handler(cfg Config, next http.Handler) http.Handler {
 	if cfg.Region == "" || cfg.Map == nil || cfg.Tenant == nil || cfg.URL == nil || cfg.Timeout < 0 || cfg.MaxBody < 0 {
 		panic("home: Handler: Region, Map, Tenant and URL are required, and Timeout and MaxBody must not be negative")

@@ -26,7 +26,8 @@ type Map struct {
 	read func(ctx context.Context, tenant string) Pin // adds the home in the database of this region; nil without a Store
 }
 
-// NewMap returns a map of these regions, without pins (fixed regions of tenants). NewMap panics if the name of a region is empty or occurs twice.
+// NewMap returns a map of the given regions, without pins (fixed regions of tenants). NewMap panics if the name of a region is empty or occurs
+// twice.
 func NewMap(regions ...string) *Map {
 	regions = slices.Sorted(slices.Values(regions))
 	if len(regions) == 0 || slices.Contains(regions, "") || len(slices.Compact(slices.Clone(regions))) < len(regions) {
@@ -36,8 +37,8 @@ func NewMap(regions ...string) *Map {
 }
 
 // Home returns the home of a tenant: the pin of the tenant, or, if the map has no pin of the tenant, the region
-// with the highest hash of region and tenant (rendezvous hashing). If a region is added to the map, rendezvous
-// hashing moves only the tenants that the new region gets, and only tenants without a pin.
+// with the highest hash of region and tenant (rendezvous hashing). If a region is added to the map, some tenants
+// without a pin get the new region as their home, and all other tenants keep their homes.
 func (m *Map) Home(tenant string) Pin {
 	m.mu.RLock()
 	p, is := m.pins[tenant]
@@ -55,8 +56,8 @@ func (m *Map) Home(tenant string) Pin {
 	return p
 }
 
-// Pin stores p as the home of a tenant, unless the map has a pin of the tenant with a higher epoch. So pins may arrive late and in any order. Pin
-// reports whether the map has changed.
+// Pin stores p as the home of a tenant, unless the map has a pin of the tenant with a higher epoch. So Pin may be called with pins that are old,
+// and in any order. Pin reports whether the map has changed.
 func (m *Map) Pin(tenant string, p Pin) (news bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,7 +80,8 @@ func (m *Map) ask(ctx context.Context, tenant string) Pin {
 	return m.Home(tenant)
 }
 
-// ReadFile stores the pins of a file that "once home move --pins" has written.
+// ReadFile reads a file that the command "once home move --pins" has written, and stores the pins of the file in
+// the map.
 func (m *Map) ReadFile(name string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {

@@ -27,8 +27,8 @@ type Mover struct {
 	// Publish updates the maps of all regions, by [Map.Pin]. Publish may be called again with the same pin.
 	// Default: nil, nothing is called. In every case Move stores the new home in all databases that Move can
 	// reach. A process whose map is outdated learns the new home when its region refuses an operation of the
-	// tenant, or when it forwards a request of the tenant. Until the process has learned the new home, clients may
-	// get 503 or 421. After a 503 or 421 a client may send the same request again.
+	// tenant, or when the process forwards a request of the tenant. Until the process has learned the new home,
+	// clients may get 503 or 421. After a 503 or 421 a client may send the same request again.
 	Publish func(ctx context.Context, tenant string, p Pin) error
 }
 
@@ -83,7 +83,7 @@ func (m Mover) Show(ctx context.Context, tenant string) (list []Standing, err er
 // that the old home is the home of the tenant.
 //
 // A move has several steps. The old home (the region that owned the tenant before) refuses new commits of the
-// tenant, and Move waits for transactions that are committing. Move calls the function Mover.Rows. In one
+// tenant, and Move waits for transactions that are committing. Then Move calls the function [Mover.Rows]. In one
 // transaction in the new region, Move writes copies of the tenant's operations and of the times at which the
 // tenant's sagas continue, and makes the new region the owner. Then Move deletes the copied rows in the old
 // region, stores the new home in the other databases, and calls Publish.

@@ -46,9 +46,9 @@ var (
 )
 
 // New returns a store that wraps s. s must be a pgxstore or a sqlstore on PostgreSQL or SQLite, whose database
-// was migrated with [Migrations]; otherwise New panics. If the database knows a later move of a tenant than
-// the Map named regions, the Store writes the new home of the tenant to the Map when the Store refuses an
-// operation of the tenant, or when a [Handler] with the same Map asks for the home.
+// was migrated with [Migrations]; otherwise New panics. If the database contains a later move of a tenant than
+// the Map that is passed as regions, the Store writes the new home of the tenant to the Map when the Store
+// refuses an operation of the tenant, or when a [Handler] with the same Map asks for the home.
 func New[TX any](s store.Store[TX], regions *Map) *Store[TX] {
 	h := &Store[TX]{base: s, regions: regions}
 	var ok bool
@@ -77,7 +77,7 @@ func New[TX any](s store.Store[TX], regions *Map) *Store[TX] {
 	return h
 }
 
-// Unwrap gives [store.As] access to the optional interfaces of the store that s wraps.
+// Unwrap returns the store that s wraps, so that [store.As] finds the optional interfaces of the wrapped store.
 func (s *Store[TX]) Unwrap() any { return s.seen }
 
 // owned holds the statements that fail unless this region owns the tenant and no move has begun. A row that a move has locked is skipped like a
@@ -101,8 +101,8 @@ func (s *Store[TX]) check(tenant string) store.Statement {
 	return st
 }
 
-// Require makes tx commit only if this region owns tenant. Call Require in transactions that execute no operation. On pgxstore the check runs
-// together with the commit, and the commit returns the error.
+// After Require, tx commits only if the region of the Store owns tenant. Call Require in transactions of a tenant that execute no operation
+// of an engine. On pgxstore the check runs together with the commit, and the commit returns the error.
 func (s *Store[TX]) Require(ctx context.Context, tx TX, tenant string) error {
 	return s.refused(ctx, tenant, s.seen.On(tx).Append(ctx, s.check(tenant)))
 }
@@ -115,8 +115,8 @@ func (s *Store[TX]) under(c store.Change) store.Change {
 	return c
 }
 
-// NotHomeError is returned if the region does not own a tenant, or is moving the tenant to another region. Nothing was applied, and the request may
-// be sent again with the same key.
+// NotHomeError is returned if the region does not own a tenant, or is moving the tenant to another region. If an operation returns NotHomeError,
+// nothing was applied, and the request may be sent again with the same key.
 type NotHomeError struct {
 	Tenant string
 	Pin    // the home of the tenant, as far as the database knows; zero if the database does not contain the home
@@ -149,8 +149,8 @@ func (s *Store[TX]) homeOf(ctx context.Context, tenant string) (p Pin) {
 	return p
 }
 
-// Read implements [store.Operations]. Read also finds operations that this region executed before the tenant
-// was moved away, while their rows exist.
+// Read implements [store.Operations]. Read also finds operations that this region executed before their tenant
+// was moved to another region, as long as the rows of these operations exist.
 func (s *Store[TX]) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	return s.base.Read(ctx, id)
 }

@@ -14,11 +14,11 @@ var owners = []string{"", string(owner.Saga), string(owner.Gateway)}
 // ends are the texts that may follow the tenant in a scope. The last one is an escaped slash.
 var ends = []string{" ", "/", "%2F"}
 
-// TenantOf returns the tenant at the beginning of a scope: the text before the first blank or slash. Scopes of
-// package oncehttp begin with a tenant if the principal is the tenant, or if the principal begins with the
-// tenant and a slash. In scopes that your program makes, escape the tenant with [url.PathEscape]. If a scope
-// has no blank and no slash, TenantOf returns "". For the scope of a saga's operation, TenantOf returns the
-// tenant in the ID of the saga.
+// TenantOf returns the tenant at the beginning of a scope: the text before the first blank or slash. A scope that
+// package oncehttp makes begins with a tenant if the principal is the name of the tenant, or if the principal
+// begins with the name of the tenant and a slash. In a scope that your program makes, escape the name of the
+// tenant with url.PathEscape. If a scope has no blank and no slash, TenantOf returns "". For the scope of a
+// saga's operation, TenantOf returns the tenant in the ID of the saga.
 func TenantOf(scope string) string {
 	scope = strings.TrimPrefix(scope, string(owner.Of(scope)))
 	for _, end := range ends {

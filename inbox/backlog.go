@@ -57,8 +57,9 @@ func (in *Inbox[TX]) Hanging() int {
 	return n
 }
 
-// Attach includes the backlog of a consumer in [Inbox.Backlog], until detach is called. The consumers in the
-// modules for brokers call Attach.
+// Attach includes the backlog of a consumer in [Inbox.Backlog], until the returned function detach is called. The
+// function that is passed to Attach returns the backlog of the consumer. The consumers in the modules of this
+// library for NATS, Kafka and other brokers call Attach.
 func (in *Inbox[TX]) Attach(of func() Backlog) (detach func()) { return in.consumers.add(of) }
 
 // consumers holds the functions that return the backlogs of the attached consumers.

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrDeadLettered is the error of [Do] if the message is a dead letter: the inbox has given the message up, so
-// the message has no result. If Do returns ErrDeadLettered, acknowledge the message.
+// the message has no result. If Do returns ErrDeadLettered, the consumer must acknowledge the message.
 var ErrDeadLettered = errors.New("inbox: the inbox has given the message up, and the message is a dead letter. Try: once deadletter list --letters")
 
 // Do is like [Inbox.Handle], but the handler returns a result. Use Do if the caller must answer each delivery

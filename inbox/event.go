@@ -19,7 +19,7 @@ const (
 	Duplicate    Outcome = "duplicate"     // the message was applied before
 	Stale        Outcome = "stale"         // with LatestVersion: a later version was applied before
 	Parked       Outcome = "parked"        // with InOrder: the message is stored, and is applied after the earlier messages of its key
-	Skipped      Outcome = "skipped"       // the message is a marker: see message.TypeSkipped
+	Skipped      Outcome = "skipped"       // the message is a marker, which replaces a skipped message: see message.TypeSkipped
 	DeadLettered Outcome = "dead_lettered" // the message has become a dead letter, in this call or before, and waits for the decision of a person
 )
 
@@ -34,8 +34,8 @@ type Result struct {
 	Wait time.Duration
 }
 
-// Observer receives the events of an inbox. The method Observe must return quickly. The trace of a message is
-// in Message.Trace.
+// Observer receives the events of an inbox. The method Observe must return quickly. The trace of the message is
+// in e.Message.Trace.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -54,11 +54,11 @@ const (
 	EventFailed       EventType = "failed"        // an attempt has failed; After is the pause before the next attempt
 	EventGap          EventType = "gap"           // a key has waited for a missing message for longer than Config.GapAlarm; a message that has arrived and fails is not missing
 	EventDatabase     EventType = "database"      // the database has failed; Run waits
-	EventReusedSeq    EventType = "reused_seq"    // the message is dropped, because a message with another ID was applied with the same Seq before; this event replaces EventDuplicate or EventStale
+	EventReusedSeq    EventType = "reused_seq"    // the message is dropped, because a message with another ID was applied with the same Seq before; an inbox sends EventReusedSeq instead of EventDuplicate or EventStale
 	EventSameBody     EventType = "same_body"     // a message was applied whose payload another message of the same source also had: see Config.ReportSameBody
 )
 
-// State is the state of a message before and after an event.
+// State is the state of a message before or after an [Event] of the inbox.
 type State string
 
 // These are the states of a message.

@@ -27,17 +27,18 @@ type Sighting struct {
 
 	Letter string // Letter is the UID of the newest dead letter of the event; "" if the event has no dead letter.
 
-	Failing Failing // Failing has the failed attempts, with StateFailing and StateParked. The message may have been applied after these attempts, if its ID was deleted after Config.Retain.
+	Failing Failing // With StateFailing and StateParked, Failing contains the failed attempts of the message. If the ID of the message was deleted after Config.Retain, the message may have been applied after the attempts in Failing.
 }
 
 // mostInboxes limits the number of pairs of consumer and source that Find searches.
 const mostInboxes = 200
 
-// Find returns the states of at most 64 events in the inboxes of a database, by the IDs of the messages. If a
-// message has its Source, Find searches only that source. If a message has Source, Topic, Key and Seq, Find also
-// searches inboxes with an order. If the ID of a message is empty, Find searches only inboxes with an order, and
-// looks for an inbox that has applied or parked the Seq of the message. Find makes two or three look-ups for each
-// consumer and source, each by an index. Find searches only the first 200 pairs of consumer and source.
+// Find returns the states of at most 64 events in the inboxes of a database, by the IDs of the messages. If the
+// field Source of a message is set, Find searches only this source. If Source, Topic, Key and Seq of a message
+// are set, Find also searches inboxes whose Config.Order is InOrder or LatestVersion. If the ID of a message is
+// empty, Find searches only inboxes with InOrder or LatestVersion, and looks for an inbox that has applied or
+// parked the Seq of the message. Find makes two or three look-ups for each consumer and source, each by an index.
+// Find searches only the first 200 pairs of consumer and source.
 func Find(ctx context.Context, db sqlplane.Database, events ...message.Message) (list []Sighting, err error) {
 	f := finding{db: db, at: map[sighted]*Sighting{}}
 	if len(events) == 0 {

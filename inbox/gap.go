@@ -26,8 +26,8 @@ type Gap struct {
 
 	Seq    int64     // the number of the missing message
 	Parked int64     // the number of parked messages
-	Since  time.Time // when the first of the parked messages was parked, or when a message of the key was last applied or skipped; by the clock of the database
-	Dead   bool      // the missing message is a dead letter: redrive (try again) or discard the dead letter, or call Skip
+	Since  time.Time // when the key began to wait, by the clock of the database: when its first waiting message was parked, or when a message of the key was last applied or skipped
+	Dead   bool      // true if the missing message is a dead letter: redrive (try again) or discard the dead letter, or call Skip
 
 	Failing Failing // Failing is set if the missing message has arrived and its attempts fail: then repair the handler. Failing is zero if the message has not arrived, or if Dead is set.
 }
@@ -74,8 +74,8 @@ func scanGap(row sqlplane.Row, more ...any) (g Gap, err error) {
 }
 
 // GapsUpTo returns one page of gaps (keys that wait for a missing message). GapsUpTo reads only keys of consumer
-// that have parked messages, which wait in the database for an earlier message. The parameter most is the
-// largest number of keys that GapsUpTo reads. The gap that has waited longest is the first in the list. The
+// that have parked messages (messages that wait in the database for an earlier message). The parameter most is
+// the largest number of keys that GapsUpTo reads. The gap that has waited longest is the first in the list. The
 // result more reports whether other gaps may exist. GapsUpTo reads a few rows for each key.
 func GapsUpTo(ctx context.Context, db sqlplane.Database, consumer string, most int) (list []Gap, more bool, err error) {
 	// PostgreSQL may compute an EXISTS for all parked messages at once, and then reads all of them. It computes this subquery only for the rows of the page.
@@ -101,18 +101,19 @@ func GapsUpTo(ctx context.Context, db sqlplane.Database, consumer string, most i
 // ErrNotNext says that Skip has changed nothing, because the key of the message does not wait for this message.
 var ErrNotNext = errors.New("inbox: the message cannot be skipped, because its key does not wait for this message")
 
-// Skip gives up the message for which a key waits, because the message is missing for good or is a dead letter.
-// Later messages of the key are applied when they are delivered, and parked messages are applied when Run looks
-// for due messages the next time. If the skipped message is a dead letter, the dead letter remains. A later
-// redrive (another try) does not apply this dead letter, because the key has already continued with later
-// messages. Skip writes the operator and the reason to the audit in the same commit, so Skip also needs the
-// migrations of package operate. A second Skip of the same message changes nothing.
+// Skip gives up the message seq, for which a key waits. Call Skip if the message seq is lost for good, or is a
+// dead letter. Later messages of the key are applied when they are delivered, and parked messages are applied
+// when Run looks for due messages the next time. If the skipped message is a dead letter, the dead letter
+// remains. A later redrive (another try) does not apply this dead letter, because the key has already continued
+// with later messages. Skip writes the operator and the reason to the audit (the table once_audit) in the same
+// commit, so Skip also needs the migrations of package operate. A second Skip of the same message changes
+// nothing.
 //
 // The error is ErrNotNext in three cases: the key waits for another message than seq; the message seq is parked
 // and is being tried; or the message seq has arrived and its attempts fail. If the message seq is being tried or
-// its attempts fail, wait until this message is a dead letter. After a Skip, a redelivery of the message would
-// count as a duplicate, and the message would be lost. If the broker has lost a message whose attempts fail,
-// call StartAt to give the message up.
+// its attempts fail, wait until this message is a dead letter. Skip does not give up a message whose attempts
+// fail, because a redelivery of the message would then count as a duplicate, and the message would be lost. If
+// the broker has lost a message whose attempts fail, call StartAt to give the message up.
 func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq int64, who, reason string) error {
 	s, err := in.target(source, topic, key, seq)
 	if err != nil {
@@ -161,9 +162,10 @@ func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq in
 }
 
 // StartAt makes a key begin at seq: the message with this Seq becomes the next message to apply. Use StartAt for
-// a consumer that is added when earlier messages no longer exist. Earlier messages count as duplicates, and
-// earlier parked messages are dropped. StartAt does not move a key back: if the key is already after seq,
-// StartAt returns an error and changes nothing. StartAt writes to the audit in the same way as Skip.
+// a consumer that is added when earlier messages no longer exist. Messages of the key with a smaller Seq than seq
+// count as duplicates, and parked messages with a smaller Seq than seq are dropped. StartAt does not move a key
+// back: if the key is already after seq, StartAt returns an error and changes nothing. Like Skip, StartAt writes
+// the operator and the reason to the audit (the table once_audit).
 func (in *Inbox[TX]) StartAt(ctx context.Context, source, topic, key string, seq int64, who, reason string) error {
 	s, err := in.target(source, topic, key, seq)
 	if err != nil {

@@ -20,7 +20,8 @@ func (w Waiting) age() time.Duration {
 }
 
 // Gauges implements [gauge.Source]. Gauges returns the number of parked messages of the consumer (messages that
-// wait in the database for an earlier message), the longest wait of a key, and the numbers of [Inbox.Backlog].
+// wait in the database for an earlier message), the longest wait of a key, and the numbers Ready, Postponed,
+// Paused and Hanging of [Inbox.Backlog].
 func (in *Inbox[TX]) Gauges(ctx context.Context) ([]gauge.Value, error) {
 	// Both limits keep the query fast when very many messages are parked.
 	const query = `select (select count(*) from (select 1 from once_inbox_parked where consumer = ? limit ?) m), NOW,

@@ -14,26 +14,26 @@ import (
 // letter. After an error the message must be delivered again, but not before the time that [retry.Classify]
 // finds in the error.
 //
-// fn runs in the transaction that also records that the message was applied. After the commit, Handle applies
-// the parked messages (stored messages that have waited for this message) that are now next in their key. Each
-// parked message has its own transaction, and Handle does not return its result.
+// fn runs in the transaction that also records that the message was applied. After the commit, Handle applies the
+// parked messages (stored messages that have waited for this message) that are now next in their key. Handle
+// applies each parked message in its own transaction, and does not return the results of parked messages.
 //
-// Cancelling ctx ends fn's statements, but not a COMMIT. If the answer to a COMMIT is lost, Handle looks the
-// message up before it returns.
+// Cancelling ctx ends fn's statements, but not a COMMIT. If the answer to a COMMIT is lost, Handle asks the
+// database whether the message was applied, before Handle returns.
 func (in *Inbox[TX]) Handle(ctx context.Context, m message.Message, fn Handler[TX]) (Outcome, error) {
 	r := in.HandleBatch(ctx, []message.Message{m}, fn)[0]
 	return r.Outcome, r.Err
 }
 
 // HandleBatch applies messages in one transaction, and returns the result of each message, in the order of
-// messages. If a message fails, HandleBatch applies the messages again, each under a savepoint, so that the
-// other messages of the batch can succeed. After a message has failed, later messages of the same source, topic
-// and key are not tried in this batch, even with AnyOrder. If a handler does not return in time
-// (Config.HandlerTimeout), the messages before the message of this handler are applied, and the messages after
-// it must be delivered again.
+// messages. If a message fails, HandleBatch applies the messages again, each under a savepoint, so that the other
+// messages of the batch can succeed. After a message has failed, later messages of the same source, topic and key
+// are not tried in this batch, even with AnyOrder. If the handler of a message does not return in time
+// (Config.HandlerTimeout), the earlier messages of the batch are applied, and the later messages of the batch
+// must be delivered again.
 //
-// HandleBatch calls fn sequentially, in the order of messages. With InOrder and LatestVersion, the messages of
-// one key must be in the order of their Seq.
+// HandleBatch calls fn sequentially, in the order of messages. If Config.Order is [InOrder] or [LatestVersion],
+// the messages of one key must be in the order of their Seq.
 func (in *Inbox[TX]) HandleBatch(ctx context.Context, messages []message.Message, fn Handler[TX]) []Result {
 	items := make([]*item, len(messages))
 	first := make(map[identity]*item, len(messages))

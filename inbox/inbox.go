@@ -18,8 +18,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Order is the order in which messages are applied. A message without a Key or a Seq has no order, and is
-// applied once with every Order.
+// Order is the order in which messages are applied. A message without a Key or a Seq has no order, and is applied
+// once, whatever the Order of the inbox is.
 type Order uint8
 
 // These are the orders in which an inbox can apply messages.
@@ -59,25 +59,26 @@ type Config struct {
 	// attempts, pauses between 1 second and 5 minutes with full jitter.
 	Policy *retry.Policy
 
-	// Retain is how long the ID of an applied message is kept, by the clock of the database. A message that is
-	// delivered again after the time Retain is applied again. So Retain must be longer than the time in which a
-	// redelivery is possible: the retention of the broker plus the longest delay in an outbox. The position of a
-	// key (the Seq of its last applied message) is kept for ever. Default 7 days.
+	// Retain is how long the ID of an applied message is kept, by the clock of the database. If a message is
+	// delivered again after the time Retain, the message is applied a second time. So Retain must be longer than
+	// the time in which a redelivery is possible: the retention of the broker plus the longest delay in an
+	// outbox. The position of a key (the Seq of its last applied message) is kept for ever. Default 7 days.
 	Retain time.Duration
 
-	// RetainOf overrides Retain for some sources.
+	// RetainOf contains, for some sources, a time that replaces Retain. The key is the source (the field Source
+	// of a message).
 	RetainOf map[string]time.Duration
 
 	// Redelivery is the longest time between two deliveries of one message, if you know it. New panics if
 	// Retain, or a value of RetainOf, is shorter than Redelivery. Default: not checked.
 	Redelivery time.Duration
 
-	// ReportSameBody makes the inbox compare the payloads of messages with different IDs. If a message with the
-	// same payload but another ID was applied before, the observer receives an [EventSameBody], and the new message is applied nevertheless. A
-	// message is compared only with messages of the same consumer and source whose IDs are still kept. The usual
-	// reason is a sender that gives an event a new ID when it sends the event again. ReportSameBody costs a row
-	// for each message with a payload, and a look-up after each commit. If two messages with the same payload
-	// are applied at the same time, both may be reported. Default: off.
+	// ReportSameBody makes the inbox compare the payloads of messages with different IDs. If a message with the same payload but another ID
+	// was applied before, the observer receives an [EventSameBody], and the new message is applied nevertheless. A message is compared only
+	// with messages of the same consumer and source whose IDs are still kept. The usual reason for two messages with the same payload is a
+	// sender that gives an event a new ID when it sends the event again. ReportSameBody costs a row for each message with a payload, and a
+	// look-up after each commit. If two messages with the same payload are applied at the same time, both messages may be reported.
+	// Default: off.
 	ReportSameBody bool
 
 	// With [LatestVersion], MaxJump is the largest allowed difference between the Seq of a message and the last
@@ -87,27 +88,27 @@ type Config struct {
 	// exceeds MaxJump. Default 2^42, so that a Seq may be a time in milliseconds since 1970.
 	MaxJump int64
 
-	// GapAlarm is how long a key waits for a missing message before the observer gets an EventGap. A message
-	// that has arrived and whose attempts fail does not count as missing. But if no attempt follows for an hour,
-	// the message counts as missing. If twice the longest pause of Policy, or GapAlarm, is longer than an hour,
-	// this longer time replaces the hour. Default 1 minute.
+	// GapAlarm is how long a key waits for a missing message before the observer gets an EventGap. A message that
+	// has arrived and whose attempts fail does not count as missing. But a message whose attempts fail also
+	// counts as missing if the message is not tried again for an hour. If GapAlarm, or twice the longest pause of
+	// Policy, is longer than an hour, the longest of these times replaces the hour. Default 1 minute.
 	GapAlarm time.Duration
 
-	// MaxPayload is the largest length of a payload, in bytes. A message with a longer payload becomes a dead
-	// letter without its payload. With InOrder, a message with a longer payload becomes a dead letter only when
-	// it is the next message of its key. While earlier messages of its key are missing, a message with a longer
-	// payload is refused with [ErrTooFarAhead]. Default [message.MaxPayload].
+	// MaxPayload is the largest length of a payload, in bytes. A message whose payload is longer than MaxPayload
+	// becomes a dead letter, which does not contain the payload. With InOrder, a message whose payload is longer
+	// than MaxPayload becomes a dead letter only when it is the next message of its key; while earlier messages
+	// of its key are missing, the message is refused with [ErrTooFarAhead]. Default [message.MaxPayload].
 	MaxPayload int
 
 	// Isolation is the isolation level of the transactions. READ COMMITTED is recommended: at higher levels,
 	// concurrent messages of one key cause serialization failures and run again.
 	Isolation store.Isolation
 
-	// HandlerTimeout limits the time of one call of a handler. After this time the context of the handler
-	// ends, and the attempt counts as failed ([ErrHandlerTimeout]). If the handler has not returned one second
-	// later, its transaction is rolled back, and the handler can no longer write in this transaction. As long
-	// as this handler is running, further attempts of its message fail without a call of the handler. Default
-	// 30 s.
+	// HandlerTimeout limits the time of one call of a handler. When HandlerTimeout has passed, the context of the
+	// handler ends, and the attempt counts as failed ([ErrHandlerTimeout]). If the handler has not returned one
+	// second later, its transaction is rolled back, and the handler can no longer write in this transaction. As
+	// long as a handler that was too slow is still running, further attempts of its message fail without a call
+	// of the handler. Default 30 s.
 	HandlerTimeout time.Duration
 
 	// Timeouts are the timeouts of the transactions. Each field that is set overrides the same

@@ -119,9 +119,9 @@ func (p *pass[TX]) apply(ctx context.Context, it *item) error {
 
 var errBehind = errors.New("the message was not tried, because an earlier message of its key has failed. Try: deliver the message again after the earlier one")
 
-// ErrTooFarAhead says that earlier messages of the key are missing, and that the message cannot be parked
-// (stored in the database until they arrive) because its payload is longer than Config.MaxPayload. Deliver the
-// message again later.
+// ErrTooFarAhead says that earlier messages of the key are missing, and that the message cannot be parked (stored
+// in the database until they arrive) because its payload is longer than Config.MaxPayload. After ErrTooFarAhead,
+// the message must be delivered again later.
 var ErrTooFarAhead = errors.New("inbox: the message cannot be applied yet, because earlier messages of its key are missing, and its payload is too large to be stored until they arrive")
 
 // turn reports whether a message is the next message of its key. If it is not, turn sets the outcome or the error

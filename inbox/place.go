@@ -11,13 +11,13 @@ import (
 
 // Place is the position in the sequence of a key, in a form for people to read.
 type Place struct {
-	Known  bool  // a message of the key has arrived
+	Known  bool  // true if a message of the key has arrived
 	Seq    int64 // the Seq of the last message that was applied or skipped
 	Parked int64 // the number of parked messages
-	Dead   bool  // the next message is a dead letter
+	Dead   bool  // true if the next message of the key is a dead letter
 	Below  int64 // how many messages are parked before the message seq that the caller asked for; at most 10,000 are counted
-	More   bool  // more messages than Below may be parked before the message seq
-	There  bool  // the message seq that the caller asked for is parked
+	More   bool  // true if more messages than Below may be parked before the message seq
+	There  bool  // true if the message seq that the caller asked for is parked
 
 	Failing Failing // Failing is set if the next message, Seq + 1, has arrived and its attempts fail. Failing is zero if the next message has not arrived, or if Dead is set.
 }
@@ -27,7 +27,7 @@ const mostBelow = 10_000
 
 // Place returns the position of a key: the Seq of the last message of the key that was applied or skipped. The
 // parameter seq is the Seq of any message of the key. The fields Below and There of the result describe the
-// message seq.
+// message whose Seq is the parameter seq.
 func (in *Inbox[TX]) Place(ctx context.Context, source, topic, key string, seq int64) (p Place, err error) {
 	s, err := in.target(source, topic, key, seq)
 	if err != nil {
@@ -64,8 +64,8 @@ type ParkedMessage struct {
 }
 
 // ParkedOf returns parked messages (messages that wait in the database for an earlier message) of a key in the
-// order of their Seq, beginning with the first Seq that is greater than after. The parameter most limits the
-// number of messages.
+// order of their Seq, beginning with the first Seq that is greater than the parameter after. The parameter most
+// limits the number of messages.
 func ParkedOf(ctx context.Context, db sqlplane.Database, consumer, source, topic, key string, after int64, most int) (list []ParkedMessage, err error) {
 	const query = `select seq, event_id, event_type, parked_at, next_at from once_inbox_parked
  where consumer = ? and source = ? and topic = ? and KEY = ? and seq > ? order by consumer, source, topic, KEY, seq limit ?`
@@ -79,9 +79,9 @@ func ParkedOf(ctx context.Context, db sqlplane.Database, consumer, source, topic
 	return list, err
 }
 
-// Consumers returns the names of the consumers of a database in sorted order. The list contains only names that
-// sort after the value of the parameter after. The parameter most limits the number of names. Consumers finds
-// each name by two look-ups in indexes.
+// Consumers returns the names of the consumers of a database in sorted order. The list begins with the first name
+// that sorts after the value of the parameter after. The parameter most limits the number of names. Consumers
+// finds each name by two look-ups in indexes.
 func Consumers(ctx context.Context, db sqlplane.Database, after string, most int) (list []string, err error) {
 	query := dialect.Text(db.Dialect(), "select min(c) from (select min(consumer) c from once_inbox_position where consumer > ? union all select min(consumer) from once_inbox where consumer > ?) x")
 	// One look-up for each name, because "distinct" would read the whole index.

@@ -11,17 +11,17 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Renumber makes the inbox accept the numbers of a sender that was restored from a backup. The parameter source
-// names the sender, and the parameter after is the number that outbox.Box.Renumber has returned. After the
-// restore, the next message of each key of source has the number after+1. The numbers between the last applied
-// message of a key and after+1 are never used. Keys that wait for one of these unused numbers continue with the
-// message after+1. Renumber returns the number of keys that continue.
+// Renumber makes the inbox accept the numbers (Message.Seq) of a sender whose database was restored from a
+// backup. The parameter source names the sender, and the parameter after is the number that outbox.Box.Renumber
+// has returned. After the restore, the next message of each key of source has the number after+1. The numbers
+// between the last applied message of a key and after+1 are never used. Keys that wait for one of these unused
+// numbers continue with the message after+1. Renumber returns the number of keys that continue.
 //
 // Before the call, apply all messages that the sender has sent, or accept their loss: a message with a smaller
-// number that arrives later counts as a duplicate. If an earlier message of a key is parked (stored until
-// earlier messages are applied) or is a dead letter, the key keeps waiting until a person decides. Renumber
-// writes to the audit in the same way as Skip. You can call Renumber again: then keys that have begun to wait
-// since the first call also continue.
+// number that arrives later counts as a duplicate. If an earlier message of a key is parked (stored until earlier
+// messages are applied) or is a dead letter, the key keeps waiting until a person decides. Like Skip, Renumber
+// writes the operator and the reason to the audit (the table once_audit). You can call Renumber again: then keys
+// that have begun to wait since the first call also continue.
 func (in *Inbox[TX]) Renumber(ctx context.Context, source string, after int64, who, reason string) (keys int, err error) {
 	s, err := in.target(source, "", "-", after)
 	if err != nil {

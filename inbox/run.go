@@ -28,10 +28,9 @@ const (
 // Run works in the background until ctx ends. Run applies dead letters that an operator has redriven (made due
 // for another try). Run applies parked messages whose earlier messages are applied, and parked messages that are
 // due again after a failure. Run reports gaps, and deletes the IDs of messages after their retention. Any number
-// of processes can call Run at the same time. When ctx has ended, Run waits until the handlers that it has
-// called have returned, or have used up their time limit. After that, Run returns nil. While the database fails,
-// Run reports the errors to the observer and waits. If the tables do not exist when Run begins, Run returns an
-// error at once.
+// of processes can call Run at the same time. When ctx has ended, Run waits until the handlers that it has called
+// have returned or have used up their time limit, and then returns nil. While the database fails, Run reports the
+// errors to the observer and waits. If the tables do not exist when Run begins, Run returns an error at once.
 func (in *Inbox[TX]) Run(ctx context.Context, fn Handler[TX]) error {
 	// Without the tables no retry would help, so the service learns of it at once.
 	if err := in.checkTables(ctx); err != nil {
@@ -268,9 +267,9 @@ func (in *Inbox[TX]) tellGaps(ctx context.Context, told map[Gap]bool) (map[Gap]b
 }
 
 // Sweep deletes the IDs of applied messages after their retention, by the clock of the database. [Inbox.Run]
-// calls Sweep. The ID of a message with a waiting dead letter is kept. Sweep also deletes attempts and resolved
-// dead letters that are older than 30 days and also older than Config.Retain, at most 1,000 attempts and 1,000
-// dead letters in each call.
+// calls Sweep. Sweep does not delete the ID of a message whose dead letter still waits for the decision of a
+// person. Sweep also deletes attempts and resolved (applied or discarded) dead letters that are older than 30
+// days and also older than Config.Retain, at most 1,000 attempts and 1,000 dead letters in each call.
 func (in *Inbox[TX]) Sweep(ctx context.Context) error {
 	if err := in.sweepSources(ctx, "once_inbox", sweep[in.db.Dialect()]); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Span describes the handling of a message for a [Tracer].
+// Span describes, for a [Tracer], how a message is handled.
 type Span struct {
 	Consumer string
 	Message  message.Message // the message, without its payload
@@ -16,10 +16,10 @@ type Span struct {
 
 // Tracer starts a span for each run of the handler, and for each message that is done without a handler.
 type Tracer interface {
-	// InboxSpan is called when a handler begins to run, and when a message needs no handler. The handler gets
-	// the returned context. The function end is called one time, with the error of the handler, or with the
-	// error because of which the message became a dead letter. The commit is not part of this span, but of the
-	// span of the inbox's operation.
+	// InboxSpan is called when a handler begins to run, and when a message needs no handler. The handler gets the
+	// returned context. The function end is called one time, with the error of the handler, or with the error
+	// because of which the message became a dead letter. The span of Tracer does not contain the commit, because
+	// the commit is part of the span of the inbox's operation.
 	InboxSpan(ctx context.Context, s Span) (_ context.Context, end func(error))
 }
 

@@ -55,8 +55,9 @@ func CheckHeadersSize(h map[string]string, most int) error {
 	return nil
 }
 
-// CheckHeaders returns a copy of headers for sending, with names in lower case. CheckHeaders returns an error
-// if a name or a value is not valid in HTTP, or if a name belongs to the delivery: see [IsOfDelivery].
+// CheckHeaders returns a copy of headers for sending, with names in lower case. CheckHeaders returns an error if
+// a name or a value is not valid in HTTP, or if a name belongs to the delivery (HTTP or the publisher itself
+// writes a header with this name): see [IsOfDelivery].
 func CheckHeaders(h map[string]string) (map[string]string, error) {
 	if len(h) == 0 {
 		return h, nil

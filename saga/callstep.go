@@ -13,15 +13,15 @@ import (
 type CallStep[In, Out any] struct{ *step }
 
 // Call returns a step that calls another service. The intent (the note that the call will be made) and the input
-// are committed before the call, and the service's answer is committed with the next commit of the saga. Every
-// process that makes this call, at any time, uses the same key and the same input (the parameters key and in of
-// fn).
+// are committed before the call, and the service's answer is committed with the next commit of the saga. If the
+// call is repeated later or by another process, the key and the input (the parameters key and in of fn) are the
+// same as in the first call.
 //
-// If fn returns a [once.Failure], the service has refused. If fn returns [Again], the service has answered "not
-// yet". An error of [lease.NotSent] says that the call was not made. After an error of another kind than
-// once.Failure, Again and lease.NotSent, the call may have taken effect: then SafeToRepeat, DedupedFor, Check or
-// Cancel decides how the saga continues. If the step has none of these four, the saga is stuck until a person
-// decides.
+// If fn returns a [once.Failure], the service has refused the call. If fn returns [Again], the service has
+// answered "not yet". An error that [lease.NotSent] has made says that the call was not made. After an error of
+// another kind than once.Failure, Again and lease.NotSent, the call may have taken effect: then SafeToRepeat,
+// DedupedFor, Check or Cancel decides how the saga continues. If the step has none of SafeToRepeat, DedupedFor,
+// Check and Cancel, the saga is stuck until a person decides.
 func Call[In, Out any](name string, fn func(ctx context.Context, key string, in In) (Out, error)) *CallStep[In, Out] {
 	s := newStep(name, kindCall, reflect.TypeFor[Out]())
 	s.call = func(ctx context.Context, key string, in json.RawMessage) (json.RawMessage, error) {
@@ -35,9 +35,10 @@ func Call[In, Out any](name string, fn func(ctx context.Context, key string, in 
 // call: a repeated call gets the input that the flow computes at that time.
 func (s *CallStep[In, Out]) SafeToRepeat() *CallStep[In, Out] { s.repeats, s.life = true, 0; return s }
 
-// DedupedFor says that the service deduplicates by the key, and remembers a key for the time life. The call is
-// repeated until nine tenths of life have passed since the intent (the note that the call will be made) was
-// committed. If the call returns the error of [Again], a new intent is committed before the next attempt.
+// DedupedFor says that the service deduplicates by the key, and remembers a key for the time life. While the
+// outcome of the call is unknown, the call is repeated, but only until nine tenths of life have passed since the
+// intent (the note that the call will be made) was committed. If the call returns the error of [Again], a new
+// intent is committed before the next attempt.
 func (s *CallStep[In, Out]) DedupedFor(life time.Duration) *CallStep[In, Out] {
 	s.repeats, s.life = life > 0, life
 	return s
@@ -68,9 +69,10 @@ func (s *CallStep[In, Out]) Undo(fn func(ctx context.Context, key string, in In,
 	return s
 }
 
-// Cancel sets an undo for a service that can undo a call by its key, even before the call arrives. After fn,
-// the service must refuse a call with this key that arrives later. The function fn gets the key of the call,
-// whatever the outcome of the call was. The function fn must be safe to repeat.
+// Cancel sets the function fn, which undoes a call by the key of the call, even if the call has not yet arrived
+// at the service. After fn has returned nil, the service must refuse a call that arrives later with the same key.
+// The function fn gets the key of the call, whatever the outcome of the call was. The function fn must be safe to
+// repeat.
 func (s *CallStep[In, Out]) Cancel(fn func(ctx context.Context, key string, in In) error) *CallStep[In, Out] {
 	s.cancel = func(ctx context.Context, key string, in json.RawMessage) error {
 		return decoded(in, json.RawMessage("null"), func(i In, _ *struct{}) error { return fn(ctx, key, i) })

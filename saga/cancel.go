@@ -11,10 +11,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Wake ends the wait of a saga together with the commit of tx, in which the caller writes the data that the
-// saga waits for. If a node is running the saga at the time of the commit, the next wait of the saga ends at
-// once. On a store without tables, Wake has an effect only on a saga that is already waiting. If the saga
-// does not exist or has ended, Wake does nothing.
+// Wake ends the wait of a saga together with the commit of tx, in which the caller writes the data that the saga
+// waits for. If a node is running the saga at the time of the commit, the next wait of the saga ends at once. On
+// a store without SQL tables, Wake has an effect only on a saga that is already waiting. If the saga does not
+// exist or has ended, Wake does nothing.
 func (r *Runner[TX]) Wake(ctx context.Context, tx TX, id ID) error {
 	rec, err := r.ops.Read(ctx, id.store())
 	if err != nil || rec.State != store.StateRunning && rec.State != store.StateWaiting {
@@ -33,10 +33,11 @@ func (r *Runner[TX]) Wake(ctx context.Context, tx TX, id ID) error {
 }
 
 // Cancel tells a saga to undo its steps (to compensate). Cancel takes effect when tx commits. The caller that has
-// started the saga gets a failure with [CodeCancelled]. After the commit, a node that still runs the flow of the
-// saga can commit nothing more. If the pivot is running, the outcome of the pivot decides whether the saga is
-// cancelled. The error is [ErrPivot] after the pivot, and [ErrEnded] after the end of the saga. If a call has no
-// known outcome yet, the error has the code [once.CodeInFlight]: then call Cancel again.
+// started the saga gets a failure with [CodeCancelled]. After the commit of tx, a node that still runs the flow
+// of the saga can commit no further step. If the pivot is running, the outcome of the pivot decides whether the
+// saga is cancelled. If the saga has passed its pivot, Cancel returns [ErrPivot]. If the saga has ended, Cancel
+// returns [ErrEnded]. If the outcome of a call of the saga is not known yet, the error of Cancel has the code
+// [once.CodeInFlight]: call Cancel again later.
 func (r *Runner[TX]) Cancel(ctx context.Context, tx TX, id ID, reason string) error {
 	return r.changeIn(ctx, tx, id, func(rec store.Record, s *saved) (bool, error) { return cancel(id.store(), rec, s, reason) })
 }

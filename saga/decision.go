@@ -24,9 +24,9 @@ type Action string
 // These are the actions of a Decision. ActionRetry, ActionSkip and ActionForce are only for a saga that is
 // stuck.
 const (
-	ActionRetry  Action = "retry"  // the saga continues at the same step, with the full number of tries
-	ActionSkip   Action = "skip"   // the saga continues without the undo of Step: a person has undone the step, or its effect stays
-	ActionForce  Action = "force"  // the saga continues with the outcome that the person supplies for the call Step
+	ActionRetry  Action = "retry"  // the saga continues at the same step, and the count of failed tries begins again at 0
+	ActionSkip   Action = "skip"   // the saga continues without running the undo of the step that Decision.Step names: a person has undone the step, or the effect of the step stays
+	ActionForce  Action = "force"  // the saga continues with the outcome that the person supplies for the call that Decision.Step names
 	ActionCancel Action = "cancel" // the saga begins to undo its steps: see [Runner.Cancel]
 	ActionWake   Action = "wake"   // the wait of the saga ends: see [Runner.Wake]
 )
@@ -35,20 +35,21 @@ const (
 type Decision struct {
 	Action Action
 
-	// Step is the full name, as in [Status], of the step that ActionSkip or ActionForce decides about.
+	// Step is the full name of the step that ActionSkip or ActionForce decides about, as in StepStatus.Step.
 	Step string
 
-	// Call, if it is set, is the key, as in [Status], of the call that ActionForce decides about. If the saga
-	// has made another call since then, Decide changes nothing.
+	// Call, if it is set, is the key of the call that ActionForce decides about, as in StepStatus.Key. If the
+	// saga has made another call since the person has read the [Status], Decide changes nothing.
 	Call string
 
-	// Fence, if it is not zero, is the fence (a number that grows with each change) of the record that the
-	// person has seen. If the saga has continued since then, Decide changes nothing.
+	// Fence, if it is not zero, is the fence (a number that grows with each change) of the record that the person
+	// has seen. If the saga has continued since the person has seen the record, Decide changes nothing.
 	Fence int64
 
-	// Value, with ActionForce, is the result of the call, as JSON. Value says that the call has happened.
-	// ActionForce without Value says that the call has not happened and never will. After ActionForce without
-	// Value, the call is made again under another key, unless the saga has begun to undo its steps.
+	// Value, with ActionForce, is the result of the call, as JSON. If Value is set, the decision says that the
+	// call has happened. ActionForce without Value says that the call has not happened and never will. After
+	// ActionForce without Value, the call is made again under another key, unless the saga has begun to undo its
+	// steps.
 	Value json.RawMessage
 
 	// Who names the person who decides, and Reason says why. Who and Reason are written to the audit (table
@@ -81,12 +82,12 @@ func (d Decision) check() error {
 }
 
 // Decide stores a decision about a saga, and returns the effect of the decision in words. Decide needs only the
-// store of the saga, not the definition of the saga: any node that has the definition then continues the saga.
-// An error with the code [once.CodeMismatch] says that the decision does not fit the state of the saga, and that
-// nothing was changed. For ActionCancel, Decide also returns the errors of [Runner.Cancel]. An error with the
-// code [once.CodeConflict] says that the saga has continued during the call of Decide. Then another decision was
-// stored, or this decision was stored but the answer to its commit was lost. Look at the saga's status before
-// you decide again.
+// store of the saga, not the definition of the saga: after the decision, any node that has the definition
+// continues the saga. An error with the code [once.CodeMismatch] says that the decision does not fit the state of
+// the saga, and that nothing was changed. For ActionCancel, Decide also returns the errors of [Runner.Cancel]. An
+// error with the code once.CodeConflict says that the saga has continued during the call of Decide: either
+// another decision was stored, or this decision was stored and the answer to its commit was lost. After
+// once.CodeConflict, look at the saga's status before you call Decide again.
 func Decide(ctx context.Context, ops store.Operations, id ID, d Decision) (detail string, err error) {
 	if err := d.check(); err != nil {
 		return "", err

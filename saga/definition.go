@@ -40,8 +40,8 @@ func (id ID) check() error {
 	return nil
 }
 
-// Context is the argument of a flow, which passes it to its steps. The function of a step gets a plain
-// [context.Context], so that the function cannot run other steps.
+// Context is the first argument of a flow. The flow passes its Context to the method Do of each step. The
+// function of a step gets a plain [context.Context], so that the function cannot run other steps.
 type Context struct {
 	context.Context //nolint:containedctx // Context is a context
 
@@ -64,10 +64,10 @@ type definition struct {
 
 func (d *definition) core() *definition { return d }
 
-// New returns the definition of a saga: a flow, and the steps that the flow may run. The flow is ordinary Go
-// code that must depend only on its input and the results of its steps. The flow runs again from its
-// beginning whenever the saga continues, and a finished step then returns its earlier result. New panics if
-// names are invalid or not unique.
+// New returns the definition of a saga: a flow, and the steps that the flow may run. The flow is ordinary Go code
+// that must depend only on its input and the results of its steps. The flow runs again from its beginning
+// whenever the saga continues, and a step that an earlier run has finished returns its stored result. New panics
+// if names are invalid or not unique.
 func New[In, Out any](name string, flow func(ctx Context, in In) (Out, error), steps ...Step) *Definition[In, Out] {
 	if err := checkName(name); err != nil {
 		panic("saga: New: " + err.Error())
@@ -90,8 +90,9 @@ func New[In, Out any](name string, flow func(ctx Context, in In) (Out, error), s
 	return &Definition[In, Out]{d}
 }
 
-// Deadline sets how long after its start a saga begins to undo its steps, unless the saga has ended or passed
-// its pivot. Default: no deadline.
+// Deadline sets the deadline of a saga: the parameter after is the time from the start of the saga to its
+// deadline. If the saga has neither ended nor passed its pivot at its deadline, the saga begins to undo its
+// steps. Default: no deadline.
 func (d *Definition[In, Out]) Deadline(after time.Duration) *Definition[In, Out] {
 	d.deadline = after
 	return d

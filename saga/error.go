@@ -9,9 +9,9 @@ import (
 	"github.com/oncelib/once"
 )
 
-// Again returns an error for a step or a flow that cannot continue yet. The step or the flow runs again after
-// the time d, or after a [Runner.Wake]. A run that returns the error of Again does not count as a try. Until the
-// next run the saga holds neither a lock nor a connection.
+// Again returns an error for a step or a flow that cannot continue yet. The step or the flow runs again after the
+// time d, or after a [Runner.Wake]. A run that returns an error of Again does not count as a try (see
+// [Config].Attempts). Until the next run the saga holds neither a lock nor a connection.
 func Again(d time.Duration) error { return &againError{d} }
 
 type againError struct{ after time.Duration }
@@ -23,21 +23,21 @@ func (e *againError) Error() string {
 // These are the codes of the failures with which a saga ends although no step has returned "no".
 const (
 	CodeCancelled = "SAGA.cancelled" // the saga was cancelled by [Runner.Cancel]
-	CodeDeadline  = "SAGA.deadline"  // the time [Definition.Deadline] is over
+	CodeDeadline  = "SAGA.deadline"  // the saga has reached its deadline: see [Definition.Deadline]
 	CodeExhausted = "SAGA.exhausted" // a step has failed the maximum number of times
 	CodeUnknown   = "SAGA.unknown"   // the outcome of a call is unknown, and the call was cancelled at its service
 )
 
 var (
-	// ErrStuck is in the chain of the error of a saga that cannot continue until a person decides. See
-	// [Decide].
+	// ErrStuck is in the chain of the error if the saga is stuck: the saga does not continue before a person has
+	// decided. See [Decide].
 	ErrStuck = errors.New("the saga is stuck until an operator decides")
 
 	// ErrPivot is in the chain of the error when a caller tries to cancel a saga after its pivot (the step after
 	// which a saga can no longer be undone).
 	ErrPivot = errors.New("the saga has passed its pivot, so it cannot be cancelled")
 
-	// ErrEnded is in the chain of the error of a call that tries to change a saga which has ended.
+	// ErrEnded is in the chain of the error when a caller tries to change a saga that has already ended.
 	ErrEnded = errors.New("the saga has ended")
 
 	// ErrNothing is in the chain of the error if the saga was not started, or if the stored record of the saga

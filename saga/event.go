@@ -18,7 +18,7 @@ type Observer interface {
 type EventType string
 
 const (
-	EventDefined     EventType = "defined"     // a runner was made for a definition, or for a step of a definition: then Step is the name of the step
+	EventDefined     EventType = "defined"     // a runner was made; the event is sent one time for each definition, with an empty Step, and one time for each step of each definition
 	EventCompleted   EventType = "completed"   // a saga has ended with all its effects; the event is not sent if the answer to the last commit of the saga was lost
 	EventCompensated EventType = "compensated" // a saga has ended, and its effects are undone; the event is not sent if the answer to the last commit of the saga was lost
 	EventStuck       EventType = "stuck"       // a person must decide about a saga; Err says why
@@ -26,9 +26,9 @@ const (
 	EventRetried     EventType = "retried"     // a step or its undo has failed, and will be tried again
 	EventHanging     EventType = "hanging"     // a step, an undo or a flow has not returned, although its context has ended; its saga no longer counts for Config.Concurrency
 	EventTaken       EventType = "taken"       // this node has taken over a saga that waited, or whose node has died
-	EventChanged     EventType = "changed"     // the saga that was taken over was begun by another version of its definition
+	EventChanged     EventType = "changed"     // this node has taken over a saga that another version of its definition has begun
 	EventLeft        EventType = "left"        // this node cannot run a saga, and leaves it to another node
-	EventInterrupted EventType = "interrupted" // a run of a saga on this node was interrupted, because the node cannot write or another node has taken the saga over
+	EventInterrupted EventType = "interrupted" // a run of a saga on this node was interrupted, because the node cannot write to the store, or because another node has taken the saga over
 	EventDatabase    EventType = "database"    // the database has failed while the runner looked for due sagas
 )
 

@@ -15,9 +15,10 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Gauges returns a source of gauges of all sagas in db: the number of sagas that wait although they are due, the
-// number of stuck sagas, and the number of sagas that have passed their pivot and have not ended. The source of
-// gauges reads only the database, so the source also works while no runner runs.
+// Gauges returns a source of gauges (current numbers for a monitoring system) of all sagas in db: the number of
+// sagas that wait although they are due, the number of stuck sagas, and the number of sagas that have passed
+// their pivot and have not ended. The source of gauges reads only the database, so the source also works while no
+// runner runs.
 func Gauges(db sqlplane.Database) gauge.Func {
 	return func(ctx context.Context) ([]gauge.Value, error) {
 		due, dueFor, err := countDue(ctx, db)

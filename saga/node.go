@@ -51,9 +51,9 @@ type Config struct {
 	// Default: 1 s for Backoff, 1 min for MaxBackoff.
 	Backoff, MaxBackoff time.Duration
 
-	// Timeouts are the timeouts of the transactions of steps. After a COMMIT whose answer was lost, the next
-	// run of a step may wait for rows that the transaction of the previous run still locks. Defaults: 5 s
-	// for a connection and for a lock, StepTimeout for a statement and between statements.
+	// Timeouts are the timeouts of the transactions of steps. After a COMMIT whose answer was lost, the next run
+	// of a step may wait for rows that the transaction of the previous run still locks. Defaults: 5 s for a
+	// connection and for a lock, StepTimeout for a statement and for the pause between two statements.
 	Timeouts store.Timeouts
 
 	// Encrypter, if it is set, encrypts the inputs and results of steps, the texts of failures, and the result

@@ -18,7 +18,8 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Runner runs sagas on a store, on this node. [Runner.Run] also continues sagas that other nodes have begun.
+// Runner runs the sagas of a store on this node (process). [Runner.Run] also continues sagas that other nodes
+// have begun.
 type Runner[TX any] struct {
 	*node
 
@@ -31,9 +32,9 @@ type Runner[TX any] struct {
 	works  sync.WaitGroup
 }
 
-// NewRunner returns a runner for the definitions. The runner does not touch sagas of other definitions.
-// NewRunner panics if cfg or the definitions are invalid, or if the store cannot renew leases or write in a
-// transaction of the user ([store.Renewer], [upkeep.Writer]).
+// NewRunner returns a runner for the definitions. The runner does not touch sagas of other definitions. NewRunner
+// panics if cfg or the definitions are invalid, or if the store does not implement store.Renewer (to renew
+// leases) or upkeep.Writer (to write in a transaction of the user).
 func NewRunner[TX any](s store.Store[TX], cfg Config, definitions ...AnyDefinition) *Runner[TX] {
 	cfg = cfg.withDefaults()
 	renewer, renews := store.As[store.Renewer](s)
@@ -80,9 +81,9 @@ func NewRunner[TX any](s store.Store[TX], cfg Config, definitions ...AnyDefiniti
 func (r *Runner[TX]) Stats() Stats { return r.stats() }
 
 // Run runs due sagas, and sagas whose node has died, until ctx ends. When ctx has ended, each saga on this node stops
-// after its current step, and Run returns when all these sagas have stopped; other nodes continue them. Run does not
-// wait for a saga that [Do] or [Handle.Result] begins after the end of ctx: such a saga begins no step. Run returns
-// an error immediately if the table of the package is missing, or if Run was called before.
+// after its current step, and Run returns when all these sagas have stopped; other nodes continue the stopped sagas.
+// If Do or [Handle.Result] begins a saga after the end of ctx, this saga begins no step, and Run does not wait for
+// it. Run returns an error immediately if the table of the package is missing, or if Run was called before.
 func (r *Runner[TX]) Run(ctx context.Context) error {
 	if _, err := r.due.look(ctx, 1, 1); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("saga: the runner cannot read the due sagas: %w", err)

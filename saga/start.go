@@ -15,9 +15,9 @@ import (
 
 // Start starts a saga in a transaction of the caller: the saga is started if and only if tx commits. After the
 // commit any node may run the saga; [Handle.Result] runs the saga in this process. If the saga was already
-// started with the same input, Start changes nothing and returns a handle of this saga. If the saga was already
-// started with another input, the error has the code [once.CodeMismatch]. If another transaction is starting the
-// same saga, Start waits for the end of that transaction.
+// started with the same input, Start changes nothing and returns a handle of the started saga. If the saga was
+// already started with another input, the error has the code [once.CodeMismatch]. If another transaction is
+// starting the same saga, Start waits for the end of that transaction.
 func Start[TX, In, Out any](ctx context.Context, r *Runner[TX], tx TX, d *Definition[In, Out], id ID, in In) (*Handle[Out], error) {
 	h, err := handleOf[TX](r, d, id, in)
 	if err != nil {
@@ -49,8 +49,8 @@ func Start[TX, In, Out any](ctx context.Context, r *Runner[TX], tx TX, d *Defini
 }
 
 // Do starts a saga and runs it in this process. The start is part of the commit of the saga's first step. If the
-// saga was already started with the same input, Do returns the outcome of this saga. See [Handle.Result] for the
-// results of Do.
+// saga with this ID was already started with the same input, Do returns the outcome of the started saga. See
+// [Handle.Result] for the results of Do.
 func Do[TX, In, Out any](ctx context.Context, r *Runner[TX], d *Definition[In, Out], id ID, in In) (out Out, err error) {
 	h, err := handleOf[TX](r, d, id, in)
 	if err != nil {
@@ -108,7 +108,7 @@ func (h *Handle[Out]) compare(rec store.Record) error {
 //
 // The error of Result is one of the following:
 //
-//   - nil: the flow has returned the value, and all steps of the saga have taken effect.
+//   - nil: the flow has returned the value out, and all steps of the saga have taken effect.
 //   - a [once.Failure]: the saga has turned (it has begun to undo its steps), and all effects that have an undo
 //     are undone. The failure says why the saga has turned.
 //   - [once.CodeUnknown], with [ErrStuck]: a person must decide. The saga continues after the decision, and Result can be called again.

@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// The states of a saga, for people and scripts.
+// These constants are the states of a saga in [Status], for people and scripts.
 const (
 	StateRunning     = "running"
 	StateWaiting     = "waiting"
@@ -44,9 +44,9 @@ type Status struct {
 	Pivot  string          `json:"pivot,omitempty"`     // the name of the finished pivot, after which the saga cannot compensate
 	Tries  int             `json:"tries,omitempty"`     // how many tries of the next step or undo have failed
 	Due    time.Time       `json:"due,omitzero"`        // when a waiting saga continues, by the clock of the node that has written the time
-	Input  json.RawMessage `json:"input,omitempty"`     // deleted at the end of the saga unless Config.KeepData is set
+	Input  json.RawMessage `json:"input,omitempty"`     // the input of the saga; it is deleted at the end of the saga, unless Config.KeepData is set
 	Sealed bool            `json:"encrypted,omitempty"` // inputs and results exist, but are left out because no Encrypter was given
-	Steps  []StepStatus    `json:"steps"`               // in the order in which they began
+	Steps  []StepStatus    `json:"steps"`               // the steps of the saga, in the order in which the steps began
 }
 
 // StepStatus is a step that has begun.
@@ -55,21 +55,21 @@ type StepStatus struct {
 	State   string          `json:"state"`             // calling, done, failed, undone, kept (the step has no undo, so its effect stays) or skipped
 	Failure string          `json:"failure,omitempty"` // the code of the failure that the step has returned
 	Key     string          `json:"key,omitempty"`     // if the step is a call in flight, the key that the service receives
-	Input   json.RawMessage `json:"input,omitempty"`   // kept as long as an undo may need it
+	Input   json.RawMessage `json:"input,omitempty"`   // the input of the step; it is kept as long as an undo of the step may need it
 	Result  json.RawMessage `json:"result,omitempty"`
 	Events  []string        `json:"events,omitempty"` // IDs of the messages that the step's transactions have added to an outbox, and of the webhooks that these transactions have sent
 
-	// The following fields describe a call in flight.
+	// The fields Repeats, Until, Checked and Cancels describe a call in flight.
 	Repeats bool      `json:"repeats,omitempty"` // the call can be made again under its key
 	Until   time.Time `json:"until,omitzero"`    // if Repeats is set, the last time at which the call can be made again; zero means at any time
 	Checked bool      `json:"checked,omitempty"` // the program can ask the service for the outcome
 	Cancels bool      `json:"cancels,omitempty"` // the service can undo the call by its key, whatever its outcome
 }
 
-// StatusOf returns the status of a saga. StatusOf needs only the store of the saga, not the definition of
-// the saga. StatusOf needs the Encrypter e only to decrypt inputs and results: if the decryption fails,
-// StatusOf returns an error, and also a status without inputs and results. The error is [ErrNothing] if no
-// such saga exists.
+// StatusOf returns the status of a saga. StatusOf needs only the store of the saga, not the definition of the
+// saga. StatusOf needs the Encrypter e only to decrypt inputs and results: if the decryption fails, StatusOf
+// returns an error, and also a status without inputs and results. If no saga with this ID exists, StatusOf
+// returns [ErrNothing].
 func StatusOf(ctx context.Context, ops store.Operations, id ID, e once.Encrypter) (s Status, err error) {
 	rec, err := ops.Read(ctx, id.store())
 	if err != nil {

@@ -135,9 +135,9 @@ type TxStep[TX, In, Out any] struct{ *step }
 // step is done commit together. fn may run more than once, but only one run commits. In and Out are stored as
 // JSON.
 //
-// If fn returns a [once.Failure], the step has answered "no": its writes are rolled back, and the flow gets the
-// failure, now and in each later run. If fn returns the error of [Again], the step has answered "not yet". After
-// an error that is neither a once.Failure nor an error of Again, the step is tried again later.
+// If fn returns a [once.Failure], the step has answered "no": the writes of fn are rolled back, and the flow gets
+// the failure, now and in each later run. If fn returns the error of [Again], the step has answered "not yet".
+// After an error that is neither a once.Failure nor an error of Again, the step is tried again later.
 func Tx[TX, In, Out any](name string, fn func(ctx context.Context, tx TX, in In) (Out, error)) *TxStep[TX, In, Out] {
 	s := newStep(name, kindTx, reflect.TypeFor[Out]())
 	s.tx = reflect.TypeFor[TX]()
@@ -171,8 +171,9 @@ func (s *TxStep[TX, In, Out]) Attempts(n int) *TxStep[TX, In, Out] { s.attempts 
 // Timeout limits the time of one try of the step. Default: [Config.StepTimeout].
 func (s *TxStep[TX, In, Out]) Timeout(d time.Duration) *TxStep[TX, In, Out] { s.timeout = d; return s }
 
-// Do takes the step. If the step was taken before, Do returns its earlier result. If Do returns an error that is
-// not a [once.Failure], this run of the flow must end: the flow must return the error.
+// Do runs the step. If an earlier run of the flow has finished the step, Do does not run the step again, but
+// returns its stored result. If Do returns an error that is not a [once.Failure], this run of the flow must end:
+// the flow must return the error.
 func (s *TxStep[TX, In, Out]) Do(ctx Context, in In) (Out, error) {
 	return take[In, Out](ctx, s.step, "", in)
 }
@@ -186,9 +187,10 @@ func (s *TxStep[TX, In, Out]) DoKey(ctx Context, key string, in In) (Out, error)
 // BatchStep is a step that only writes: see [Batch].
 type BatchStep[In, Out any] struct{ *step }
 
-// Batch returns a step whose writes and result are known before the step runs. fn only declares the writes. The
-// writes, the result and the fact that the step is done are sent in one round trip if the store supports this.
-// An error of fn has the same meaning as an error of the function that is passed to [Tx].
+// Batch returns a step whose writes and result are known before the step runs. The function fn does not execute
+// the writes, but only adds them to the batch b. The writes, the result and the fact that the step is done are
+// sent in one round trip if the store supports batches. An error of fn has the same meaning as an error of the
+// function that is passed to [Tx].
 func Batch[In, Out any](name string, fn func(b *once.Batch, in In) (Out, error)) *BatchStep[In, Out] {
 	s := newStep(name, kindBatch, reflect.TypeFor[Out]())
 	s.declare = func(b *once.Batch, in json.RawMessage) (json.RawMessage, error) {
@@ -197,7 +199,7 @@ func Batch[In, Out any](name string, fn func(b *once.Batch, in In) (Out, error))
 	return &BatchStep[In, Out]{s}
 }
 
-// Undo is like [TxStep.Undo], but the function fn only declares writes.
+// Undo is like [TxStep.Undo], but the function fn only adds writes to the batch b.
 func (s *BatchStep[In, Out]) Undo(fn func(b *once.Batch, in In, result Out) error) *BatchStep[In, Out] {
 	s.revoke = func(b *once.Batch, in, result json.RawMessage) error {
 		return decoded(in, result, func(i In, o Out) error { return fn(b, i, o) })

@@ -20,7 +20,7 @@ const (
 	SpanCancel SpanKind = "cancel" // a call in flight is cancelled at its service
 )
 
-// Span describes a span for a [Tracer].
+// Span describes, for a [Tracer], a span (a traced part of the work of a saga).
 type Span struct {
 	Kind SpanKind
 	Saga string // the name of the saga's definition
@@ -32,28 +32,28 @@ type Span struct {
 	Background bool   // with SpanRun: [Runner.Run] has found the saga, and no caller waits for it
 }
 
-// These are the ways in which a span ends. A span of the kind SpanRun can also end with the state that
-// its saga has reached, such as [StateCompleted].
+// These constants say how a span (a traced part of the work of a saga) has ended. A span of the kind SpanRun can
+// also end with the state that its saga has reached, such as [StateCompleted].
 const (
 	EndDone        = "done"        // the step, undo or check has succeeded
 	EndNo          = "no"          // the step has returned a [once.Failure]
 	EndNotYet      = "not_yet"     // the step has returned [Again]
 	EndFailed      = "failed"      // the work has failed: it is tried again later, or the saga compensates, or the saga is stuck
 	EndOvertaken   = "overtaken"   // another node has taken the saga over, or the saga was started before
-	EndInterrupted = "interrupted" // with SpanRun: the node could not write
+	EndInterrupted = "interrupted" // with SpanRun: the run has ended because the node could not write to the store
 )
 
-// Tracer starts a span for each run of a saga, and within this span one span for each step, undo and check
-// that runs.
+// Tracer starts a span for each run of a saga, and within the span of the run one span for each step, undo and
+// check that runs.
 type Tracer interface {
 	// SagaTrace returns the W3C traceparent of the span in ctx, in which a saga is started. The traceparent is
 	// stored with the saga. "" means no trace.
 	SagaTrace(ctx context.Context) string
 
-	// SagaSpan is called when a span begins. The work of the span runs with the returned context. SagaSpan is
-	// not called for a step that already has a result. The function end is called one time. The argument how is
-	// a constant whose name begins with End, or a state of the saga. The argument err is an error if the span
-	// ends in a failure.
+	// SagaSpan is called when a span begins. The work of the span runs with the returned context. SagaSpan is not
+	// called for a step that already has a result. The function end is called one time, when the span ends. The
+	// argument how of end is a constant whose name begins with End, or a state of the saga. The argument err of
+	// end is an error if the span ends in a failure.
 	SagaSpan(ctx context.Context, s Span) (_ context.Context, end func(how string, err error))
 }
 

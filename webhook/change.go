@@ -11,9 +11,9 @@ import (
 )
 
 // Update stores the settings of e that a person can change: URL, Types, Description, Headers, Ordered, Rate and
-// Concurrency. e.Version must be the version that the caller has read. The error is [ErrChanged] if the endpoint
-// was changed after the caller has read it. Update can also return [ErrNotFound], [ErrInvalid], [ErrURL], and
-// errors of the database.
+// Concurrency. e.Version must be the version that the caller has read. If the endpoint was changed after the
+// caller has read it, Update returns [ErrChanged]. Update can also return [ErrNotFound], [ErrInvalid], [ErrURL],
+// and errors of the database.
 func (es *Endpoints) Update(ctx context.Context, e Endpoint) (Endpoint, error) {
 	e, err := es.cfg.checkedEndpoint(ctx, e)
 	if err != nil {
@@ -36,8 +36,8 @@ func (es *Endpoints) Disable(ctx context.Context, tenant, id string) (Endpoint, 
 	return es.set(ctx, "disable", tenant, id, "disabled_at = coalesce(disabled_at, NOW), disabled_by = 'person'")
 }
 
-// Enable makes an endpoint get new events and its waiting deliveries again. Earlier failures of the
-// endpoint no longer count.
+// Enable enables an endpoint, so that the endpoint gets new events and its waiting deliveries again. Failures of
+// the endpoint before Enable no longer count.
 func (es *Endpoints) Enable(ctx context.Context, tenant, id string) (Endpoint, error) {
 	// The waiting deliveries may be due now.
 	defer es.note()
@@ -45,10 +45,10 @@ func (es *Endpoints) Enable(ctx context.Context, tenant, id string) (Endpoint, e
 }
 
 // Rotate replaces the secret of an endpoint, and returns the new secret. No method returns the secret of an
-// endpoint a second time. While requests are still signed with the previous secret as well, the error is
-// [ErrRotating], unless to.Overlap is zero. Without ErrRotating, a second rotation could end the signatures with
-// the oldest secret, and a receiver that has only the oldest secret could verify nothing. If to.Secret is
-// already the secret of the endpoint, Rotate changes nothing.
+// endpoint a second time. If requests are still signed with the previous secret as well, Rotate returns
+// [ErrRotating], unless to.Overlap is zero. ErrRotating protects a receiver that still has only the oldest of
+// three secrets: a second rotation would end the signatures with the oldest secret, so this receiver would refuse
+// every request. If to.Secret is already the secret of the endpoint, Rotate changes nothing.
 func (es *Endpoints) Rotate(ctx context.Context, tenant, id string, to Rotation) (Endpoint, string, error) {
 	if to.Secret == "" {
 		to.Secret = NewSecret()

@@ -21,14 +21,14 @@ const (
 	DeliveryDelivered DeliveryState = "delivered" // the endpoint has answered 2xx
 )
 
-// Delivery is one event for one endpoint.
+// Delivery is the delivery of one event to one endpoint.
 type Delivery struct {
 	Event     string // the ID of the event
 	Type      string
 	CreatedAt time.Time // when the event was sent
 	State     DeliveryState
 	DueAt     time.Time // if the delivery waits, the time of its next attempt
-	Failures  int       // how many attempts have failed since the schedule began; a long Retry-After counts for all pauses that it replaces
+	Failures  int       // how many attempts have failed since the schedule began; if a long Retry-After replaces several pauses of RelayConfig.Schedule, each replaced pause counts as a failure
 	Last      Attempt   // the last attempt, without the body of its answer; zero before the first attempt
 }
 
@@ -47,7 +47,7 @@ const (
 )
 
 // Deliveries returns the deliveries of an endpoint, the latest event first. If the result more is true, older
-// deliveries exist. To get the next page, set Before to the last event of this page. The error is
+// deliveries exist. To get the next page, set f.Before to the event ID of the last delivery in list. The error is
 // [ErrNotFound], or an error of the database.
 func (es *Endpoints) Deliveries(ctx context.Context, tenant, id string, f DeliveryFilter) (list []Delivery, more bool, err error) {
 	if f.Limit <= 0 {

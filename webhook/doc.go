@@ -1,5 +1,5 @@
-// Package webhook verifies and receives webhooks, and applies each event once. The package also sends a
-// service's own webhooks to the endpoints of its tenants.
+// Package webhook verifies and receives webhooks, and applies each event once. The package also sends the
+// webhooks of your own service to the URLs of your tenants.
 //
 // # Receive
 //
@@ -24,15 +24,17 @@
 //
 //	m, err := webhook.Standard(secrets...).Verify(r.Header, body)
 //
-// [Standard] verifies Standard Webhooks. The functions [Stripe], [GitHub], [Shopify] and [Slack] return verifiers for
-// the webhooks that these companies send. A [Scheme] verifies the HMAC signatures of other senders. The form of a
-// secret does not show its scheme, so you choose the scheme: [Standard] decodes a secret that begins with "whsec_",
-// but [Stripe] uses such a secret as the key without decoding it. For each request, the verifier computes one
-// signature for each secret, and compares these signatures with the signature of the request in constant time. A
-// signature covers the raw bytes of the body, and nothing is parsed before the signature is verified.
+// The function [Standard] returns a verifier for the public specification Standard Webhooks. The functions [Stripe],
+// [GitHub], [Shopify] and [Slack] return verifiers for the webhooks that these companies send. A [Scheme] verifies
+// the HMAC signatures of senders for which this package has no function. You must choose the right function
+// yourself, because the text of a secret does not show its sender: [Standard] decodes a secret that begins with
+// "whsec_", but [Stripe] uses the same text as the key without decoding the text. For each request, the verifier
+// computes one signature for each secret, and compares these signatures with the signature of the request in
+// constant time. A signature covers the raw bytes of the body, and no part of the body is parsed before the
+// signature is verified.
 //
-// If each tenant has its own secret in a database, use httpbroker.ReceiverConfig.Verify, and make the verifier
-// in the function Verify.
+// If your database has another secret for each tenant, receive the webhooks with package httpbroker, and make the
+// verifier in the function that you set as httpbroker.ReceiverConfig.Verify.
 //
 // # Send
 //
@@ -41,7 +43,7 @@
 //	err = hooks.Send(ctx, tx, webhook.Event{Tenant: "acme", Type: "refund.succeeded", Data: body}) // commits with the refund
 //	mux.Handle("/webhooks/", authenticate(hooks.Handler("/webhooks", tenantOf)))                   // tenants manage their own endpoints
 //
-// Each delivery is signed by the scheme of Standard Webhooks, and has the same ID in all attempts. [NewSigner]
-// signs webhooks that a service sends without [Hooks]. Package ssrf, in this folder, guards an HTTP client whose
-// URLs are chosen by tenants.
+// Each delivery of a webhook is signed as Standard Webhooks specifies, and all attempts of a delivery send the
+// same ID. If a service sends webhooks without the type [Hooks], the service can sign these webhooks with
+// [NewSigner]. Package webhook/ssrf guards an HTTP client that sends requests to URLs which tenants have chosen.
 package webhook

@@ -23,13 +23,14 @@ type Endpoint struct {
 	Description string
 	Headers     map[string]string // headers of each request; names that begin with "webhook-" are refused
 
-	Ordered     bool    // one delivery at a time, in the order of events; a failing delivery blocks the later deliveries
-	Rate        float64 // deliveries per second; 0 means no limit
-	Concurrency int     // concurrent deliveries, at most 128; 0 means the default of the relay
+	Ordered     bool    // if Ordered is true, the endpoint gets one delivery at a time, in the order of events; a failing delivery blocks the later deliveries
+	Rate        float64 // the largest number of deliveries per second; 0 means no limit
+	Concurrency int     // the largest number of concurrent deliveries, at most 128; 0 means RelayConfig.Concurrency
 
-	// Secret is the secret of an endpoint that you create. Secret begins with "whsec_" for signatures of version
-	// v1, or with "whsk_" for signatures of version v1a; the rest of Secret is base64. Default: a new secret
-	// from [NewSecret]. The field Secret is empty in an endpoint that was read from the database.
+	// Secret is the secret with which requests are signed. Set Secret only in an endpoint that you create. Secret
+	// begins with "whsec_" for signatures of version v1, or with "whsk_" for signatures of version v1a; the rest
+	// of Secret is base64. Default: a new secret from [NewSecret]. The field Secret is empty in an endpoint that
+	// was read from the database.
 	Secret string
 
 	// PublicKey is the key with which receivers verify v1a signatures. PublicKey begins with "whpk_"; the rest
@@ -54,8 +55,8 @@ const (
 	DisabledByFailing Disabled = "failing" // the endpoint has failed for too long: see RelayConfig.DisableAfter
 )
 
-// Event is an event of a tenant. An event is delivered to each endpoint of its tenant that wants the type of the
-// event.
+// Event is an event of a tenant. An event is delivered to each endpoint that belongs to the same tenant and wants
+// the type of the event.
 type Event struct {
 	ID     string // the header webhook-id of all deliveries; default: a new ID, which begins with "msg_"
 	Tenant string
@@ -67,10 +68,10 @@ type Event struct {
 type Cause string
 
 const (
-	CauseSchedule Cause = ""        // the schedule: a delivery is attempted when it is due
-	CauseResend   Cause = "resend"  // a person has called Resend
-	CauseRecover  Cause = "recover" // a person has called Recover
-	CauseReplay   Cause = "replay"  // a person has called Replay
+	CauseSchedule Cause = ""        // the schedule: the delivery was attempted because it was due
+	CauseResend   Cause = "resend"  // a person has called [Endpoints.Resend]
+	CauseRecover  Cause = "recover" // a person has called [Endpoints.Recover]
+	CauseReplay   Cause = "replay"  // a person has called [Endpoints.Replay]
 	CauseTest     Cause = "test"
 )
 

@@ -14,9 +14,9 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Endpoints manages the endpoints of tenants and their deliveries. The methods of Endpoints can be called
-// concurrently. An error that is neither an error of this package nor a [store.Error] is an error of the
-// Encrypter. After a [store.Error] of the kind [store.KindLost], it is not known whether the change was made.
+// Endpoints manages the endpoints of tenants, and the deliveries to these endpoints. The methods of Endpoints can
+// be called concurrently. An error that is neither an error of this package nor a [store.Error] is an error of
+// the Encrypter. After a [store.Error] of the kind [store.KindLost], it is not known whether the change was made.
 type Endpoints struct {
 	db          sqlplane.Database
 	cfg         *Config
@@ -29,19 +29,19 @@ func (h *Hooks[TX]) Endpoints() *Endpoints {
 	return &Endpoints{db: h.db, cfg: &h.cfg, who: h.who, reason: h.reason, note: h.note}
 }
 
-// By returns a copy of h for a person or service with the name who. If you change data through the [Endpoints]
-// of the copy, or through the method Forget of the copy, the audit gets an entry with who and reason. The entry
-// of the audit is written in the same transaction as the change. The database needs the tables of
-// operate.Migrations. Without By, nothing is written to the audit.
+// By returns a copy of h for changes by a person or a service with the name who. If you change data through the
+// Endpoints of the copy, or through the method Forget of the copy, an entry with who and reason is written to the
+// audit (the table once_audit). The entry in the audit commits in the same transaction as the change. The
+// database needs the tables of operate.Migrations. Without By, nothing is written to the audit.
 func (h *Hooks[TX]) By(who, reason string) *Hooks[TX] {
 	audited := *h
 	audited.who, audited.reason = who, reason
 	return &audited
 }
 
-// Create stores an endpoint, and returns the endpoint and its secret. No method returns the secret of an
-// endpoint a second time. Set DisabledBy to [DisabledByPerson] for an endpoint that gets no events before it is
-// enabled. The error is [ErrInvalid], [ErrURL] or [ErrTooMany], or an error of the database.
+// Create stores an endpoint, and returns the endpoint and its secret. No method returns the secret of an endpoint
+// a second time. To create an endpoint that gets no events before a person enables the endpoint, set e.DisabledBy
+// to [DisabledByPerson]. The error is [ErrInvalid], [ErrURL] or [ErrTooMany], or an error of the database.
 func (es *Endpoints) Create(ctx context.Context, e Endpoint) (created Endpoint, secret string, err error) {
 	err = checkTenant(e.Tenant)
 	secret = cmp.Or(e.Secret, NewSecret())
@@ -194,7 +194,7 @@ type Rotation struct {
 	// set Secret, so that you can repeat the rotation.
 	Secret string
 
-	// Overlap is how long requests are also signed with the previous secret. Zero means that requests are no
+	// Overlap is how long requests are also signed with the previous secret. If Overlap is zero, requests are no
 	// longer signed with the previous secret. Set Overlap to zero if the previous secret has leaked.
 	Overlap time.Duration
 }

@@ -13,11 +13,11 @@ type Forgotten struct {
 	Endpoints, Events, Deliveries, Attempts int64
 }
 
-// Forget erases all data of a tenant: endpoints, events, deliveries and attempts. Waiting deliveries are not
-// delivered; requests in flight are not cancelled. Stop sending events for the tenant before you call Forget,
+// Forget erases all data of a tenant: endpoints, events, deliveries and attempts. Forget deletes waiting
+// deliveries, but does not cancel requests in flight. Stop sending events for the tenant before you call Forget,
 // because Forget does not erase an event that commits later. Forget first erases the endpoints, and then erases
-// the remaining rows in small transactions. After an error a part of the data was erased: call Forget again to
-// erase the remaining data.
+// the remaining rows in small transactions. If Forget returns an error, a part of the data may remain: call
+// Forget again to erase the remaining data.
 func (h *Hooks[TX]) Forget(ctx context.Context, tenant string) (f Forgotten, err error) {
 	if err := checkTenant(tenant); err != nil {
 		return f, fmt.Errorf("webhook: %w", err)

@@ -13,10 +13,10 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Gauges returns a source of gauges for all tenants in db: waiting deliveries, endpoints with due deliveries,
-// endpoints with an open circuit (after failures, the relay tries only single deliveries), disabled endpoints,
-// and running relays. The source of gauges reads only the database, so the source also works while no relay
-// runs.
+// Gauges returns a source of gauges (current numbers for a monitoring system) for all tenants in db: the numbers
+// of waiting deliveries, of endpoints with due deliveries, of endpoints with an open circuit (after failures, the
+// relay tries only single deliveries), of disabled endpoints, and of running relays. The source of gauges reads
+// only the database, so the source also works while no relay runs.
 func Gauges(db sqlplane.Database) gauge.Func {
 	return func(ctx context.Context) (values []gauge.Value, err error) {
 		g := &gauges{ctx: ctx, db: db}
@@ -65,7 +65,8 @@ func (g *gauges) count(query string) float64 {
 	return float64(n)
 }
 
-// Gauges implements [gauge.Source]. Gauges returns how many requests of this relay are slow.
+// Gauges implements [gauge.Source]. Gauges returns how many running requests of this relay have already taken
+// longer than a second.
 func (r *Relay) Gauges(context.Context) ([]gauge.Value, error) {
 	return []gauge.Value{{Name: gaugename.WebhookSlowRequests, Number: float64(r.slow())}}, nil
 }

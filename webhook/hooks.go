@@ -42,10 +42,10 @@ type Config struct {
 	// Default: 30 days.
 	Retain time.Duration
 
-	// Archive receives the events and attempts that [Hooks.Sweep] or a relay is about to delete because of
-	// their age; an example is (*archive.Writer).Write. Archive receives the rows as they are stored:
-	// encrypted columns stay encrypted. The rows are deleted only after Archive has returned nil, so Archive
-	// may receive a row twice. Default: no archive.
+	// Archive receives the events and attempts that [Hooks.Sweep] or a relay is about to delete because of their
+	// age; for example, set Archive to the method Write of an archive.Writer. Archive receives the rows as they
+	// are stored: encrypted columns stay encrypted. The rows are deleted only after Archive has returned nil, so
+	// Archive may receive a row twice. Default: no archive.
 	Archive func(ctx context.Context, rows []upkeep.Expired) error
 
 	// ShowAnswersOf are the hosts whose answers a tenant may read. If a tenant could read the answers of every
@@ -76,9 +76,9 @@ type Hooks[TX any] struct {
 	sent   *atomic.Bool // this process has stored deliveries since its relays last looked
 }
 
-// New returns the [Hooks] in the database of s. You must have run the migrations in [Migrations] in this
-// database. New panics if cfg is invalid. New also panics if cfg.Encrypter is nil, unless cfg.PlainSecrets is
-// set.
+// New returns the [Hooks] in the database of s. Run the migrations in [Migrations] in this database before you
+// use the Hooks. New panics if cfg is invalid. New also panics if cfg.Encrypter is nil, unless cfg.PlainSecrets
+// is set.
 func New[TX any](s sqlplane.SQL[TX], cfg Config) *Hooks[TX] {
 	cfg.MaxEndpoints = cmp.Or(cfg.MaxEndpoints, defaultMaxEndpoints)
 	cfg.MaxData = cmp.Or(cfg.MaxData, defaultMaxData)

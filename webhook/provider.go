@@ -7,10 +7,10 @@ import (
 
 const day = 24 * time.Hour
 
-// Stripe returns a verifier of Stripe's webhooks. A secret is the secret of the endpoint, including its
-// "whsec_"; unlike with [Standard], the whole text is the key. The ID of a message is the ID of Stripe's event.
-// Stripe tries to deliver an event for 3 days and promises no order, and a person can send an event again for 30
-// days.
+// Stripe returns a verifier of Stripe's webhooks. Each of secrets is the secret of an endpoint, including the
+// beginning "whsec_": the whole text is the key of the HMAC, and is not decoded, unlike in [Standard]. The ID of
+// a message is the ID of Stripe's event. Stripe tries to deliver an event for 3 days and promises no order, and a
+// person can send an event again for 30 days.
 func Stripe(secrets ...string) *Verifier {
 	return provider("Stripe", secrets, Scheme{
 		Source: "stripe", Header: "Stripe-Signature", Prefix: "v1=", Signed: "{timestamp}.{body}", Timestamp: "t=",
@@ -18,11 +18,11 @@ func Stripe(secrets ...string) *Verifier {
 	})
 }
 
-// GitHub returns a verifier of GitHub's webhooks (X-Hub-Signature-256). The ID of a message is the ID of
-// GitHub's delivery. The signature covers neither the ID, nor the type, nor a time: an attacker who has a copy
-// of a request can send the copy again under another ID. The setting inbox.Config.ReportSameBody detects a copy
-// that was sent under another ID. The type "ping" is sent for a new webhook. GitHub does not retry
-// automatically; a person can redeliver an event for 3 days, with the same ID.
+// GitHub returns a verifier of GitHub's webhooks (X-Hub-Signature-256). The ID of a message is the ID of GitHub's
+// delivery. The signature covers neither the ID, nor the type, nor a time: an attacker who has a copy of a
+// request can send the copy again under another ID. The setting inbox.Config.ReportSameBody detects a copy that
+// was sent under another ID. GitHub sends an event of the type "ping" when a webhook is created. GitHub does not
+// retry automatically; a person can redeliver an event for 3 days, with the same ID.
 func GitHub(secrets ...string) *Verifier {
 	return provider("GitHub", secrets, Scheme{
 		Source: "github", Header: "X-Hub-Signature-256", Prefix: "sha256=",
@@ -30,11 +30,11 @@ func GitHub(secrets ...string) *Verifier {
 	})
 }
 
-// Shopify returns a verifier of Shopify's webhooks (X-Shopify-Hmac-Sha256). A secret is the client secret of the
-// app. The ID of a message is the header X-Shopify-Webhook-Id. The signature covers neither the ID, nor the
-// topic, nor the shop, nor a time. The signature of [GitHub] has the same gap. X-Shopify-Event-Id is not used as
-// the ID, because deliveries of several topics have the same X-Shopify-Event-Id. Shopify tries to deliver an
-// event for 4 hours.
+// Shopify returns a verifier of Shopify's webhooks (X-Shopify-Hmac-Sha256). Each of secrets is the client secret
+// of a Shopify app. The ID of a message is the header X-Shopify-Webhook-Id. The signature covers neither the ID,
+// nor the topic, nor the shop, nor a time. So an attacker who has a copy of a request can send the copy again
+// under another ID. X-Shopify-Event-Id is not used as the ID, because deliveries of several topics have the same
+// X-Shopify-Event-Id. Shopify tries to deliver an event for 4 hours.
 func Shopify(secrets ...string) *Verifier {
 	return provider("Shopify", secrets, Scheme{
 		Source: "shopify", Header: "X-Shopify-Hmac-Sha256", Encoding: Base64,
@@ -42,9 +42,9 @@ func Shopify(secrets ...string) *Verifier {
 	})
 }
 
-// Slack returns a verifier of Slack's Events API. A secret is the signing secret of the app. The ID of a message
-// is the field event_id, and the type of a message is the type of the inner event. [Receive] answers the
-// url_verification request that Slack sends to a new endpoint. Slash commands and interactions have no ID:
+// Slack returns a verifier of Slack's Events API. Each of secrets is the signing secret of a Slack app. The ID of
+// a message is the field event_id, and the type of a message is the type of the inner event. [Receive] answers
+// the url_verification request that Slack sends to a new endpoint. Slash commands and interactions have no ID:
 // verify them with [Verifier.Verify].
 func Slack(secrets ...string) *Verifier {
 	v := provider("Slack", secrets, Scheme{

@@ -13,16 +13,16 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Receive returns a handler that verifies each request with v and applies its event once. The writes of fn, and
-// the note that the event was applied, are one commit, and the HTTP handler answers after this commit. If a
-// request cannot be verified, no part of the request is decoded, applied or kept, and the answer does not say
-// why the request cannot be verified.
+// Receive returns a handler that verifies each request with v and applies its event once. The writes of fn commit
+// together with the note that the event was applied, and the HTTP handler answers after this commit. If a request
+// cannot be verified, no part of the request is decoded, applied or kept, and the answer does not say why the
+// request cannot be verified.
 //
-// The handler must read the raw body, so put no middleware around the handler that parses or decompresses the
-// body. The package documentation has a table of the answers.
+// Do not wrap the returned handler in a middleware that parses or decompresses the body, because the handler must
+// read the raw body. The package documentation has a table of the answers.
 //
-// Receive panics if the inbox deletes the ID of an event while the sender may still send this event again, or if
-// v does not say where a request contains the ID.
+// Receive panics if the inbox keeps the ID of an event for a shorter time than the time in which the sender may
+// send the event again, or if v does not say where a request contains the ID of the event.
 func Receive[TX any](in *inbox.Inbox[TX], v *Verifier, fn inbox.Handler[TX]) http.Handler {
 	cfg := in.Config()
 	if err := v.check(cfg.Retain, cfg.RetainOf); err != nil {

@@ -29,9 +29,9 @@ const batch = 100 // the maximum number of rows of one transaction
 
 // Recover makes the stopped deliveries of a period (deliveries whose attempts have all failed) due again, and
 // returns the number of these deliveries. Each recovered delivery begins its schedule again. Recover uses small
-// transactions. After an error only some of the deliveries are due; call Recover again to make the remaining
-// deliveries due. Each transaction writes an entry to the audit. The error is [ErrNotFound], [ErrDisabled], or
-// an error of the database.
+// transactions. If Recover returns an error, only a part of the deliveries may be due: call Recover again to make
+// the remaining deliveries due. If the Endpoints were made with [Hooks.By], each transaction also writes an entry
+// to the audit (the table once_audit). Recover returns [ErrNotFound], [ErrDisabled], or an error of the database.
 func (es *Endpoints) Recover(ctx context.Context, tenant, id string, p Period) (recovered int64, err error) {
 	defer es.note()
 	endpoint, after, last, err := es.begin(ctx, tenant, id, &p)
@@ -63,10 +63,10 @@ func (es *Endpoints) Recover(ctx context.Context, tenant, id string, p Period) (
 	return recovered, err
 }
 
-// Replay sends the events of a period that have no delivery to the endpoint, because the endpoint was disabled
-// or did not want their types. Replay sends only events whose types the endpoint wants now, and returns the
-// number of events that it has sent. Replay uses transactions and returns errors in the same way as
-// [Endpoints.Recover].
+// Replay sends each event of a period for which the endpoint has no delivery, because the endpoint was disabled
+// or did not want the type of the event. Replay sends only events whose types the endpoint wants now, and returns
+// the number of events that it has sent. Like [Endpoints.Recover], Replay uses several small transactions, and
+// returns [ErrNotFound], [ErrDisabled], or an error of the database.
 func (es *Endpoints) Replay(ctx context.Context, tenant, id string, p Period) (replayed int64, err error) {
 	defer es.note()
 	endpoint, after, last, err := es.begin(ctx, tenant, id, &p)

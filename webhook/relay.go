@@ -20,30 +20,31 @@ import (
 
 // RelayConfig configures a [Relay]. The zero value is ready to use.
 type RelayConfig struct {
-	// Schedule is the pause after the first failure of a delivery, the pause after the second failure, and so
-	// on. Each pause is shortened at random by up to a tenth. If the attempt after the last pause fails, the
-	// delivery stops until a person continues it. If an answer has a Retry-After that is longer than the pause,
-	// the relay pauses as long as Retry-After says, for at most one day. The pause of Retry-After replaces the
-	// next pauses of the schedule, until the sum of the replaced pauses is as long as the pause of Retry-After.
-	// So the total pause of a delivery is never longer than the schedule. Default: 5 s, 5 min, 30 min, 2, 5, 10,
-	// 14, 20 and 24 h.
+	// Schedule is the pause after the first failure of a delivery, the pause after the second failure, and so on.
+	// Each pause is shortened at random by up to a tenth. If the attempt after the last pause fails, the delivery
+	// stops until a person calls [Endpoints.Resend] or [Endpoints.Recover]. If an answer has a Retry-After that
+	// is longer than the pause, the relay pauses as long as Retry-After says, for at most one day. The pause of
+	// Retry-After replaces the next pauses of the schedule, until the sum of the replaced pauses is as long as
+	// the pause of Retry-After. So all pauses of a delivery together are never longer than the sum of all pauses
+	// in Schedule. Default: 5 s, 5 min, 30 min, 2, 5, 10, 14, 20 and 24 h.
 	Schedule []time.Duration
 
 	// Timeout limits the time of one attempt. Default: 15 s.
 	Timeout time.Duration
 
 	// Concurrency is how many deliveries to one endpoint this process may have in flight at the same time, if
-	// [Endpoint].Concurrency is 0. At first, only one delivery to an endpoint may be in flight. Each failure of
-	// the endpoint halves this limit, and each success increases this limit by one. Default: 4; the maximum is
-	// 128.
+	// [Endpoint].Concurrency is 0. For each endpoint, the relay begins with a limit of one delivery in flight.
+	// Each success of an endpoint increases the limit of the endpoint by one, up to Concurrency, and each failure
+	// of the endpoint halves the limit. Default: 4; the maximum is 128.
 	Concurrency int
 
 	// DisableAfter is how long an endpoint can fail, without one success, before it is disabled. If DisableAfter
 	// is negative, no endpoint is disabled because of its failures. Default: 5 days.
 	DisableAfter time.Duration
 
-	// MaxBytes limits the size of the data of all deliveries in flight. Deliveries that take longer than a
-	// second may use one half of MaxBytes, and all other deliveries may use the other half. Default: 128 MB.
+	// MaxBytes limits the size of the data of all deliveries in flight. The data of deliveries that take longer
+	// than a second may fill one half of MaxBytes, and the data of all other deliveries may fill the other half.
+	// Default: 128 MB.
 	MaxBytes int64
 
 	// If this process dies, other processes take over its endpoints when TTL has passed. Processes may have
@@ -130,10 +131,10 @@ func (h *Hooks[TX]) Relay(cfg RelayConfig) *Relay {
 	return r
 }
 
-// Run delivers webhooks until ctx ends. When ctx has ended, Run waits for the deliveries in flight, for the time
-// RelayConfig.TTL at most, releases the endpoints of this process to other processes, and returns nil. While the
-// database cannot be reached, Run reports the errors to the observer and waits. Run returns an error only if the
-// relay cannot work at all.
+// Run delivers webhooks until ctx ends. When ctx has ended, Run waits for the deliveries in flight, but not
+// longer than RelayConfig.TTL, then releases the endpoints of this process to other processes, and returns nil.
+// While the database cannot be reached, Run reports the errors to the observer and waits. Run returns an error
+// only if the relay cannot work at all, for example if another Run of the same relay is active.
 func (r *Relay) Run(ctx context.Context) error {
 	// Two runs would share the board and the settlers of this relay.
 	if !r.running.CompareAndSwap(false, true) {

@@ -24,7 +24,7 @@ const (
 	EventCircuit   RelayEventType = "circuit"   // an endpoint has failed several times in a row; from now on the relay tries only a single delivery from time to time
 	EventDisabled  RelayEventType = "disabled"  // an endpoint is disabled: it has answered 410, or has failed for too long
 	EventOurs      RelayEventType = "ours"      // a request could not be made because of this process or its network; the request does not count as an attempt, and is made again soon
-	EventSealed    RelayEventType = "sealed"    // decryption or encryption has failed: for the secrets of the endpoint, all deliveries to Endpoint wait; for the data of the event, only the delivery of EventID waits; for an answer of the endpoint, the answer is not stored
+	EventSealed    RelayEventType = "sealed"    // decryption or encryption has failed. If the secrets of the endpoint cannot be decrypted, all deliveries to the endpoint wait; if the data of the event cannot be decrypted, only the delivery of this event waits; if an answer of the endpoint cannot be encrypted, the answer is not stored
 	EventDatabase  RelayEventType = "database"  // the database has failed; the relay waits
 	EventTaken     RelayEventType = "taken"     // this process now serves more or fewer of the 64 parts into which the endpoints are divided
 )
@@ -41,7 +41,7 @@ type RelayEvent struct {
 	Duration  time.Duration // the duration of the attempt
 	NextAt    time.Time     // the time of the next attempt
 	Err       error
-	Parts     int // with EventTaken: how many of the 64 parts of the endpoints this process serves
+	Parts     int // with EventTaken: how many parts this process serves, of the 64 parts into which all endpoints are divided
 }
 
 // RelayObservers returns an observer that passes each event to each observer of list, in order.

@@ -13,10 +13,11 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// When an endpoint fails, the relay sends an event of the type EventEndpointFailing or EventEndpointDisabled to
-// each endpoint of the same tenant that wants the type.
+// When an endpoint fails for a long time, the relay (the sender of webhooks) sends an event of the type
+// [EventEndpointFailing] or [EventEndpointDisabled] to each endpoint of the same tenant that wants events of this
+// type.
 const (
-	EventEndpointFailing  = "webhook.endpoint.failing"  // the endpoint has failed for half, or for three quarters, of the time after which it is disabled
+	EventEndpointFailing  = "webhook.endpoint.failing"  // the endpoint has failed for half, or for three quarters, of the time RelayConfig.DisableAfter, after which the endpoint is disabled
 	EventEndpointDisabled = "webhook.endpoint.disabled" // the endpoint is disabled; its waiting deliveries are kept
 )
 

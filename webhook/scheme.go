@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Encoding says how a header contains the bytes of a signature.
+// Encoding says how the bytes of a signature are written in a header.
 type Encoding uint8
 
 // These are the encodings of a signature.
@@ -31,12 +31,12 @@ type Scheme struct {
 	// Required.
 	Source string
 
-	// Header is the name of the header with the signature. The header may contain several signatures,
-	// separated by commas, semicolons or blanks. A request may also have several such headers. Required.
+	// Header is the name of the header with the signature. The header may contain several signatures, separated
+	// by commas, semicolons or blanks. A request may also have several headers with this name. Required.
 	Header string
 
-	// Prefix is the text before each signature, such as "sha256=". A part of the header without the prefix is
-	// ignored.
+	// Prefix is the text before each signature, such as "sha256=". A part of the header that does not begin with
+	// Prefix is ignored.
 	Prefix string
 
 	// Encoding is the encoding of a signature. Default: [Hex].
@@ -50,18 +50,19 @@ type Scheme struct {
 	// Default: "{body}".
 	Signed string
 
-	// Timestamp says where the request contains the time at which it was sent, in seconds since 1970 or as in
-	// RFC 3339. Timestamp is the name of a header; or, if the time is a part of the signature header, the prefix of this part, such as "t=".
-	// With a prefix, the time follows this prefix in the header that the field Header names. Signed must
-	// contain {timestamp}, because a time that is not signed proves nothing. Default: no timestamp; then a copy
-	// of a request is accepted at any later time.
+	// Timestamp says where the request contains the time at which it was sent, in seconds since 1970 or as in RFC 3339. Timestamp is the
+	// name of a header; or, if the time is a part of the signature header, the prefix of this part, such as "t=". If Timestamp is a prefix,
+	// the time follows the prefix in the header that the field Header names. If Timestamp is set, the field Signed must contain {timestamp},
+	// because an attacker could change a time that is not signed. Default: no timestamp; then a copy of a request is accepted at any later
+	// time.
 	Timestamp string
 
-	// ID is the name of the header, or the path in the JSON body, with the ID of an event. The ID of an
-	// event must be the same when the sender sends the event again. [Receive] requires ID.
+	// ID says where a request contains the ID of its event: ID is the name of a header, or a path in the JSON
+	// body. The ID of an event must be the same when the sender sends the event again. [Receive] requires ID.
 	ID string
 
-	// Type is the name of the header, or the path in the JSON body, with the type of an event.
+	// Type says where a request contains the type of its event: Type is the name of a header, or a path in the
+	// JSON body.
 	Type string
 
 	// Redelivery is how long the sender tries to deliver an event. [Receive] panics if the inbox deletes an ID

@@ -19,11 +19,12 @@ import (
 // of the event. tx is the transaction of a handler, or a transaction that the user has opened. The events are
 // delivered if and only if tx commits. Send copies the data.
 //
-// Send checks all events before it stores the first event. An error that is not a [store.Error] names an invalid
-// event. After an error that is not a [store.Error], nothing was stored, and tx can still be used. After a
-// store.Error, roll tx back: no other use of tx is possible. On pgxstore the events are sent together with
-// COMMIT, without an additional round trip. So on pgxstore the commit, and not Send, returns an error of the
-// database. If the ID of an event is already in use, the error is a [store.Error] with [sqlplane.ErrDuplicate].
+// Send checks all events before it stores the first event. If the error of Send is not a [store.Error], the error
+// names an invalid event. After an error that is not a [store.Error], nothing was stored, and tx can still be
+// used. After a store.Error, roll tx back: no other use of tx is possible. On pgxstore the events are sent
+// together with COMMIT, without an additional round trip. So on pgxstore an error of the database is returned by
+// the commit of tx, and not by Send. If the ID of an event is already in use, the error is a [store.Error] with
+// [sqlplane.ErrDuplicate].
 //
 // In a handler, pass the handler's context as ctx: the stored record of the operation then contains the IDs of
 // the events, and the events contain the name of the operation.

@@ -90,8 +90,8 @@ func secretBytes(secret string) ([]byte, error) {
 	return bytes, nil
 }
 
-// NewSecret returns a secret of 32 random bytes for signatures of version v1; the text begins with "whsec_".
-// Make a new secret for each endpoint.
+// NewSecret returns a secret of 32 random bytes for signatures of version v1 (HMAC with SHA-256); the text begins
+// with "whsec_". Make a new secret for each endpoint.
 func NewSecret() string {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // crypto/rand never returns an error
@@ -108,8 +108,8 @@ func publicKeyOf(secret string) string {
 	return publicKeyName + base64.StdEncoding.EncodeToString(bytes[ed25519.SeedSize:])
 }
 
-// NewKeyPair returns a private key ("whsk_") for signatures of version v1a, and the public key ("whpk_") for
-// the receivers.
+// NewKeyPair returns a private key ("whsk_") for signatures of version v1a (Ed25519), and the public key
+// ("whpk_") for the receivers.
 func NewKeyPair() (private, public string) {
 	pub, priv, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *Signer) add(secret string) error {
 }
 
 // Sign sets the headers Webhook-Id, Webhook-Timestamp and Webhook-Signature of a request that delivers body. The
-// parameter id must be the same in every delivery of the event to this endpoint. The parameter at is the time of
+// parameter id must be the same in every delivery of an event to one endpoint. The parameter at is the time of
 // this delivery. The request must send exactly the bytes of body.
 func (s *Signer) Sign(header http.Header, id string, at time.Time, body []byte) error {
 	if id == "" || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r == '.' || r > '~' }) {

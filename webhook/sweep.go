@@ -29,8 +29,8 @@ type Swept struct {
 }
 
 // Sweep deletes rows that are older than Config.Retain, and the rows of deleted endpoints. Sweep uses small
-// transactions with pauses between them. A relay calls Sweep periodically. Several calls of Sweep may run at
-// the same time.
+// transactions, with a pause after each transaction. A relay calls Sweep periodically. Several calls of Sweep may
+// run at the same time.
 func (h *Hooks[TX]) Sweep(ctx context.Context) (Swept, error) {
 	return sweep(ctx, h.db, h.cfg.Retain, h.cfg.Archive)
 }

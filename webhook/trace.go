@@ -6,21 +6,21 @@ import (
 	"strconv"
 )
 
-// Span describes a request to an endpoint for a [Tracer].
+// Span describes, for a [Tracer], one request to an endpoint.
 type Span struct {
 	EventType string
 	EventID   string // the header webhook-id
 	Endpoint  string // the ID of the endpoint
 	Attempt   int    // the number of the attempt, from 1
-	Trace     string // the W3C traceparent of the Send; "" if the Send had no trace
+	Trace     string // the W3C traceparent that Config.Trace has returned when the event was sent; "" if there was no trace
 }
 
 // Tracer starts a span for each request to an endpoint.
 type Tracer interface {
-	// WebhookSpan is called when the request begins. The request is made with the returned context. The
-	// function end is called one time. The first argument of end is the HTTP status of the answer, or 0
-	// without an answer. The second argument of end is the reason of a failure in one word, which contains
-	// no text of the network, or "" if the event was delivered.
+	// WebhookSpan is called when the request begins. The request is made with the returned context. The function
+	// end is called one time, when the request has ended. The first argument of end is the HTTP status of the
+	// answer, or 0 if no answer was received. The second argument of end is one word for the reason of a failure,
+	// or "" if the event was delivered; the word contains no text that was received from the network.
 	WebhookSpan(ctx context.Context, s Span) (_ context.Context, end func(status int, failure string))
 }
 

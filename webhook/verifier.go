@@ -9,8 +9,8 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// [Verifier.Verify] returns one of these errors if it refuses a request. ErrSignature and ErrStale contain no
-// details, and never contain the right signature.
+// [Verifier.Verify] returns ErrSignature or ErrStale if it refuses a request. ErrSignature and ErrStale contain
+// no details, and never contain the right signature.
 var (
 	// ErrSignature says that the request was not signed with one of the secrets.
 	ErrSignature = errors.New("webhook: the signature is missing or wrong. " +
@@ -41,8 +41,9 @@ type Verifier struct {
 	// Now returns the time. Default: [time.Now].
 	Now func() time.Time
 
-	// Refused is called for each request that [Receive] refuses with [ErrSignature] or [ErrStale], for a log or
-	// a counter. The answer to the sender does not say which of the two errors it was. Default: no function.
+	// Refused is called for each request that [Receive] refuses with [ErrSignature] or [ErrStale], for a log or a
+	// counter. The answer to the sender does not say whether the error was ErrSignature or ErrStale. Default: no
+	// function.
 	Refused func(r *http.Request, err error)
 
 	form form
@@ -54,9 +55,9 @@ type Verifier struct {
 // request, the error is [ErrSignature] or [ErrStale], and the message is empty. A request with more than 20
 // signatures is refused. Names in header must be in canonical form, as in [http.Request].
 //
-// When the sender sends an event again, the message has the same ID. The inbox of [Receive] uses the ID to
-// detect duplicates. Without an inbox, store the ID in the transaction of the effect, so that your code can
-// detect duplicates.
+// When the sender sends an event again, the message has the same ID. The inbox of [Receive] uses the ID to detect
+// duplicates. If you do not use an inbox, store the ID of the message in the transaction in which you apply the
+// event, so that your code can detect duplicates.
 func (v *Verifier) Verify(header http.Header, body []byte) (message.Message, error) {
 	if err := v.authenticate(header, body); err != nil {
 		return message.Message{}, err

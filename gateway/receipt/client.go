@@ -21,12 +21,12 @@ type ClientConfig struct {
 	// Default: no header.
 	Header http.Header
 
-	// Timeout bounds each request. Timeout should be longer than the time for which the endpoint waits for a
-	// transaction of the service. Default 10 s.
+	// Timeout limits the time of each request. Timeout should be longer than the time for which the endpoint
+	// waits for a transaction of the service. Default 10 s.
 	Timeout time.Duration
 
-	// MaxAnswer is the size in bytes of the longest answer that the client reads. In an answer the body of a
-	// receipt is encoded as base64, so the body is a third longer than in the receipt. Default 24 MiB.
+	// MaxAnswer is the size in bytes of the longest answer that the client reads. An answer contains the body of
+	// a receipt as base64, which makes the body a third longer. Default 24 MiB.
 	MaxAnswer int64
 
 	// Transport sends the requests. Default: a new http.Transport without a proxy.

@@ -4,7 +4,7 @@
 //
 //	insert into once_receipt (operation, fingerprint, status, body) values (?, ?, 201, ?)
 //
-// Use [New] if the gateway can reach the database of the service. Use [NewClient] if the gateway must ask an
-// HTTP endpoint of the service. [Handler] implements this endpoint for services in Go. docs/receipt.md shows
-// how to implement the endpoint in other languages, and how to use receipts without a gateway.
+// Use [New] if the gateway can reach the database of the service. Use [NewClient] if the gateway must ask an HTTP
+// endpoint of the service. The function [Handler] implements such an endpoint for services in Go. docs/receipt.md
+// shows how to implement the endpoint in other languages, and how to use receipts without a gateway.
 package receipt

@@ -10,15 +10,15 @@ import (
 	"github.com/oncelib/once/gateway"
 )
 
-// Handler returns an endpoint that reads the receipts r of a service, for gateways that have no access to the database of the
-// service:
+// Handler returns an HTTP endpoint with which gateways can read the receipts r of a service if the gateways have no access to
+// the database of the service:
 //
 //	GET  /once-receipt/OPERATION   looks: {"operation": "...", "state": "committed", "status": 201, "body": "BASE64"}
 //	POST /once-receipt/OPERATION   settles: state is "committed" or "tombstone"
 //
 // The last element of the path is the ID of the operation. If the outcome of the operation is unknown, the answer is 503, and
-// the reason is logged: as a warning, or as an error if the stored receipt is unusable. The endpoint shows stored answers,
-// and a POST keeps an operation from committing: make the endpoint reachable for gateways only.
+// the reason is logged: as a warning, or as an error if the stored receipt is unusable. Make the endpoint reachable for
+// gateways only, because a GET shows a stored answer, and a POST prevents an operation from committing.
 func Handler(r gateway.Receipts) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var got gateway.Receipt

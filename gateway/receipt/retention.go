@@ -24,10 +24,10 @@ const (
 )
 
 // Sweep deletes the receipts and tombstones (rows that Settle has written) that are older than retain by the
-// clock of the database, in small transactions with pauses, and returns the number of deleted rows. The
-// parameter retain must be at least as long as the gateway keeps keys. If a receipt was deleted and a request
-// with the same key arrives later, the operation runs again. Any number of sweepers may run at the same time.
-// If Config.Archive is set, a row is deleted only after the row was archived.
+// clock of the database, in small transactions with pauses, and returns the number of deleted rows. The parameter
+// retain must be at least as long as the gateway keeps keys. If the receipt of an operation was deleted and a
+// request with the same key arrives later, the operation runs a second time. Any number of sweepers may run at
+// the same time. If Config.Archive is set, a row is deleted only after the row was archived.
 func (t *Table) Sweep(ctx context.Context, retain time.Duration) (rows int64, err error) {
 	if err := checkRetain(retain); err != nil {
 		return 0, err
@@ -89,7 +89,7 @@ var sweepings = map[sqlplane.Dialect]string{
 	sqlplane.MySQL:      "delete from once_receipt where created_at < AGO(?) order by created_at limit ?",
 }
 
-// Count returns how many rows Sweep would delete.
+// Count returns how many rows [Table.Sweep] would delete with the same retain.
 func (t *Table) Count(ctx context.Context, retain time.Duration) (rows int64, err error) {
 	if err := checkRetain(retain); err != nil {
 		return 0, err

@@ -24,13 +24,13 @@ type Config struct {
 	// On MySQL and MariaDB, Wait is rounded up to full seconds. Default 5 s.
 	Wait time.Duration
 
-	// MaxBody is the size in bytes of the largest body that Table reads. For a receipt with a larger body,
-	// Table returns an error. Default 16 MiB.
+	// MaxBody is the size in bytes of the largest body that Table reads. If the body of a receipt is larger than
+	// MaxBody, Table returns an error. Default 16 MiB.
 	MaxBody int
 
-	// Archive receives the rows that [Table.Sweep] is about to delete. The method (*archive.Writer).Write can
-	// be used as Archive. Sweep deletes the rows only after Archive has returned nil. So if Sweep is
-	// interrupted after a call of Archive, Archive receives the same rows again. Default: no archive.
+	// Archive receives the rows that [Table.Sweep] is about to delete. The method (*archive.Writer).Write can be
+	// used as Archive. Sweep deletes the rows only after Archive has returned nil. If Sweep is interrupted after
+	// a call of Archive, the next Sweep passes the same rows to Archive again. Default: no archive.
 	Archive func(ctx context.Context, rows []upkeep.Expired) error
 }
 
@@ -58,7 +58,7 @@ type Table struct {
 var _ gateway.Receipts = (*Table)(nil)
 
 // New returns the table of receipts in the database of s. The database of s must be the primary: on a replica a
-// missing receipt proves nothing, and a tombstone (a row that Settle writes) does not keep the service from
+// missing receipt proves nothing, and a tombstone (a row that Settle writes) does not prevent the service from
 // committing. The database does not need the tables in which an engine stores operations: see
 // sqlstore.Config.NoOperations. New panics if cfg is invalid, or if s has no SQL.
 func New[TX any](s store.Store[TX], cfg Config) *Table {

@@ -1,6 +1,7 @@
 // Package cloudevent converts messages to CloudEvents 1.0 in binary content mode: the payload is the body, and
-// everything else is in headers. The package decodes events in binary mode and in structured mode. Use the
-// package to write a publisher or a consumer for a broker that this library does not support.
+// everything else is in headers. The package decodes events in binary mode and in structured mode (the body is a
+// JSON object that contains the whole event). Use the package to write a publisher or a consumer for a broker
+// that this library does not support.
 package cloudevent
 
 import (

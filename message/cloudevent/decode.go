@@ -24,16 +24,17 @@ const (
 // uses.
 const prefix = "ce-"
 
-// Decode is the inverse of [Headers]. Decode returns the message of received headers and a received body.
-// Decode accepts a CloudEvent 1.0 in binary mode, a CloudEvent in structured mode in JSON, and any message
-// with a header Idempotency-Key or Nats-Msg-Id, whose value becomes the ID. Over NATS, a message without a
-// content type is in structured mode if its body is a JSON object with a specversion.
+// Decode is the inverse of [Headers]. Decode returns the message of received headers and a received body. Decode
+// accepts a CloudEvent 1.0 in binary mode, a CloudEvent in structured mode in JSON, and any message with a header
+// Idempotency-Key or Nats-Msg-Id, whose value becomes the ID. If a message over NATS has no content type, and its
+// body is a JSON object with a specversion, Decode reads the body as a CloudEvent in structured mode.
 //
-// Attributes for which Message has no field are in Message.Headers, with "ce-" before the name. A subject that
-// is not the key is in Message.Headers, too. Headers that belong to the delivery, and headers that are not
-// text, are dropped. The caller must set Topic and Delivery.
+// Attributes for which Message has no field are in Message.Headers, with "ce-" before the name. An attribute
+// subject that differs from the key is in Message.Headers, too. Decode drops headers that HTTP or a publisher has
+// added for the delivery, and headers that are not text. The caller must set Topic and Delivery.
 //
-// If Decode returns an error, the message has the fields that are valid, and the whole body as Payload.
+// If Decode returns an error, the returned message contains the fields that are valid, and the whole body as its
+// Payload.
 func Decode(headers iter.Seq2[string, string], b Binding, body []byte) (message.Message, error) {
 	d := decoder{label: b.prefix}
 	d.m.Payload = body

@@ -16,11 +16,11 @@ const (
 	defaultAnswer  = 64 << 10
 )
 
-// Client returns an HTTP client behind the guard. The client follows no redirects: it returns an answer with a
-// status 3xx unchanged, and the caller should treat such an answer as a failure of the receiver. The client
-// verifies certificates, uses no proxy except [Guard.Proxy], and does not decompress answers. The client limits
-// the time, the headers and the body of each answer. Call the method Client one time, and use the returned
-// client for all requests.
+// Client returns an HTTP client that connects only to addresses which the guard allows. The client follows no
+// redirects: it returns an answer with a status 3xx unchanged, and the caller should treat such an answer as a
+// failure of the receiver. The client verifies certificates, uses no proxy except [Guard.Proxy], and does not
+// decompress answers. The client limits the time of each request, and the size of the headers and of the body of
+// each answer. Call the method Client one time, and use the returned client for all requests.
 func (g *Guard) Client() *http.Client {
 	most := cmp.Or(g.MaxAnswer, defaultAnswer)
 	dialer := &net.Dialer{Timeout: dialTimeout, Resolver: g.Resolver, Control: g.Control}

@@ -1,21 +1,23 @@
 // Package ssrf guards an HTTP client whose URLs are chosen by other people, such as the receivers of webhooks.
-// The client connects only to public addresses. So no user can make a service send requests into the network of
-// the service, or read secrets from the metadata service of the cloud (server-side request forgery).
+// The client connects only to public addresses. So the guard prevents server-side request forgery, an attack in
+// which a user makes a service send requests into the internal network of the service, for example to the
+// metadata service of the cloud, which contains secrets.
 //
 //	guard := &ssrf.Guard{}
 //	err := guard.CheckURL(ctx, url)         // when an endpoint is created: an early error for the user
 //	resp, err := guard.Client().Do(request) // when the endpoint is used: the check that protects
 //
-// The address is checked after the name is resolved and before the connection is made. So an attacker gains
-// nothing if the attacker changes the address of a name between CheckURL and the request. All IPv4 addresses are
-// allowed, except the addresses in a list of this package. Only the IPv6 addresses in 2000::/3 are allowed,
-// except the addresses in a second list of this package. IPv6 addresses that contain an IPv4 address, and
-// addresses with a zone, are refused. Addresses of metadata services are refused, whatever the settings are.
+// The client checks an address after it has resolved the host name and before it connects. So the client also
+// refuses a forbidden address that an attacker has entered in the DNS after the call of CheckURL. All IPv4
+// addresses are allowed, except the addresses in a list of this package. Only the IPv6 addresses in 2000::/3 are
+// allowed, except the addresses in a second list of this package. IPv6 addresses that contain an IPv4 address,
+// and addresses with a zone, are refused. Addresses of metadata services are refused, whatever the settings are.
 //
-// The guard does not know which public addresses belong to you, such as the address of this host. Protect these
-// addresses by a firewall. With [Guard.Proxy], the proxy resolves the names, so the proxy itself must refuse the
-// addresses that a Guard refuses. The text of a refusal contains an address that your resolver has returned:
-// tell a user only that the URL is not allowed.
+// The guard does not know which public addresses belong to you, such as the address of this host. Protect your
+// own public addresses with a firewall. With [Guard.Proxy], the proxy resolves the names, so the proxy itself
+// must refuse the addresses that a Guard refuses. The text of an error that matches [ErrRefused] contains an
+// address that your DNS resolver has returned: do not show this text to a user, and say only that the URL is not
+// allowed.
 package ssrf
 
 import (
@@ -47,12 +49,12 @@ type Guard struct {
 	// AllowPorts are the allowed ports. Default: 443, and also 80 with AllowHTTP.
 	AllowPorts []uint16
 
-	// AllowHTTP allows URLs with http. Every network between client and receiver can then read requests and
-	// answers.
+	// AllowHTTP allows URLs that begin with http://. If a request uses http, every network between the client and
+	// the receiver can read the request and the answer.
 	AllowHTTP bool
 
-	// Proxy, if it is set, receives all requests. The proxy may have any address. The variables
-	// HTTP_PROXY and HTTPS_PROXY are not used.
+	// Proxy, if it is set, receives all requests. The proxy may have any address. The client does not use the
+	// environment variables HTTP_PROXY and HTTPS_PROXY.
 	Proxy *url.URL
 
 	// Resolver resolves names. Default: [net.DefaultResolver].
@@ -64,7 +66,7 @@ type Guard struct {
 	// Timeout limits the time of a request, including the time to read its answer. Default 15 s.
 	Timeout time.Duration
 
-	// MaxAnswer is how many bytes of the body of an answer can be read; after that, a read returns an
+	// MaxAnswer is how many bytes of the body of an answer can be read; a read beyond MaxAnswer returns an
 	// [http.MaxBytesError]. MaxAnswer also limits the size of the headers of an answer. Default 64 kB.
 	MaxAnswer int64
 }
@@ -86,8 +88,8 @@ func (g *Guard) Control(network, address string, _ syscall.RawConn) error {
 }
 
 // CheckURL returns an error if the guard does not allow connections to a URL. CheckURL checks the form and the
-// port of the URL, and all addresses that its host name has now. An error that is not [ErrRefused] is an error
-// of the resolver.
+// port of the URL, and all addresses that its host name has now. If the error of CheckURL does not match
+// [ErrRefused], it is an error of the DNS resolver.
 func (g *Guard) CheckURL(ctx context.Context, text string) error {
 	u, err := url.Parse(text)
 	if err != nil {
