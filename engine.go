@@ -45,8 +45,8 @@ type Config struct {
 	// is in flight; or if the connection breaks during a first attempt (Attempt.Number is 1). If a call has
 	// lost a race against another call of the same operation, the call runs its handler again up to 20 times,
 	// even if Runs is smaller. Usually the second run of a call that has lost a race finds the record of the
-	// other call and replays the result. A call needs more than two runs only if each other call that has won
-	// a race against this call is rolled back. Default 3.
+	// other call and replays the result. A call that has lost a race needs more than two runs only if each
+	// other call that has won a race is rolled back. Default 3.
 	Runs int
 
 	// Settle limits the time of COMMIT. If the answer to COMMIT is lost, Settle also limits the time in which
@@ -238,8 +238,8 @@ func (e *Engine[TX]) Check(ctx context.Context) error {
 }
 
 // InvalidateCache removes the result of an operation from Config.Cache and Config.Shared. Calls of the
-// operation that are in flight no longer add their results to the caches. If an operate.Keys has an engine,
-// its method Forget calls InvalidateCache of this engine. Other code that changes the record of an operation
+// operation that are in flight no longer add their results to the caches. The method operate.Keys.Forget calls
+// InvalidateCache of each engine in operate.Config.Caches. Other code that changes the record of an operation
 // must call InvalidateCache itself. If the engine has no cache, InvalidateCache does nothing. If Config.Shared
 // returns an error, InvalidateCache returns this error, and the shared cache may return the old result for up
 // to CacheFor.

@@ -57,7 +57,7 @@ func (e *Engine[TX]) Batch(ctx context.Context) (b *Batch, ok bool) {
 }
 
 // IsDone reports whether op is done, so that a call would replay op and not execute it. If the fingerprint of
-// op differs from the stored fingerprint, the result is also true, although the call would be refused. A
+// op differs from the stored fingerprint, IsDone also returns true, although a call would be refused. A
 // server under load can use IsDone to choose which requests to serve. IsDone costs one look-up without a
 // transaction, or no look-up if Config.Cache has the result. IsDone returns false if the operation is not
 // done, or if the store has not answered.
@@ -95,7 +95,7 @@ func (e *Engine[TX]) ReadRecord(ctx context.Context, op Operation) (store.Record
 }
 
 // Cached reports whether Config.Cache has the result of op, so that a call would replay op without asking the
-// store. If the fingerprint of op differs from the stored fingerprint, the result is also true, although the
+// store. If the fingerprint of op differs from the stored fingerprint, Cached also returns true, although a
 // call would be refused.
 func (e *Engine[TX]) Cached(op Operation) bool {
 	if e.check(&op) != nil {

@@ -31,9 +31,9 @@ func (f PublisherFunc) Publish(ctx context.Context, messages []message.Message) 
 
 // Unavailable wraps err to say that the destination cannot be reached, or accepts no message at the moment. So
 // the message is not the cause of the error. A delivery that has failed with Unavailable does not count as an
-// attempt. All messages of its topic wait before the relay tries to deliver the topic again. If err contains a
-// time of [retry.After], the messages wait at least this time. Messages of other topics are delivered while this
-// topic waits.
+// attempt. After a delivery that has failed with Unavailable, all messages of the topic wait before the relay
+// tries to deliver the topic again. If err contains a time of [retry.After], the messages of the topic wait at
+// least this time. While one topic waits, the relay delivers the messages of other topics.
 func Unavailable(err error) error { return &unavailableError{err} }
 
 // IsUnavailable reports whether err, or an error in its chain, was made by [Unavailable].

@@ -32,9 +32,10 @@ type RelayConfig struct {
 	// Topics maps the name of a topic to the limits of this topic.
 	Topics map[string]TopicConfig
 
-	// Policy says when a failed message is tried again, and when no further attempt follows. Policy.Total is
-	// measured from the first failure of the message. If the policy has a Budget, each retry takes from the
-	// budget. Default: pauses from 1 s to 5 min with full jitter, and no limit of attempts.
+	// Policy says when the relay tries a failed message again, and when the relay stops trying. Policy.Total
+	// is measured from the first failure of the message. If Policy has a Budget (a limit of the number of
+	// retries), each retry of the relay counts towards the Budget. Default: pauses from 1 s to 5 min with
+	// full jitter, and no limit of attempts.
 	Policy *retry.Policy
 
 	// DeadLetters stores every failed delivery, and a dead letter for a message that gets no further attempt:
@@ -155,7 +156,7 @@ func newRelay(db sqlplane.Database, p Publisher, cfg RelayConfig) *Relay {
 // Run delivers messages until ctx ends. When ctx has ended, Run waits for the deliveries in flight, and releases
 // its share of the messages so that other processes can deliver them. After that, Run returns nil. While the
 // database cannot be reached, Run reports the errors to the observer and waits. If Run returns an error, the
-// relay cannot work at all, or the publisher has returned [Closed].
+// relay cannot work at all, or the publisher has returned an error made by [Closed].
 func (r *Relay) Run(ctx context.Context) error {
 	// Two runs would share the board and the finishers of this relay.
 	if !r.running.CompareAndSwap(false, true) {

@@ -11,7 +11,7 @@ type Tracer interface {
 	// OutboxSpan is called before each call of Publish, with the messages of this call. Publish gets the
 	// returned context. The function end is called one time, with one error for each message, or with nil if
 	// all messages were delivered. The function end must not read the slice messages, because the slice belongs
-	// to the publisher when Publish was called.
+	// to the publisher from the call of Publish on.
 	OutboxSpan(ctx context.Context, messages []message.Message) (_ context.Context, end func(errs []error))
 }
 
