@@ -65,11 +65,11 @@ type Config struct {
 	// than Acquire is not set, the timeout in the configuration of the database applies.
 	Timeouts store.Timeouts
 
-	// Cache is how many bytes of memory the engine may use for results that it has committed lately. The engine
-	// replays cached results without asking the database. The engine does not cache a result that it has read
-	// from the database and has not committed itself: a failover to a synchronous standby could lose such a
-	// result, and after the failover the engine must not replay a lost result. One result takes at most an
-	// eighth of Cache. Default 0: no cache.
+	// Cache is the maximum number of bytes of memory that the engine uses for recently committed results. The
+	// engine replays cached results without asking the database. The engine caches only results that it has
+	// committed itself, and no results that it has read from the database: a failover to a synchronous standby
+	// could lose a result that was read, and after the failover the engine must not replay a lost result. A
+	// result that needs more than an eighth of Cache is not cached. Default 0: no cache.
 	Cache int64
 
 	// CacheFor is how long a result stays in Cache and Shared. While a result is in Cache, this process does not notice

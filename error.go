@@ -32,7 +32,7 @@ const (
 type Effect uint8
 
 const (
-	EffectInDoubt    Effect = iota // the call may have taken effect: a retry with the same key finds out whether it has
+	EffectInDoubt    Effect = iota // the call may have taken effect: a retry with the same key finds out whether the call took effect
 	EffectNotApplied               // nothing of this call took effect
 	EffectApplied                  // the handler's writes are committed, by this call or by an earlier call
 )

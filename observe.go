@@ -65,7 +65,7 @@ type Event struct {
 	Deadlock bool
 
 	// From is the state in which this call has found the operation, and To the state in which it has left the operation, as strings of
-	// [store.State]. "" means that the state is not known. From and To are set in EventFinished only.
+	// [store.State]. If From or To is "", the state is not known. From and To are set in EventFinished only.
 	From, To string
 
 	Name        string // Operation.Name
@@ -75,12 +75,13 @@ type Event struct {
 	Attempt     Attempt
 
 	// TraceID is the id of the trace that this call belongs to. TraceID is taken from the traceparent that the [Tracer] of the call has
-	// returned, or, if it has returned none, from Attempt.Trace. "" means that the trace is not known.
+	// returned. If the Tracer has returned no traceparent, TraceID is taken from Attempt.Trace. If TraceID is "", the trace is not
+	// known.
 	TraceID string
 
 	// Trace is the W3C traceparent that is stored with the operation. For a replay, Trace is the traceparent of
-	// the call that executed the operation. "" means that the trace is not known. Trace is set in EventFinished
-	// and Tracer.TraceStart only.
+	// the call that executed the operation. If Trace is "", the trace is not known. Trace is set in
+	// EventFinished and Tracer.TraceStart only.
 	Trace string
 
 	Runs     int           // how often the handler has run so far in this call
@@ -269,9 +270,9 @@ func (c *call[TX]) observeEffectOutside(ctx context.Context, txn transaction[TX]
 var errOutside = errors.New("the handler succeeded without running a statement on its transaction: if the handler has written elsewhere, a rollback does not undo these writes, and a retry may repeat them. Try: write through the transaction that the handler receives")
 
 // Observers returns an observer that passes every event to each observer of list, in order. The returned
-// observer is a [Tracer] if at least one observer of list is a Tracer. Each Tracer gets the context that the
-// Tracer before it has returned. With the operation, the engine stores the first non-empty trace that a
-// Tracer of list returns.
+// observer is a [Tracer] if at least one observer of list is a Tracer. Each Tracer of list gets the context
+// that the previous Tracer of list has returned. With the operation, the engine stores the first non-empty
+// trace that a Tracer of list returns.
 func Observers(list ...Observer) Observer {
 	if slices.ContainsFunc(list, func(o Observer) bool { _, is := o.(Tracer); return is }) {
 		return tracers{list}

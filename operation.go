@@ -59,10 +59,11 @@ type Operation struct {
 	Timeouts store.Timeouts
 
 	// Optimistic sends the claim and the look-up together with the handler's first statement, on stores that
-	// can do so (pgxstore). With Optimistic, the execution of an operation needs one round trip less.
-	// Optimistic saves the same round trip as an Attempt.Number of 1. With Optimistic, the handler of an
-	// operation that is already done still runs up to its first statement, and is stopped there. So set
-	// Optimistic only for handlers that do nothing outside of the transaction before their first statement.
+	// can do so (pgxstore). With Optimistic, the execution of an operation needs one round trip less than
+	// without Optimistic. Optimistic saves the same round trip as an Attempt.Number of 1. With Optimistic,
+	// the handler of an operation that is already done still runs up to its first statement, and is stopped
+	// there. So set Optimistic only for handlers that do nothing outside of the transaction before their
+	// first statement.
 	//
 	// Even with Optimistic, the look-up comes first if the call is probably a retry: if Attempt.Number is 2 or
 	// more, if this process has seen the operation done, or if the key is a UUID of version 7 that was made
@@ -98,7 +99,8 @@ type Attempt struct {
 	// record is replayed, whatever the value of FirstSent is. FirstSent is compared with the database's clock,
 	// with a tolerance of Config.Skew. All attempts of one operation must have the same FirstSent. If
 	// FirstSent is set, the store looks up the operation even if Number is 1. The zero value means that the
-	// time is not known. If FirstSent is zero, a retry after the retention executes the operation again.
+	// time of the first attempt is not known. If FirstSent is zero, a retry after the retention executes the
+	// operation again.
 	FirstSent time.Time
 
 	// Trace is the W3C traceparent of the caller. Trace is kept with the operation, so that a replay can be

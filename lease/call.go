@@ -24,8 +24,8 @@ import (
 // made, on any node, so that a service which deduplicates by the key executes the call one time.
 //
 // If the outcome of the call is not known, because fn has returned an error or because the owner of the lease
-// has died, the parameter policy decides whether the call is made again. With the zero policy the call is not
-// made again, and the outcome of the operation is unknown ([once.CodeUnknown]). If the policy has neither
+// has died, the parameter policy decides whether the call is made again. With the zero CallPolicy the call is
+// not made again, and the outcome of the operation is unknown ([once.CodeUnknown]). If the policy has neither
 // SafeToRepeat nor DedupedFor, a client of package retryhttp sends the request only one time, provided that fn
 // passes its context to the client. A client of net/http may send the request twice: if a connection breaks,
 // net/http repeats a request that has an Idempotency-Key.
@@ -48,7 +48,7 @@ func Call[T any](ctx context.Context, r *Run, phase string, fn func(ctx context.
 // CallWith is [Call] with a frozen request: every attempt, on any node, sends the request bytes of the first
 // attempt. The request bytes are the same even if the program, its configuration or its data has changed after
 // the first attempt. CallWith does not repeat a call that was begun by Call, because Call does not store the
-// request bytes. Call does not repeat a call that was begun by CallWith either.
+// request bytes. Call does not repeat a call that was begun by CallWith.
 func CallWith[T any](ctx context.Context, r *Run, phase string, request []byte, fn func(ctx context.Context, key string, request []byte) (T, error), policy CallPolicy) (T, error) {
 	return makeCall(ctx, r, call{phase: phase, freezes: true}, request, fn, policy)
 }
@@ -78,19 +78,19 @@ func makeCall[T any](ctx context.Context, r *Run, c call, request []byte, fn fun
 }
 
 // CallPolicy describes what the called service guarantees. CallPolicy decides what happens to a call whose
-// outcome is not known. With the zero policy the call is not made again, and the outcome of the operation is
-// unknown until a person decides.
+// outcome is not known. With the zero CallPolicy the call is not made again, and the outcome of the operation
+// is unknown until a person decides.
 type CallPolicy struct {
-	// SafeToRepeat says that calls with the same key have one effect together, however often and however late
-	// they are made. SafeToRepeat is right if the service deduplicates and never forgets a key, or if the call
-	// sets a field to a fixed value and nothing else sets this field. For a service that forgets keys, set
+	// SafeToRepeat says that any number of calls with the same key, even late calls, have the effect of one
+	// call. SafeToRepeat is right if the service deduplicates and never forgets a key, or if the call sets a
+	// field to a fixed value and nothing else sets this field. For a service that forgets keys, set
 	// DedupedFor, which takes precedence over SafeToRepeat.
 	SafeToRepeat bool
 
-	// DedupedFor is how long the service remembers the key by which it deduplicates. The call can be made again
-	// until nine tenths of DedupedFor have passed since the intent was committed, by the clocks of the
-	// processes. The context of the call also ends after nine tenths of DedupedFor. After nine tenths of
-	// DedupedFor the outcome is unknown, unless the policy also has a Check.
+	// DedupedFor is how long the called service remembers the key by which the service recognizes repeated
+	// calls. The call can be made again until nine tenths of DedupedFor have passed since the intent was
+	// committed, by the clocks of the processes. The context of the call also ends after nine tenths of
+	// DedupedFor. After nine tenths of DedupedFor the outcome is unknown, unless the policy also has a Check.
 	DedupedFor time.Duration
 
 	// Check asks the service whether the call took effect: see the function [Check].
@@ -98,8 +98,8 @@ type CallPolicy struct {
 
 	// CheckedFor is how long the service keeps the data that Check needs. Check is called until nine tenths of
 	// CheckedFor have passed since the intent was committed, by the clocks of the processes. After nine tenths
-	// of CheckedFor the outcome is unknown until a person decides. Zero means that the service keeps the data
-	// for ever.
+	// of CheckedFor the outcome is unknown until a person decides. If CheckedFor is zero, the service keeps
+	// the data for ever.
 	CheckedFor time.Duration
 }
 

@@ -36,8 +36,9 @@
 //   - With DedupedFor, the call is made again under the same key, as long as the called service remembers the
 //     key.
 //   - With Check, a function asks the called service whether the call took effect.
-//   - If the policy has none of the fields SafeToRepeat, DedupedFor and Check, the outcome is unknown. Callers
-//     get [once.CodeUnknown], nothing runs again automatically, and a person decides with [Resolve].
+//   - If the policy has none of the fields SafeToRepeat, DedupedFor and Check, the outcome is unknown. If the
+//     outcome is unknown, callers get [once.CodeUnknown], nothing runs again automatically, and a person
+//     decides with [Resolve].
 //
 // If a service has not received a call yet, the call may still arrive: an owner that was paused may send the
 // call, or a slow network may deliver the call. So a check has two definite answers: the call has taken effect

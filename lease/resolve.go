@@ -30,10 +30,10 @@ type Resolution struct {
 	// nothing.
 	CallID string
 
-	// CallValue is the value that the call returns, as JSON. CallValue says that the call has happened. The
-	// operation continues after the call when the next caller or a [Completer] takes the operation over. The
-	// value must be the JSON that the program itself would have saved. If the program cannot decode the
-	// value, the outcome is unknown again, and [Begun.Refused] says why.
+	// CallValue is the value that the call returns, as JSON. CallValue says that the call with the unknown
+	// outcome has happened. The operation continues after the call when the next caller or a [Completer]
+	// takes the operation over. CallValue must be the JSON that the program itself would have saved. If the
+	// program cannot decode CallValue, the outcome is unknown again, and [Begun.Refused] says why.
 	CallValue json.RawMessage
 
 	// Result is the value that the operation returns from now on, as JSON. Result says that the call has

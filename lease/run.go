@@ -63,8 +63,8 @@ var (
 	// in the same run, the new call has another key.
 	ErrVoided = errors.New("the call has not taken effect and never will")
 
-	// ErrMisused is in the chain of an error if the handler uses its phases wrongly,
-	// which is a mistake in its code.
+	// ErrMisused is in the chain of an error if the handler uses its phases wrongly, which is a mistake in
+	// the code of the handler.
 	ErrMisused = errors.New("the handler misuses its phases")
 )
 

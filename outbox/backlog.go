@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Backlog returns how many messages wait for delivery, and how old they are.
+// Backlog returns the number of messages that wait for delivery, and the age of the oldest waiting message.
 func (b *Box[TX]) Backlog(ctx context.Context) (Backlog, error) {
 	return readBacklog(ctx, b.db, mostCounted)
 }

@@ -17,6 +17,6 @@
 //	})
 //
 // [Relay.Run] returns nil when ctx ends. If Run returns an error, the relay cannot work at all, for example
-// because the tables are missing. After an error of Run the relay delivers nothing, so the service should end or
-// report the error.
+// because the tables are missing. After Run has returned an error, the relay delivers nothing, so the service
+// should end or report the error.
 package outbox

@@ -37,10 +37,11 @@ type Event struct {
 	Err     error
 	NextAt  time.Time // the time of the next attempt
 	Backlog Backlog   // set with EventBacklog
-	Parts   int       // with EventTaken: the outbox is divided into parts, and Parts is how many of them this process delivers
+	Parts   int       // with EventTaken: the outbox is divided into parts, and Parts is the number of parts that this process delivers
 }
 
-// Backlog says how many messages wait in the whole outbox, and how old they are.
+// Backlog contains the number of messages that wait in the whole outbox, and the age of the oldest waiting
+// message.
 type Backlog struct {
 	Messages int64         // the number of waiting messages; at most 100,000 are counted
 	Oldest   time.Duration // the age of the oldest waiting message; 0 if no message waits

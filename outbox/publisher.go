@@ -10,9 +10,10 @@ import (
 // Publisher delivers messages to a broker or a service.
 type Publisher interface {
 	// Publish delivers messages and returns one error for each message; a nil error means that the destination
-	// has confirmed the message. A nil slice means that all messages were confirmed. In the slice messages, the
-	// messages of one topic and key are in order. If a message fails, Publish must not deliver later messages of
-	// the same topic and key in this call, and must return an error for each of these later messages, too.
+	// has confirmed the message. If Publish returns a nil slice, all messages were confirmed. In the slice
+	// messages, the messages of one topic and key are in the order in which Publish must deliver them. If a
+	// message fails, Publish must not deliver later messages of the same topic and key in this call, and must
+	// return an error for each of these later messages, too.
 	//
 	// An error is [retry.Permanent] if the destination will never accept the message, [Unavailable] if the
 	// destination cannot be reached, and [Closed] if this publisher can never reach the destination again.

@@ -25,7 +25,7 @@ var ErrBacklog = errors.New("outbox: messages with a key still wait for their de
 //
 // Consumers with inbox.InOrder wait for messages with the missing sequence numbers until inbox.Inbox.Renumber
 // is called. Call Box.Renumber when a relay has delivered all waiting messages, and while the service is
-// stopped. The error is [ErrBacklog] if a message with a key still waits.
+// stopped. If a message with a key still waits for its delivery, the error is [ErrBacklog].
 func (b *Box[TX]) Renumber(ctx context.Context, reason string) (after int64, err error) {
 	if err := checkReason(reason); err != nil {
 		return 0, err

@@ -22,8 +22,8 @@ var ErrErased = errors.New("the payload and headers of the message were erased, 
 // for consumers that have lost the message. The message waits in the outbox like any other message: if its
 // delivery fails, the later messages of its key wait.
 //
-// The error is [ErrNotFound], [ErrNotDelivered] or [ErrErased] if the message cannot be sent again. If
-// Resend is called again while the message waits, the second call has no effect.
+// The error is [ErrNotFound], [ErrNotDelivered] or [ErrErased] if the message cannot be sent again. If Resend
+// is called again while the message still waits for its second delivery, the call has no effect.
 func (b *Box[TX]) Resend(ctx context.Context, id, reason string) error {
 	if err := checkReason(reason); err != nil {
 		return err

@@ -13,18 +13,19 @@ type (
 	}
 
 	// Joiner is a store that works inside a transaction which the caller has opened and will end. If
-	// BeginOptions.ID is zero, Join claims nothing. The Commit of the returned Transaction writes its Change
-	// but does not commit. The Rollback of the returned Transaction undoes the statements since Join, and the
-	// caller's transaction stays usable. Commit may be called after Rollback; a Commit after Rollback writes
-	// only the record. In a Join neither Commit nor Rollback returns a [KindLost] error.
+	// BeginOptions.ID is zero, Join claims nothing. The method Commit of the returned Transaction writes its
+	// Change, and leaves the caller's transaction open. The method Rollback of the returned Transaction
+	// undoes the statements since Join, and the caller's transaction stays usable. Commit may be called after
+	// Rollback; a Commit after Rollback writes only the record. In a Join neither Commit nor Rollback returns
+	// a [KindLost] error.
 	Joiner[TX any] interface {
 		Join(ctx context.Context, tx TX, opts BeginOptions) (Transaction[TX], Record, error)
 	}
 
 	// CommitClaimer is a [Transaction] that may claim its operation only when it commits, because the database
-	// has conditions, such as a primary key, but no lock that other transactions can test. An example of such
-	// a database is DynamoDB. Another example of a database without such a lock is a server that speaks the
-	// protocol of PostgreSQL and accepts requests for advisory locks, but does not keep the locks.
+	// has conditions, such as a primary key, but no lock that other transactions can test. DynamoDB is an
+	// example of a database without locks that other transactions can test. Another example is a server that
+	// speaks the protocol of PostgreSQL and accepts requests for advisory locks, but does not keep the locks.
 	//
 	// If ClaimsByCommit returns true, Begin looks up the record of the operation but excludes no other
 	// transaction: several transactions of one operation may be open at the same time, in one process or in

@@ -201,10 +201,10 @@ type BeginOptions struct {
 
 	// IfEnded, if it is set, returns a change for the case that the user ends the transaction by a statement
 	// which the store cannot parse, such as a call of a procedure on MariaDB or MySQL. The store calls
-	// IfEnded before such a statement, and applies the returned change in the transaction. If the transaction
-	// is still open after the statement, the Change of Commit replaces the change of IfEnded, whatever Expect
-	// of the Change says. IfEnded is used with a zero ID only. A store that can parse all statements of its
-	// database ignores IfEnded.
+	// IfEnded before a statement that the store cannot parse, and applies the returned change in the
+	// transaction. If the transaction is still open after the statement, the Change of Commit replaces the
+	// change of IfEnded, whatever Expect of the Change says. IfEnded is used with a zero ID only. A store
+	// that can parse all statements of its database ignores IfEnded.
 	IfEnded func() Change
 
 	// Optimistic, if it is set, lets a store delay the claim and the look-up, and send both together with the
@@ -269,10 +269,11 @@ type Transaction[TX any] interface {
 }
 
 // Timeouts limit the waits of a transaction, so that a transaction which hangs, or whose process was stopped,
-// does not block others for ever. After a timeout nothing is applied, and the store's error is [KindBusy] or
-// [KindUnavailable]. If a field is zero, the timeout in the configuration of the database applies. If the
-// timeout in the configuration of the database is shorter than a field, the shorter timeout applies. If a
-// database cannot enforce a timeout, its store ignores the field, and the documentation of the store says so.
+// does not block other transactions for ever. After a timeout nothing is applied, and the store's error is
+// [KindBusy] or [KindUnavailable]. If a field is zero, the timeout in the configuration of the database
+// applies. If the timeout in the configuration of the database is shorter than a field, the shorter timeout
+// applies. If a database cannot enforce a timeout, its store ignores the field, and the documentation of the
+// store says so.
 //
 // The database server enforces Lock, Statement and Idle. If a server sends nothing more while its connection
 // stays open, the client's own clock ends the wait. At the beginning of a transaction the client waits at

@@ -45,7 +45,7 @@ type Database interface {
 }
 
 // SQL is a [Database] that also runs statements in a transaction of the user. SQL is an optional ability of a
-// [store.Store]. A program finds this ability with [store.As].
+// [store.Store]. A program finds the ability SQL with [store.As].
 type SQL[TX any] interface {
 	Database
 

@@ -5,9 +5,9 @@ type Config struct {
 	// GroupCommit, on SQLite, lets operations that wait for the database file share one COMMIT, and so one
 	// flush to the disk. The first operation begins immediately. The operations that arrive while the first
 	// operation runs, or while a COMMIT is in flight, run after the first operation in the same transaction,
-	// each under its own savepoint. No operation is answered before the COMMIT that covers its reads and
-	// writes. A handler gets its *sql.Tx as usual. Whatever a handler does to its *sql.Tx, the work of other
-	// operations is not rolled back.
+	// each under its own savepoint. No caller gets an answer before the COMMIT that covers the reads and
+	// writes of its operation. A handler gets its *sql.Tx as usual. Whatever a handler does to its *sql.Tx,
+	// the work of other operations is not rolled back.
 	//
 	// An operation with GroupCommit differs from an operation with a COMMIT of its own:
 	//  - A handler may block other writers of the file for at most half of busy_timeout, so that the next

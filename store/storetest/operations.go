@@ -15,8 +15,8 @@ import (
 // OperationsHarness describes a store that has no transactions for the user. OperationsHarness is
 // the argument of [RunOperations].
 type OperationsHarness struct {
-	// Open returns an empty store. The suite calls Open a few times. Open registers clean-up functions on tb
-	// that close what it has opened.
+	// Open returns an empty store. The suite calls Open a few times. Open registers clean-up functions on tb,
+	// which close all connections that Open has opened.
 	Open func(tb testing.TB) store.Operations
 
 	// Peer returns a second store on the records of s, as another process would open it.

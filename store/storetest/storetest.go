@@ -25,7 +25,7 @@ import (
 // constraint.
 type Harness[TX any] struct {
 	// Open returns a store on a new, empty database. The suite calls Open a few times. Open registers
-	// clean-up functions on tb that close what it has opened.
+	// clean-up functions on tb, which close all connections that Open has opened.
 	Open func(tb testing.TB) store.Store[TX]
 
 	// Peer returns a second store on the database of s, as another process would open it.
@@ -75,21 +75,21 @@ type Harness[TX any] struct {
 	Set func(key, value string) store.Statement
 	Get func(ctx context.Context, tx TX, key string) (string, error)
 
-	// OneWriter says that only one transaction at a time can write in this database. In such a database, a
+	// OneWriter says that only one transaction at a time can write in this database. With OneWriter, a
 	// duplicate waits for the transaction of the first caller. While a duplicate waits, a store with OneWriter
 	// may return KindBusy, or KindUnavailable if the duplicate's context ends; other stores return StateRunning
 	// immediately.
 	OneWriter bool
 
-	// ClaimsByCommit says that an operation is claimed only by its commit, see [store.CommitClaimer]. For
-	// such a store, Begin succeeds for a duplicate while another transaction of the operation is open, and
-	// only one of the two transactions commits. For such a store, other nodes never see an operation in
-	// flight.
+	// ClaimsByCommit says that an operation is claimed only by its commit, see [store.CommitClaimer]. If
+	// ClaimsByCommit is set, Begin succeeds for a duplicate while another transaction of the operation is
+	// open, and only one of the two transactions commits. If ClaimsByCommit is set, other nodes never see an
+	// operation in flight.
 	ClaimsByCommit bool
 
 	// MaxResult is the size in bytes of the largest body of a result that the store accepts when all other
-	// fields are filled. The store must refuse a body of twice this size. If MaxResult is 0, the store accepts
-	// every body up to 1 MiB.
+	// fields are filled. The store must refuse a body of twice the size MaxResult. If MaxResult is 0, the
+	// store accepts every body up to 1 MiB.
 	MaxResult int
 
 	// ClockError is by how much the store's clock may lag behind the clock of its database, for a store that

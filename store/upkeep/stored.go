@@ -15,10 +15,10 @@ const RecordSize = 400
 // not have to implement Measurer, because a query can compute the sizes.
 type Measurer interface {
 	// Stored reads up to limit operations that sort after the operation after, by the bytes of scope and key.
-	// Stored returns the total size of the operations that it has read, for each scope. The result next is
-	// the argument after of the next page, or zero after the last page. A page continues where the previous
-	// page has ended, which may be within a scope. If the database can return the length of an answer without
-	// reading the answer, Stored reads only the lengths.
+	// For each scope, Stored returns the total size of the operations that Stored has read. The result next
+	// is the argument after of the next page, or zero after the last page. A page continues where the
+	// previous page has ended, which may be within a scope. If the database can return the length of an
+	// answer without reading the answer, Stored reads only the lengths.
 	Stored(ctx context.Context, after store.ID, limit int) (list []Stored, next store.ID, err error)
 }
 

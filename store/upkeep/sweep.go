@@ -15,8 +15,8 @@ type Sweeper interface {
 	// Sweep deletes up to s.Limit expired operations, the oldest first. Sweep uses one transaction, or several
 	// short transactions on a database where a writing transaction blocks all other writers. Sweep never
 	// deletes operations that are running or unknown, however old they are. Sweep skips rows that another
-	// transaction has locked: a later Sweep deletes them. So any number of nodes may sweep at the same time,
-	// and a Sweep waits neither for another Sweep nor for a request.
+	// transaction has locked: a later Sweep deletes the skipped rows. So any number of nodes may sweep at the
+	// same time, and a Sweep waits neither for another Sweep nor for a request.
 	//
 	// With s.Archive, Sweep reads the rows, passes them to s.Archive, and then deletes each row that has not changed since it
 	// was read. Sweep holds no lock while s.Archive runs, so that no request waits for the archive. If the process is killed
@@ -26,8 +26,8 @@ type Sweeper interface {
 	// large, Sweep may archive and delete fewer rows than s.Limit, although more expired rows exist, so that the rows in
 	// memory stay bounded.
 	//
-	// After an error of Sweep the rows still exist, unless the error has the kind [store.KindLost]: then the rows were
-	// archived, and may be deleted.
+	// After an error of Sweep the rows still exist, unless the error has the kind [store.KindLost]: after a KindLost
+	// error the rows were archived, and may be deleted.
 	Sweep(ctx context.Context, s Sweep) (Swept, error)
 }
 
