@@ -1,10 +1,11 @@
 // Package store defines the interface between this library and the databases that keep its
 // operations.
 //
-// An operation is one row. The row of atomic work (work that is one transaction) is first absent and then
-// done: the business transaction inserts the row. The row of leased work, which has several transactions, is
-// absent, then running, then done. Package once does three things with the row of an operation: it reads the
-// row, swaps the row for another row under a condition, or begins a transaction that claims the operation.
+// In the database, an operation is one row. The row of atomic work (work that is one transaction) is first
+// absent and then done: the business transaction inserts the row. The row of leased work, which has several
+// transactions, is absent, then running, then done. Package once does three things with the row of an
+// operation: it reads the row, swaps the row for another row under a condition, or begins a transaction that
+// claims the operation.
 //
 // A store that implements [Operations] can read and swap rows; examples are stores in Redis and DynamoDB.
 // Leases and sagas need only an [Operations] that is also a [Renewer]. A [Store] can also commit the user's
@@ -234,11 +235,11 @@ type Store[TX any] interface {
 	Operations
 
 	// Begin opens a transaction, claims the operation until the transaction ends, and looks up the record. If
-	// the operation can be executed, the record is [StateAbsent]. If the operation cannot be executed,
-	// Transaction is nil, no connection is held, and the state of the record is the reason: Done, Unknown or
-	// Running (which includes an operation that another transaction has claimed). On a server that cannot
-	// exclude all other claims, such as a standby, the error is [KindUnavailable], unless the server finds a
-	// Done record and opts.Durable is not set.
+	// the operation can be executed, the state of the returned record is [StateAbsent]. If the operation
+	// cannot be executed, the returned Transaction is nil, no connection is held, and the state of the
+	// returned record is the reason: Done, Unknown or Running (which includes an operation that another
+	// transaction has claimed). On a server that cannot exclude all other claims, such as a standby, the
+	// error is [KindUnavailable], unless the server finds a Done record and opts.Durable is not set.
 	Begin(ctx context.Context, opts BeginOptions) (Transaction[TX], Record, error)
 }
 
@@ -250,9 +251,9 @@ type Transaction[TX any] interface {
 	Tx() TX
 
 	// Commit writes c completely, under the condition c.Expect as Operations.Swap does, and commits the
-	// transaction. The operation c.ID is the operation that was claimed; if the transaction has claimed
-	// nothing, c.ID may be any operation. After an error nothing was applied, except after [KindLost] and
-	// [KindEnded]. After Commit the transaction is over in every case.
+	// transaction. The field c.ID must name the operation that the transaction has claimed; if the
+	// transaction has claimed nothing, c.ID may name any operation. After an error nothing was applied,
+	// except after [KindLost] and [KindEnded]. After Commit the transaction is over in every case.
 	Commit(ctx context.Context, c Change) error
 
 	// Rollback rolls the transaction back. Rollback returns the following errors:
@@ -270,10 +271,10 @@ type Transaction[TX any] interface {
 
 // Timeouts limit the waits of a transaction, so that a transaction which hangs, or whose process was stopped,
 // does not block other transactions for ever. After a timeout nothing is applied, and the store's error is
-// [KindBusy] or [KindUnavailable]. If a field is zero, the timeout in the configuration of the database
-// applies. If the timeout in the configuration of the database is shorter than a field, the shorter timeout
-// applies. If a database cannot enforce a timeout, its store ignores the field, and the documentation of the
-// store says so.
+// [KindBusy] or [KindUnavailable]. If a field of Timeouts is zero, the timeout in the configuration of the
+// database applies. If the timeout in the configuration of the database is shorter than the field of
+// Timeouts, the shorter timeout applies. If a database cannot enforce a timeout, its store ignores the field,
+// and the documentation of the store says so.
 //
 // The database server enforces Lock, Statement and Idle. If a server sends nothing more while its connection
 // stays open, the client's own clock ends the wait. At the beginning of a transaction the client waits at

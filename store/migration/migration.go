@@ -32,7 +32,7 @@ var operation embed.FS
 // Operation is the set that every SQL store needs: the migrations of this set create the table of operations.
 var Operation = Set{"operation", operation}
 
-// Migration is one numbered file.
+// Migration is one numbered SQL file.
 type Migration struct {
 	Capability string
 	Version    int

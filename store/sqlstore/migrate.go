@@ -71,7 +71,8 @@ func migrateOnce(ctx context.Context, s *Store, opts store.BeginOptions, sets []
 	return t.tx.Commit()
 }
 
-// Status returns every migration of the store and of sets, and whether the database has applied it.
+// Status returns every migration of the store and of sets, and says for each migration whether the database has
+// applied it.
 func Status(ctx context.Context, db *sql.DB, sets ...migration.Set) ([]migration.Status, error) {
 	d, _, err := dialectOf(ctx, db)
 	if err != nil {

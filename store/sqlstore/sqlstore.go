@@ -61,12 +61,13 @@
 // another storage engine was written, the operation is in doubt, and is recorded as unknown. The command
 // "once doctor" lists the tables that do not use InnoDB.
 //
-// A claim is a lock of the session (GET_LOCK). The lock is requested in the round trip of the look-up, and is
-// released after COMMIT. A proxy must keep a session on one connection. If a proxy moves a session to another
-// connection, duplicates run at the same time, and because of the primary key only one of these duplicates
-// commits. On MariaDB, a process that uses an earlier release of this library claims an operation by
-// inserting its record. Processes of an earlier release may run at the same time as processes of this
-// release; on MariaDB a duplicate then waits for the lock of a row, for Timeouts.Lock at most.
+// On MySQL and MariaDB, a claim is a lock of the session (GET_LOCK). The store requests the lock in the same
+// round trip as the look-up, and releases the lock after COMMIT. A proxy must keep a session on one
+// connection. If a proxy moves a session to another connection, duplicates run at the same time, and because
+// of the primary key only one of these duplicates commits. On MariaDB, a process that uses an earlier release
+// of this library claims an operation by inserting its record. Processes of an earlier release may run at the
+// same time as processes of this release; on MariaDB a duplicate then waits for the lock of a row, for
+// Timeouts.Lock at most.
 //
 // If a handler changes its session (SET, USE, GET_LOCK, a temporary table, EXECUTE), the store closes the
 // connection afterwards, so that no other operation gets the session. After SET STATEMENT, and after the use
